@@ -1,0 +1,1 @@
+"""The notebook's side of a cluster: the public Python API."""

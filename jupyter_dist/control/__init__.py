@@ -1,0 +1,1 @@
+"""How processes talk: the control channel. The only package that imports zmq."""

@@ -1,0 +1,1 @@
+"""One per cluster, outlives the kernel: rendezvous, health, cells, output log."""

@@ -1,0 +1,207 @@
+"""Every exception of jupyter-dist. Data lives in attributes, the next step in the text.
+
+DistError
+├── UsageError (also ValueError)      the caller's mistake; nothing was started or changed
+│   ├── HostSpecError                 a host specification that cannot be read
+│   ├── UnknownRanks                  ranks that the cluster does not have
+│   ├── ClusterExists                 a running cluster already has that name
+│   └── NoCluster                     there is no such running cluster
+├── StartFailed                       the cluster did not become ready; everything was cleaned up
+├── ClusterGone                       the coordinator ended or does not answer
+├── CellRefused                       the cell was not admitted: no rank ran it
+├── CellFailed                        a cell did not end well on some rank (raised by the magics)
+│   ├── RankRaised                    user code raised on a rank
+│   ├── RankLost                      the process of a rank is gone
+│   ├── CellInterrupted               somebody interrupted the cell
+│   └── CellTimedOut                  the cell's own time limit passed
+├── TransferError                     an object could not be pushed or pulled
+├── CommunicatorError                 a collective did not complete
+│   ├── PeerFailed                    another rank raised, left or was lost meanwhile
+│   ├── CollectiveMismatch            ranks called different collectives
+│   └── CollectiveTimeout             a peer did not come within the deadline
+└── WireError                         what arrived is not what was expected
+    ├── VersionMismatch               the peer speaks another protocol version
+    └── MalformedMessage              the bytes do not decode to a message for this side
+"""
+
+from collections.abc import Sequence
+
+
+class DistError(Exception):
+    """Base of every exception that jupyter-dist raises on purpose."""
+
+
+class UsageError(DistError, ValueError):
+    """The caller's mistake; nothing was started or changed."""
+
+
+class HostSpecError(UsageError):
+    """A host specification that cannot be read."""
+
+    def __init__(self, given: str, problem: str) -> None:
+        self.given = given
+        super().__init__(
+            f"hosts {given!r}: {problem}. "
+            "Accepted: HOST:SLOTS[,HOST:SLOTS…] with SLOTS ≥ 1, for example localhost:4."
+        )
+
+
+class UnknownRanks(UsageError):
+    """Ranks that the cluster does not have."""
+
+    def __init__(self, given: str, world_size: int) -> None:
+        self.given = given
+        self.world_size = world_size
+        super().__init__(
+            f"ranks {given!r}: this cluster has ranks 0-{world_size - 1}. "
+            "Accepted: single ranks and ranges, for example 0,2-3."
+        )
+
+
+class ClusterExists(UsageError):
+    """A running cluster already has that name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"a cluster named {name!r} is already running. Attach to it with "
+            f"Cluster.attach({name!r}) or %dist_attach {name}, stop it with "
+            f"`jupyter dist stop {name}`, or start another one with --name."
+        )
+
+
+class NoCluster(UsageError):
+    """There is no such running cluster."""
+
+    def __init__(self, name: str | None, running: Sequence[str] = ()) -> None:
+        self.name = name
+        self.running = tuple(running)
+        what = "no cluster is running" if name is None else f"no cluster named {name!r} is running"
+        if name is None and running:
+            what = "more than one cluster is running, and none was named"
+        known = f" Running now: {', '.join(running)}." if running else ""
+        super().__init__(f"{what}.{known} Start one with %dist_start (or `jupyter dist start`).")
+
+
+class StartFailed(DistError):
+    """The cluster did not become ready; everything that was started has been cleaned up."""
+
+
+class ClusterGone(DistError):
+    """The coordinator ended or does not answer."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"cluster {name!r} is gone: {reason}. Start a new one with %dist_start.")
+
+
+class CellRefused(DistError):
+    """The cell was not admitted: no rank ran it."""
+
+
+class CellFailed(DistError):
+    """A cell did not end well on some rank."""
+
+
+class RankRaised(CellFailed):
+    """User code raised on a rank; renders as the user's own traceback, headed by its rank."""
+
+    def __init__(
+        self, rank: int, ename: str, evalue: str, traceback: Sequence[str], others: str = ""
+    ) -> None:
+        self.rank = rank
+        self.ename = ename
+        self.evalue = evalue
+        self.traceback = tuple(traceback)
+        self.others = others
+        tail = f" ({others})" if others else ""
+        super().__init__(f"rank {rank}: {ename}: {evalue}{tail}")
+
+    def _render_traceback_(self) -> list[str]:
+        """Lines that IPython shows in place of the notebook's own stack."""
+        head = f"rank {self.rank} raised" + (f"; {self.others}" if self.others else "")
+        return [head, *(self.traceback or (f"{self.ename}: {self.evalue}",))]
+
+
+class RankLost(CellFailed):
+    """The process of a rank is gone; the other ranks keep their state."""
+
+    def __init__(self, rank: int, reason: str, others: str = "") -> None:
+        self.rank = rank
+        self.reason = reason
+        self.others = others
+        tail = f" ({others})" if others else ""
+        super().__init__(f"rank {rank} is lost: {reason}{tail}")
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"RankLost: {self}"]
+
+
+class CellInterrupted(CellFailed):
+    """Somebody interrupted the cell."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"CellInterrupted: {self}"]
+
+
+class CellTimedOut(CellFailed):
+    """The cell's own time limit passed."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"CellTimedOut: {self}"]
+
+
+class TransferError(DistError):
+    """An object could not be pushed or pulled."""
+
+
+class CommunicatorError(DistError):
+    """A collective did not complete."""
+
+
+class PeerFailed(CommunicatorError):
+    """Another rank raised, left or was lost while this one needed it.
+
+    `rank` is -1 when the cause is not one rank (an interrupt, a time limit).
+    """
+
+    def __init__(self, rank: int, reason: str) -> None:
+        self.rank = rank
+        self.reason = reason
+        super().__init__(f"rank {rank} {reason}" if rank >= 0 else reason)
+
+
+class CollectiveMismatch(CommunicatorError):
+    """Ranks called different collectives; nothing was reduced or overwritten with wrong data."""
+
+    def __init__(self, rank: int, call: str, peer: int, peer_call: str) -> None:
+        self.rank = rank
+        self.call = call
+        self.peer = peer
+        self.peer_call = peer_call
+        super().__init__(f"rank {rank} called {call}, but rank {peer} called {peer_call}")
+
+
+class CollectiveTimeout(CommunicatorError):
+    """A peer did not come within the deadline."""
+
+
+class WireError(DistError):
+    """What arrived is not what was expected."""
+
+
+class VersionMismatch(WireError):
+    """The peer speaks another protocol version."""
+
+    def __init__(self, ours: str, theirs: str) -> None:
+        self.ours = ours
+        self.theirs = theirs
+        super().__init__(
+            f"this side speaks {ours}, the other side {theirs}. "
+            "Install the same jupyter-dist on both."
+        )
+
+
+class MalformedMessage(WireError):
+    """The bytes do not decode to a message for this side."""

@@ -1,0 +1,1 @@
+"""How agents get onto hosts. A launcher is shaped like Popen."""

@@ -1,0 +1,1 @@
+"""What a person types in a notebook: parse and call, nothing else."""

@@ -1,0 +1,1 @@
+"""What there is: frozen values and pure functions; nothing here does input or output."""

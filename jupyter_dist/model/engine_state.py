@@ -1,0 +1,65 @@
+"""The life of an engine as a table; a missing entry is an illegal transition."""
+
+from enum import StrEnum
+
+
+class EngineState(StrEnum):
+    """Where an engine stands."""
+
+    STARTING = "starting"
+    """Its process was asked for; it has not joined this generation yet."""
+    IDLE = "idle"
+    BUSY = "busy"
+    """It runs a cell, or stores or hands out objects."""
+    LOST = "lost"
+    """Its process is gone, or its host is out of reach for too long."""
+    LEFT = "left"
+    """It ended because we asked it to."""
+
+
+class EngineEvent(StrEnum):
+    """What can happen to an engine."""
+
+    JOINED = "joined"
+    REGROUPED = "regrouped"
+    WORK_SENT = "work_sent"
+    WORK_DONE = "work_done"
+    WENT_AWAY = "went_away"
+    TOLD_TO_LEAVE = "told_to_leave"
+
+
+TRANSITIONS: dict[EngineState, dict[EngineEvent, EngineState]] = {
+    EngineState.STARTING: {
+        EngineEvent.JOINED: EngineState.IDLE,
+        EngineEvent.REGROUPED: EngineState.STARTING,
+        EngineEvent.WENT_AWAY: EngineState.LOST,
+        EngineEvent.TOLD_TO_LEAVE: EngineState.LEFT,
+    },
+    EngineState.IDLE: {
+        EngineEvent.WORK_SENT: EngineState.BUSY,
+        EngineEvent.REGROUPED: EngineState.STARTING,
+        EngineEvent.WENT_AWAY: EngineState.LOST,
+        EngineEvent.TOLD_TO_LEAVE: EngineState.LEFT,
+    },
+    EngineState.BUSY: {
+        EngineEvent.WORK_DONE: EngineState.IDLE,
+        EngineEvent.WENT_AWAY: EngineState.LOST,
+        EngineEvent.TOLD_TO_LEAVE: EngineState.LEFT,
+    },
+    EngineState.LOST: {
+        EngineEvent.WENT_AWAY: EngineState.LOST,
+        EngineEvent.TOLD_TO_LEAVE: EngineState.LOST,
+    },
+    EngineState.LEFT: {
+        EngineEvent.WENT_AWAY: EngineState.LEFT,
+        EngineEvent.TOLD_TO_LEAVE: EngineState.LEFT,
+    },
+}
+
+
+def next_state(state: EngineState, event: EngineEvent) -> EngineState:
+    """Look the transition up; an illegal one is a bug of ours and raises KeyError with both names."""
+    try:
+        return TRANSITIONS[state][event]
+    except KeyError:
+        raise KeyError(f"an engine that is {state} cannot be {event}") from None

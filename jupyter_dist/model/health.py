@@ -1,0 +1,31 @@
+"""Is it alive? A decision without a clock of its own, and its reason as a sentence."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Verdict(StrEnum):
+    """What the heartbeats say of an engine."""
+
+    ALIVE = "alive"
+    SUSPECT = "suspect"
+    LOST = "lost"
+
+
+class HealthPolicy(msgspec.Struct, frozen=True):
+    """How often engines are asked for a beat, and after which silence they are given up."""
+
+    interval_s: float = 0.5
+    suspect_after_s: float = 3.0
+    lost_after_s: float = 10.0
+
+
+def assess(now_s: float, last_beat_s: float, policy: HealthPolicy) -> tuple[Verdict, str]:
+    """Judge one engine by the time of its last beat (both times from one monotonic clock)."""
+    silence_s = max(0.0, now_s - last_beat_s)
+    if silence_s >= policy.lost_after_s:
+        return Verdict.LOST, f"no heartbeat for {silence_s:.1f} s (limit {policy.lost_after_s:g} s)"
+    if silence_s >= policy.suspect_after_s:
+        return Verdict.SUSPECT, f"no heartbeat for {silence_s:.1f} s"
+    return Verdict.ALIVE, f"heartbeat {silence_s:.1f} s ago"

@@ -1,0 +1,89 @@
+"""What was observed: hosts, the engines on them, and what joins them. This is what views draw."""
+
+import msgspec
+
+
+class CollectiveView(msgspec.Struct, frozen=True):
+    """The last collective call of a rank, as its recorder left it."""
+
+    sequence: int
+    operation: str
+    seconds: float
+    """How long it has been inside (when `is_running`), or how long it took."""
+    is_running: bool
+    site: str = ""
+    """Where the cell called it, as `In[3]:7`."""
+
+
+class EngineView(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank for the screen. Bytes and seconds; ages are relative to the snapshot."""
+
+    rank: int
+    local_rank: int
+    pid: int = 0
+    state: str = "starting"
+    """starting, idle, busy, collective, hung, lost or left."""
+    reason: str = ""
+    """Why it is lost, or whom it waits for, as a sentence."""
+    beat_age_s: float = 0.0
+    cpu_percent: float = 0.0
+    rss_bytes: int = 0
+    device: int | None = None
+    cell: str = ""
+    """Label of the running cell, as `In[3]`, or empty."""
+    busy_s: float = 0.0
+    collective: CollectiveView | None = None
+
+
+class GpuView(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU of a host."""
+
+    index: int
+    name: str = ""
+    utilisation_percent: float = 0.0
+    memory_used_bytes: int = 0
+    memory_total_bytes: int = 0
+
+
+class LinkView(msgspec.Struct, frozen=True):
+    """What joins two GPUs of one host."""
+
+    a: int
+    b: int
+    kind: str
+    lanes: int = 0
+
+
+class HostView(msgspec.Struct, frozen=True, kw_only=True):
+    """One host and everything on it."""
+
+    name: str
+    state: str = "starting"
+    """starting, up or lost."""
+    cpu_count: int = 0
+    cpu_percent: float = 0.0
+    memory_total_bytes: int = 0
+    memory_used_bytes: int = 0
+    gpus: tuple[GpuView, ...] = ()
+    links: tuple[LinkView, ...] = ()
+    engines: tuple[EngineView, ...] = ()
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole cluster at one moment."""
+
+    cluster: str
+    state: str = "starting"
+    """starting, ready, stopping, stopped or gone."""
+    generation: int = 0
+    sequence: int = 0
+    """Grows with each snapshot."""
+    note: str = ""
+    """One sentence about what needs attention, or empty."""
+    hosts: tuple[HostView, ...] = ()
+
+    @property
+    def engines(self) -> tuple[EngineView, ...]:
+        """Every engine in rank order."""
+        found = (engine for host in self.hosts for engine in host.engines)
+        return tuple(sorted(found, key=lambda engine: engine.rank))

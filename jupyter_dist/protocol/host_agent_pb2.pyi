@@ -1,0 +1,191 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class AgentEvent(_message.Message):
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped")
+    JOINED_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_SENT_FIELD_NUMBER: _ClassVar[int]
+    TELEMETRY_FIELD_NUMBER: _ClassVar[int]
+    START_PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    ALL_STOPPED_FIELD_NUMBER: _ClassVar[int]
+    joined: Joined
+    engine_started: EngineStarted
+    engine_exited: EngineExited
+    signal_sent: SignalSent
+    telemetry: Telemetry
+    start_problem: StartProblem
+    all_stopped: AllStopped
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ...) -> None: ...
+
+class Joined(_message.Message):
+    __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CPU_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOG_DIR_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    hostname: str
+    pid: int
+    version: str
+    cpu_count: int
+    memory_total_bytes: int
+    log_dir: str
+    def __init__(self, host: _Optional[str] = ..., hostname: _Optional[str] = ..., pid: _Optional[int] = ..., version: _Optional[str] = ..., cpu_count: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., log_dir: _Optional[str] = ...) -> None: ...
+
+class EngineStarted(_message.Message):
+    __slots__ = ("rank", "pid")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    pid: int
+    def __init__(self, rank: _Optional[int] = ..., pid: _Optional[int] = ...) -> None: ...
+
+class EngineExited(_message.Message):
+    __slots__ = ("rank", "pid", "exit_code", "signal", "stdout_tail", "stdout_offset", "stderr_tail", "stderr_offset")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_TAIL_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    STDERR_TAIL_FIELD_NUMBER: _ClassVar[int]
+    STDERR_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    pid: int
+    exit_code: int
+    signal: int
+    stdout_tail: bytes
+    stdout_offset: int
+    stderr_tail: bytes
+    stderr_offset: int
+    def __init__(self, rank: _Optional[int] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., stdout_tail: _Optional[bytes] = ..., stdout_offset: _Optional[int] = ..., stderr_tail: _Optional[bytes] = ..., stderr_offset: _Optional[int] = ...) -> None: ...
+
+class SignalSent(_message.Message):
+    __slots__ = ("request_id", "ranks")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    ranks: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request_id: _Optional[str] = ..., ranks: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Collective(_message.Message):
+    __slots__ = ("sequence", "operation", "seconds", "is_running", "site")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    IS_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    operation: str
+    seconds: float
+    is_running: bool
+    site: str
+    def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: _Optional[bool] = ..., site: _Optional[str] = ...) -> None: ...
+
+class EngineSample(_message.Message):
+    __slots__ = ("rank", "cpu_percent", "rss_bytes", "collective")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COLLECTIVE_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    cpu_percent: float
+    rss_bytes: int
+    collective: Collective
+    def __init__(self, rank: _Optional[int] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ...) -> None: ...
+
+class GpuSample(_message.Message):
+    __slots__ = ("index", "name", "utilisation_percent", "memory_used_bytes", "memory_total_bytes")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UTILISATION_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    name: str
+    utilisation_percent: float
+    memory_used_bytes: int
+    memory_total_bytes: int
+    def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., utilisation_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ...) -> None: ...
+
+class Telemetry(_message.Message):
+    __slots__ = ("cpu_percent", "memory_used_bytes", "engines", "gpus")
+    CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ENGINES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    cpu_percent: float
+    memory_used_bytes: int
+    engines: _containers.RepeatedCompositeFieldContainer[EngineSample]
+    gpus: _containers.RepeatedCompositeFieldContainer[GpuSample]
+    def __init__(self, cpu_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., engines: _Optional[_Iterable[_Union[EngineSample, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ...) -> None: ...
+
+class StartProblem(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class AllStopped(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AgentCommand(_message.Message):
+    __slots__ = ("start_engines", "send_signal", "stop")
+    START_ENGINES_FIELD_NUMBER: _ClassVar[int]
+    SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    start_engines: StartEngines
+    send_signal: SendSignal
+    stop: Stop
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ...) -> None: ...
+
+class RankPlace(_message.Message):
+    __slots__ = ("rank", "world_size", "local_rank", "local_world_size", "host_rank", "host")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    HOST_RANK_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    host_rank: int
+    host: str
+    def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ...) -> None: ...
+
+class StartEngines(_message.Message):
+    __slots__ = ("places", "generation")
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    places: _containers.RepeatedCompositeFieldContainer[RankPlace]
+    generation: int
+    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class SendSignal(_message.Message):
+    __slots__ = ("request_id", "ranks", "signal")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    ranks: _containers.RepeatedScalarFieldContainer[int]
+    signal: int
+    def __init__(self, request_id: _Optional[str] = ..., ranks: _Optional[_Iterable[int]] = ..., signal: _Optional[int] = ...) -> None: ...
+
+class Stop(_message.Message):
+    __slots__ = ("grace_s",)
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    grace_s: float
+    def __init__(self, grace_s: _Optional[float] = ...) -> None: ...

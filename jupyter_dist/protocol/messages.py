@@ -1,0 +1,421 @@
+"""Every message on the control channel. Read this file to know the protocol.
+
+    engine                              coordinator
+      | -- Hello ------------------------>|  who I am; where peers can reach me
+      | <---------------------- Welcome --|  the generation and every rank's address
+      | -- Ready ------------------------>|  (or NotReady) my communicator stands
+      | <---------------------- RunCell --|
+      | -- CellOutput * ----------------->|  whole lines, display data
+      | -- CellResult ------------------->|  done, with value or error
+      | <------------- StoreObjects, FetchObject --|  push, pull (buffers follow as frames)
+      | -- ObjectsStored, ObjectFetched ->|
+      | <------------ AbortCommunicator --|  a peer failed: leave the collective now
+      | <---------------------- Regroup --|  say Hello again for a new generation
+      | <------------------------ Leave --|
+
+    client                              coordinator
+      | -- AwaitReady ------------------->|
+      | <--------------- StartProgress * -|  then ClusterReady, or Refused
+      | -- SubmitCell ------------------->|
+      | <------------------ CellWaiting * |  (the fence: who is not idle yet)
+      | <----------------- CellAdmitted --|
+      | <------------------ CellEvents * -|  outputs and results of ranks, in batches
+      | -- OutputSeen * ----------------->|  so that a slow reader never fills memory
+      | <----------------- CellFinished --|
+      | -- InterruptCell, PushObjects, PullObject, WatchTopology, StopCluster -->|
+      | <-- CellInterruptSent, ObjectsPushed, ObjectPulled, TopologyChanged, ClusterStopping --|
+
+A message belongs to exactly one direction, so one for the other side is refused while decoding.
+Everything about a communicator carries its generation; stale ones are dropped.
+"""
+
+from typing import Any
+
+import msgspec
+
+from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.model.topology import Topology
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """Base of every message; the class name is the name on the wire."""
+
+
+class ErrorInfo(msgspec.Struct, frozen=True):
+    """An exception as it crosses processes; reads as `ZeroDivisionError: division by zero`."""
+
+    ename: str
+    evalue: str
+    traceback: tuple[str, ...] = ()
+    peer_rank: int = -1
+    """For PeerFailed: the rank that failed."""
+
+    def __str__(self) -> str:
+        return f"{self.ename}: {self.evalue}" if self.evalue else self.ename
+
+
+class Output(msgspec.Struct, frozen=True):
+    """One piece of output of a rank."""
+
+    kind: str
+    """stdout, stderr, display, update_display, clear_output, value or note."""
+    text: str = ""
+    """For streams and notes."""
+    data: dict[str, Any] = {}
+    """MIME bundle of display, update_display and value."""
+    metadata: dict[str, Any] = {}
+    display_id: str = ""
+
+
+# --- engine -> coordinator -------------------------------------------------------------------
+
+
+class Hello(Message, frozen=True):
+    """I am this rank of this generation; peers reach my communicator at `address`."""
+
+    rank: int
+    generation: int
+    pid: int
+    address: str = ""
+
+
+class Ready(Message, frozen=True):
+    """My communicator of this generation stands."""
+
+    rank: int
+    generation: int
+
+
+class NotReady(Message, frozen=True):
+    """My communicator of this generation could not be formed."""
+
+    rank: int
+    generation: int
+    reason: str
+
+
+class CellOutput(Message, frozen=True):
+    """What a rank said while it ran a cell; `offsets` count the bytes of stdout and stderr sent."""
+
+    rank: int
+    cell_id: str
+    outputs: tuple[Output, ...]
+    offsets: tuple[int, int] = (0, 0)
+
+
+class CellResult(Message, frozen=True):
+    """How a cell ended on a rank: ok, raised, interrupted or peer_failed."""
+
+    rank: int
+    cell_id: str
+    status: str
+    duration_s: float
+    value_repr: str | None = None
+    error: ErrorInfo | None = None
+
+
+class ObjectsStored(Message, frozen=True):
+    """The pushed names are in the namespace, or `problem` says why not."""
+
+    rank: int
+    request_id: str
+    problem: str = ""
+
+
+class ObjectFetched(Message, frozen=True):
+    """A pulled object; its buffers follow as frames."""
+
+    rank: int
+    request_id: str
+    problem: str = ""
+
+
+# --- coordinator -> engine -------------------------------------------------------------------
+
+
+class Welcome(Message, frozen=True):
+    """Join this generation; `peers` are the communicator addresses in rank order."""
+
+    generation: int
+    info: RankInfo
+    communicator: str
+    peers: tuple[str, ...]
+    key: bytes
+    """Shared secret of this generation's communicator."""
+
+
+class RunCell(Message, frozen=True):
+    """Run this code."""
+
+    cell_id: str
+    generation: int
+    code: str
+    ranks: tuple[int, ...]
+    label: int = 0
+    """Number for `In[label]`."""
+
+
+class StoreObjects(Message, frozen=True):
+    """Put the objects in the frames into the namespace under these names."""
+
+    request_id: str
+    names: tuple[str, ...]
+    frame_counts: tuple[int, ...]
+
+
+class FetchObject(Message, frozen=True):
+    """Send back the object with this name."""
+
+    request_id: str
+    name: str
+
+
+class AbortCommunicator(Message, frozen=True):
+    """Whoever is in a collective of this generation leaves it now with PeerFailed."""
+
+    generation: int
+    failed_rank: int
+    reason: str
+
+
+class Regroup(Message, frozen=True):
+    """Say Hello again for this generation."""
+
+    generation: int
+
+
+class Leave(Message, frozen=True):
+    """End this engine."""
+
+
+# --- client -> coordinator -------------------------------------------------------------------
+
+
+class AwaitReady(Message, frozen=True):
+    """Tell me how the start goes, and when the cluster is ready."""
+
+    request_id: str
+
+
+class SubmitCell(Message, frozen=True):
+    """Run this cell on these ranks (None: all) as soon as the fence opens."""
+
+    request_id: str
+    code: str
+    ranks: tuple[int, ...] | None = None
+    timeout_s: float | None = None
+    label: int = 0
+    is_setup: bool = False
+
+
+class OutputSeen(Message, frozen=True):
+    """So many bytes of this cell's events have been taken in."""
+
+    cell_id: str
+    seen_bytes: int
+
+
+class InterruptCell(Message, frozen=True):
+    """Interrupt what runs on these ranks (None: all)."""
+
+    request_id: str
+    ranks: tuple[int, ...] | None = None
+
+
+class PushObjects(Message, frozen=True):
+    """Store the objects in the frames on these ranks (None: all)."""
+
+    request_id: str
+    names: tuple[str, ...]
+    frame_counts: tuple[int, ...]
+    ranks: tuple[int, ...] | None = None
+
+
+class PullObject(Message, frozen=True):
+    """Fetch one name from these ranks (None: all)."""
+
+    request_id: str
+    name: str
+    ranks: tuple[int, ...] | None = None
+
+
+class WatchTopology(Message, frozen=True):
+    """Send me the topology now, and again when it changed but not faster than this.
+
+    `interval_s` 0 asks for one snapshot only.
+    """
+
+    request_id: str
+    interval_s: float = 0.0
+
+
+class ReplayOutput(Message, frozen=True):
+    """Send me the events of the running cell, or of the last one, since it began."""
+
+    request_id: str
+
+
+class StopCluster(Message, frozen=True):
+    """End every engine and agent, remove what they left, and end."""
+
+    request_id: str
+
+
+# --- coordinator -> client -------------------------------------------------------------------
+
+
+class StartProgress(Message, frozen=True):
+    """How far the start is: ranks that are ready, and what is being waited for."""
+
+    request_id: str
+    stage: str
+    ready_ranks: int
+    world_size: int
+
+
+class ClusterReady(Message, frozen=True):
+    """Every rank is idle in this generation."""
+
+    request_id: str
+    generation: int
+    world_size: int
+
+
+class Refused(Message, frozen=True):
+    """A request could not be carried out; `error` names a class of errors.py."""
+
+    request_id: str
+    error: str
+    reason: str
+
+
+class CellWaiting(Message, frozen=True):
+    """The fence is closed: why, in one sentence."""
+
+    request_id: str
+    reason: str
+
+
+class CellAdmitted(Message, frozen=True):
+    """The cell was sent to these ranks."""
+
+    request_id: str
+    cell_id: str
+    ranks: tuple[int, ...]
+
+
+class RankOutput(msgspec.Struct, frozen=True, tag=True):
+    """Outputs of one rank, in its own order."""
+
+    rank: int
+    outputs: tuple[Output, ...]
+
+
+class RankFinished(msgspec.Struct, frozen=True, tag=True):
+    """One rank is done: ok, raised, interrupted, peer_failed, timed_out or lost."""
+
+    rank: int
+    status: str
+    duration_s: float
+    value_repr: str | None = None
+    error: ErrorInfo | None = None
+
+
+class CellNote(msgspec.Struct, frozen=True, tag=True):
+    """A sentence about the running cell: who waits for whom, who is deaf to the interrupt."""
+
+    text: str
+
+
+CellEvent = RankOutput | RankFinished | CellNote
+
+
+class CellEvents(Message, frozen=True):
+    """What happened in a cell since the last batch; `size_bytes` is to be acknowledged."""
+
+    cell_id: str
+    events: tuple[CellEvent, ...]
+    size_bytes: int = 0
+
+
+class CellFinished(Message, frozen=True):
+    """Every rank of the cell has finished; no more events follow."""
+
+    cell_id: str
+
+
+class CellInterruptSent(Message, frozen=True):
+    """SIGINT is on its way to these ranks (empty: nothing was running)."""
+
+    request_id: str
+    ranks: tuple[int, ...]
+
+
+class ObjectsPushed(Message, frozen=True):
+    """Every rank stored the objects; `problems` holds rank -> reason where it did not."""
+
+    request_id: str
+    problems: dict[int, str]
+
+
+class ObjectPulled(Message, frozen=True):
+    """The object of each rank; frames follow, `frame_counts[i]` of them for `ranks[i]`."""
+
+    request_id: str
+    ranks: tuple[int, ...]
+    frame_counts: tuple[int, ...]
+    problems: dict[int, str]
+
+
+class TopologyChanged(Message, frozen=True):
+    """The cluster at this moment."""
+
+    request_id: str
+    topology: Topology
+
+
+class OutputReplayed(Message, frozen=True):
+    """Events kept of the running or last cell; `omitted_bytes` older ones were dropped."""
+
+    request_id: str
+    cell_id: str
+    code: str
+    is_running: bool
+    events: tuple[CellEvent, ...]
+    omitted_bytes: int
+
+
+class ClusterStopping(Message, frozen=True):
+    """Everything has ended but the coordinator itself, which ends now."""
+
+    request_id: str
+
+
+ToCoordinator = Hello | Ready | NotReady | CellOutput | CellResult | ObjectsStored | ObjectFetched
+ToEngine = Welcome | RunCell | StoreObjects | FetchObject | AbortCommunicator | Regroup | Leave
+FromClient = (
+    AwaitReady
+    | SubmitCell
+    | OutputSeen
+    | InterruptCell
+    | PushObjects
+    | PullObject
+    | WatchTopology
+    | ReplayOutput
+    | StopCluster
+)
+ToClient = (
+    StartProgress
+    | ClusterReady
+    | Refused
+    | CellWaiting
+    | CellAdmitted
+    | CellEvents
+    | CellFinished
+    | CellInterruptSent
+    | ObjectsPushed
+    | ObjectPulled
+    | TopologyChanged
+    | OutputReplayed
+    | ClusterStopping
+)

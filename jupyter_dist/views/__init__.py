@@ -1,0 +1,1 @@
+"""What a person sees: cell output and the topology."""
