@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from jupyter_dist.cluster.cluster import Cluster as Cluster
-    from jupyter_dist.cluster.spmd import RankResult as RankResult
-    from jupyter_dist.cluster.spmd import SpmdResult as SpmdResult
+    from jupyter_dist.cluster.result import RankResult as RankResult
+    from jupyter_dist.cluster.result import SpmdResult as SpmdResult
 
 _PUBLIC = {
     "Cluster": "jupyter_dist.cluster.cluster",
-    "RankResult": "jupyter_dist.cluster.spmd",
-    "SpmdResult": "jupyter_dist.cluster.spmd",
+    "RankResult": "jupyter_dist.cluster.result",
+    "SpmdResult": "jupyter_dist.cluster.result",
     "TopologyWidget": "jupyter_dist.views.topology_widget",
 }
 __all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension", *_PUBLIC]  # noqa: PLE0604

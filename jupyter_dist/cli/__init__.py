@@ -1,1 +1,1 @@
-"""What a person types in a terminal: ."""
+"""What a person types in a terminal: `jupyter dist …`, parse and call, nothing else."""

@@ -112,6 +112,9 @@ class CellResult(Message, frozen=True):
     duration_s: float
     value_repr: str | None = None
     error: ErrorInfo | None = None
+    outputs: tuple[Output, ...] = ()
+    """What was said since the last CellOutput."""
+    offsets: tuple[int, int] = (0, 0)
 
 
 class ObjectsStored(Message, frozen=True):
@@ -279,6 +282,8 @@ class ClusterReady(Message, frozen=True):
     request_id: str
     generation: int
     world_size: int
+    log_dirs: dict[str, str] = {}
+    """For each host, where what its ranks say is kept until the cluster stops."""
 
 
 class Refused(Message, frozen=True):

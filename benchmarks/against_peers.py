@@ -1,0 +1,217 @@
+"""Measure jupyter-dist against its rivals, in one run and interleaved.
+
+    python benchmarks/against_peers.py [--quick] [--only NAME,NAME] [--ranks 2,8]
+
+Every contender lives in a worker process of its own; the rivals in a virtual environment that is
+made on the first run. What is compared is measured in turns (A, B, C, then B, C, A, ...), so that
+a loaded machine is equally slow for all. README.md says what each figure means.
+"""
+
+import argparse
+import os
+import random
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from arena import Arena, ContenderError, Worker
+from machine import describe_machine, make_peers_venv
+from record import Entry, Record
+from report import write_report
+
+ALL = (
+    "ours",
+    "ours-magic",
+    "ipyparallel",
+    "ipyparallel-tuned",
+    "jupyter-distributed",
+    "bare-zeromq",
+)
+STARTERS = ("ours", "ipyparallel", "ipyparallel-tuned", "jupyter-distributed", "bare-zeromq")
+RUNNERS = ("ours", "ours-magic", "ipyparallel", "jupyter-distributed", "bare-zeromq")
+MOST_RANKS = {"jupyter-distributed": 8}
+"""It is made for one machine's GPUs; more whole kernels than that are not asked of it here."""
+ONLY_FOR_READY = {4: ("ours", "jupyter-distributed")}
+START_DEADLINE_S = 180.0
+CELL_DEADLINE_S = 150.0
+T = TypeVar("T")
+PAUSE_S = 0.01
+"""Between two cells: what a contender still tidies up belongs to nobody else's figure."""
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who is measured at how many ranks, and how often."""
+
+    names: tuple[str, ...]
+    ranks: tuple[int, ...]
+    starts: dict[int, int]
+    cells: dict[int, int]
+    pushes: dict[int, int]
+
+    def who(self, names: tuple[str, ...], ranks: int) -> list[str]:
+        """Choose the contenders that are measured at this number of ranks."""
+        invited = ONLY_FOR_READY.get(ranks, ALL)
+        return [
+            name
+            for name in names
+            if name in self.names and name in invited and ranks <= MOST_RANKS.get(name, ranks)
+        ]
+
+
+DEFAULT = Plan(
+    ALL,
+    (2, 4, 8, 32),
+    starts={2: 3, 4: 5, 8: 3, 32: 2},
+    cells={2: 40, 8: 30, 32: 12},
+    pushes={2: 3, 8: 3},
+)
+QUICK = Plan(ALL, (2, 8), starts={2: 1, 4: 1, 8: 1, 32: 1}, cells={2: 10, 8: 10, 32: 5}, pushes={})
+
+
+def main() -> int:
+    """Measure, write the report, say whether every goal that could be judged is met."""
+    plan = read_options()
+    began = time.monotonic()
+    peers_python = make_peers_venv()
+    machine = describe_machine()
+    ours = {name: Path(sys.executable) for name in ALL if name.startswith("ours")}
+    record = Record()
+    with Arena({**dict.fromkeys(ALL, peers_python), **ours}) as arena:
+        measure_start(arena, plan, record)
+        for ranks in plan.ranks:
+            measure_cells(arena, plan, ranks, record)
+    machine["load after"] = os.getloadavg()[0]
+    machine["run took"] = f"{time.monotonic() - began:.0f} s"
+    is_met = write_report(record, machine, arena.versions, arena.leftovers)
+    return 0 if is_met else 1
+
+
+def measure_start(arena: Arena, plan: Plan, record: Record) -> None:
+    """Start fresh processes again and again: seconds until ready, then what they hold."""
+    for ranks in plan.ranks:
+        tell(f"starting {ranks} engines, {plan.starts.get(ranks, 2)} times each")
+        for _ in range(plan.starts.get(ranks, 2)):
+            for name in shuffled(plan.who(STARTERS, ranks)):
+                entry = Entry("ready", ranks, name)
+                if entry in record.missing:
+                    continue
+                try:
+                    with arena.worker(name) as worker:
+                        record.add(entry, worker.ask(START_DEADLINE_S, do="start", n=ranks))
+                        measure_memory(worker, ranks, record)
+                        worker.ask(60.0, do="stop")
+                except ContenderError as failure:
+                    record.miss(entry, str(failure))
+
+
+def measure_memory(worker: Worker, ranks: int, record: Record) -> None:
+    """Read the proportional set sizes while nobody else runs."""
+    memory = worker.ask(30.0, do="memory")
+    record.add(Entry("engine memory", ranks, worker.name), memory["engine"] / MIB)
+    record.add(Entry("everything's memory", ranks, worker.name), memory["everything"] / MIB)
+    record.parts[f"{worker.name} at {ranks}"] = {
+        part: size / MIB for part, size in memory["parts"].items()
+    }
+
+
+def measure_cells(arena: Arena, plan: Plan, ranks: int, record: Record) -> None:
+    """With all contenders up at once, run cells and pushes through each in random order."""
+    if ranks not in plan.cells:
+        return
+    tell(f"cells on {ranks} ranks")
+    workers = start_all(arena, plan.who(RUNNERS, ranks), ranks, record)
+    trials = [
+        (worker, Entry(f"{cell} cell", ranks, worker.name, way))
+        for worker in workers
+        for way in worker.ways["run"]
+        for cell in ("empty", "printing")
+        if (way, cell) != ("ping", "printing")
+    ]
+    measure_in_turns(trials, plan.cells[ranks], record, warm_ups=2)
+    pushes = [
+        (worker, Entry("push 64 MiB", ranks, worker.name, way))
+        for worker in workers
+        for way in worker.ways["push"]
+    ]
+    measure_in_turns(pushes, plan.pushes.get(ranks, 0), record)
+    for worker in workers:
+        arena.close(worker)
+
+
+def start_all(arena: Arena, names: list[str], ranks: int, record: Record) -> list[Worker]:
+    """Start all contenders side by side; nothing is measured here."""
+    told: list[Worker] = []
+    for name in names:
+        try:
+            worker = arena.open(name)
+            worker.tell(do="start", n=ranks)
+            told.append(worker)
+        except ContenderError as failure:
+            record.miss(Entry("all cells", ranks, name), str(failure))
+    ready = []
+    for worker in told:
+        try:
+            worker.hear(START_DEADLINE_S)
+            ready.append(worker)
+        except ContenderError as failure:
+            record.miss(Entry("all cells", ranks, worker.name), str(failure))
+            arena.close(worker)
+    return ready
+
+
+def measure_in_turns(
+    trials: list[tuple[Worker, Entry]], rounds: int, record: Record, warm_ups: int = 0
+) -> None:
+    """Do every trial once per round, each round in another order; a failure ends its trial."""
+    for number in range(-warm_ups, rounds):
+        for worker, entry in shuffled(trials):
+            if entry in record.missing:
+                continue
+            try:
+                seconds = worker.ask(CELL_DEADLINE_S, **command_for(entry))
+            except ContenderError as failure:
+                record.miss(entry, str(failure))
+                continue
+            if number >= 0:
+                record.add(entry, seconds * 1000)
+            time.sleep(PAUSE_S)
+
+
+def command_for(entry: Entry) -> dict[str, str | int]:
+    """Say to a worker what is to be measured."""
+    if entry.what.startswith("push"):
+        return {"do": "push", "way": entry.way, "mib": 64}
+    return {"do": "run", "way": entry.way, "cell": entry.what.removesuffix(" cell")}
+
+
+def shuffled(things: list[T]) -> list[T]:
+    """Give the things in another order."""
+    return random.sample(things, len(things))
+
+
+def tell(text: str) -> None:
+    """Show progress, away from the table on stdout."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def read_options() -> Plan:
+    """Read the command line into a plan."""
+    parser = argparse.ArgumentParser(description="Measure jupyter-dist against its rivals.")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats, 2 and 8 ranks")
+    parser.add_argument("--only", help=f"contenders, of {', '.join(ALL)}")
+    parser.add_argument("--ranks", help="numbers of ranks, such as 2,8")
+    options = parser.parse_args()
+    plan = QUICK if options.quick else DEFAULT
+    names = tuple(options.only.split(",")) if options.only else plan.names
+    ranks = tuple(int(part) for part in options.ranks.split(",")) if options.ranks else plan.ranks
+    if unknown := set(names) - set(ALL):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+    return Plan(names, ranks, plan.starts, plan.cells, plan.pushes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The agent's stream to the coordinator: events go up, commands come down."""
+
+import queue
+from collections.abc import Iterator
+
+import grpc
+
+from jupyter_dist.launch.base import Invitation
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+ATTEND = "/jupyter_dist.HostAgents/Attend"
+SERVER_NAME = "jupyter-dist-coordinator"
+"""Name in the coordinator's certificate; addresses change, this does not."""
+KEEPALIVE_MS = 2000
+
+
+class Home:
+    """One mutual-TLS connection to the coordinator."""
+
+    def __init__(self, invitation: Invitation) -> None:
+        self._events: queue.SimpleQueue[pb.AgentEvent | None] = queue.SimpleQueue()
+        credentials = grpc.ssl_channel_credentials(
+            invitation.ca_certificate, invitation.private_key, invitation.certificate
+        )
+        self._channel = grpc.secure_channel(
+            invitation.coordinator_address,
+            credentials,
+            options=[
+                ("grpc.ssl_target_name_override", SERVER_NAME),
+                ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+                ("grpc.http2.max_pings_without_data", 0),
+                ("grpc.enable_http_proxy", 0),
+            ],
+        )
+        attend = self._channel.stream_stream(
+            ATTEND,
+            request_serializer=pb.AgentEvent.SerializeToString,
+            response_deserializer=pb.AgentCommand.FromString,
+        )
+        self._call = attend(iter(self._events.get, None), wait_for_ready=True)
+
+    def tell(self, event: pb.AgentEvent) -> None:
+        """Send an event; from any thread."""
+        self._events.put(event)
+
+    def say_last(self, event: pb.AgentEvent) -> None:
+        """Send the last event; `commands` ends when the coordinator has taken it."""
+        self._events.put(event)
+        self._events.put(None)
+
+    def commands(self) -> Iterator[pb.AgentCommand]:
+        """Give the commands as they come; ends when the coordinator is gone or hangs up."""
+        try:
+            yield from self._call
+        except grpc.RpcError:
+            return
+
+    def hang_up(self) -> None:
+        """Break the stream, so that `commands` ends; from any thread or a signal handler."""
+        self._call.cancel()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._events.put(None)
+        self._channel.close()

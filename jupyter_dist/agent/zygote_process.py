@@ -1,0 +1,69 @@
+"""The agent's hand on its zygote: births go down, events come up."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from jupyter_dist.model.rank import RankInfo
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def thread_wishes() -> dict[str, str]:
+    """Give what this host's environment says about threads; engines inherit it."""
+    return {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
+
+
+class ZygoteProcess:
+    """Starts the zygote at once, so that it imports while the agent does."""
+
+    def __init__(self, run_dir: Path, start_method: str) -> None:
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-P", "-m", "jupyter_dist.engine.zygote"),
+                *(str(os.getpid()), str(run_dir), start_method),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            # A BLAS that starts threads while it is imported would make forking unsafe; each
+            # engine gets its share of cores after it was forked (engine/birth.py).
+            env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")},
+        )
+
+    def listen(self, on_event: Callable[[dict[str, object]], None], on_end: Callable[[], None]) -> None:
+        """Hand each event over from a thread, and tell when the zygote has ended."""
+
+        def read() -> None:
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                on_event(msgspec.json.decode(line))
+            on_end()
+
+        threading.Thread(target=read, name="zygote-events", daemon=True).start()
+
+    def start_engines(self, births: Sequence[dict[str, object]]) -> None:
+        """Ask for these engines."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode({"births": births}) + b"\n")
+        self._process.stdin.flush()
+
+    def end(self, timeout_s: float) -> None:
+        """Let it end its engines and itself; kill it when it does not (the engines follow)."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+            self._process.wait(timeout_s)
+        except (subprocess.TimeoutExpired, BrokenPipeError):
+            self._process.kill()
+            self._process.wait()
+
+
+def describe_birth(info: RankInfo, **facts: object) -> dict[str, object]:
+    """Put together what one engine is told; engine/birth.py reads it."""
+    return {"info": msgspec.to_builtins(info), **facts}

@@ -1,0 +1,187 @@
+"""`jupyter dist start|list|status|run|stop`: clusters from a terminal.
+
+Exit status: 0, 1 when something did not end well, 2 when the command cannot be meant.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+
+from jupyter_dist.errors import DistError, UsageError
+from jupyter_dist.model.command_options import (
+    OptionParser,
+    add_start_options,
+    read_duration_s,
+    start_arguments,
+)
+from jupyter_dist.model.rank import parse_ranks
+
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    try:
+        options, unknown = build_parser().parse_known_args(argv)
+        if unknown:
+            options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        status: int = options.call(options)
+    except UsageError as error:
+        return _fail(str(error), 2)
+    except DistError as error:
+        return _fail(str(error), 1)
+    except KeyboardInterrupt:
+        return _fail("interrupted", _INTERRUPTED)
+    return status
+
+
+def build_parser() -> OptionParser:
+    """Describe every command."""
+    parser = OptionParser(
+        prog="jupyter dist",
+        example="jupyter dist start -n 4",
+        add_help=True,
+        description="Start, see, use and stop clusters.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=OptionParser)
+
+    def add(call: Callable[[argparse.Namespace], int], text: str, example: str) -> OptionParser:
+        name = example.split(maxsplit=1)[0]
+        one = commands.add_parser(
+            name, example=f"jupyter dist {example}", description=text, help=text, add_help=True
+        )
+        one.set_defaults(call=call, parser=one)
+        return one
+
+    add_start_options(add(start, "Start a cluster; it lives on.", "start -n 4 --name demo"))
+    add(show_running, "Name the clusters that are running.", "list")
+    _add_name(add(show_status, "Show the ranks of a cluster.", "status demo"))
+    _add_run_options(add(run_file, "Run a file on every rank.", "run train.py --ranks 0,2-3"))
+    stopping = add(stop, "End a cluster: its processes and its files.", "stop demo")
+    which = stopping.add_mutually_exclusive_group()
+    _add_name(which)
+    which.add_argument("--all", action="store_true", help="every cluster that is running")
+    return parser
+
+
+def _add_name(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which one, when several run")
+
+
+def _add_run_options(parser: OptionParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="what to run; - reads standard input")
+    parser.add_argument("--name", metavar="NAME", help="which cluster, when several run")
+    parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")
+    parser.add_argument(
+        "--timeout",
+        dest="timeout_s",
+        type=read_duration_s,
+        metavar="S",
+        help="interrupt it after this time, as 30, 30s or 5m",
+    )
+
+
+def start(options: argparse.Namespace) -> int:
+    """Start a cluster and say how to use it."""
+    from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.views.start_progress import StartProgressView
+    from jupyter_dist.views.terminal import Terminal
+
+    view = StartProgressView(display=Terminal(sys.stderr.write, is_tty=sys.stderr.isatty()))
+    started_s = monotonic()
+    try:
+        cluster = Cluster.start(**start_arguments(options), on_progress=view.on_progress)
+    except UsageError:
+        raise
+    except BaseException:
+        view.fail("not started")
+        raise
+    name = cluster.name
+    view.finish(
+        f"cluster {name}: {cluster.world_size} ranks ready in {monotonic() - started_s:.1f} s"
+    )
+    _write(
+        f"{name}\n"
+        f"  in a notebook:  %load_ext jupyter_dist, then %dist_attach {name}\n"
+        f"  from here:      jupyter dist run FILE --name {name}\n"
+        f"  to end it:      jupyter dist stop {name}\n"
+    )
+    return 0
+
+
+def show_running(_options: argparse.Namespace) -> int:
+    """Write the name of each running cluster on a line."""
+    from jupyter_dist.cluster.cluster import Cluster
+
+    _write("".join(f"{name}\n" for name in Cluster.running()))
+    return 0
+
+
+def show_status(options: argparse.Namespace) -> int:
+    """Write the table of one cluster."""
+    from jupyter_dist.cluster.cluster import Cluster
+
+    _write(f"{Cluster.attach(options.name).status()}\n")
+    return 0
+
+
+def run_file(options: argparse.Namespace) -> int:
+    """Run a file as one SPMD cell, and show what the ranks say while they say it."""
+    from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.views.cell_output import CellOutputView
+
+    code = _read_code(options.file)
+    cluster = Cluster.attach(options.name)
+    world = range(cluster.world_size)
+    ranks = world if options.ranks is None else parse_ranks(options.ranks, len(world))
+    view = CellOutputView(world_size=len(ranks))
+    try:
+        result = cluster.run(
+            code, None if ranks is world else ranks, options.timeout_s, watcher=view
+        )
+    except SyntaxError as error:
+        return _fail(f"{options.file}, line {error.lineno}: {type(error).__name__}: {error.msg}", 1)
+    except BaseException:
+        view.finish(None)
+        raise
+    view.finish(result)
+    result.raise_first()
+    return 0
+
+
+def stop(options: argparse.Namespace) -> int:
+    """End one cluster, or all of them."""
+    from jupyter_dist.cluster.cluster import Cluster
+
+    names = Cluster.running() if options.all else [options.name]
+    for name in names:
+        cluster = Cluster.attach(name)
+        cluster.stop()
+        _write(f"stopped {cluster.name}\n")
+    return 0
+
+
+def _read_code(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
+        raise UsageError(f"{path} cannot be read: {reason}.") from None
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _fail(problem: str, status: int) -> int:
+    """Tell one line on stderr."""
+    text = " ".join(problem.removeprefix("jupyter dist").lstrip(": ").split())
+    sys.stderr.write(f"jupyter dist: {text}\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,388 @@
+"""The public face: start a cluster, run cells on its ranks, move objects, stop it."""
+
+import atexit
+import os
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from jupyter_dist.cluster.coordinator_process import CoordinatorProcess
+from jupyter_dist.cluster.line import Line
+from jupyter_dist.cluster.result import SpmdResult
+from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
+from jupyter_dist.cluster.status import ClusterStatus
+from jupyter_dist.cluster.watch import Subscriber, Watch
+from jupyter_dist.control.connection_file import (
+    ConnectionInfo,
+    connection_path,
+    read_connection,
+    running_clusters,
+)
+from jupyter_dist.control.context import new_context
+from jupyter_dist.control.poller import process_lives
+from jupyter_dist.errors import (
+    ClusterExists,
+    ClusterGone,
+    HostSpecError,
+    NoCluster,
+    TransferError,
+    UnknownRanks,
+    UsageError,
+)
+from jupyter_dist.launch.local import is_this_machine
+from jupyter_dist.model.rank import parse_ranks
+from jupyter_dist.model.spec import ClusterSpec, check_spec, parse_hosts
+from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol.messages import (
+    AwaitReady,
+    CellInterruptSent,
+    ClusterReady,
+    ClusterStopping,
+    InterruptCell,
+    ObjectPulled,
+    ObjectsPushed,
+    PullObject,
+    PushObjects,
+    StartProgress,
+    StopCluster,
+    SubmitCell,
+    ToClient,
+    TopologyChanged,
+    WatchTopology,
+)
+from jupyter_dist.protocol.objects import pack, split_frames, unpack
+
+Ranks = None | int | str | Iterable[int]
+STOP_TIMEOUT_S = 15.0
+
+
+class Cluster:
+    """A running cluster of engines, one per rank; use it as a context manager, or stop it."""
+
+    def __init__(
+        self, connection: ConnectionInfo, process: CoordinatorProcess | None = None
+    ) -> None:
+        self._connection = connection
+        self._process = process
+        self._context = new_context()
+        # Cells may run for hours; interrupts, questions and the watch must not wait behind them.
+        self._cells = Line(self._context, connection)
+        self._control = Line(self._context, connection)
+        self._watch = Watch(Line(self._context, connection), connection.name)
+        self._is_open = True
+        self.log_dirs: dict[str, str] = {}
+        """For each host, where what its ranks say is kept until the cluster stops."""
+        _detach_at_exit(self)
+
+    # --- beginning and end ---
+
+    @classmethod
+    def start(  # noqa: PLR0913  (each is an option of %dist_start)
+        cls,
+        hosts: str = "localhost:4",
+        *,
+        name: str | None = None,
+        timeout_s: float = 60.0,
+        keep_s: float = 900.0,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        comm: str = "auto",
+        start_method: str = "fork",
+        on_progress: Callable[[StartProgress], None] | None = None,
+    ) -> Self:
+        """Start engines on the hosts and wait until every rank is ready.
+
+        Raises UsageError (nothing was started) or StartFailed (everything was cleaned up).
+        The cluster lives on after this process, for `keep_s` seconds without a client.
+        """
+        spec = ClusterSpec(
+            name=name or _free_name(),
+            hosts=parse_hosts(hosts),
+            communicator=comm,
+            timeout_s=timeout_s,
+            keep_s=keep_s,
+            env=dict(env or {}),
+            cwd=_check_directory(cwd),
+            start_method=start_method,
+        )
+        _check_hosts(check_spec(spec), hosts)
+        if read_connection(connection_path(spec.name)) is not None:
+            raise ClusterExists(spec.name)
+        process = CoordinatorProcess(spec)
+        try:
+            cluster = cls(process.wait_for_report(timeout_s), process)
+        except BaseException:
+            process.end()
+            raise
+        try:
+            cluster._await_ready(on_progress)
+        except BaseException:
+            cluster.detach()
+            process.end()
+            raise
+        return cluster
+
+    @classmethod
+    def attach(cls, name: str | None = None) -> Self:
+        """Connect to a running cluster: the one with this name, or the only one.
+
+        Raises NoCluster naming those that run.
+        """
+        running = {info.name: info for info in running_clusters()}
+        if name is None and len(running) == 1:
+            name = next(iter(running))
+        if name is None or name not in running:
+            raise NoCluster(name, sorted(running))
+        cluster = cls(running[name])
+        try:
+            cluster._await_ready(None)
+        except BaseException:
+            cluster.detach()
+            raise
+        return cluster
+
+    @staticmethod
+    def running() -> list[str]:
+        """Names of this user's clusters that run on this machine."""
+        return [info.name for info in running_clusters()]
+
+    def stop(self) -> None:
+        """End every process of the cluster and remove every file; harmless when it is gone."""
+        if not self._is_open:
+            return
+        try:
+            request = StopCluster(self._control.new_request_id())
+            self._control.ask(request, ClusterStopping)
+        except ClusterGone:
+            pass
+        finally:
+            self._wait_for_end()
+            self.detach()
+
+    def detach(self) -> None:
+        """Close our connections; the cluster goes on."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._watch.close()
+        self._cells.close()
+        self._control.close()
+        self._context.destroy(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "running" if self.is_running else "gone"
+        return f"<Cluster {self.name!r}: {self.world_size} ranks, {state}>"
+
+    # --- facts ---
+
+    @property
+    def name(self) -> str:
+        """Name of the cluster."""
+        return self._connection.name
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self._connection.world_size
+
+    @property
+    def is_running(self) -> bool:
+        """Its coordinator lives, and we are connected."""
+        return self._is_open and process_lives(self._connection.coordinator_pid)
+
+    # --- cells ---
+
+    def run(  # noqa: PLR0913  (each is an option of %%spmd)
+        self,
+        code: str,
+        ranks: Ranks = None,
+        timeout_s: float | None = None,
+        *,
+        label: int = 1,
+        is_setup: bool = False,
+        watcher: CellWatcher | None = None,
+    ) -> SpmdResult:
+        """Run code on the ranks (None: all) and give what happened, a lost rank included.
+
+        Raises SyntaxError and UsageError (no rank ran it), CellRefused (the fence stays closed:
+        a rank is lost) and ClusterGone. A first Ctrl-C interrupts the ranks, a second one is
+        raised as KeyboardInterrupt; `label` is the n of the cell's `In[n]`.
+        """
+        self._check_open()
+        wanted = self._read_ranks(ranks)
+        if timeout_s is not None and not timeout_s > 0:
+            raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
+        check_syntax(code, label)
+        request = SubmitCell(
+            self._cells.new_request_id(), code, wanted, timeout_s, label, is_setup
+        )
+        return run_cell(self._cells, request, lambda: self.interrupt(wanted), watcher)
+
+    def interrupt(self, ranks: Ranks = None) -> tuple[int, ...]:
+        """Send SIGINT to what runs on the ranks; give those that were busy."""
+        self._check_open()
+        request = InterruptCell(self._control.new_request_id(), self._read_ranks(ranks))
+        return self._control.ask(request, CellInterruptSent)[0].ranks
+
+    # --- objects ---
+
+    def push(self, objects: Mapping[str, object], ranks: Ranks = None) -> None:
+        """Put objects into the ranks' namespaces under their names.
+
+        Raises TransferError naming the object and the rank that could not take it.
+        """
+        self._check_open()
+        wrong = [name for name in objects if not str(name).isidentifier()]
+        if wrong:
+            raise UsageError(f"{wrong[0]!r} is not a name that Python can use.")
+        packed = [pack(name, value) for name, value in objects.items()]
+        request = PushObjects(
+            self._cells.new_request_id(),
+            tuple(objects),
+            tuple(len(frames) for frames in packed),
+            self._read_ranks(ranks),
+        )
+        buffers = [frame for frames in packed for frame in frames]
+        answer, _ = self._cells.ask(request, ObjectsPushed, buffers)
+        _raise_problems(answer.problems)
+
+    def pull(self, name: str, ranks: Ranks = None) -> dict[int, object]:
+        """Fetch one name from the ranks: rank -> object.
+
+        Raises TransferError naming the rank that has no such name or cannot send it.
+        """
+        self._check_open()
+        request = PullObject(self._cells.new_request_id(), name, self._read_ranks(ranks))
+        answer, frames = self._cells.ask(request, ObjectPulled)
+        _raise_problems(answer.problems)
+        pieces = split_frames(frames, answer.frame_counts)
+        return {
+            rank: unpack(name, piece) for rank, piece in zip(answer.ranks, pieces, strict=True)
+        }
+
+    # --- looking ---
+
+    def status(self) -> ClusterStatus:
+        """Tell how the cluster is; `str()` of it is a table."""
+        return ClusterStatus(self.topology())
+
+    def topology(self) -> Topology:
+        """Describe hosts and ranks at this moment; state `gone` when nobody answers."""
+        if not self._is_open:
+            return Topology(cluster=self.name, state="stopped")
+        try:
+            request = WatchTopology(self._control.new_request_id())
+            return self._control.ask(request, TopologyChanged)[0].topology
+        except ClusterGone:
+            return Topology(cluster=self.name, state="gone")
+
+    def watch_topology(
+        self, callback: Subscriber, interval_s: float = 0.25
+    ) -> Callable[[], None]:
+        """Call back with the topology every `interval_s`, on a background thread.
+
+        The last call has the state `stopped` or `gone`. Gives a function that ends it.
+        """
+        return self._watch.subscribe(callback, interval_s)
+
+    # --- inside ---
+
+    def _await_ready(self, on_progress: Callable[[StartProgress], None] | None) -> None:
+        def pass_on(message: ToClient) -> None:
+            if isinstance(message, StartProgress) and on_progress is not None:
+                on_progress(message)
+
+        request = AwaitReady(self._control.new_request_id())
+        ready, _ = self._control.ask(request, ClusterReady, on_other=pass_on)
+        self.log_dirs = dict(ready.log_dirs)
+        self._watch.start()
+
+    def _wait_for_end(self) -> None:
+        """Wait until the coordinator's process is gone: only then nothing of ours is left."""
+        if self._process is not None:
+            self._process.wait(STOP_TIMEOUT_S)
+            return
+        deadline_s = monotonic() + STOP_TIMEOUT_S
+        while process_lives(self._connection.coordinator_pid) and monotonic() < deadline_s:
+            self._cells_pause()
+
+    def _cells_pause(self) -> None:
+        try:
+            for _ in self._cells.receive():
+                continue
+        except ClusterGone:
+            return
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ClusterGone(self.name, "it was stopped, or this object was detached from it")
+
+    def _read_ranks(self, ranks: Ranks) -> tuple[int, ...] | None:
+        if ranks is None:
+            return None
+        if isinstance(ranks, str):
+            return parse_ranks(ranks, self.world_size)
+        wanted = (ranks,) if isinstance(ranks, int) else tuple(ranks)
+        if not wanted or any(not 0 <= rank < self.world_size for rank in wanted):
+            raise UnknownRanks(str(ranks), self.world_size)
+        return tuple(sorted(set(wanted)))
+
+
+def _raise_problems(problems: Mapping[int, str]) -> None:
+    if problems:
+        rank, problem = min(problems.items())
+        others = f" ({len(problems) - 1} more ranks have problems)" if len(problems) > 1 else ""
+        raise TransferError(f"rank {rank}: {problem}{others}")
+
+
+def _free_name() -> str:
+    taken = {info.name for info in running_clusters()}
+    number = 1
+    while f"cluster-{number}" in taken:
+        number += 1
+    return f"cluster-{number}"
+
+
+def _check_directory(cwd: str | os.PathLike[str] | None) -> str:
+    directory = Path(cwd or ".").expanduser().resolve()
+    if not directory.is_dir():
+        raise UsageError(f"working directory {str(cwd)!r} does not exist on this machine.")
+    return str(directory)
+
+
+def _check_hosts(spec: ClusterSpec, given: str) -> None:
+    for host in spec.hosts:
+        try:
+            is_here = is_this_machine(host.name)
+        except OSError as error:
+            raise HostSpecError(given, f"host {host.name!r} is not known ({error})") from error
+        if not is_here:
+            raise HostSpecError(
+                given, f"host {host.name!r} is another machine, and only this one can be used yet"
+            )
+
+
+def _detach_at_exit(cluster: Cluster) -> None:
+    """Close connections before the interpreter ends; libzmq must not be torn down under them."""
+    reference = weakref.ref(cluster)
+
+    def detach() -> None:
+        found = reference()
+        if found is not None:
+            found.detach()
+
+    atexit.register(detach)

@@ -1,0 +1,100 @@
+"""A client's line to the coordinator: ask, wait in slices, notice when nobody is there."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any, TypeVar
+
+from jupyter_dist.control.connection_file import ConnectionInfo
+from jupyter_dist.control.dealer import Dealer
+from jupyter_dist.control.poller import process_lives
+from jupyter_dist.errors import (
+    CellRefused,
+    ClusterGone,
+    DistError,
+    StartFailed,
+    UsageError,
+    WireError,
+)
+from jupyter_dist.protocol.codec import Frame, to_client
+from jupyter_dist.protocol.messages import Message, Refused, ToClient
+
+SLICE_S = 0.1
+SILENCE_LIMIT_S = 10.0
+"""A coordinator on another machine that is out of reach for so long counts as gone."""
+_REFUSALS: dict[str, type[DistError]] = {
+    "CellRefused": CellRefused,
+    "StartFailed": StartFailed,
+    "UsageError": UsageError,
+}
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Line:
+    """One authenticated connection; held by one thread at a time through its lock."""
+
+    def __init__(self, context: Any, info: ConnectionInfo) -> None:
+        self.lock = threading.RLock()
+        self._info = info
+        self._dealer: Dealer[ToClient] = Dealer(
+            context, info.clients_address, info.credentials, to_client()
+        )
+        self._numbers = count(1)
+
+    def new_request_id(self) -> str:
+        """Give an id that no other request on this line has."""
+        return f"request-{next(self._numbers)}"
+
+    def send(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
+        """Send a message."""
+        self._dealer.send(message, buffers)
+
+    def receive(self, timeout_s: float = SLICE_S) -> Iterator[tuple[ToClient, list[Frame]]]:
+        """Give what arrives within one slice; raises ClusterGone when nobody is there any more."""
+        if self._dealer.wait(timeout_s):
+            yield from self._dealer.receive()
+        else:
+            self.check_alive()
+
+    def check_alive(self) -> None:
+        """Raise ClusterGone when the coordinator is gone or out of reach for too long."""
+        silence_s = self._dealer.silence_s()
+        if silence_s and not process_lives(self._info.coordinator_pid):
+            raise ClusterGone(self._info.name, "its coordinator has ended")
+        if silence_s > SILENCE_LIMIT_S:
+            raise ClusterGone(
+                self._info.name, f"its coordinator does not answer for {silence_s:.0f} s"
+            )
+
+    def ask(
+        self,
+        request: Message,
+        answer_type: type[Answer],
+        buffers: Sequence[Frame] = (),
+        on_other: Callable[[ToClient], None] | None = None,
+    ) -> tuple[Answer, list[Frame]]:
+        """Send a request and wait for its answer; raises what a refusal names."""
+        request_id: str = request.request_id  # type: ignore[attr-defined]
+        with self.lock:
+            self.send(request, buffers)
+            while True:
+                for message, frames in self.receive():
+                    if getattr(message, "request_id", None) != request_id:
+                        continue
+                    if isinstance(message, answer_type):
+                        return message, frames
+                    raise_refusal(message)
+                    if on_other is not None:
+                        on_other(message)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._dealer.close()
+
+
+def raise_refusal(message: ToClient) -> None:
+    """Raise the error that a refusal names; do nothing for other messages."""
+    if isinstance(message, Refused):
+        if message.error in ("VersionMismatch", "MalformedMessage"):
+            raise WireError(message.reason)
+        raise _REFUSALS.get(message.error, DistError)(message.reason)

@@ -1,0 +1,119 @@
+"""What came of a cell: one RankResult for each rank that ran it, in rank order."""
+
+from collections.abc import Iterator, Sequence
+from typing import NoReturn, overload
+
+import msgspec
+
+from jupyter_dist.errors import (
+    CellInterrupted,
+    CellTimedOut,
+    RankLost,
+    RankRaised,
+    UsageError,
+)
+from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.protocol.messages import ErrorInfo, Output
+
+STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "lost")
+_CAUSE_FIRST = ("raised", "lost", "timed_out", "interrupted", "peer_failed")
+
+
+class RankResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a cell ended on one rank, and what that rank said."""
+
+    rank: int
+    status: str
+    """One of ok, raised, interrupted, peer_failed, timed_out, lost."""
+    stdout: str = ""
+    stderr: str = ""
+    value_repr: str | None = None
+    """`repr` of the cell's last expression, or None."""
+    displays: tuple[Output, ...] = ()
+    """Rich outputs (display and value), in order."""
+    error: ErrorInfo | None = None
+    """None, or ename, evalue and traceback; reads as `ZeroDivisionError: division by zero`."""
+    duration_s: float = 0.0
+
+
+class SpmdResult(Sequence[RankResult]):
+    """The results of one cell in rank order; `result[k]` is the k-th, `result.rank(r)` rank r's."""
+
+    def __init__(self, results: Sequence[RankResult]) -> None:
+        self._results = tuple(sorted(results, key=lambda result: result.rank))
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @overload
+    def __getitem__(self, index: int) -> RankResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RankResult]: ...
+    def __getitem__(self, index: int | slice) -> RankResult | Sequence[RankResult]:
+        return self._results[index]
+
+    def __iter__(self) -> Iterator[RankResult]:
+        return iter(self._results)
+
+    def __repr__(self) -> str:
+        groups = [
+            f"{status} on {name_ranks(ranks)}"
+            for status in STATUSES
+            if (ranks := [result.rank for result in self if result.status == status])
+        ]
+        return f"<SpmdResult: {'; '.join(groups) or 'no ranks'}>"
+
+    @property
+    def ok(self) -> bool:
+        """Every rank ended well."""
+        return all(result.status == "ok" for result in self)
+
+    def rank(self, rank: int) -> RankResult:
+        """Give the result of this rank; raises UsageError when it did not run the cell."""
+        for result in self:
+            if result.rank == rank:
+                return result
+        here = name_ranks(result.rank for result in self)
+        raise UsageError(f"rank {rank} did not run this cell; {here} did.")
+
+    def raise_first(self) -> None:
+        """Raise what went wrong, causes before consequences; do nothing when all is well."""
+        for status in _CAUSE_FIRST:
+            for result in self:
+                if result.status == status:
+                    self._raise(result)
+
+    def _raise(self, result: RankResult) -> NoReturn:
+        same = [r.rank for r in self if r.status == result.status]
+        others = self._count_others(result)
+        error = result.error or ErrorInfo(result.status, "")
+        match result.status:
+            case "lost":
+                raise RankLost(result.rank, error.evalue, others)
+            case "interrupted":
+                raise CellInterrupted(f"{name_ranks(same)} interrupted" + _in_brackets(others))
+            case "timed_out":
+                raise CellTimedOut(
+                    f"{name_ranks(same)} ran into the time limit" + _in_brackets(others)
+                )
+            case _:
+                raise RankRaised(
+                    result.rank, error.ename, error.evalue, error.traceback, others
+                )
+
+    def _count_others(self, first: RankResult) -> str:
+        """Say how the other ranks ended: `2 more raised; 1 ended with peer_failed`."""
+        counts: dict[str, int] = {}
+        for result in self:
+            if result.status != "ok" and result.rank != first.rank:
+                counts[result.status] = counts.get(result.status, 0) + 1
+        told = []
+        for status, count in counts.items():
+            if status == first.status and status in ("interrupted", "timed_out"):
+                continue
+            told.append(f"{count} more {status}" if status == first.status else f"{count} {status}")
+        return "; ".join(told)
+
+
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""

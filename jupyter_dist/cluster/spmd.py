@@ -1,0 +1,209 @@
+"""Run a cell on every rank: send it once, gather what the ranks say until all have finished."""
+
+import ast
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Protocol
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+from jupyter_dist.cluster.line import Line, raise_refusal
+from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.protocol.messages import (
+    CellAdmitted,
+    CellEvent,
+    CellEvents,
+    CellFinished,
+    CellNote,
+    CellWaiting,
+    Output,
+    OutputSeen,
+    RankFinished,
+    RankOutput,
+    SubmitCell,
+    ToClient,
+)
+
+KEPT_CHARACTERS = 16 << 20
+"""So much of each rank's stdout and stderr is kept in a result: the tail."""
+ACKNOWLEDGE_BYTES = 1 << 20
+_TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+
+class CellWatcher(Protocol):
+    """Something that wants to see a cell while it runs (a view); called on the calling thread."""
+
+    def on_output(self, rank: int, outputs: Sequence[Output]) -> None:
+        """Take in what a rank said, in its own order."""
+
+    def on_finished(self, result: RankFinished) -> None:
+        """Take in how the cell ended on a rank."""
+
+    def on_note(self, text: str) -> None:
+        """Take in one sentence for the person: who is waited for, who does not answer."""
+
+    def on_tick(self) -> None:
+        """Redraw if due; called at least every 0.1 s while the cell runs."""
+
+
+def check_syntax(code: str, label: int) -> None:
+    """Raise SyntaxError for a cell that no rank could run; nothing is sent."""
+    python = TransformerManager().transform_cell(code)
+    compile(python, f"In[{label}]", "exec", flags=_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def run_cell(
+    line: Line,
+    request: SubmitCell,
+    interrupt: Callable[[], object],
+    watcher: CellWatcher | None = None,
+) -> SpmdResult:
+    """Run the cell to its end, whatever that is, and give what came of it.
+
+    The first Ctrl-C interrupts the ranks and the gathering goes on; the second one is raised.
+    """
+    gathering = Gathering(request, watcher)
+    with line.lock, _count_interrupts() as interrupts:
+        line.send(request)
+        seen = 0
+        while not gathering.is_over:
+            for message, _ in line.receive():
+                gathering.take(message)
+            if gathering.acknowledgement is not None:
+                line.send(gathering.acknowledgement)
+                gathering.acknowledgement = None
+            if watcher is not None:
+                watcher.on_tick()
+            if len(interrupts) > seen:
+                seen = len(interrupts)
+                if seen > 1:
+                    raise KeyboardInterrupt
+                gathering.note("interrupt sent to the ranks; once more returns the prompt")
+                interrupt()
+    return gathering.result()
+
+
+@dataclass
+class _RankParts:
+    """What one rank has said so far."""
+
+    streams: dict[str, deque[str]] = field(
+        default_factory=lambda: {"stdout": deque(), "stderr": deque()}
+    )
+    kept: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
+    displays: list[Output] = field(default_factory=list)
+    finished: RankFinished | None = None
+
+    def add(self, output: Output) -> None:
+        """Keep a piece of output; of very long text the tail."""
+        if output.kind in self.streams:
+            pieces = self.streams[output.kind]
+            pieces.append(output.text)
+            self.kept[output.kind] += len(output.text)
+            while self.kept[output.kind] > KEPT_CHARACTERS and len(pieces) > 1:
+                self.kept[output.kind] -= len(pieces.popleft())
+        elif output.kind in ("display", "update_display", "value"):
+            self.displays.append(output)
+
+
+class Gathering:
+    """Collects the messages about one cell."""
+
+    def __init__(self, request: SubmitCell, watcher: CellWatcher | None) -> None:
+        self._request_id = request.request_id
+        self._watcher = watcher
+        self._cell_id = ""
+        self._parts: dict[int, _RankParts] = {}
+        self._acknowledged_bytes = 0
+        self.acknowledgement: OutputSeen | None = None
+        """To be sent, so that the coordinator knows we keep up."""
+        self.is_over = False
+
+    def take(self, message: ToClient) -> None:
+        """Take in one message; those about other requests are left over from an earlier cell."""
+        if getattr(message, "request_id", self._request_id) != self._request_id:
+            return
+        if getattr(message, "cell_id", self._cell_id) != self._cell_id and self._cell_id:
+            return
+        match message:
+            case CellAdmitted():
+                self._cell_id = message.cell_id
+                self._parts = {rank: _RankParts() for rank in message.ranks}
+            case CellWaiting():
+                self.note(message.reason)
+            case CellEvents() if self._cell_id:
+                for event in message.events:
+                    self._take_event(event)
+                if message.size_bytes - self._acknowledged_bytes > ACKNOWLEDGE_BYTES:
+                    self._acknowledged_bytes = message.size_bytes
+                    self.acknowledgement = OutputSeen(self._cell_id, message.size_bytes)
+            case CellFinished() if self._cell_id:
+                self.is_over = True
+            case _:
+                raise_refusal(message)
+
+    def _take_event(self, event: CellEvent) -> None:
+        match event:
+            case RankOutput():
+                parts = self._parts[event.rank]
+                for output in event.outputs:
+                    parts.add(output)
+                if self._watcher is not None:
+                    self._watcher.on_output(event.rank, event.outputs)
+            case RankFinished():
+                self._parts[event.rank].finished = event
+                if self._watcher is not None:
+                    self._watcher.on_finished(event)
+            case CellNote():
+                self.note(event.text)
+
+    def note(self, text: str) -> None:
+        """Pass a sentence on to whoever watches."""
+        if self._watcher is not None:
+            self._watcher.on_note(text)
+
+    def result(self) -> SpmdResult:
+        """Give what came of the cell, once it is over."""
+        return SpmdResult([_rank_result(rank, parts) for rank, parts in self._parts.items()])
+
+
+def _rank_result(rank: int, parts: _RankParts) -> RankResult:
+    finished = parts.finished
+    assert finished is not None, "a cell is over only when every rank has finished"
+    return RankResult(
+        rank=rank,
+        status=finished.status,
+        stdout="".join(parts.streams["stdout"]),
+        stderr="".join(parts.streams["stderr"]),
+        value_repr=finished.value_repr,
+        displays=tuple(parts.displays),
+        error=finished.error,
+        duration_s=finished.duration_s,
+    )
+
+
+@contextmanager
+def _count_interrupts() -> Iterator[list[int]]:
+    """Count Ctrl-C instead of raising it anywhere, where it could lose a message.
+
+    Only the main thread can; elsewhere nothing is counted, and Ctrl-C is not ours.
+    """
+    interrupts: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+
+    def on_sigint(signal_number: int, frame: FrameType | None) -> None:
+        del frame
+        interrupts.append(signal_number)
+
+    before: Any = signal.signal(signal.SIGINT, on_sigint)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,45 @@
+"""How a cluster is, for reading."""
+
+import msgspec
+
+from jupyter_dist.model.topology import EngineView, Topology
+
+
+class ClusterStatus(msgspec.Struct, frozen=True):
+    """The state of a cluster; `str()` is a table."""
+
+    topology: Topology
+
+    @property
+    def state(self) -> str:
+        """Tell starting, ready, stopping, stopped or gone."""
+        return self.topology.state
+
+    @property
+    def ranks(self) -> dict[int, str]:
+        """State of each rank."""
+        return {engine.rank: engine.state for engine in self.topology.engines}
+
+    def __str__(self) -> str:
+        topology = self.topology
+        lines = [
+            f"cluster {topology.cluster!r}: {topology.state}, generation {topology.generation}, "
+            f"{len(topology.engines)} ranks on {len(topology.hosts)} "
+            f"host{'s' if len(topology.hosts) != 1 else ''}"
+        ]
+        if topology.note:
+            lines.append(topology.note)
+        lines.append(f"{'rank':>4}  {'host':<16} {'pid':>8}  {'state':<10} {'CPU':>5} {'memory':>8}")
+        for host in topology.hosts:
+            lines.extend(_describe_engine(host.name, engine) for engine in host.engines)
+        return "\n".join(lines)
+
+
+def _describe_engine(host: str, engine: EngineView) -> str:
+    what = engine.reason
+    if engine.cell and not what:
+        what = f"{engine.cell} for {engine.busy_s:.0f} s"
+    return (
+        f"{engine.rank:>4}  {host:<16} {engine.pid:>8}  {engine.state:<10} "
+        f"{engine.cpu_percent:>4.0f}% {engine.rss_bytes / 2**20:>5.0f} MB  {what}"
+    ).rstrip()

@@ -1,0 +1,79 @@
+"""A quiet thread that tells the coordinator somebody is there, and hears how the cluster is."""
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+from jupyter_dist.cluster.line import Line
+from jupyter_dist.errors import ClusterGone
+from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol.messages import TopologyChanged, WatchTopology
+
+PRESENCE_INTERVAL_S = 4.0
+Subscriber = Callable[[Topology], None]
+
+
+class Watch(threading.Thread):
+    """Owns its own line; subscribers are called on this thread."""
+
+    def __init__(self, line: Line, name: str) -> None:
+        super().__init__(name="cluster-watch", daemon=True)
+        self._line = line
+        self._cluster = name
+        self._lock = threading.Lock()
+        self._subscribers: dict[Subscriber, float] = {}
+        self._over = threading.Event()
+        self._next_presence_s = 0.0
+        self._last = Topology(cluster=name, state="starting")
+
+    def subscribe(self, subscriber: Subscriber, interval_s: float) -> Callable[[], None]:
+        """Call this with each topology from now on; gives a function that ends it."""
+        with self._lock:
+            self._subscribers[subscriber] = interval_s
+            self._next_presence_s = 0.0
+        if self._over.is_set():
+            subscriber(self._last)
+        return lambda: self._unsubscribe(subscriber)
+
+    def _unsubscribe(self, subscriber: Subscriber) -> None:
+        with self._lock:
+            self._subscribers.pop(subscriber, None)
+
+    def run(self) -> None:
+        """Watch until closed, or until the cluster is stopped or gone."""
+        try:
+            while not self._over.is_set():
+                self._show_presence()
+                for message, _ in self._line.receive():
+                    if isinstance(message, TopologyChanged):
+                        self._tell(message.topology)
+        except ClusterGone:
+            self._tell(Topology(cluster=self._cluster, state="gone", hosts=self._last.hosts))
+        self._over.set()
+        self._line.close()
+
+    def close(self) -> None:
+        """End the thread; subscribers hear no more."""
+        self._over.set()
+        if self.ident is None:  # it never ran, so nobody else closes its line
+            self._line.close()
+        elif threading.current_thread() is not self:
+            self.join(2.0)
+
+    def _show_presence(self) -> None:
+        now_s = monotonic()
+        if now_s < self._next_presence_s:
+            return
+        with self._lock:
+            self._next_presence_s = now_s + PRESENCE_INTERVAL_S
+            interval_s = min(self._subscribers.values(), default=0.0)
+        self._line.send(WatchTopology(self._line.new_request_id(), interval_s))
+
+    def _tell(self, topology: Topology) -> None:
+        self._last = topology
+        with self._lock:
+            subscribers = list(self._subscribers)
+        for subscriber in subscribers:
+            subscriber(topology)
+        if topology.state in ("stopped", "gone"):
+            self._over.set()

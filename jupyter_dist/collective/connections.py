@@ -1,0 +1,275 @@
+"""The sockets of one ring communicator: made on demand, directed, torn down together.
+
+Data flows from the side that connected to the side that accepted. The way back carries only a
+breakage: the reason why the receiver left.
+"""
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from enum import IntEnum
+
+from jupyter_dist.collective import handshake
+from jupyter_dist.collective.acceptor import Acceptor
+from jupyter_dist.collective.addresses import split_address
+from jupyter_dist.collective.call import Call
+from jupyter_dist.collective.handshake import Membership
+from jupyter_dist.collective.wire import (
+    BREAKAGE_BYTES,
+    Breakage,
+    pack_breakage,
+    unpack_breakage,
+)
+from jupyter_dist.errors import MalformedMessage
+
+SLICE_S = 0.2
+"""The longest wait in one piece, so that Ctrl-C is always heard."""
+
+GRACE_S = 0.1
+"""How long a rank that lost a peer waits to be told the true cause."""
+
+
+class Certainty(IntEnum):
+    """How much a reason is worth; the higher one counts."""
+
+    GUESSED = 0
+    """A peer that sends to us closed, perhaps only because of what another one did."""
+    SEEN = 1
+    """A peer that we send to closed without a word."""
+    KNOWN = 2
+    """We found it ourselves, or were told."""
+
+
+class Stopped(Exception):  # noqa: N818 - a signal inside this layer, turned into a public error
+    """The running operation cannot go on."""
+
+    def __init__(self, breakage: Breakage, certainty: Certainty = Certainty.KNOWN) -> None:
+        self.breakage = breakage
+        self.certainty = certainty
+        super().__init__(breakage)
+
+
+class Connections:
+    """Every socket between this rank and its peers.
+
+    Only `abort` and the acceptor's thread may enter while the owner is inside another method.
+    """
+
+    def __init__(
+        self, listener: socket.socket | None, me: Membership, peers: Sequence[str]
+    ) -> None:
+        self.me = me
+        self.doing = Call("barrier", 0)
+        """What the owner is in, for the reasons that peers get to read."""
+        self.timeout_s = 0.0
+        self.incoming: dict[int, socket.socket] = {}
+        self._outgoing: dict[int, socket.socket] = {}
+        self._peers = tuple(peers)
+        self._heard: dict[int, bytearray] = {}
+        self._abort: Breakage | None = None
+        self._is_closed = False
+        self._filing = threading.Lock()
+        self.wake, self._waker = socket.socketpair()
+        self.wake.setblocking(False)
+        self._waker.setblocking(False)
+        self._acceptor = None if listener is None else Acceptor(listener, me, self._admit)
+
+    # --- from other threads ------------------------------------------------------------------
+
+    def abort(self, breakage: Breakage) -> None:
+        """Make the operation that runs, if any, stop at once with this breakage."""
+        self._abort = self._abort or breakage
+        self._rouse()
+
+    def _admit(self, rank: int, connection: socket.socket) -> None:
+        with self._filing:
+            if self._is_closed or rank in self.incoming:
+                connection.close()
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.incoming[rank] = connection
+        self._rouse()
+
+    def _rouse(self) -> None:
+        # A full pipe wakes as well as one more byte would; a closed one has nobody to wake.
+        with contextlib.suppress(OSError):
+            self._waker.send(b"\0")
+
+    # --- from the owner's thread -------------------------------------------------------------
+
+    def listen_to_wake(self) -> None:
+        """Take the wake-ups in; raise Stopped when one of them was an abort."""
+        with contextlib.suppress(BlockingIOError):
+            self.wake.recv(4096)
+        if self._abort is not None:
+            raise Stopped(self._abort)
+
+    def closed_by(self, peer: int, certainty: Certainty) -> Stopped:
+        """Describe that a peer closed its connection."""
+        text = f"closed its connection during {self.doing}"
+        return Stopped(Breakage("failed", peer, text), certainty)
+
+    def outgoing(self, peer: int, deadline: float) -> socket.socket:
+        """Return the connection to a peer, made now if need be; raise Stopped when that fails."""
+        connection = self._outgoing.get(peer)
+        if connection is None:
+            connection = self._connect(peer, deadline)
+            self._outgoing[peer] = connection
+            self._heard[peer] = bytearray()
+        return connection
+
+    def _connect(self, peer: int, deadline: float) -> socket.socket:
+        host, port = split_address(self._peers[peer])
+        family, kind, protocol, _name, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        connection = socket.socket(family, kind, protocol)
+        try:
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.connect_ex(address)
+            self._wait_for(connection, select.POLLOUT, peer, deadline)
+            self._prove(connection, peer, deadline)
+        except OSError as error:
+            connection.close()
+            text = f"cannot be reached at {self._peers[peer]} ({error}) for {self.doing}"
+            raise Stopped(Breakage("failed", peer, text), Certainty.SEEN) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prove(self, connection: socket.socket, peer: int, deadline: float) -> None:
+        hello = handshake.write_hello(self.me, peer)
+        connection.send(hello)
+        challenge = b""
+        while len(challenge) < handshake.CHALLENGE_BYTES:
+            self._wait_for(connection, select.POLLIN, peer, deadline)
+            received = connection.recv(handshake.CHALLENGE_BYTES - len(challenge))
+            if not received:
+                raise ConnectionRefusedError("it belongs to another generation, or has left")
+            challenge += received
+        proof = handshake.answer_challenge(self.me, hello, challenge)
+        if proof is None:
+            raise ConnectionRefusedError("whoever answers there does not know the key")
+        connection.send(proof)
+
+    def _wait_for(self, connection: socket.socket, event: int, peer: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(connection, event)
+        poll.register(self.wake, select.POLLIN)
+        while True:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                text = f"waited {self.timeout_s:g} s for rank {peer} to answer, for {self.doing}"
+                raise Stopped(Breakage("timeout", self.me.rank, text))
+            for fd, _events in poll.poll(1000 * min(SLICE_S, remaining_s)):
+                if fd == connection.fileno():
+                    return
+                self.listen_to_wake()
+
+    def hear(self, peer: int) -> None:
+        """Read what came back on an outgoing connection.
+
+        Raises Stopped when the peer told why it left, and ConnectionError when it left without.
+        """
+        heard = self._heard[peer]
+        with contextlib.suppress(BlockingIOError):
+            received = self._outgoing[peer].recv(BREAKAGE_BYTES - len(heard))
+            if not received:
+                raise ConnectionResetError("closed")
+            heard += received
+        if len(heard) == BREAKAGE_BYTES:
+            try:
+                raise Stopped(unpack_breakage(heard))
+            except MalformedMessage as error:
+                raise ConnectionResetError(str(error)) from error
+
+    # --- the end -----------------------------------------------------------------------------
+
+    def settle(self, stop: Stopped) -> Breakage:
+        """Pass the reason on to the peers, and wait a little for a better one.
+
+        A breakage found by ourselves or told by a peer goes on at once. After a guess the ranks
+        that we send to are let go, so that they do not wait either, and those that send to us are
+        told when the guess is settled.
+        """
+        if stop.certainty > Certainty.GUESSED:
+            self._tell(stop.breakage)
+        for connection in self._outgoing.values():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+        if stop.breakage.kind == "failed" and self._abort is None:
+            stop = self._ask_why(stop)
+        breakage = self._abort or stop.breakage
+        self._tell(breakage)
+        return breakage
+
+    def _ask_why(self, stop: Stopped) -> Stopped:
+        poll = select.poll()
+        poll.register(self.wake, select.POLLIN)
+        talking = {connection.fileno(): peer for peer, connection in self._outgoing.items()}
+        for fd in talking:
+            poll.register(fd, select.POLLIN)
+        ends_at = time.monotonic() + GRACE_S
+        while (remaining_s := ends_at - time.monotonic()) > 0:
+            for fd, _events in poll.poll(1000 * remaining_s):
+                try:
+                    if fd not in talking:
+                        self.listen_to_wake()
+                        continue
+                    self.hear(talking[fd])
+                except Stopped as told:
+                    poll.unregister(fd)
+                    stop = self._better(stop, told)
+                except OSError:
+                    poll.unregister(fd)
+                    stop = self._better(stop, self.closed_by(talking[fd], Certainty.SEEN))
+                if self._abort is not None or stop.breakage.kind != "failed":
+                    return stop
+        return stop
+
+    def _better(self, stop: Stopped, found: Stopped) -> Stopped:
+        if found.certainty <= stop.certainty:
+            return stop
+        if stop.certainty == Certainty.GUESSED:
+            self._tell(found.breakage)
+        return found
+
+    def _tell(self, breakage: Breakage) -> None:
+        """Tell the ranks that send to us why we leave; the first reason told is the one read."""
+        frame = pack_breakage(breakage)
+        with self._filing:
+            connections = list(self.incoming.values())
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.send(frame)
+
+    def leave(self, breakage: Breakage) -> None:
+        """Tell the reason to whoever sends to us, end every stream and accept nobody any more.
+
+        The sockets stay until `close`: closing one with unread data in it resets the connection,
+        and a reset may overtake the reason.
+        """
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        self._tell(breakage)
+        for connection in (*self._outgoing.values(), *self.incoming.values()):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close every socket and end the acceptor's thread; calling it again changes nothing."""
+        with self._filing:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        for connection in (*self._outgoing.values(), *self.incoming.values()):
+            connection.close()
+        self.wake.close()
+        self._waker.close()

@@ -1,0 +1,75 @@
+"""Where a cluster can be found: one file per cluster in the Jupyter runtime directory, mode 0600."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+from jupyter_core.paths import jupyter_runtime_dir
+
+from jupyter_dist.control.keys import Credentials
+from jupyter_dist.control.poller import process_lives
+
+_PREFIX = "jupyter-dist-"
+
+
+class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How to reach a cluster, and the secret that opens it."""
+
+    name: str
+    clients_address: str
+    credentials: Credentials
+    coordinator_pid: int
+    world_size: int
+    log_path: str
+
+
+class StartReport(msgspec.Struct, frozen=True):
+    """The coordinator's one line to its starter."""
+
+    connection: ConnectionInfo | None = None
+    problem: str = ""
+
+
+def connection_path(name: str) -> Path:
+    """Path of the connection file of the cluster with this name."""
+    return Path(jupyter_runtime_dir()) / f"{_PREFIX}{name}.json"
+
+
+def write_connection(path: Path, info: ConnectionInfo, *, is_new: bool = False) -> None:
+    """Write it whole or not at all, readable by its owner only.
+
+    Raises FileExistsError when it `is_new` and another cluster has taken the name meanwhile.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_suffix(f".{os.getpid()}.draft")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(info))
+        if is_new:
+            os.link(draft, path)
+        else:
+            draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def read_connection(path: Path) -> ConnectionInfo | None:
+    """Read it; None when there is none, or when its coordinator is gone (it is removed then)."""
+    try:
+        info = msgspec.json.decode(path.read_bytes(), type=ConnectionInfo)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+    if process_lives(info.coordinator_pid):
+        return info
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    return None
+
+
+def running_clusters() -> list[ConnectionInfo]:
+    """Every cluster of this user on this machine whose coordinator lives, by name."""
+    folder = Path(jupyter_runtime_dir())
+    found = (read_connection(path) for path in sorted(folder.glob(f"{_PREFIX}*.json")))
+    return [info for info in found if info is not None]

@@ -1,0 +1,98 @@
+"""A peer's end of the control channel: one authenticated connection to the coordinator."""
+
+from collections.abc import Iterator, Sequence
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from jupyter_dist.control.keys import Credentials
+from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS
+from jupyter_dist.protocol.codec import Decoder, Frame, encode
+from jupyter_dist.protocol.messages import Message
+
+Incoming = TypeVar("Incoming")
+_CONNECTION_EVENTS = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
+
+
+class Dealer(Generic[Incoming]):
+    """A connected DEALER socket. Not thread-safe: its one owner sends, receives and waits."""
+
+    def __init__(
+        self,
+        context: "zmq.Context[Any]",
+        address: str,
+        credentials: Credentials,
+        decoder: Decoder[Incoming],
+        identity: bytes = b"",
+    ) -> None:
+        self._decoder = decoder
+        self._socket = context.socket(zmq.DEALER)
+        secure_client(self._socket, credentials)
+        if identity:
+            self._socket.identity = identity
+        self._socket.setsockopt(zmq.SNDHWM, 0)
+        self._socket.setsockopt(zmq.RCVHWM, 0)
+        self._monitor = self._socket.get_monitor_socket(_CONNECTION_EVENTS)
+        self._cut_since_s: float | None = monotonic()
+        if "[" in address:
+            self._socket.setsockopt(zmq.IPV6, 1)
+        self._socket.connect(address)
+
+    @property
+    def pollable(self) -> "zmq.Socket[bytes]":
+        """The socket itself."""
+        return self._socket
+
+    def send(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
+        """Send one message; large buffers are not copied."""
+        self._socket.send_multipart(encode(message, buffers), copy=not buffers)
+
+    def receive(self) -> Iterator[tuple[Incoming, list[Frame]]]:
+        """Give what has arrived without waiting; raises WireError for what cannot be decoded."""
+        while True:
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            message, _ = self._decoder.decode([frame.bytes for frame in frames[:2]])
+            yield message, [frame.buffer for frame in frames[2:]]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until something has arrived, at most `timeout_s`."""
+        return bool(self._socket.poll(max(0, round(timeout_s * 1000))))
+
+    def silence_s(self) -> float:
+        """Tell for how long there has been no working connection (0 while there is one)."""
+        while self._monitor.poll(0):
+            event = recv_monitor_message(self._monitor)["event"]
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._cut_since_s = None
+            elif self._cut_since_s is None:
+                self._cut_since_s = monotonic()
+        return 0.0 if self._cut_since_s is None else monotonic() - self._cut_since_s
+
+    def close(self, linger_ms: int = 200) -> None:
+        """Close the connection, giving what was sent this long to leave."""
+        self._socket.disable_monitor()
+        self._monitor.close(0)
+        self._socket.close(linger_ms)
+
+
+def secure_client(socket: "zmq.Socket[bytes]", credentials: Credentials) -> None:
+    """Make a dialling socket encrypt, prove its key, and notice a silent server."""
+    socket.curve_serverkey = credentials.server_public.encode()
+    socket.curve_publickey = credentials.own.public.encode()
+    socket.curve_secretkey = credentials.own.secret.encode()
+    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+    socket.setsockopt(zmq.RECONNECT_IVL, 100)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
+    socket.setsockopt(zmq.LINGER, 0)

@@ -1,0 +1,89 @@
+"""Heartbeats that a busy interpreter cannot delay: libzmq echoes them, Python does not.
+
+They prove that a process lives, not that its rank moves on.
+"""
+
+import contextlib
+import struct
+import threading
+from collections.abc import Iterable
+from time import monotonic
+from typing import Any
+
+import zmq
+
+from jupyter_dist.control.dealer import secure_client
+from jupyter_dist.control.keys import Credentials, KeyPair
+from jupyter_dist.control.router import bind_free_port, secure_server
+
+_STAMP = struct.Struct("<d")
+
+
+class HeartbeatEcho:
+    """The engine's side: a thread that sits inside libzmq without the GIL and sends beats back."""
+
+    def __init__(
+        self, context: "zmq.Context[Any]", address: str, credentials: Credentials, identity: bytes
+    ) -> None:
+        self._socket = context.socket(zmq.DEALER)
+        secure_client(self._socket, credentials)
+        self._socket.identity = identity
+        self._socket.connect(address)
+        self._thread = threading.Thread(target=self._echo, name="heartbeat-echo", daemon=True)
+
+    def start(self) -> None:
+        """Echo until the context ends."""
+        self._thread.start()
+
+    def _echo(self) -> None:
+        with contextlib.suppress(zmq.ContextTerminated, zmq.ZMQError):
+            zmq.proxy(self._socket, self._socket)
+
+
+class HeartbeatMonitor:
+    """The coordinator's side: asks each engine for a beat and remembers when the last one came."""
+
+    def __init__(self, context: "zmq.Context[Any]", domain: str, key: KeyPair) -> None:
+        self._socket = context.socket(zmq.ROUTER)
+        secure_server(self._socket, domain, key)
+        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        self._last_beat_s: dict[bytes, float] = {}
+
+    @property
+    def pollable(self) -> "zmq.Socket[bytes]":
+        """The socket itself."""
+        return self._socket
+
+    def bind(self, host: str) -> str:
+        """Listen on a free port of this address and return `tcp://host:port`."""
+        return bind_free_port(self._socket, host)
+
+    def ask(self, identities: Iterable[bytes]) -> None:
+        """Ask these engines for a beat."""
+        stamp = _STAMP.pack(monotonic())
+        for identity in identities:
+            self._last_beat_s.setdefault(identity, monotonic())
+            with contextlib.suppress(zmq.Again):
+                self._socket.send_multipart([identity, stamp], zmq.NOBLOCK)
+
+    def receive(self) -> None:
+        """Take in the beats that have arrived."""
+        while True:
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            if len(frames) == 2 and len(frames[1]) == _STAMP.size:
+                self._last_beat_s[frames[0]] = monotonic()
+
+    def last_beat_s(self, identity: bytes) -> float:
+        """Monotonic time of the last beat (of the first question while there was none)."""
+        return self._last_beat_s.setdefault(identity, monotonic())
+
+    def forget(self, identity: bytes) -> None:
+        """Start anew with this engine."""
+        self._last_beat_s.pop(identity, None)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close(0)

@@ -1,0 +1,82 @@
+"""Wait for sockets and for other threads in one place."""
+
+import contextlib
+import os
+import socket
+from typing import Any, Protocol
+
+import zmq
+
+SLICE_S = 0.2
+"""No wait is longer, so that Ctrl-C always works."""
+
+
+class Source(Protocol):
+    """Something a Poller can wait for."""
+
+    @property
+    def pollable(self) -> Any:
+        """A ZeroMQ socket or a file descriptor."""
+
+
+class Waker:
+    """Wakes a Poller from any thread or signal handler."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+
+    @property
+    def pollable(self) -> int:
+        """The descriptor that becomes readable."""
+        return self._reader.fileno()
+
+    def wake(self) -> None:
+        """Make the next or running wait return; safe from any thread."""
+        with contextlib.suppress(OSError):  # a full pipe wakes as well; a closed one is ending
+            self._writer.send(b"!")
+
+    def clear(self) -> None:
+        """Forget past wakes."""
+        with contextlib.suppress(BlockingIOError):
+            while self._reader.recv(4096):
+                pass
+
+    def close(self) -> None:
+        """Close both ends."""
+        self._reader.close()
+        self._writer.close()
+
+
+class Poller:
+    """Waits for any of its sources; each ready source is returned as itself."""
+
+    def __init__(self) -> None:
+        self._poller = zmq.Poller()
+        self._sources: dict[Any, Source] = {}
+
+    def add(self, source: Source) -> None:
+        """Wait for this source from now on."""
+        self._sources[source.pollable] = source
+        self._poller.register(source.pollable, zmq.POLLIN)
+
+    def wait(self, timeout_s: float) -> list[Source]:
+        """Return the sources that have something, at most after `timeout_s`."""
+        ready = self._poller.poll(max(0, round(timeout_s * 1000)))
+        return [self._sources[key] for key, _ in ready]
+
+
+def process_lives(pid: int) -> bool:
+    """Tell whether a process with this number exists (a zombie does not count)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return True

@@ -1,0 +1,128 @@
+"""The gRPC service that agents dial; everything they say lands in the coordinator's mailbox."""
+
+import queue
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from jupyter_dist.control.poller import Waker
+from jupyter_dist.coordinator.certificates import Authority, Certificate
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+SERVICE = "jupyter_dist.HostAgents"
+_MAX_AGENTS = 1024
+
+
+class AgentService:
+    """One stream per host. Events are taken with `receive`, after `waker` has woken the loop."""
+
+    def __init__(self, hosts: tuple[str, ...], authority: Authority, server: Certificate) -> None:
+        self.waker = Waker()
+        self._hosts = frozenset(hosts)
+        self._events: queue.SimpleQueue[tuple[str, pb.AgentEvent | None]] = queue.SimpleQueue()
+        self._commands: dict[str, queue.SimpleQueue[pb.AgentCommand | None]] = {}
+        self._lock = threading.Lock()
+        self._credentials = grpc.ssl_server_credentials(
+            [(server.private_key, server.certificate)],
+            root_certificates=authority.certificate,
+            require_client_auth=True,
+        )
+        self._server = grpc.server(
+            # Threads are made as streams come: one for each agent, and one for the health service.
+            ThreadPoolExecutor(_MAX_AGENTS, thread_name_prefix="agent-stream"),
+            options=[
+                ("grpc.keepalive_time_ms", 2000),
+                ("grpc.keepalive_timeout_ms", 2000),
+                ("grpc.http2.min_ping_interval_without_data_ms", 500),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.so_reuseport", 0),
+            ],
+        )
+        attend = grpc.stream_stream_rpc_method_handler(
+            self._attend,
+            request_deserializer=pb.AgentEvent.FromString,
+            response_serializer=pb.AgentCommand.SerializeToString,
+        )
+        handlers = grpc.method_handlers_generic_handler(SERVICE, {"Attend": attend})
+        self._server.add_generic_rpc_handlers((handlers,))
+        servicer = health.HealthServicer()
+        servicer.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, self._server)
+
+    def bind(self, host: str) -> str:
+        """Listen on a free port of this address and return `host:port`."""
+        port = self._server.add_secure_port(f"{host}:0", self._credentials)
+        self._server.start()
+        return f"{host}:{port}"
+
+    def receive(self) -> Iterator[tuple[str, pb.AgentEvent | None]]:
+        """Give what has arrived as (host, event); event None: the agent's stream broke."""
+        self.waker.clear()
+        while True:
+            try:
+                yield self._events.get_nowait()
+            except queue.Empty:
+                return
+
+    def send(self, host: str, command: pb.AgentCommand) -> bool:
+        """Send a command to a host's agent; False when it does not attend."""
+        with self._lock:
+            commands = self._commands.get(host)
+        if commands is None:
+            return False
+        commands.put(command)
+        return True
+
+    def close(self) -> None:
+        """End all streams."""
+        with self._lock:
+            for commands in self._commands.values():
+                commands.put(None)
+        self._server.stop(grace=0.5).wait()
+        self.waker.close()
+
+    def _attend(self, events: Iterator[pb.AgentEvent], context: Any) -> Iterator[pb.AgentCommand]:
+        """Serve one agent's stream, on a thread of the server."""
+        first = next(events, None)
+        host = first.joined.host if first is not None else ""
+        names = context.auth_context().get("x509_common_name", [])
+        if first is None or host not in self._hosts or host.encode()[:64] not in names:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, f"host {host!r} was not invited")
+        commands: queue.SimpleQueue[pb.AgentCommand | None] = queue.SimpleQueue()
+        with self._lock:
+            self._commands[host] = commands
+        context.add_callback(lambda: commands.put(None))
+        self._put(host, first)
+        reader = threading.Thread(
+            target=self._read, args=(host, events, commands), name=f"agent-{host}", daemon=True
+        )
+        reader.start()
+        yield from iter(commands.get, None)
+
+    def _read(
+        self,
+        host: str,
+        events: Iterator[pb.AgentEvent],
+        commands: "queue.SimpleQueue[pb.AgentCommand | None]",
+    ) -> None:
+        try:
+            for event in events:
+                self._put(host, event)
+        except grpc.RpcError:
+            pass  # the stream broke; that is what the next line tells
+        except Exception as error:  # noqa: BLE001  (grpc raises a bare Exception when it stops)
+            del error
+        with self._lock:
+            if self._commands.get(host) is commands:
+                del self._commands[host]
+        commands.put(None)  # the agent has said its last word: so do we
+        self._put(host, None)
+
+    def _put(self, host: str, event: pb.AgentEvent | None) -> None:
+        self._events.put((host, event))
+        self.waker.wake()
+

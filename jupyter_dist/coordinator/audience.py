@@ -1,0 +1,149 @@
+"""The clients: who waits for the start, who watches, and whether anybody is left."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jupyter_dist.coordinator.outbox import Outbox
+from jupyter_dist.coordinator.rendezvous import Rendezvous
+from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol.messages import (
+    ClusterReady,
+    Refused,
+    StartProgress,
+    TopologyChanged,
+    WatchTopology,
+)
+
+MIN_WATCH_INTERVAL_S = 0.2
+WATCH_LEASE_S = 15.0
+"""A watcher that has not asked again for so long is forgotten."""
+FAILED_START_KEEP_S = 5.0
+"""A cluster that could not start waits so long for somebody to tell it to."""
+Describe = Callable[..., Topology]
+
+
+@dataclass
+class _Watcher:
+    request_id: str
+    interval_s: float
+    due_s: float
+    lease_s: float
+
+
+class Audience:
+    """Keeps clients informed, and knows when nobody has been there for too long."""
+
+    def __init__(
+        self, roster: Roster, rendezvous: Rendezvous, outbox: Outbox, keep_s: float
+    ) -> None:
+        self._roster = roster
+        self._rendezvous = rendezvous
+        self._outbox = outbox
+        self._keep_s = keep_s
+        self._last_heard_s: float | None = None
+        self._awaiting: dict[bytes, str] = {}
+        self._told_stage = ("", -1)
+        self._watchers: dict[bytes, _Watcher] = {}
+        self.has_been_ready = False
+        self.heard_refusal = False
+        """Somebody was told that the start failed."""
+        self._start_problem = ""
+
+    def hear(self, client: bytes, now_s: float) -> None:
+        """Note that a client is there."""
+        self._last_heard_s = now_s
+        if client in self._watchers:
+            self._watchers[client].lease_s = now_s + WATCH_LEASE_S
+
+    def await_ready(self, client: bytes, request_id: str) -> None:
+        """Tell this client how the start goes."""
+        if self._start_problem:
+            self._outbox.to_client(client, Refused(request_id, "StartFailed", self._start_problem))
+            self.heard_refusal = True
+        elif self.has_been_ready:
+            self._tell_ready_to(client, request_id)
+        else:
+            self._awaiting[client] = request_id
+            self._told_stage = ("", -1)
+
+    def on_progress(self, now_s: float) -> None:
+        """Tell those who wait for the start how far it is, when that has changed."""
+        del now_s
+        if self.has_been_ready or not self._awaiting:
+            return
+        waiting_hosts = [host.name for host in self._roster.hosts.values() if host.joined is None]
+        stage = f"waiting for {', '.join(waiting_hosts)}" if waiting_hosts else "starting ranks"
+        ready = self._roster.world_size - len(self._rendezvous.missing_ranks)
+        if (stage, ready) == self._told_stage:
+            return
+        self._told_stage = (stage, ready)
+        for client, request_id in self._awaiting.items():
+            self._outbox.to_client(
+                client, StartProgress(request_id, stage, ready, self._roster.world_size)
+            )
+
+    def tell_ready(self) -> None:
+        """Tell everyone who waits that the cluster is ready."""
+        self.has_been_ready = True
+        for client, request_id in self._awaiting.items():
+            self._tell_ready_to(client, request_id)
+        self._awaiting.clear()
+
+    def tell_start_failed(self, problem: str) -> None:
+        """Tell everyone who waits, or will come, why the start failed."""
+        self._start_problem = problem
+        for client, request_id in self._awaiting.items():
+            self._outbox.to_client(client, Refused(request_id, "StartFailed", problem))
+            self.heard_refusal = True
+        self._awaiting.clear()
+
+    def watch(
+        self, client: bytes, request: WatchTopology, describe: Describe, now_s: float
+    ) -> None:
+        """Send the topology now, and regularly when asked to."""
+        if client not in self._watchers:
+            self._outbox.to_client(client, TopologyChanged(request.request_id, describe()))
+        if request.interval_s > 0:
+            interval_s = max(request.interval_s, MIN_WATCH_INTERVAL_S)
+            self._watchers[client] = _Watcher(
+                request.request_id, interval_s, now_s + interval_s, now_s + WATCH_LEASE_S
+            )
+
+    def tick(self, is_busy: bool, describe: Describe, now_s: float) -> None:
+        """Send what is due; work under way counts as company."""
+        self.on_progress(now_s)
+        if self._last_heard_s is None or is_busy:
+            self._last_heard_s = now_s
+        self._watchers = {
+            client: watcher for client, watcher in self._watchers.items() if watcher.lease_s > now_s
+        }
+        due = [watcher for watcher in self._watchers.items() if watcher[1].due_s <= now_s]
+        if not due:
+            return
+        topology = describe()
+        for client, watcher in due:
+            watcher.due_s = now_s + watcher.interval_s
+            self._outbox.to_client(client, TopologyChanged(watcher.request_id, topology))
+
+    def say_farewell(self, describe: Describe) -> None:
+        """Send watchers the last picture."""
+        topology = describe("stopped")
+        for client, watcher in self._watchers.items():
+            self._outbox.to_client(client, TopologyChanged(watcher.request_id, topology))
+
+    def is_gone(self, now_s: float) -> bool:
+        """Tell whether nobody has been there for the time the cluster is to be kept."""
+        keep_s = FAILED_START_KEEP_S if self._start_problem else self._keep_s
+        return self._last_heard_s is not None and now_s - self._last_heard_s > keep_s
+
+    def _tell_ready_to(self, client: bytes, request_id: str) -> None:
+        log_dirs = {
+            host.name: host.joined.log_dir for host in self._roster.hosts.values() if host.joined
+        }
+        self._outbox.to_client(
+            client,
+            ClusterReady(
+                request_id, self._rendezvous.generation, self._roster.world_size, log_dirs
+            ),
+        )

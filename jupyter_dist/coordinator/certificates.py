@@ -1,0 +1,82 @@
+"""The cluster's own certificate authority; its key never leaves the coordinator's memory."""
+
+import datetime
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+SERVER_NAME = "jupyter-dist-coordinator"
+_LIFETIME = datetime.timedelta(days=90)
+_CLOCK_SKEW = datetime.timedelta(hours=24)
+
+
+class Certificate(NamedTuple):
+    """A certificate and its private key, both PEM."""
+
+    certificate: bytes
+    private_key: bytes
+
+
+class Authority:
+    """Issues the coordinator's certificate and one for each host."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _name("jupyter-dist cluster")
+        builder = _builder(self._name, self._name, self._key.public_key())
+        self._certificate = builder.add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        ).sign(self._key, hashes.SHA256())
+
+    @property
+    def certificate(self) -> bytes:
+        """The authority's own certificate, PEM."""
+        return self._certificate.public_bytes(serialization.Encoding.PEM)
+
+    def issue_server(self) -> Certificate:
+        """Issue the coordinator's certificate."""
+        return self._issue(SERVER_NAME, ExtendedKeyUsageOID.SERVER_AUTH)
+
+    def issue_agent(self, host: str) -> Certificate:
+        """Issue the certificate with which the agent of this host proves itself."""
+        return self._issue(host, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+    def _issue(self, common_name: str, usage: x509.ObjectIdentifier) -> Certificate:
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            _builder(_name(common_name), self._name, key.public_key())
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(SERVER_NAME)]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        return Certificate(
+            certificate.public_bytes(serialization.Encoding.PEM),
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            ),
+        )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)  # hosts' clocks differ
+        .not_valid_after(now + _LIFETIME)
+    )

@@ -1,0 +1,20 @@
+"""How the coordinator's parts speak: they decide, the outbox sends."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.messages import ToClient, ToEngine
+
+
+class Outbox(Protocol):
+    """Sends to engines by rank, to clients by identity, and signals through agents."""
+
+    def to_engine(self, rank: int, message: ToEngine, buffers: Sequence[Frame] = ()) -> None:
+        """Send to one engine."""
+
+    def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
+        """Send to one client."""
+
+    def send_signal(self, ranks: Sequence[int], signal_number: int, request_id: str) -> None:
+        """Have these ranks' processes signalled by their agents."""

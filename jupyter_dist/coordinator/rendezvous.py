@@ -1,0 +1,87 @@
+"""Everyone says Hello and learns where the others are; the number of that round is a generation."""
+
+import secrets
+
+from jupyter_dist.coordinator.outbox import Outbox
+from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.model.engine_state import EngineEvent, EngineState
+from jupyter_dist.protocol.messages import Hello, NotReady, Ready, Regroup, Welcome
+
+
+class Rendezvous:
+    """Forms one generation after the other; does no input or output itself."""
+
+    def __init__(self, roster: Roster, communicator: str, outbox: Outbox) -> None:
+        self._roster = roster
+        self._communicator = communicator
+        self._outbox = outbox
+        self.generation = 1
+        self.problem = ""
+        """Why this generation could not be formed, or empty."""
+        self._hellos: dict[int, Hello] = {}
+        self._ready: set[int] = set()
+        self._expected = set(range(roster.world_size))
+        self.is_broken = False
+        """The communicator was aborted, or may be out of step: the next cell needs a new one."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Every expected rank is ready in this generation."""
+        return self._ready >= self._expected and not self.problem
+
+    @property
+    def missing_ranks(self) -> list[int]:
+        """Ranks that are not ready yet."""
+        return sorted(self._expected - self._ready)
+
+    def on_hello(self, hello: Hello) -> None:
+        """Take in who is there; with the last one, tell everybody."""
+        if hello.generation != self.generation:
+            return  # from an older round; it will say Hello again
+        engine = self._roster[hello.rank]
+        engine.pid = hello.pid
+        self._hellos[hello.rank] = hello
+        if set(self._hellos) >= self._expected:
+            self._welcome_all()
+
+    def on_ready(self, ready: Ready) -> None:
+        """Note that a rank's communicator stands."""
+        if ready.generation != self.generation or ready.rank in self._ready:
+            return
+        engine = self._roster[ready.rank]
+        if engine.state is EngineState.STARTING:
+            engine.apply(EngineEvent.JOINED)
+            self._ready.add(ready.rank)
+
+    def on_not_ready(self, answer: NotReady) -> None:
+        """Note why a generation fails."""
+        if answer.generation == self.generation:
+            self.problem = f"rank {answer.rank}: {answer.reason}"
+
+    def on_lost(self, rank: int) -> None:
+        """Note that a rank will not come: no communicator of all ranks can stand any more."""
+        self.is_broken = True
+        self._expected.discard(rank)
+        self._ready.discard(rank)
+
+    def regroup(self) -> None:
+        """Begin a new generation with every idle rank; all must be present."""
+        present = self._roster.ranks_in(EngineState.IDLE)
+        self.generation += 1
+        self.is_broken = False
+        self.problem = ""
+        self._hellos.clear()
+        self._ready.clear()
+        self._expected = set(present)
+        for rank in present:
+            self._roster[rank].apply(EngineEvent.REGROUPED)
+            self._outbox.to_engine(rank, Regroup(self.generation))
+
+    def _welcome_all(self) -> None:
+        peers = tuple(hello.address for _, hello in sorted(self._hellos.items()))
+        key = secrets.token_bytes(32)
+        for rank in sorted(self._expected):
+            self._outbox.to_engine(
+                rank,
+                Welcome(self.generation, self._roster[rank].info, self._communicator, peers, key),
+            )

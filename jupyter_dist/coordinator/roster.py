@@ -1,0 +1,197 @@
+"""Who is there: every engine and host with its state, as the coordinator knows it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jupyter_dist.model.engine_state import EngineEvent, EngineState, next_state
+from jupyter_dist.model.rank import RankInfo, assign_ranks
+from jupyter_dist.model.spec import ClusterSpec
+from jupyter_dist.model.topology import (
+    CollectiveView,
+    EngineView,
+    GpuView,
+    HostView,
+    Topology,
+)
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+
+@dataclass
+class EngineRecord:
+    """What is known of one engine; only the coordinator changes it."""
+
+    info: RankInfo
+    state: EngineState = EngineState.STARTING
+    pid: int = 0
+    reason: str = ""
+    is_suspect: bool = False
+    cell_label: str = ""
+    busy_since_s: float = 0.0
+    offsets: tuple[int, int] = (0, 0)
+    """Bytes of stdout and stderr that have arrived."""
+    sample: pb.EngineSample | None = None
+
+    def apply(self, event: EngineEvent) -> None:
+        """Move along the table of engine_state.py."""
+        self.state = next_state(self.state, event)
+
+    @property
+    def is_present(self) -> bool:
+        """It has a process that takes part."""
+        return self.state not in (EngineState.LOST, EngineState.LEFT)
+
+    @property
+    def collective(self) -> CollectiveView | None:
+        """Its last collective, as the agent read it from outside."""
+        if self.sample is None or not self.sample.HasField("collective"):
+            return None
+        last = self.sample.collective
+        return CollectiveView(
+            last.sequence, last.operation, last.seconds, last.is_running, last.site
+        )
+
+
+@dataclass
+class HostRecord:
+    """What is known of one host."""
+
+    name: str
+    joined: pb.Joined | None = None
+    is_lost: bool = False
+    telemetry: pb.Telemetry = field(default_factory=pb.Telemetry)
+
+
+class Roster:
+    """All engines by rank and all hosts by name."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._spec = spec
+        self.engines = [EngineRecord(info) for info in assign_ranks(spec.hosts)]
+        self.hosts = {host.name: HostRecord(host.name) for host in spec.hosts}
+        self._sequence = 0
+
+    def __getitem__(self, rank: int) -> EngineRecord:
+        return self.engines[rank]
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks, present or not."""
+        return len(self.engines)
+
+    def ranks_in(self, *states: EngineState) -> list[int]:
+        """Ranks that are in one of these states."""
+        return [engine.info.rank for engine in self.engines if engine.state in states]
+
+    def present_ranks(self) -> list[int]:
+        """Ranks that have a process that takes part."""
+        return [engine.info.rank for engine in self.engines if engine.is_present]
+
+    def on_host(self, host: str) -> list[EngineRecord]:
+        """Engines of this host."""
+        return [engine for engine in self.engines if engine.info.host == host]
+
+    def group_by_host(self, ranks: Iterable[int]) -> dict[str, list[int]]:
+        """Sort ranks by their host."""
+        groups: dict[str, list[int]] = {}
+        for rank in ranks:
+            groups.setdefault(self[rank].info.host, []).append(rank)
+        return groups
+
+    def take_telemetry(self, host: str, telemetry: pb.Telemetry) -> None:
+        """Take in what an agent observed."""
+        self.hosts[host].telemetry = telemetry
+        for sample in telemetry.engines:
+            if 0 <= sample.rank < self.world_size:
+                self[sample.rank].sample = sample
+
+    def start_work(self, rank: int, label: str, now_s: float) -> None:
+        """Note that an idle engine was given something to do."""
+        engine = self[rank]
+        engine.apply(EngineEvent.WORK_SENT)
+        engine.cell_label, engine.busy_since_s = label, now_s
+
+    def end_work(self, rank: int) -> None:
+        """Note that a busy engine is idle again; an engine that is lost stays lost."""
+        engine = self[rank]
+        if engine.state is EngineState.BUSY:
+            engine.apply(EngineEvent.WORK_DONE)
+            engine.cell_label = ""
+
+    def lose(self, rank: int, reason: str) -> bool:
+        """Note that an engine is gone; True when that is news."""
+        engine = self[rank]
+        if not engine.is_present:
+            return False
+        engine.apply(EngineEvent.WENT_AWAY)
+        engine.reason = reason
+        engine.cell_label = ""
+        return True
+
+    def topology(
+        self, state: str, generation: int, note: str, beat_ages_s: dict[int, float], now_s: float
+    ) -> Topology:
+        """Describe everything at this moment."""
+        self._sequence += 1
+        waiting = bool(note)
+        hosts = tuple(
+            self._host_view(host, beat_ages_s, now_s, waiting) for host in self.hosts.values()
+        )
+        return Topology(
+            cluster=self._spec.name,
+            state=state,
+            generation=generation,
+            sequence=self._sequence,
+            note=note,
+            hosts=hosts,
+        )
+
+    def _host_view(
+        self, host: HostRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
+    ) -> HostView:
+        joined, seen = host.joined, host.telemetry
+        return HostView(
+            name=host.name,
+            state="lost" if host.is_lost else "up" if joined else "starting",
+            cpu_count=joined.cpu_count if joined else 0,
+            cpu_percent=seen.cpu_percent,
+            memory_total_bytes=joined.memory_total_bytes if joined else 0,
+            memory_used_bytes=seen.memory_used_bytes,
+            gpus=tuple(
+                GpuView(
+                    index=gpu.index,
+                    name=gpu.name,
+                    utilisation_percent=gpu.utilisation_percent,
+                    memory_used_bytes=gpu.memory_used_bytes,
+                    memory_total_bytes=gpu.memory_total_bytes,
+                )
+                for gpu in seen.gpus
+            ),
+            engines=tuple(
+                self._engine_view(engine, beat_ages_s, now_s, waiting)
+                for engine in self.on_host(host.name)
+            ),
+        )
+
+    def _engine_view(
+        self, engine: EngineRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
+    ) -> EngineView:
+        last = engine.collective
+        state = str(engine.state)
+        if engine.state is EngineState.BUSY and last is not None and last.is_running:
+            state = "hung" if waiting else "collective"
+        sample = engine.sample if engine.is_present else None
+        gpus = self.hosts[engine.info.host].telemetry.gpus
+        return EngineView(
+            rank=engine.info.rank,
+            local_rank=engine.info.local_rank,
+            pid=engine.pid,
+            state=state,
+            reason=engine.reason,
+            beat_age_s=beat_ages_s.get(engine.info.rank, 0.0) if engine.is_present else 0.0,
+            cpu_percent=sample.cpu_percent if sample else 0.0,
+            rss_bytes=sample.rss_bytes if sample else 0,
+            device=engine.info.local_rank if engine.info.local_rank < len(gpus) else None,
+            cell=engine.cell_label,
+            busy_s=now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0,
+            collective=last,
+        )

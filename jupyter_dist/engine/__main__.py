@@ -1,0 +1,165 @@
+"""One rank's whole life: join, serve, leave."""
+
+import atexit
+import os
+import sys
+from typing import NoReturn, assert_never
+
+import msgspec
+
+from jupyter_dist.collective.communicator import Communicator, NoCommunicator
+from jupyter_dist.collective.addresses import bind_listener, address_of
+from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.collective.ring import RingCommunicator
+from jupyter_dist.engine.birth import Birth, prepare_process, record_path, stream_path
+from jupyter_dist.engine.executor import Executor
+from jupyter_dist.engine.link import Delivery, Link
+from jupyter_dist.engine.namespace import Namespace
+from jupyter_dist.engine.outputs import STREAMS, Outputs
+from jupyter_dist.engine.shell import RankShell, make_shell
+from jupyter_dist.errors import TransferError
+from jupyter_dist.protocol.messages import (
+    AbortCommunicator,
+    CellOutput,
+    FetchObject,
+    Hello,
+    Leave,
+    Message,
+    ObjectFetched,
+    ObjectsStored,
+    Ready,
+    Regroup,
+    RunCell,
+    StoreObjects,
+    Welcome,
+)
+
+FLUSH_TIMEOUT_S = 1.0
+
+
+class Engine:
+    """The main thread of a rank."""
+
+    def __init__(self, birth: Birth, shell: RankShell) -> None:
+        self._birth = birth
+        self._rank = birth.info.rank
+        self._link = Link(birth)
+        paths = {name: stream_path(birth.run_dir, self._rank, name) for name in STREAMS}
+        self._outputs = Outputs(paths)
+        self._outputs.install()
+        shell.tell_where(
+            self._outputs.add, f"{birth.run_dir}/cells", birth.info.local_rank == 0
+        )
+        self._recorder = CollectiveRecorder(record_path(birth.run_dir, self._rank))
+        self._namespace = Namespace(shell, birth.info)
+        self._executor = Executor(self._rank, shell, self._outputs, self._namespace)
+        self._recorder.locate = shell.locate_cell_line
+        self._listener = bind_listener(birth.bind_host)
+
+    def live(self) -> NoReturn:
+        """Join, serve, leave."""
+        self._link.on_abort = self._abort
+        self._link.take_output = self._take_output
+        self._link.start()
+        self._say_hello(self._birth.generation)
+        while True:
+            self._handle(self._link.inbox.get())
+
+    def _handle(self, delivery: Delivery) -> None:
+        message = delivery.message
+        match message:
+            case Regroup():
+                self._namespace.communicator.close()
+                self._listener = bind_listener(self._birth.bind_host)
+                self._say_hello(message.generation)
+            case Welcome():
+                self._join(message)
+            case RunCell():
+                self._link.post(self._executor.run(message))
+            case StoreObjects():
+                self._store(message, delivery)
+            case FetchObject():
+                self._fetch(message)
+            case Leave():
+                self._leave()
+            case AbortCommunicator():
+                self._abort(message)
+            case _:
+                assert_never(message)
+
+    def _say_hello(self, generation: int) -> None:
+        address = address_of(self._listener)
+        self._link.post(Hello(self._rank, generation, os.getpid(), address))
+
+    def _join(self, welcome: Welcome) -> None:
+        self._namespace.enter_generation(welcome.info, self._make_communicator(welcome))
+        self._link.post(Ready(self._rank, welcome.generation))
+
+    def _make_communicator(self, welcome: Welcome) -> Communicator:
+        info = welcome.info
+        if welcome.communicator == "none":
+            self._listener.close()
+            reason = "the cluster was started with --comm none"
+            return NoCommunicator(info.rank, info.world_size, reason)
+        return RingCommunicator(
+            info.rank,
+            info.world_size,
+            welcome.generation,
+            self._listener,
+            welcome.peers,
+            welcome.key,
+            self._birth.collective_timeout_s,
+            self._recorder,
+        )
+
+    def _abort(self, message: AbortCommunicator) -> None:
+        """Break the communicator; called by the link thread while a cell may run."""
+        communicator = self._namespace.communicator
+        if communicator.generation == message.generation:
+            communicator.abort(message.failed_rank, message.reason)
+
+    def _take_output(self) -> Message | None:
+        cell_id = self._executor.running_cell_id
+        if not cell_id:
+            return None
+        outputs, offsets = self._outputs.take()
+        return CellOutput(self._rank, cell_id, outputs, offsets) if outputs else None
+
+    def _store(self, message: StoreObjects, delivery: Delivery) -> None:
+        problem = ""
+        try:
+            self._namespace.store(message.names, message.frame_counts, delivery.buffers)
+        except TransferError as error:
+            problem = str(error)
+        self._link.post(ObjectsStored(self._rank, message.request_id, problem))
+
+    def _fetch(self, message: FetchObject) -> None:
+        try:
+            frames = self._namespace.fetch(message.name)
+        except TransferError as error:
+            self._link.post(ObjectFetched(self._rank, message.request_id, str(error)))
+            return
+        self._link.post(ObjectFetched(self._rank, message.request_id), frames)
+
+    def _leave(self) -> NoReturn:
+        self._namespace.communicator.close()
+        self._recorder.close()
+        atexit._run_exitfuncs()  # noqa: SLF001  (interpreter shutdown would wait for user threads)
+        self._link.flush(FLUSH_TIMEOUT_S)
+        os._exit(0)
+
+
+def live(birth: Birth, shell: RankShell) -> NoReturn:
+    """Be this rank until told to leave."""
+    Engine(birth, shell).live()
+
+
+def main() -> NoReturn:
+    """Start without a zygote (start method `spawn`): the birth comes on stdin."""
+    birth = msgspec.json.decode(sys.stdin.buffer.readline(), type=Birth)
+    prepare_process(birth)
+    live(birth, make_shell(f"{birth.run_dir}/ipython"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What an engine is told before it is born, and what its process does first."""
+
+import faulthandler
+import os
+import random
+import resource
+import sys
+
+import msgspec
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from jupyter_dist.control.keys import Credentials
+from jupyter_dist.model.rank import RankInfo
+
+
+_STREAM_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+
+class Birth(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything one engine needs; agent -> zygote as JSON, never on a command line."""
+
+    info: RankInfo
+    generation: int
+    cluster: str
+    engines_address: str
+    beats_address: str
+    credentials: Credentials
+    run_dir: str
+    """Private directory of this host: streams, records and cell sources live here."""
+    bind_host: str = "127.0.0.1"
+    """Address on which peers reach this engine's communicator."""
+    communicator: str = "ring"
+    collective_timeout_s: float = 1800.0
+    env: dict[str, str] = {}
+    cwd: str = "."
+
+
+class ZygoteRequest(msgspec.Struct, frozen=True):
+    """One line to the zygote: the engines to start."""
+
+    births: tuple[Birth, ...]
+
+
+class ZygoteEvent(msgspec.Struct, frozen=True):
+    """One line from the zygote: `ready`, `started` or `exited`."""
+
+    kind: str
+    rank: int = -1
+    pid: int = 0
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+
+
+def stream_path(run_dir: str, rank: int, stream: str) -> str:
+    """File that holds everything the rank wrote to `stdout` or `stderr`."""
+    return f"{run_dir}/rank-{rank}.{stream}"
+
+
+def record_path(run_dir: str, rank: int) -> str:
+    """File with the rank's last collectives, readable while it is stuck or dead."""
+    return f"{run_dir}/rank-{rank}.collectives"
+
+
+def prepare_process(birth: Birth) -> None:
+    """Give this process its streams, environment, directory and random state."""
+    for descriptor, stream in ((1, "stdout"), (2, "stderr")):
+        opened = os.open(stream_path(birth.run_dir, birth.info.rank, stream), _STREAM_FLAGS, 0o600)
+        os.dup2(opened, descriptor)
+        os.close(opened)
+    info = birth.info
+    os.environ.update(
+        RANK=str(info.rank),
+        WORLD_SIZE=str(info.world_size),
+        LOCAL_RANK=str(info.local_rank),
+        LOCAL_WORLD_SIZE=str(info.local_world_size),
+    )
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    os.environ.update(birth.env)
+    _share_cores(birth)
+    os.chdir(birth.cwd)
+    if birth.cwd not in sys.path:
+        sys.path.insert(0, birth.cwd)
+    random.seed()
+    np.random.seed()  # noqa: NPY002  (reseeds the legacy state that all forks share)
+    faulthandler.enable(2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _share_cores(birth: Birth) -> None:
+    """Give native libraries this rank's share of the host's cores, unless the user has chosen."""
+    share = max(1, len(os.sched_getaffinity(0)) // birth.info.local_world_size)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = birth.env.get(name, str(share))
+    blas_threads = os.environ["OPENBLAS_NUM_THREADS"]
+    if blas_threads != "1" and blas_threads.isdecimal():
+        threadpool_limits(int(blas_threads), user_api="blas")  # BLAS is loaded already, with one

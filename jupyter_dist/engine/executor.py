@@ -1,0 +1,111 @@
+"""Runs one cell in the shell and says how it ended."""
+
+import asyncio
+import builtins
+import signal
+import warnings
+from time import perf_counter
+from types import FrameType
+from typing import Any, NoReturn
+
+from jupyter_dist.engine.namespace import Namespace
+from jupyter_dist.engine.outputs import Outputs
+from jupyter_dist.engine.shell import RankShell
+from jupyter_dist.errors import PeerFailed
+from jupyter_dist.protocol.messages import CellResult, ErrorInfo, RunCell
+
+
+class Executor:
+    """The main thread's side of a rank; the only place where user code runs."""
+
+    def __init__(self, rank: int, shell: RankShell, outputs: Outputs, namespace: Namespace) -> None:
+        self._rank = rank
+        self._shell = shell
+        self._outputs = outputs
+        self._namespace = namespace
+        self._user_code_runs = False
+        self.running_cell_id = ""
+        """Read by the link thread, so that what is said is sent while the cell runs."""
+        signal.signal(signal.SIGINT, self._on_sigint)
+        builtins.input = _no_input  # type: ignore[assignment]
+        # IPython's advice to type `exit` does not hold on a rank.
+        warnings.filterwarnings("ignore", message="To exit: use")
+
+    def run(self, cell: RunCell) -> CellResult:
+        """Run the cell to its end, whatever that is."""
+        self._outputs.repair()
+        self._namespace.enter_cell(cell.ranks)
+        self._shell.execution_count = cell.label
+        self._shell.current_cell = cell.code
+        self._shell.last_traceback = ()
+        self.running_cell_id = cell.cell_id
+        start_s = perf_counter()
+        try:
+            error, value = self._run_user_code(cell.code)
+        finally:
+            self.running_cell_id = ""
+        duration_s = perf_counter() - start_s
+        self._outputs.repair()
+        outputs, offsets = self._outputs.take(is_final=True)
+        status, info = self._judge(error)
+        return CellResult(
+            rank=self._rank,
+            cell_id=cell.cell_id,
+            status=status,
+            duration_s=duration_s,
+            value_repr=_value_repr(value, outputs) if error is None else None,
+            error=info,
+            outputs=outputs,
+            offsets=offsets,
+        )
+
+    def _run_user_code(self, code: str) -> tuple[BaseException | None, Any]:
+        try:
+            self._user_code_runs = True
+            try:
+                result = self._shell.run_cell(code, store_history=False)
+            finally:
+                self._user_code_runs = False
+        except KeyboardInterrupt as interrupt:  # it came between two steps of the shell
+            return interrupt, None
+        return result.error_before_exec or result.error_in_exec, result.result
+
+    def _judge(self, error: BaseException | None) -> tuple[str, ErrorInfo | None]:
+        """Find the status, and the error as it crosses to the notebook."""
+        if error is None:
+            return "ok", None
+        peer_rank = error.rank if isinstance(error, PeerFailed) else -1
+        if isinstance(error, PeerFailed) and peer_rank >= 0:
+            status = "peer_failed"
+        elif isinstance(error, KeyboardInterrupt | asyncio.CancelledError | PeerFailed):
+            status = "interrupted"
+        else:
+            status = "raised"
+        traceback = self._shell.last_traceback
+        return status, ErrorInfo(type(error).__name__, str(error), traceback, peer_rank)
+
+    def _on_sigint(self, signal_number: int, frame: FrameType | None) -> None:
+        """Interrupt the cell; an idle rank is left in peace."""
+        del signal_number, frame
+        if self._user_code_runs:
+            raise KeyboardInterrupt
+
+
+def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:
+    """Give `repr` of the last expression's value; taken from what was shown where possible."""
+    if value is None:
+        return None
+    for output in reversed(outputs):
+        if output.kind == "value" and "text/plain" in output.data:
+            return str(output.data["text/plain"])
+    try:
+        return repr(value)
+    except Exception as error:  # noqa: BLE001  (a user's __repr__ may raise anything)
+        return f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+
+
+def _no_input(prompt: object = "") -> NoReturn:
+    raise EOFError(
+        f"input({str(prompt)!r}) cannot ask on a rank. Ask in the notebook and hand the answer "
+        "over with %dist_push."
+    )

@@ -1,0 +1,100 @@
+"""The link thread: the one owner of the engine's socket.
+
+It stays responsive while the main thread runs a cell: it sends what the cell says, and breaks
+the communicator when a peer has failed.
+"""
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from jupyter_dist.control.context import new_context
+from jupyter_dist.control.dealer import Dealer
+from jupyter_dist.control.heartbeat import HeartbeatEcho
+from jupyter_dist.control.poller import Poller, Waker
+from jupyter_dist.engine.birth import Birth
+from jupyter_dist.errors import WireError
+from jupyter_dist.protocol.codec import Frame, to_engine
+from jupyter_dist.protocol.messages import AbortCommunicator, Leave, Message, ToEngine
+
+STREAM_INTERVAL_S = 0.05
+"""How often a running cell's output is looked at."""
+ORPHAN_AFTER_S = 10.0
+"""An engine whose coordinator is out of reach for so long ends itself."""
+
+
+class Delivery(NamedTuple):
+    """A message for the main thread."""
+
+    message: ToEngine
+    buffers: list[Frame]
+
+
+class Link(threading.Thread):
+    """Moves messages between the coordinator and the main thread."""
+
+    def __init__(self, birth: Birth) -> None:
+        super().__init__(name="link", daemon=True)
+        self.inbox: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
+        self.on_abort: Callable[[AbortCommunicator], None] = lambda _: None
+        self.take_output: Callable[[], Message | None] = lambda: None
+        """Gives a message with what the running cell said, or None."""
+        self._birth = birth
+        self._outbox: queue.SimpleQueue[tuple[Message, Sequence[Frame]]] = queue.SimpleQueue()
+        self._waker = Waker()
+        self._flushed = threading.Event()
+
+    def post(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
+        """Send a message; from any thread."""
+        self._outbox.put((message, buffers))
+        self._waker.wake()
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything posted so far was handed to the network."""
+        self._flushed.clear()
+        self._waker.wake()
+        self._flushed.wait(timeout_s)
+
+    def run(self) -> None:
+        """Serve until the process ends."""
+        birth = self._birth
+        identity = str(birth.info.rank).encode()
+        context = new_context()
+        dealer = Dealer(context, birth.engines_address, birth.credentials, to_engine(), identity)
+        HeartbeatEcho(context, birth.beats_address, birth.credentials, identity).start()
+        poller = Poller()
+        poller.add(dealer)
+        poller.add(self._waker)
+        while dealer.silence_s() < ORPHAN_AFTER_S:
+            ready = poller.wait(STREAM_INTERVAL_S)
+            if dealer in ready:
+                self._deliver(dealer)
+            if self._waker in ready:
+                self._waker.clear()
+            said = self.take_output() if not ready else None
+            if said is not None:
+                dealer.send(said)
+            self._send_posted(dealer)
+        os._exit(1)
+
+    def _deliver(self, dealer: Dealer[ToEngine]) -> None:
+        try:
+            for message, buffers in dealer.receive():
+                if isinstance(message, AbortCommunicator):
+                    self.on_abort(message)
+                else:
+                    self.inbox.put(Delivery(message, buffers))
+        except WireError:
+            # The coordinator speaks another version: nothing sensible can follow.
+            self.inbox.put(Delivery(Leave(), []))
+
+    def _send_posted(self, dealer: Dealer[ToEngine]) -> None:
+        while True:
+            try:
+                message, buffers = self._outbox.get_nowait()
+            except queue.Empty:
+                self._flushed.set()
+                return
+            dealer.send(message, buffers)

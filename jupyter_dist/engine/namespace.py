@@ -1,0 +1,82 @@
+"""What a cell finds: rank, world_size, local_rank, local_world_size and comm."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jupyter_dist.collective.communicator import Communicator, NoCommunicator
+from jupyter_dist.engine.shell import RankShell
+from jupyter_dist.errors import TransferError
+from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.objects import pack, split_frames, unpack
+
+
+class CurrentCommunicator:
+    """`comm`: always the communicator of the present generation.
+
+    Cells and the objects they make may keep it; after a failure it leads to the communicator
+    that was formed anew, not to the broken one.
+    """
+
+    def __init__(self, communicator: Communicator) -> None:
+        self._communicator = communicator
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._communicator, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_communicator":
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._communicator, name, value)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._communicator) if not name.startswith("_")]
+
+    def __repr__(self) -> str:
+        return repr(self._communicator)
+
+
+class Namespace:
+    """The names of one rank."""
+
+    def __init__(self, shell: RankShell, info: RankInfo) -> None:
+        self._shell = shell
+        self._info = info
+        none_yet = NoCommunicator(info.rank, info.world_size, "none has been formed yet")
+        self._comm = CurrentCommunicator(none_yet)
+
+    @property
+    def communicator(self) -> Communicator:
+        """The communicator of the present generation."""
+        return self._comm._communicator  # noqa: SLF001  (its own proxy)
+
+    def enter_generation(self, info: RankInfo, communicator: Communicator) -> None:
+        """Put the place of this rank, and its communicator, under their names."""
+        self._info = info
+        self._comm._communicator = communicator  # noqa: SLF001  (its own proxy)
+        names = {
+            "rank": info.rank,
+            "world_size": info.world_size,
+            "local_rank": info.local_rank,
+            "local_world_size": info.local_world_size,
+            "comm": self._comm,
+        }
+        self._shell.push(names, interactive=False)
+
+    def enter_cell(self, ranks: Sequence[int]) -> None:
+        """Tell the communicator who takes part, so that a collective of too few says so."""
+        everyone = len(ranks) == self._info.world_size
+        self.communicator.participants = None if everyone else frozenset(ranks)
+
+    def store(self, names: Sequence[str], frame_counts: Sequence[int], frames: list[Frame]) -> None:
+        """Put pushed objects under their names, all or none; raises TransferError."""
+        pieces = split_frames(frames, frame_counts)
+        values = {name: unpack(name, piece) for name, piece in zip(names, pieces, strict=True)}
+        self._shell.push(values, interactive=True)
+
+    def fetch(self, name: str) -> list[Frame]:
+        """Pack the object with this name; raises TransferError."""
+        if name not in self._shell.user_ns:
+            raise TransferError(f"rank {self._info.rank} has no {name!r}")
+        return pack(name, self._shell.user_ns[name])

@@ -1,0 +1,155 @@
+"""What a rank says: streams that go to a file first, and are read back as whole lines.
+
+Python's `print`, C libraries and child processes all write to the same file descriptors, and
+those lead to a file instead of a pipe. So nothing can block on a slow reader, the order is the
+true one, and what was said before a crash is on disk for the agent to find.
+"""
+
+import codecs
+import io
+import os
+import sys
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any
+
+from jupyter_dist.protocol.messages import Output
+
+STREAMS = ("stdout", "stderr")
+PARTIAL_LINE_PATIENCE_S = 0.2
+_READ_BYTES = 1 << 20
+
+
+class _StreamFile(io.RawIOBase):
+    """Writes to a descriptor; when that fails (full disk, closed), hands the bytes over instead."""
+
+    def __init__(self, descriptor: int, rescue: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._rescue = rescue
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        written = 0
+        while written < len(view):
+            try:
+                written += os.write(self._descriptor, view[written:])
+            except OSError:
+                self._rescue(bytes(view[written:]))
+                break
+        return len(view)
+
+
+class _Stream(io.TextIOWrapper):
+    """`sys.stdout` of a rank: closing it flushes and leaves it usable."""
+
+    def close(self) -> None:
+        self.flush()
+
+
+class _Tail:
+    """Reads what was appended to one stream's file, as whole lines where possible."""
+
+    def __init__(self, name: str, path: str, descriptor: int) -> None:
+        self.name = name
+        self.offset = 0
+        self.rescued: list[bytes] = []
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._pending = ""
+        self._pending_since_s = 0.0
+        self._file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.stream = _Stream(
+            io.BufferedWriter(_StreamFile(descriptor, self.rescued.append)),
+            encoding="utf-8",
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+
+    def read(self, is_final: bool) -> str:
+        """Return new text: up to the last line end, or all of it when final or waited for."""
+        data = os.pread(self._file, _READ_BYTES, self.offset)
+        while data:
+            self.offset += len(data)
+            self._append(self._decoder.decode(data))
+            data = os.pread(self._file, _READ_BYTES, self.offset)
+        while self.rescued:
+            self._append(self._decoder.decode(self.rescued.pop(0)))
+        if not self._pending:
+            return ""
+        if is_final or monotonic() - self._pending_since_s > PARTIAL_LINE_PATIENCE_S:
+            end = len(self._pending)
+        else:
+            end = max(self._pending.rfind("\n"), self._pending.rfind("\r")) + 1
+        text, self._pending = self._pending[:end], self._pending[end:]
+        self._pending_since_s = monotonic()
+        return text
+
+    def _append(self, text: str) -> None:
+        if not self._pending:
+            self._pending_since_s = monotonic()
+        self._pending += text
+
+
+class Outputs:
+    """Collects everything a rank says, in order."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._lock = threading.Lock()
+        self._batch: list[Output] = []
+        self._tails = [
+            _Tail(name, paths[name], descriptor)
+            for name, descriptor in zip(STREAMS, (1, 2), strict=True)
+        ]
+        self._spare = [os.dup(descriptor) for descriptor in (1, 2)]
+
+    def install(self) -> None:
+        """Make them Python's streams."""
+        sys.stdout, sys.stderr = (tail.stream for tail in self._tails)
+        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc]
+
+    def repair(self) -> None:
+        """Undo what a cell did to the streams: closed or replaced descriptors and objects."""
+        for descriptor, spare, tail in zip((1, 2), self._spare, self._tails, strict=True):
+            try:
+                os.fstat(descriptor)
+            except OSError:
+                os.dup2(spare, descriptor)
+            if getattr(sys, tail.name) is not tail.stream:
+                setattr(sys, tail.name, tail.stream)
+
+    def add(self, output: Output) -> None:
+        """Take in a rich output, after all text that was written before it."""
+        with self._lock:
+            self._collect(is_final=True)
+            self._batch.append(output)
+
+    def take(self, is_final: bool = False) -> tuple[tuple[Output, ...], tuple[int, int]]:
+        """Hand out what was said since the last call, and how many bytes of each stream it is."""
+        with self._lock:
+            self._collect(is_final)
+            batch, self._batch = tuple(self._batch), []
+            return batch, (self._tails[0].offset, self._tails[1].offset)
+
+    def _collect(self, is_final: bool) -> None:
+        for tail in self._tails:
+            if is_final:
+                tail.stream.flush()
+            text = tail.read(is_final)
+            if text:
+                self._batch.append(Output(tail.name, text))
+
+
+def plain_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Make a MIME bundle fit for the wire: bytes become base64 text, as in notebooks."""
+    return {
+        mime: b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+        for mime, value in data.items()
+    }

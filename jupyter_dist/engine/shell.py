@@ -1,0 +1,145 @@
+"""The IPython shell of a rank: cells feel local, what they show is handed on."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.compilerop import CachingCompiler
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from jupyter_dist.engine.outputs import plain_bundle
+from jupyter_dist.protocol.messages import Output
+
+Show = Callable[[Output], None]
+
+
+class RankDisplayHook(DisplayHook):
+    """Shows the value of a cell's last expression."""
+
+    show: Show
+
+    def quiet(self) -> bool:
+        """Tell whether the cell ended in a semicolon (it is in no history, so ask the shell)."""
+        cell = getattr(self.shell, "current_cell", "")
+        return bool(self.semicolon_at_end_of_expression(cell))
+
+    def write_output_prompt(self) -> None:
+        """Show no prompt: the notebook says which ranks gave the value."""
+
+    def write_format_data(
+        self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None
+    ) -> None:
+        """Hand the value on."""
+        self.show(Output("value", data=plain_bundle(format_dict), metadata=md_dict or {}))
+
+
+class RankDisplayPublisher(DisplayPublisher):
+    """Shows what `display` is given."""
+
+    show: Show
+
+    def publish(  # noqa: PLR0913  (the signature is IPython's)
+        self,
+        data: dict[str, Any],
+        metadata: dict[str, Any] | None = None,
+        source: Any = None,  # noqa: ARG002
+        *,
+        transient: dict[str, Any] | None = None,
+        update: bool = False,
+        **_: Any,
+    ) -> None:
+        """Hand a MIME bundle on."""
+        self.show(
+            Output(
+                "update_display" if update else "display",
+                data=plain_bundle(data),
+                metadata=metadata or {},
+                display_id=(transient or {}).get("display_id", ""),
+            )
+        )
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Hand the wish on; `wait` makes no difference, the view redraws a few times a second."""
+        del wait
+        self.show(Output("clear_output"))
+
+
+class RankCompiler(CachingCompiler):
+    """Gives each cell a file that exists, so that debuggers can open it."""
+
+    source_dir = ""
+    writes_sources = False
+
+    def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
+        """Name the cell's file, and write it once per host."""
+        digest = hashlib.blake2s(raw_code.encode(errors="replace"), digest_size=4).hexdigest()
+        path = f"{self.source_dir}/In_{number}_{digest}.py"
+        if self.writes_sources:
+            try:
+                with open(path, "w", encoding="utf-8", errors="replace") as source:
+                    source.write(transformed_code)
+            except OSError:
+                pass  # a full disk costs the debugger its file, not the user the cell
+        return path
+
+
+class RankShell(InteractiveShell):
+    """One rank's shell; made once in the zygote, so that engines share its memory."""
+
+    displayhook_class = Type(RankDisplayHook)
+    display_pub_class = Type(RankDisplayPublisher)
+    compiler_class = Type(RankCompiler)
+
+    current_cell = ""
+    last_traceback: tuple[str, ...] = ()
+
+    def tell_where(self, show: Show, source_dir: str, writes_sources: bool) -> None:
+        """Say where outputs go and where cell sources are kept; called once in each engine."""
+        self.displayhook.show = show
+        self.display_pub.show = show
+        self.compile.source_dir = source_dir
+        self.compile.writes_sources = writes_sources
+
+    def locate_cell_line(self) -> str:
+        """Tell which line of the running cell is being executed, as `In[3]:7`; empty if none."""
+        frame = sys._getframe(1)  # noqa: SLF001  (inspect.currentframe with fewer calls)
+        prefix = f"{self.compile.source_dir}/In_"
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(prefix):
+                return f"In[{self.execution_count}]:{frame.f_lineno}"
+            frame = frame.f_back  # type: ignore[assignment]
+        return ""
+
+    def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
+        """Keep the traceback for the result instead of printing it."""
+        del etype, evalue
+        self.last_traceback = tuple(stb)
+
+    def show_usage_error(self, exc: BaseException) -> None:
+        """Keep a magic's usage error for the result instead of printing it."""
+        self.last_traceback = (f"UsageError: {exc}",)
+
+    def ask_exit(self) -> None:
+        """Answer `exit` and `quit`: a rank ends with its cluster."""
+        raise SystemExit("a rank does not end by itself; use %dist_stop to end the cluster")
+
+    def enable_gui(self, gui: str | None = None) -> None:
+        """Accept `%matplotlib`: there is no event loop to hook into."""
+
+
+def make_shell(ipython_dir: str) -> RankShell:
+    """Make the shell without history, and without threads, sockets or files of its own."""
+    os.environ["IPYTHONDIR"] = ipython_dir
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.banner1 = ""
+    # jedi costs tens of MiB per engine, and completion is asked for rarely.
+    config.Completer.use_jedi = False
+    shell: RankShell = RankShell.instance(config=config, ipython_dir=ipython_dir)
+    return shell

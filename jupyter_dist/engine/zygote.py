@@ -1,0 +1,161 @@
+"""An engine that is not born yet: everything imported once, forked for each rank.
+
+One interpreter start per host gives every engine the same hash seed and shares its memory.
+It stays single-threaded, without a ZeroMQ context, gRPC or CUDA, because forking with any of
+them alive breaks the child; that is checked before each fork.
+
+It speaks with its agent in JSON lines: births come on stdin, events leave on stdout.
+"""
+
+import contextlib
+import gc
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+from typing import NoReturn
+
+import msgspec
+import zmq
+
+from jupyter_dist.engine.birth import Birth, ZygoteEvent, ZygoteRequest, prepare_process
+from jupyter_dist.engine.shell import RankShell, make_shell
+from jupyter_dist.launch.lifeline import die_with_parent
+
+
+class Zygote:
+    """Forks (or spawns) engines on request and tells when they end."""
+
+    def __init__(self, shell: RankShell, start_method: str) -> None:
+        self._shell = shell
+        self._start_method = start_method
+        self._ranks: dict[int, int] = {}
+        self._events = os.dup(1)
+        self._requests = os.dup(0)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(2, 1)  # whatever is printed here by mistake goes to the agent's log
+        self._child_ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake = wake
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> None:
+        """Serve until the agent closes our stdin; then end every engine."""
+        self._tell(ZygoteEvent("ready", pid=os.getpid()))
+        selector = selectors.DefaultSelector()
+        selector.register(self._requests, selectors.EVENT_READ)
+        selector.register(self._child_ended, selectors.EVENT_READ)
+        lines = os.fdopen(os.dup(self._requests), "rb", buffering=0)
+        while True:
+            ready = {key.fd for key, _ in selector.select()}
+            if self._child_ended in ready:
+                os.read(self._child_ended, 4096)
+                self._reap()
+            if self._requests in ready:
+                line = lines.readline()
+                if not line:
+                    break
+                self._start(msgspec.json.decode(line, type=ZygoteRequest))
+        selector.close()
+        for pid in self._ranks:
+            os.kill(pid, signal.SIGKILL)
+
+    def _start(self, request: ZygoteRequest) -> None:
+        for birth in request.births:
+            try:
+                pid = self._fork(birth) if self._start_method == "fork" else self._spawn(birth)
+            except OSError as error:
+                self._tell(ZygoteEvent("exited", birth.info.rank, exit_code=1, reason=str(error)))
+                continue
+            self._ranks[pid] = birth.info.rank
+            self._tell(ZygoteEvent("started", birth.info.rank, pid))
+
+    def _fork(self, birth: Birth) -> int:
+        assert_safe_to_fork()
+        zygote_pid = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                for descriptor in (self._events, self._requests, self._child_ended, self._wake):
+                    os.close(descriptor)
+                be_born(birth, self._shell, zygote_pid)
+            finally:  # whatever happens, a child never returns into the zygote's loop
+                os._exit(1)
+        return pid
+
+    def _spawn(self, birth: Birth) -> int:
+        """Start a new interpreter: where forking is not safe."""
+        engine = subprocess.Popen(
+            [sys.executable, "-m", "jupyter_dist.engine"],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert engine.stdin is not None
+        engine.stdin.write(msgspec.json.encode(birth) + b"\n")
+        engine.stdin.close()
+        engine.returncode = 0  # reaped here with all others, not by Popen
+        return engine.pid
+
+    def _reap(self) -> None:
+        while self._ranks:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self._ranks:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)  # what the cells started ends with their rank
+                code = os.waitstatus_to_exitcode(status)
+                rank = self._ranks.pop(pid)
+                self._tell(ZygoteEvent("exited", rank, pid, max(code, 0), max(-code, 0)))
+
+    def _tell(self, event: ZygoteEvent) -> None:
+        os.write(self._events, msgspec.json.encode(event) + b"\n")
+
+
+def assert_safe_to_fork() -> None:
+    """Raise RuntimeError when this process holds something that does not survive a fork."""
+    threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
+    if max(threads, threading.active_count()) > 1:
+        raise RuntimeError(f"the zygote has {threads} threads; engines cannot be forked from it")
+    if zmq.Context._instance is not None:  # noqa: SLF001  (there is no public question)
+        raise RuntimeError("the zygote has a ZeroMQ context; engines cannot be forked from it")
+    if "grpc" in sys.modules:
+        raise RuntimeError("the zygote has imported gRPC; engines cannot be forked from it")
+
+
+def be_born(birth: Birth, shell: RankShell, zygote_pid: int) -> NoReturn:
+    """Become the engine, in the forked child."""
+    die_with_parent(zygote_pid)
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    prepare_process(birth)
+    from jupyter_dist.engine.__main__ import live
+
+    live(birth, shell)
+
+
+def main() -> None:
+    """Import and build everything once, then serve."""
+    parent_pid, run_dir, start_method = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    die_with_parent(parent_pid)
+    import IPython.core.completer
+    import IPython.core.magics
+
+    import jupyter_dist.engine.__main__
+    import jupyter_dist.protocol.objects  # noqa: F401
+
+    shell = make_shell(f"{run_dir}/ipython")
+    gc.collect()
+    gc.freeze()  # keeps the collector from touching, and so copying, the shared pages
+    Zygote(shell, start_method).serve()
+
+
+if __name__ == "__main__":
+    main()

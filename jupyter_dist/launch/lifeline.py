@@ -1,0 +1,23 @@
+"""A process that must not outlive the one that started it."""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel to send this signal when the parent ends (Linux only; elsewhere: nothing).
+
+    The signal comes when the *thread* that started this process ends, so parents start
+    children from their main thread. Ends the process at once when the parent is gone already.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, int(death_signal)) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    if os.getppid() != parent_pid:
+        os._exit(1)

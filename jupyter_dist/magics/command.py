@@ -1,0 +1,88 @@
+"""How every magic is run: read its line, call it, show what we raise as one clear line."""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from jupyter_dist.errors import ClusterExists, DistError, UsageError
+from jupyter_dist.model.command_options import OptionParser
+
+if TYPE_CHECKING:
+    from jupyter_dist.cluster.cluster import Cluster
+
+Shell: TypeAlias = Any
+"""An IPython `InteractiveShell`, which is typed only in parts, and in other parts each release."""
+
+
+class CurrentCluster:
+    """The cluster that the magics of one shell speak to."""
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+
+    def get(self) -> "Cluster":
+        """Give the cluster; raises UsageError naming how to get one."""
+        if self._cluster is not None:
+            return self._cluster
+        from jupyter_dist.cluster.cluster import Cluster
+
+        running = Cluster.running()
+        attach = (
+            f", or take one up with %dist_attach NAME ({', '.join(running)})" if running else ""
+        )
+        raise UsageError(f"this notebook has no cluster. Start one with %dist_start -n 4{attach}.")
+
+    def check_none_runs(self) -> None:
+        """Raise ClusterExists rather than let a cell that is run again leave clusters behind."""
+        if self._cluster is not None and self._cluster.is_running:
+            raise ClusterExists(self._cluster.name)
+
+    def set(self, cluster: "Cluster") -> str | None:
+        """Speak to this cluster from now on; gives the name of the one before if it still runs."""
+        before, self._cluster = self._cluster, cluster
+        return before.name if before is not None and before.is_running else None
+
+    def forget(self) -> None:
+        """Speak to no cluster from now on."""
+        self._cluster = None
+
+
+def command(parser: OptionParser) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a method a magic: it gets its options read (with the `line` they came from)."""
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def run(self: Any, line: str, cell: str | None = None) -> Any:
+            try:
+                options = parser.read(line)
+                options.line = line
+                return method(self, options) if cell is None else method(self, options, cell)
+            except DistError as error:
+                show_as_one_line(error)
+                raise
+
+        run.__doc__ = explain(parser, inspect.getdoc(method) or "")
+        return run
+
+    return decorate
+
+
+def explain(parser: OptionParser, text: str) -> str:
+    """Write what `%magic?` shows: the text, the options, an example."""
+    table = parser.table()
+    options = f"Options::\n\n{table}\n\n" if table else ""
+    return f"{text}\n\n{options}Example::\n\n    {parser.example}\n"
+
+
+def show_as_one_line(error: DistError) -> None:
+    """Let IPython show this error without the notebook's own stack, unless it knows better."""
+    if not hasattr(error, "_render_traceback_"):
+        lines = [f"{type(error).__name__}: {error}"]
+        vars(error)["_render_traceback_"] = lambda: lines
+
+
+def say(text: str) -> None:
+    """Tell the person one thing."""
+    sys.stdout.write(f"{text}\n")

@@ -1,0 +1,130 @@
+"""The line magics: start a cluster, look at it, move objects, stop it."""
+
+from argparse import Namespace
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from jupyter_dist.errors import UsageError
+from jupyter_dist.magics import options as accepted
+from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
+from jupyter_dist.model.command_options import start_arguments
+from jupyter_dist.model.rank import name_ranks
+
+if TYPE_CHECKING:
+    from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.views.cell_output import Display
+
+
+class ClusterMagics:
+    """`%dist_start` to `%dist_stop`, for one shell."""
+
+    def __init__(self, shell: Shell, current: CurrentCluster) -> None:
+        self._shell = shell
+        self._current = current
+
+    @command(accepted.START)
+    def dist_start(self, options: Namespace) -> None:
+        """Start a cluster; `%%spmd` cells then run on every one of its ranks.
+
+        It lives on when the notebook's kernel ends: %dist_attach finds it again.
+        """
+        from jupyter_dist.cluster.cluster import Cluster
+        from jupyter_dist.views.start_progress import StartProgressView
+
+        if options.name is None:
+            self._current.check_none_runs()
+        view = StartProgressView(display=self._display)
+        started_s = monotonic()
+        try:
+            cluster = Cluster.start(**start_arguments(options), on_progress=view.on_progress)
+        except UsageError:
+            raise
+        except BaseException as problem:
+            view.fail(f"not started: {type(problem).__name__}")
+            raise
+        ready_s = monotonic() - started_s
+        view.finish(f"cluster {cluster.name}: {cluster.world_size} ranks ready in {ready_s:.1f} s")
+        self._take(cluster)
+
+    @command(accepted.ATTACH)
+    def dist_attach(self, options: Namespace) -> None:
+        """Speak to a cluster that is already running, for example after a kernel restart."""
+        from jupyter_dist.cluster.cluster import Cluster
+
+        cluster = Cluster.attach(options.name)
+        say(f"attached to cluster {cluster.name}: {name_ranks(range(cluster.world_size))}")
+        self._take(cluster)
+
+    @command(accepted.STATUS)
+    def dist_status(self, options: Namespace) -> None:  # noqa: ARG002
+        """Show every rank: its state, its process, its memory, its heartbeat."""
+        say(str(self._current.get().status()))
+
+    @command(accepted.TOPOLOGY)
+    def dist_topology(self, options: Namespace) -> None:  # noqa: ARG002
+        """Show hosts and ranks as a picture that stays live."""
+        cluster = self._current.get()
+        if self._is_notebook:
+            self._draw(cluster)
+        else:
+            from jupyter_dist.views.topology_snapshot import topology_text
+
+            say(topology_text(cluster.topology()))
+
+    @command(accepted.INTERRUPT)
+    def dist_interrupt(self, options: Namespace) -> None:
+        """Interrupt the cell that runs, on every rank or on some, as Ctrl-C would."""
+        ranks = self._current.get().interrupt(options.ranks)
+        say(f"interrupted {name_ranks(ranks)}" if ranks else "nothing was running")
+
+    @command(accepted.PUSH)
+    def dist_push(self, options: Namespace) -> None:
+        """Copy variables of the notebook to the ranks, under the same names."""
+        cluster = self._current.get()
+        names = " ".join(options.names).replace(",", " ").split()
+        unknown = [name for name in names if name not in self._shell.user_ns]
+        if unknown:
+            raise UsageError(
+                f"the notebook has no variable named {', '.join(unknown)}; nothing was pushed. "
+                "Define it outside %%spmd first."
+            )
+        cluster.push({name: self._shell.user_ns[name] for name in names}, options.ranks)
+
+    @command(accepted.PULL)
+    def dist_pull(self, options: Namespace) -> Any:
+        """Copy a variable of the ranks to the notebook, as {rank: object}."""
+        objects = self._current.get().pull(options.name, options.ranks)
+        if options.o is None:
+            return objects
+        self._shell.push({options.o: objects})
+        return None
+
+    @command(accepted.STOP)
+    def dist_stop(self, options: Namespace) -> None:  # noqa: ARG002
+        """End the cluster: every rank, every process, every file of it."""
+        cluster = self._current.get()
+        self._current.forget()
+        cluster.stop()
+        say(f"cluster {cluster.name} is stopped")
+
+    def _take(self, cluster: "Cluster") -> None:
+        before = self._current.set(cluster)
+        if before is not None and before != cluster.name:
+            say(f"cluster {before} goes on; %dist_attach {before} takes it up again")
+        if self._is_notebook:
+            self._draw(cluster)
+
+    def _draw(self, cluster: "Cluster") -> None:
+        from jupyter_dist.views.topology_widget import show_topology
+
+        show_topology(cluster)
+
+    @property
+    def _display(self) -> "Display | None":
+        from IPython.display import display
+
+        return display if self._is_notebook else None
+
+    @property
+    def _is_notebook(self) -> bool:
+        return getattr(self._shell, "kernel", None) is not None

@@ -1,0 +1,59 @@
+"""`%load_ext jupyter_dist` and `%unload_ext jupyter_dist`."""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from jupyter_dist.magics import completion
+from jupyter_dist.magics.command import CurrentCluster, Shell
+from jupyter_dist.magics.dist import ClusterMagics
+from jupyter_dist.magics.spmd import AUTO_CELL, AutoSpmd, SpmdMagics
+
+# By shell, so that the cluster is still known after %reload_ext.
+_CURRENT: WeakKeyDictionary[Shell, CurrentCluster] = WeakKeyDictionary()
+
+_LINE_MAGICS = (
+    "dist_start",
+    "dist_attach",
+    "dist_status",
+    "dist_topology",
+    "dist_interrupt",
+    "dist_push",
+    "dist_pull",
+    "dist_stop",
+)
+
+
+def load(shell: Shell) -> None:
+    """Register the magics, their completion and `%dist_auto`; loading twice is harmless."""
+    unload(shell)
+    auto = AutoSpmd()
+    current = _CURRENT.setdefault(shell, CurrentCluster())
+    for kind, name, method in _magics(shell, current, auto):
+        shell.register_magic_function(method, kind, name)
+    shell.input_transformers_cleanup.append(auto)
+    completion.install(shell)
+
+
+def unload(shell: Shell) -> None:
+    """Take the magics away; the cluster goes on."""
+    registered = shell.magics_manager.magics
+    for kind, name, _ in _magics(shell, CurrentCluster(), AutoSpmd()):
+        registered[kind].pop(name, None)
+    transformers = shell.input_transformers_cleanup
+    transformers[:] = [kept for kept in transformers if not isinstance(kept, AutoSpmd)]
+    completion.remove(shell)
+
+
+def _magics(
+    shell: Shell, current: CurrentCluster, auto: AutoSpmd
+) -> list[tuple[str, str, Callable[..., Any]]]:
+    """List every magic as (kind, name, what to call)."""
+    cluster, spmd = ClusterMagics(shell, current), SpmdMagics(shell, current, auto)
+    return [
+        *(("line", name, getattr(cluster, name)) for name in _LINE_MAGICS),
+        ("line", "dist_auto", spmd.dist_auto),
+        ("cell", AUTO_CELL, spmd.auto_cell),
+        ("cell", "spmd", spmd.spmd),
+        ("cell", "local", spmd.local),
+    ]

@@ -1,0 +1,62 @@
+"""The options of every magic, as parsers: they read a line, explain themselves and complete."""
+
+from jupyter_dist.model.command_options import (
+    OptionParser,
+    add_start_options,
+    read_duration_s,
+    read_identifier,
+)
+
+START = OptionParser(prog="%dist_start", example="%dist_start -n 4 --name demo")
+SPMD = OptionParser(prog="%%spmd", example="%%spmd --ranks 0,2-3 --timeout 30s -o result")
+STATUS = OptionParser(prog="%dist_status", example="%dist_status")
+TOPOLOGY = OptionParser(prog="%dist_topology", example="%dist_topology")
+INTERRUPT = OptionParser(prog="%dist_interrupt", example="%dist_interrupt --ranks 1")
+PUSH = OptionParser(prog="%dist_push", example="%dist_push weights learning_rate --ranks 0-1")
+PULL = OptionParser(prog="%dist_pull", example="%dist_pull loss --ranks 0 -o losses")
+STOP = OptionParser(prog="%dist_stop", example="%dist_stop")
+ATTACH = OptionParser(prog="%dist_attach", example="%dist_attach demo")
+AUTO = OptionParser(prog="%dist_auto", example="%dist_auto on")
+LOCAL = OptionParser(prog="%%local", example="%%local")
+
+PARSERS = (
+    START,
+    SPMD,
+    STATUS,
+    TOPOLOGY,
+    INTERRUPT,
+    PUSH,
+    PULL,
+    STOP,
+    ATTACH,
+    AUTO,
+    LOCAL,
+)
+
+
+def _fill() -> None:
+    add_start_options(START)
+    for parser in (SPMD, INTERRUPT, PUSH, PULL):
+        parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")
+    SPMD.add_argument(
+        "--timeout",
+        dest="timeout_s",
+        type=read_duration_s,
+        metavar="S",
+        help="interrupt the cell after this time, as 30, 30s or 5m",
+    )
+    SPMD.add_argument(
+        "--setup", action="store_true", help="remember the cell: a replaced rank runs it first"
+    )
+    SPMD.add_argument("-o", type=read_identifier, metavar="NAME", help="store the SpmdResult here")
+    SPMD.add_argument("--quiet", action="store_true", help="show nothing but errors")
+    PUSH.add_argument("names", nargs="+", metavar="NAME", help="variables of the notebook")
+    PULL.add_argument("name", type=read_identifier, metavar="NAME", help="a variable of the ranks")
+    PULL.add_argument(
+        "-o", type=read_identifier, metavar="VAR", help="store the {rank: object} here"
+    )
+    ATTACH.add_argument("name", nargs="?", metavar="NAME", help="which one, when several run")
+    AUTO.add_argument("mode", choices=("on", "off"), help="whether every cell runs on every rank")
+
+
+_fill()

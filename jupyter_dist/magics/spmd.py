@@ -1,0 +1,172 @@
+"""`%%spmd`: run a cell on every rank; `%dist_auto`: every cell; `%%local`: not this one."""
+
+import re
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jupyter_dist.errors import CellFailed, DistError, RankRaised, UsageError
+from jupyter_dist.magics import options as accepted
+from jupyter_dist.magics.command import CurrentCluster, Shell, command
+from jupyter_dist.model.rank import parse_ranks
+
+if TYPE_CHECKING:
+    from jupyter_dist.cluster.result import SpmdResult
+
+AUTO_CELL = "dist_auto"
+"""The cell magic that `%dist_auto on` puts before a cell."""
+
+_LOCAL = re.compile(r"%%local\b[^\S\n]*(?P<options>.*)")
+_LINE_MAGIC = re.compile(r"\s*(#.*|\??([\w\s,]+=\s*)?%(dist_\w+|((re|un)?load_ext))\b.*)?$")
+
+
+class AutoSpmd:
+    """An input transformer: with `is_on` it turns cells into SPMD cells; `%%local` is its own."""
+
+    # IPython then leaves it out when it asks whether what was typed so far is a whole cell.
+    has_side_effects = True
+
+    def __init__(self) -> None:
+        self.is_on = False
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        """Rewrite a cell for where it shall run; line numbers stay what they are."""
+        if lines and _is_plain_local(lines[0]):
+            body = lines[1:]
+            is_magic = "".join(body).lstrip().startswith("%%")
+            return body if is_magic else [f"#{lines[0]}", *body]
+        if not self.is_on or _stays_here(lines):
+            return lines
+        return [f"%%{AUTO_CELL}\n", *lines]
+
+
+def _is_plain_local(line: str) -> bool:
+    found = _LOCAL.match(line)
+    return found is not None and not found["options"].strip()
+
+
+def _stays_here(lines: Sequence[str]) -> bool:
+    """Tell whether it is a cell magic, or nothing but our line magics, comments and blank lines."""
+    text = "".join(lines).replace("\\\n", " ")
+    return text.lstrip().startswith("%%") or all(map(_LINE_MAGIC.match, text.splitlines()))
+
+
+class SpmdMagics:
+    """`%%spmd`, `%dist_auto` and `%%local`, for one shell."""
+
+    def __init__(self, shell: Shell, current: CurrentCluster, auto: AutoSpmd) -> None:
+        self._shell = shell
+        self._current = current
+        self._auto = auto
+
+    @command(accepted.SPMD)
+    def spmd(self, options: Namespace, cell: str) -> None:
+        """Run the cell on every rank of the cluster, and show what they say, grouped.
+
+        In the cell are `rank`, `world_size`, `local_rank`, `local_world_size` and `comm`;
+        top-level `await`, `!command` and `%magic` work as in any cell. When a rank raises, its
+        traceback is the error of this cell, so that Run All stops.
+        """
+        self._run(options, count_lines_as_typed(options.line, cell))
+
+    @command(accepted.AUTO)
+    def dist_auto(self, options: Namespace) -> None:
+        """Run every cell from now on as if it began with `%%spmd` (on), or no longer (off).
+
+        Cells that begin with `%%`, and cells of nothing but `%dist_…` lines, still run in the
+        notebook; `%%local` as the first line keeps any other cell there.
+        """
+        is_on = options.mode == "on"
+        if is_on:
+            self._current.get()
+        self._auto.is_on = is_on
+
+    @command(accepted.SPMD)
+    def auto_cell(self, options: Namespace, cell: str) -> None:
+        """Run a cell that was typed without `%%spmd` while `%dist_auto` is on."""
+        try:
+            self._current.get()
+        except UsageError as problem:
+            raise UsageError(f"{problem} Or run cells in the notebook: %dist_auto off.") from None
+        self._run(options, cell)
+
+    @command(accepted.LOCAL)
+    def local(self, options: Namespace, cell: str) -> None:  # noqa: ARG002
+        """Run the cell in the notebook, also while `%dist_auto` is on."""
+        # AutoSpmd takes `%%local` away before it comes to this, except inside another cell magic.
+        self._shell.run_cell(cell).raise_error()
+
+    def _run(self, options: Namespace, code: str) -> None:
+        from jupyter_dist.views.cell_output import choose_view
+
+        cluster = self._current.get()
+        world = range(cluster.world_size)
+        ranks = world if options.ranks is None else parse_ranks(options.ranks, len(world))
+        view = choose_view(
+            self._shell,
+            world_size=len(ranks),
+            quiet=options.quiet,
+            log_hint=", ".join(f"{host}:{path}" for host, path in cluster.log_dirs.items()),
+        )
+        try:
+            result = cluster.run(
+                code,
+                None if ranks is world else ranks,
+                options.timeout_s,
+                label=number_of_cell(self._shell),
+                is_setup=options.setup,
+                watcher=view,
+            )
+        except SyntaxError as error:
+            raise as_ipython_shows(error, code, self._shell) from None
+        except BaseException:
+            view.finish(None)
+            raise
+        if options.o is not None:
+            self._shell.push({options.o: result})
+        failure = find_failure(result)
+        view.finish(result, failure.rank if isinstance(failure, RankRaised) else None)
+        if failure is not None:
+            raise failure
+
+
+def count_lines_as_typed(line: str, cell: str) -> str:
+    """Put a comment where the `%%spmd` line stood: the ranks then count lines as the person does.
+
+    A cell magic must come first, so a cell that begins with one is left as it is.
+    """
+    body = cell.lstrip()
+    if body.startswith("%%"):
+        return cell
+    # As far in as the code: IPython takes the first line's indentation from every line.
+    first_line = next((text for text in cell.splitlines() if text.strip()), "")
+    indent = first_line[: len(first_line) - len(first_line.lstrip())]
+    return f"{indent}#%%spmd {line}".rstrip() + f"\n{cell}"
+
+
+def number_of_cell(shell: Shell) -> int:
+    """Give the number of the running cell; `execution_count` is one ahead in newer IPythons."""
+    number: int = shell.displayhook.prompt_count
+    return number
+
+
+def find_failure(result: "SpmdResult") -> CellFailed | None:
+    """Give what `raise_first` raises, or None."""
+    try:
+        result.raise_first()
+    except CellFailed as failure:
+        return failure
+    return None
+
+
+def as_ipython_shows(error: SyntaxError, code: str, shell: Shell) -> DistError:
+    """Make an error that shows as a SyntaxError of the notebook's own cell does.
+
+    IPython adds the stack of the magic to a SyntaxError that a magic raises; and what knows no
+    better shows an error by the name of its class.
+    """
+    error.filename = shell.compile.cache(code, number_of_cell(shell))
+    lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
+    members = {"_render_traceback_": lambda _: lines}
+    shown: DistError = type(type(error).__name__, (UsageError,), members)(str(error))
+    return shown

@@ -1,0 +1,56 @@
+"""User objects as frames: arrays and other buffers travel as they are, the rest by cloudpickle.
+
+Only ever used between authenticated ends; never inside control messages.
+"""
+
+import pickle
+from collections.abc import Sequence
+
+from jupyter_dist.errors import TransferError
+from jupyter_dist.protocol.codec import Frame
+
+
+def pack(name: str, value: object) -> list[Frame]:
+    """Frames of one object: its pickle, then its buffers (numpy arrays are not copied).
+
+    Raises TransferError naming the object when it cannot be pickled.
+    """
+    import cloudpickle
+
+    buffers: list[pickle.PickleBuffer] = []
+    try:
+        body: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        return [body, *(_flat(buffer) for buffer in buffers)]
+    except Exception as error:  # noqa: BLE001  (an object's own __reduce__ may raise anything)
+        raise TransferError(
+            f"{name!r} ({type(value).__name__}) cannot be sent: {type(error).__name__}: {error}. "
+            "Send plain data (arrays, numbers, text, containers of them) or make it on the rank."
+        ) from error
+
+
+def unpack(name: str, frames: Sequence[Frame]) -> object:
+    """Make the object from its frames; arrays are writable and own their memory.
+
+    Raises TransferError naming the object when this side cannot rebuild it.
+    """
+    try:
+        return pickle.loads(frames[0], buffers=[bytearray(frame) for frame in frames[1:]])  # noqa: S301
+    except Exception as error:  # noqa: BLE001  (an object's own __setstate__ may raise anything)
+        raise TransferError(
+            f"{name!r} arrived but cannot be rebuilt here: {type(error).__name__}: {error}. "
+            "The module that defines it must be importable on both sides."
+        ) from error
+
+
+def split_frames(frames: Sequence[Frame], counts: Sequence[int]) -> list[list[Frame]]:
+    """Cut the frames of several objects apart."""
+    pieces: list[list[Frame]] = []
+    start = 0
+    for count in counts:
+        pieces.append(list(frames[start : start + count]))
+        start += count
+    return pieces
+
+
+def _flat(buffer: pickle.PickleBuffer) -> memoryview:
+    return buffer.raw()

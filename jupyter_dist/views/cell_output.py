@@ -1,0 +1,182 @@
+"""What a person sees of an SPMD cell while it runs and afterwards."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+from jupyter_dist.cluster.result import SpmdResult
+from jupyter_dist.protocol.messages import Output, RankFinished
+from jupyter_dist.views.cell_picture import CellPicture, CellRecord
+from jupyter_dist.views.grouping import Entry
+from jupyter_dist.views.output_html import live_bundle, saved_bundle
+from jupyter_dist.views.terminal import Terminal, TerminalScreen
+
+REDRAW_INTERVAL_S = 0.22
+"""Shortest time between two redraws of a running cell."""
+_BYTES_PER_S = 2_000_000
+"""Bound on what redraws send, so that images in a running cell slow them down."""
+_BUSY_SHARE = 0.1
+"""Bound on the share of time that redraws may cost the notebook's thread."""
+
+
+class Display(Protocol):
+    """IPython's `display`, as far as it is needed here."""
+
+    def __call__(self, bundle: dict[str, str], /, *, raw: bool, display_id: bool) -> Any:
+        """Show a MIME bundle; return a handle with `update(bundle, raw=True)`."""
+
+
+class _Screen(Protocol):
+    """Where a cell is shown."""
+
+    def take(self, rank: int, entries: Sequence[Entry], now_s: float) -> None:
+        """Take in what is new from a rank."""
+
+    def note(self, text: str, *, is_new: bool) -> None:
+        """Take in a note; one that is not new differs from the last in its seconds only."""
+
+    def tick(self, now_s: float) -> None:
+        """Show what has changed, if it is time."""
+
+    def finish(self, picture: CellPicture, now_s: float) -> None:
+        """Show the cell for good."""
+
+
+class CellOutputView:
+    """Watch a cell (a `CellWatcher`) and show it; `finish` leaves the final state.
+
+    `world_size` is the number of ranks that run the cell. `display` is IPython's in a notebook,
+    or a Terminal (None: one on `sys.stdout`). `quiet` shows nothing but what went wrong.
+    `rich` says whose rich outputs are shown: None those of all ranks, identical ones once;
+    "all" those of all ranks, each for itself; or only those of the given ranks.
+    `log_hint` is the place of the full log.
+    """
+
+    def __init__(
+        self,
+        *,
+        world_size: int,
+        display: Display | Terminal | None = None,
+        quiet: bool = False,
+        rich: str | Collection[int] | None = None,
+        log_hint: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        shown_from = rich if rich is None or isinstance(rich, str) else frozenset(rich)
+        self._record = CellRecord(world_size, rich=shown_from)
+        self._quiet = quiet
+        self._log_hint = log_hint
+        self._clock = clock
+        self._is_finished = False
+        self._screen: _Screen
+        if display is None or isinstance(display, Terminal):
+            self._screen = TerminalScreen(display or Terminal(), self._record)
+        else:
+            self._screen = NotebookScreen(display, self._record)
+
+    def on_output(self, rank: int, outputs: Sequence[Output]) -> None:
+        """Take in what a rank said, in its own order."""
+        self._show_new(rank, self._record.take_output(rank, outputs))
+
+    def on_finished(self, result: RankFinished) -> None:
+        """Take in how the cell ended on a rank."""
+        self._show_new(result.rank, self._record.take_finished(result))
+
+    def on_note(self, text: str) -> None:
+        """Take in one sentence for the person."""
+        is_new = self._record.take_note(text)
+        if not self._quiet:
+            self._screen.note(text, is_new=is_new)
+
+    def on_tick(self) -> None:
+        """Redraw if due."""
+        if not self._quiet and not self._is_finished:
+            self._screen.tick(self._clock())
+
+    def finish(self, result: SpmdResult | None, raised_rank: int | None = None) -> None:
+        """Show the final state; a second call does nothing.
+
+        The traceback of `raised_rank` is left out: whoever raises it shows it. `result` None
+        means that the cell was given up before all ranks had finished.
+        """
+        if self._is_finished:
+            return
+        self._is_finished = True
+        for each in result or ():
+            if each.rank not in self._record.finished:
+                self.on_finished(
+                    RankFinished(
+                        each.rank, each.status, each.duration_s, each.value_repr, each.error
+                    )
+                )
+        picture = self._record.final_picture(raised_rank, self._log_hint)
+        if self._quiet:
+            picture = CellPicture(errors=picture.errors, raised_rank=raised_rank)
+        self._screen.finish(picture, self._clock())
+
+    def _show_new(self, rank: int, entries: Sequence[Entry]) -> None:
+        if not self._quiet:
+            self._screen.take(rank, entries, self._clock())
+
+
+class NotebookScreen:
+    """Show a cell in a notebook through one display that is updated; none for an empty cell."""
+
+    def __init__(self, display: Display, record: CellRecord) -> None:
+        self._display = display
+        self._record = record
+        self._handle: Any = None
+        self._is_changed = False
+        self._next_redraw_s = float("-inf")
+
+    def take(self, rank: int, entries: Sequence[Entry], now_s: float) -> None:  # noqa: ARG002
+        """Remember that there is something new; the record has it."""
+        self._is_changed = True
+
+    def note(self, text: str, *, is_new: bool) -> None:  # noqa: ARG002
+        """Remember that there is something new; the record has it."""
+        self._is_changed = True
+
+    def tick(self, now_s: float) -> None:
+        """Redraw when something has changed and the last redraw is long enough ago."""
+        if not self._is_changed or now_s < self._next_redraw_s:
+            return
+        self._is_changed = False
+        if self._handle is None and not self._record.has_something:
+            return
+        started = time.perf_counter()
+        bundle = live_bundle(self._record.live_picture())
+        self._show(bundle)
+        cost_s = (time.perf_counter() - started) / _BUSY_SHARE
+        transfer_s = len(bundle["text/html"]) / _BYTES_PER_S
+        self._next_redraw_s = now_s + max(REDRAW_INTERVAL_S, cost_s, transfer_s)
+
+    def finish(self, picture: CellPicture, now_s: float) -> None:  # noqa: ARG002
+        """Replace the running cell by static HTML and plain text."""
+        if self._handle is not None or not picture.is_empty:
+            self._show(saved_bundle(picture))
+
+    def _show(self, bundle: dict[str, str]) -> None:
+        if self._handle is None:
+            self._handle = self._display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+
+def choose_view(
+    shell: object,
+    *,
+    world_size: int,
+    quiet: bool = False,
+    rich: str | Collection[int] | None = None,
+    log_hint: str = "",
+) -> CellOutputView:
+    """Make the view that suits an IPython shell: one with a kernel is a notebook's."""
+    display: Display | None = None
+    if getattr(shell, "kernel", None) is not None:
+        from IPython.display import display as ipython_display
+
+        display = ipython_display
+    return CellOutputView(
+        world_size=world_size, display=display, quiet=quiet, rich=rich, log_hint=log_hint
+    )

@@ -1,0 +1,83 @@
+"""How the start of a cluster goes: a slim bar that ends as one line."""
+
+import html
+from typing import Any
+
+from jupyter_dist.protocol.messages import StartProgress
+from jupyter_dist.views.cell_output import Display
+from jupyter_dist.views.terminal import Terminal
+
+_TEXT_BAR_WIDTH = 20
+
+
+class StartProgressView:
+    """Show the stage of a start and the ranks that are ready; pass its `on_progress`.
+
+    `display` is IPython's in a notebook, or a Terminal (None: one on `sys.stdout`). Without a
+    TTY only the last line is written.
+    """
+
+    def __init__(self, *, display: Display | Terminal | None = None) -> None:
+        self._terminal: Terminal | None = None
+        self._display: Display | None = None
+        if display is None or isinstance(display, Terminal):
+            self._terminal = display or Terminal()
+        else:
+            self._display = display
+        self._handle: Any = None
+        self._last: StartProgress | None = None
+
+    def on_progress(self, progress: StartProgress) -> None:
+        """Show how far the start is; the same state twice is shown once."""
+        last = self._last
+        if last and (last.stage, last.ready_ranks) == (progress.stage, progress.ready_ranks):
+            return
+        self._last = progress
+        if self._terminal is not None:
+            self._terminal.show_status(_text_bar(progress))
+        else:
+            self._show(_html_bar(progress), _text_bar(progress))
+
+    def finish(self, text: str) -> None:
+        """Replace the bar by one line: `cluster "x": 4 ranks ready in 0.8 s`."""
+        self._end(text, "")
+
+    def fail(self, text: str) -> None:
+        """Replace the bar by the reason of the failure."""
+        self._end(text, "border-left:3px solid rgb(217,67,59);padding-left:6px;")
+
+    def _end(self, text: str, style: str) -> None:
+        if self._terminal is not None:
+            self._terminal.show_status("")
+            self._terminal.write_lines([text])
+            return
+        body = html.escape(text, quote=False)
+        self._show(f'<div style="{style}white-space:pre-wrap">{body}</div>', text)
+
+    def _show(self, markup: str, text: str) -> None:
+        bundle = {"text/html": markup, "text/plain": text}
+        if self._handle is not None:
+            self._handle.update(bundle, raw=True)
+        elif self._display is not None:
+            self._handle = self._display(bundle, raw=True, display_id=True)
+
+
+def _share(progress: StartProgress) -> float:
+    return min(1.0, progress.ready_ranks / max(1, progress.world_size))
+
+
+def _text_bar(progress: StartProgress) -> str:
+    done = round(_share(progress) * _TEXT_BAR_WIDTH)
+    bar = "█" * done + "░" * (_TEXT_BAR_WIDTH - done)
+    return f"{bar} {progress.ready_ranks}/{progress.world_size} ranks ready · {progress.stage}"
+
+
+def _html_bar(progress: StartProgress) -> str:
+    percent = round(100 * _share(progress))
+    track = "width:200px;height:4px;background-color:rgba(128,128,128,0.25)"
+    fill = f"width:{percent}%;height:4px;background-color:rgb(59,130,246)"
+    stage = html.escape(progress.stage, quote=False)
+    return (
+        f"<div>{progress.ready_ranks}/{progress.world_size} ranks ready · {stage}"
+        f'<div style="{track}"><div style="{fill}"></div></div></div>'
+    )

@@ -1,0 +1,92 @@
+"""A cell in a terminal or a plain script: lines as they are decided, groups at the end."""
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+
+from jupyter_dist.model.rank import format_ranks
+from jupyter_dist.views.ansi import keep_colours, strip_ansi
+from jupyter_dist.views.cell_picture import CellPicture, CellRecord
+from jupyter_dist.views.grouping import Entry, LineMerger, Row, label_ranks
+from jupyter_dist.views.output_text import error_lines, row_text, value_lines
+
+SETTLE_INTERVAL_S = 0.1
+"""Shortest time between two looks at which lines are decided."""
+_ERASE = "\r\x1b[K"
+
+
+class Terminal:
+    """Where text goes: whole lines, and on a TTY one status line below them."""
+
+    def __init__(
+        self, write: Callable[[str], object] | None = None, *, is_tty: bool | None = None
+    ) -> None:
+        self._write_to = write
+        self.is_tty = sys.stdout.isatty() if is_tty is None else is_tty
+        self._status = ""
+
+    def write_lines(self, lines: Sequence[str]) -> None:
+        """Write lines above the status line."""
+        if lines:
+            body = "".join(f"{line}\n" for line in lines)
+            self._write(f"{_ERASE if self._status else ''}{body}{self._status}")
+
+    def show_status(self, text: str) -> None:
+        """Replace the status line; an empty text removes it. Does nothing without a TTY."""
+        if not self.is_tty:
+            return
+        text = text[: max(20, shutil.get_terminal_size().columns - 1)]
+        if text != self._status:
+            self._write((_ERASE if self._status else "") + text)
+            self._status = text
+
+    def _write(self, text: str) -> None:
+        if self._write_to is not None:
+            self._write_to(text)
+        else:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+
+class TerminalScreen:
+    """Show a cell on a terminal."""
+
+    def __init__(self, terminal: Terminal, record: CellRecord) -> None:
+        self._terminal = terminal
+        self._record = record
+        self._merger = LineMerger()
+        self._next_settle_s = float("-inf")
+        self._width = len(format_ranks(range(min(record.world_size, 8)))) + 2
+        self._clean = keep_colours if terminal.is_tty else strip_ansi
+
+    def take(self, rank: int, entries: Sequence[Entry], now_s: float) -> None:
+        """Take in what is new from a rank."""
+        self._merger.offer(rank, entries, now_s)
+
+    def note(self, text: str, *, is_new: bool) -> None:
+        """Write a new note above the status line for good, so that a log keeps it."""
+        if is_new:
+            self._terminal.write_lines([f"· {strip_ansi(text)}"])
+
+    def tick(self, now_s: float) -> None:
+        """Write the lines that are decided."""
+        if now_s < self._next_settle_s:
+            return
+        self._next_settle_s = now_s + SETTLE_INTERVAL_S
+        self._write_settled(now_s)
+        self._terminal.show_status(self._record.header() if self._record.running_count else "")
+
+    def finish(self, picture: CellPicture, now_s: float) -> None:
+        """Write what is left, the values and what went wrong."""
+        self._write_settled(now_s)
+        self._terminal.show_status("")
+        lines = [*value_lines(picture.values), *error_lines(picture)]
+        self._terminal.write_lines([self._clean(line) for line in lines])
+
+    def _write_settled(self, now_s: float) -> None:
+        record = self._record
+        rows = self._merger.settle(now_s, record.running_count, frozenset(record.finished))
+        self._terminal.write_lines([self._clean(self._row(row)) for row in rows])
+
+    def _row(self, row: Row) -> str:
+        return row_text(row, f"{label_ranks(row.ranks):<{self._width}} ")

@@ -1,0 +1,199 @@
+"""A topology that stands still: plain text, and HTML that survives in an untrusted notebook.
+
+JupyterLab drops `<style>`, `<svg>` and `<script>` from outputs it does not trust, and a widget's
+output is dead without its kernel. So the HTML here is tables with inline style, and it says of
+itself that it is not live.
+"""
+
+from collections import Counter
+from html import escape
+
+from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.topology import EngineView, HostView, Topology
+
+TABLE_LIMIT = 64
+"""Above so many ranks a host is one line, and only ranks that need attention get their own."""
+
+GLYPHS = {
+    "starting": "◌",
+    "idle": "○",
+    "busy": "▶",
+    "collective": "⇄",
+    "hung": "⏳",
+    "lost": "✕",
+    "left": "·",
+}
+_WORDS = {"collective": "in collective", "hung": "hung?"}
+# Okabe-Ito; each is readable on a light and on a dark page.
+_COLOURS = {
+    "starting": "#56b4e9",
+    "idle": "#8f8f8f",
+    "busy": "#0a7fc4",
+    "collective": "#cc79a7",
+    "hung": "#e69f00",
+    "lost": "#d55e00",
+    "left": "#8f8f8f",
+}
+_COLUMNS = ("rank", "state", "doing", "CPU", "memory", "device", "heartbeat")
+_UNKNOWN = "-"
+
+
+def topology_text(topology: Topology) -> str:
+    """Write the cluster as a table for a terminal."""
+    lines = [_headline(topology)]
+    if topology.note:
+        lines.append(f"! {topology.note}")
+    is_long = len(topology.engines) > TABLE_LIMIT
+    rows = [_row(engine) for engine in _worth_a_row(topology.engines, is_long)]
+    widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
+    for host in topology.hosts:
+        lines += ["", _host_line(host)]
+        if is_long:
+            lines.append(f"  {_members(host)}")
+        rows = [_row(engine) for engine in _worth_a_row(host.engines, is_long)]
+        if rows:
+            lines += [_aligned(row, widths) for row in (_COLUMNS, *rows)]
+    return "\n".join(lines)
+
+
+def topology_html(topology: Topology, taken_at: str = "") -> str:
+    """Draw the cluster as static HTML with inline style only.
+
+    `taken_at` is the time to show, in words; without one the text says only that it is not live.
+    """
+    is_long = len(topology.engines) > TABLE_LIMIT
+    when = f"Snapshot of {taken_at}" if taken_at else "Snapshot"
+    parts = [
+        '<div style="margin: 4px 0;">',
+        f"<div><b>{escape(topology.cluster)}</b> · {escape(_after_name(topology))}</div>",
+    ]
+    if topology.note:
+        parts.append(
+            '<div style="margin: 6px 0; padding: 4px 10px; border-left: 4px solid #e69f00;">'
+            f"<b>{escape(topology.note)}</b></div>"
+        )
+    parts.append('<table style="margin: 6px 0; text-align: left;">')
+    for host in topology.hosts:
+        parts += _host_rows(host, is_long)
+    parts += [
+        "</table>",
+        f'<div style="color: #8f8f8f;">{escape(when)}, not live.</div>',
+        "</div>",
+    ]
+    return "".join(parts)
+
+
+def _headline(topology: Topology) -> str:
+    return f"cluster {topology.cluster} · {_after_name(topology)}"
+
+
+def _after_name(topology: Topology) -> str:
+    facts = [topology.state]
+    if topology.generation:
+        facts.append(f"generation {topology.generation}")
+    return " · ".join([*facts, *_counts(topology.engines)])
+
+
+def _counts(engines: tuple[EngineView, ...]) -> list[str]:
+    counts = Counter(engine.state for engine in engines)
+    order = [*GLYPHS, *(state for state in counts if state not in GLYPHS)]
+    return [f"{counts[state]} {_WORDS.get(state, state)}" for state in order if counts[state]]
+
+
+def _worth_a_row(engines: tuple[EngineView, ...], is_long: bool) -> list[EngineView]:
+    return [each for each in engines if not is_long or each.state in ("hung", "lost")]
+
+
+def _members(host: HostView) -> str:
+    return ": ".join(
+        [name_ranks(engine.rank for engine in host.engines), ", ".join(_counts(host.engines))]
+    )
+
+
+def _host_line(host: HostView) -> str:
+    if host.state != "up":
+        return f"{host.name} · {host.state}"
+    facts = [host.name]
+    if host.memory_total_bytes:
+        cores = f" of {host.cpu_count} cores" if host.cpu_count else ""
+        used, total = _bytes(host.memory_used_bytes), _bytes(host.memory_total_bytes)
+        facts += [f"CPU {host.cpu_percent:.0f}%{cores}", f"memory {used} of {total}"]
+    if host.gpus:
+        names = " / ".join(sorted({gpu.name or "unnamed" for gpu in host.gpus}))
+        facts.append(f"{len(host.gpus)} GPU{'s' if len(host.gpus) > 1 else ''} {names}")
+    return " · ".join(facts)
+
+
+def _row(engine: EngineView) -> tuple[str, ...]:
+    has_numbers = engine.state not in ("starting", "lost", "left")
+    has_beat = has_numbers and engine.pid
+    return (
+        str(engine.rank),
+        f"{GLYPHS.get(engine.state, '?')} {_WORDS.get(engine.state, engine.state)}",
+        _doing(engine),
+        f"{engine.cpu_percent:.0f}%" if has_numbers else _UNKNOWN,
+        _bytes(engine.rss_bytes) if has_numbers else _UNKNOWN,
+        _UNKNOWN if engine.device is None else f"GPU {engine.device}",
+        f"{_seconds(engine.beat_age_s)} ago" if has_beat else _UNKNOWN,
+    )
+
+
+def _doing(engine: EngineView) -> str:
+    facts = []
+    if engine.cell:
+        facts.append(f"{engine.cell} for {_seconds(engine.busy_s)}")
+    inside = engine.collective
+    if inside and inside.is_running:
+        site = f" at {inside.site}" if inside.site else ""
+        facts.append(f"{inside.operation} #{inside.sequence}{site} for {_seconds(inside.seconds)}")
+    if engine.reason:
+        facts.append(engine.reason)
+    return "; ".join(facts) or _UNKNOWN
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
+    padded = [
+        cell.rjust(width) if column in ("rank", "CPU", "memory") else cell.ljust(width)
+        for column, cell, width in zip(_COLUMNS, row, widths, strict=True)
+    ]
+    return ("  " + "  ".join(padded)).rstrip()
+
+
+def _host_rows(host: HostView, is_long: bool) -> list[str]:
+    left = 'style="text-align: left; padding: 3px 10px;"'
+    unbroken = 'style="text-align: left; padding: 3px 10px; white-space: nowrap;"'
+    title = _host_line(host)
+    parts = [f'<tr><th colspan="{len(_COLUMNS)}" {left}>{escape(title)}</th></tr>']
+    if is_long:
+        parts.append(f'<tr><td colspan="{len(_COLUMNS)}" {left}>{escape(_members(host))}</td></tr>')
+    engines = _worth_a_row(host.engines, is_long)
+    if engines:
+        heads = "".join(
+            f'<td style="text-align: left; padding: 2px 10px; color: #8f8f8f;">{column}</td>'
+            for column in _COLUMNS
+        )
+        parts.append(f"<tr>{heads}</tr>")
+    for engine in engines:
+        colour = _COLOURS.get(engine.state, "#8f8f8f")
+        first, state, *others = _row(engine)
+        edge = f'style="text-align: left; padding: 2px 10px; border-left: 4px solid {colour};"'
+        cells = f"<td {unbroken}>{escape(state)}</td>"
+        cells += "".join(f"<td {left}>{escape(cell)}</td>" for cell in others)
+        parts.append(f"<tr><td {edge}><b>{escape(first)}</b></td>{cells}</tr>")
+    return parts
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _bytes(size: int) -> str:
+    if not size:
+        return _UNKNOWN
+    if size < 999.5e6:
+        return f"{size / 1e6:.0f} MB"
+    return f"{size / 1e9:.1f} GB" if size < 9.95e9 else f"{size / 1e9:.0f} GB"

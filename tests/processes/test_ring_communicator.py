@@ -1,0 +1,207 @@
+"""Rings of real processes: what they compute, and what each rank says when one fails."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from jupyter_dist.collective.ring import RingCommunicator, address_of, bind_listener
+from jupyter_dist.errors import PeerFailed
+
+DEADLINE_S = 40.0
+
+
+class Ring:
+    """Processes of one scenario, and what they have said."""
+
+    def __init__(self, size, scenario, *extra):
+        program = Path(__file__).with_name("ring_rank.py")
+        self.ranks = [
+            subprocess.Popen(
+                [sys.executable, program, str(rank), str(size), scenario, *extra],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(size)
+        ]
+        self.facts = [{} for _rank in range(size)]
+        self.addresses = [self.hear(rank, "address") for rank in range(size)]
+
+    def begin(self):
+        for rank in range(len(self.ranks)):
+            self.tell(rank, json.dumps(self.addresses))
+
+    def hear(self, rank, fact):
+        line = self.ranks[rank].stdout.readline()
+        assert fact in line, f"rank {rank} said {line!r}"
+        self.facts[rank] = json.loads(line) | self.facts[rank]
+        return self.facts[rank][fact]
+
+    def tell(self, rank, text):
+        self.ranks[rank].stdin.write(text + "\n")
+        self.ranks[rank].stdin.flush()
+
+    def finish(self):
+        """Return everything each rank has said, as one dict per rank; none may hang or leak."""
+        limit = threading.Timer(DEADLINE_S, self.kill)
+        limit.start()
+        for process, facts in zip(self.ranks, self.facts, strict=True):
+            for line in process.stdout:
+                facts.update(json.loads(line) | facts)
+            if process.wait() == 0:
+                assert facts["left"] == 0, "sockets are left open"
+                assert facts["threads"] == 1, "a thread is left"
+        assert limit.is_alive(), "the ranks hung"
+        limit.cancel()
+        limit.join()
+        return self.facts
+
+    def kill(self):
+        for process in self.ranks:
+            process.kill()
+
+
+@contextmanager
+def ring(size, scenario, *extra):
+    world = Ring(size, scenario, *extra)
+    try:
+        yield world
+    finally:
+        world.kill()
+        for process in world.ranks:
+            process.wait(10)
+            process.stdin.close()
+            process.stdout.close()
+
+
+def pytest_generate_tests(metafunc):
+    if "size" in metafunc.fixturenames:
+        metafunc.parametrize("size", [1, 2, 3, 4])
+    if "odd" in metafunc.fixturenames:
+        kinds = ["operation", "reduction", "shape", "dtype", "big", "extra", "root"]
+        metafunc.parametrize("odd", kinds)
+
+
+def test_every_operation_agrees_with_numpy(size):
+    with ring(size, "everything") as world:
+        world.begin()
+        assert all(facts.get("done") for facts in world.finish())
+        assert all(process.returncode == 0 for process in world.ranks)
+
+
+def test_a_killed_rank_is_named_at_once_by_all_others():
+    with ring(4, "reduce_for_ever") as world:
+        world.begin()
+        for rank in range(4):
+            world.hear(rank, "running")
+        killed_at = time.monotonic()
+        world.ranks[2].kill()
+        facts = world.finish()
+    survivors = [facts[rank] for rank in (0, 1, 3)]
+    delays_s = [fact["at"] - killed_at for fact in survivors]
+    print(f"seconds from SIGKILL to PeerFailed: {[round(delay, 3) for delay in delays_s]}")
+    assert [fact["raised"] for fact in survivors] == ["PeerFailed"] * 3
+    assert all("rank 2 closed its connection during all_reduce" in f["text"] for f in survivors)
+    assert max(delays_s) <= 1.0
+
+
+def test_a_rank_that_does_not_come_is_named_with_the_deadline():
+    with ring(2, "come_late") as world:
+        world.begin()
+        assert world.hear(0, "raised") == "CollectiveTimeout"
+        world.tell(1, "go on")
+        facts = world.finish()
+    assert facts[0]["later"] == "CollectiveTimeout"
+    assert "waited 0.5 s for rank 1 in all_reduce(float64[1000], sum) #2" in facts[0]["text"]
+
+
+def test_a_mismatch_names_both_calls_on_every_rank(odd):
+    with ring(4, "mismatch", odd) as world:
+        world.begin()
+        facts = world.finish()
+    assert [fact["raised"] for fact in facts] == ["CollectiveMismatch"] * 4, facts
+    for fact in facts:
+        assert "rank 1 called" in fact["text"], "the odd rank is named"
+        assert fact["later"] == "CollectiveMismatch"
+
+
+def test_strangers_at_the_door_disturb_nobody():
+    with ring(3, "wait_for_rank_1") as world:
+        strangers = []
+        for address in world.addresses:
+            host, port = address.split(":")
+            for words in (b"", b"GET / HTTP/1.1\r\n\r\n" * 9, os.urandom(52), b"JDH1"):
+                stranger = socket.create_connection((host, int(port)), timeout=5)
+                stranger.sendall(words)
+                strangers.append(stranger)
+        started_at = time.monotonic()
+        world.begin()
+        for rank in range(3):
+            world.hear(rank, "running")
+        for stranger in strangers:
+            with suppress(ConnectionResetError):
+                assert stranger.recv(1) == b"", "a stranger was answered"
+            stranger.close()
+        dropped_after_s = time.monotonic() - started_at
+        world.tell(1, "go on")
+        assert all(facts.get("done") for facts in world.finish())
+    assert dropped_after_s < 4.0
+
+
+def test_a_rank_with_the_wrong_key_is_kept_out():
+    listeners = [bind_listener("127.0.0.1") for _rank in range(2)]
+    peers = [address_of(listener) for listener in listeners]
+    honest = RingCommunicator(0, 2, 3, listeners[0], peers, b"the key", 5.0)
+    impostor = RingCommunicator(1, 2, 3, listeners[1], peers, b"guessed", 5.0)
+    with (
+        closing(honest),
+        closing(impostor),
+        pytest.raises(PeerFailed, match="does not know the key"),
+    ):
+        impostor.send([1.0], 0)
+
+
+def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it():
+    with ring(3, "wait_for_rank_1") as world:
+        world.begin()
+        for rank in range(3):
+            world.hear(rank, "running")
+        time.sleep(0.2)  # there is no event for "now it waits in poll"
+        interrupted_at = time.monotonic()
+        world.ranks[0].send_signal(signal.SIGINT)
+        assert world.hear(2, "raised") == "PeerFailed"
+        world.tell(1, "go on")
+        facts = world.finish()
+    assert facts[0]["raised"] == "KeyboardInterrupt"
+    assert facts[0]["at"] - interrupted_at < 0.5
+    assert facts[0]["later"] == "CommunicatorError"
+    assert facts[1]["raised"] == "PeerFailed"
+    assert "was interrupted during all_reduce" in facts[1]["text"]
+
+
+def test_an_abort_wakes_the_waiting_rank_with_the_true_cause():
+    with ring(3, "abort_while_waiting") as world:
+        world.begin()
+        assert world.hear(0, "raised") == "PeerFailed"
+        world.tell(1, "go on")
+        facts = world.finish()
+    assert facts[0]["text"] == "rank 1 raised ValueError"
+    assert facts[0]["later"] == "PeerFailed"
+    assert facts[2]["raised"] == "PeerFailed"
+
+
+def test_a_cell_on_some_ranks_may_send_but_not_reduce():
+    with ring(3, "some_ranks_only") as world:
+        world.begin()
+        facts = world.finish()
+    assert all(fact["done"] for fact in facts)
+    assert "this cell runs on ranks 0,2 only; all_reduce needs all 3 ranks" in facts[0]["refused"]

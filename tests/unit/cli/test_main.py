@@ -1,0 +1,186 @@
+import io
+import sys
+from types import ModuleType
+
+import pytest
+
+from jupyter_dist.cli.__main__ import main
+from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.errors import NoCluster, StartFailed
+from jupyter_dist.protocol.messages import ErrorInfo
+
+
+class FakeCluster:
+    """Remembers; the class attributes are those of one test."""
+
+    def __init__(self, hosts="localhost:4", *, name="demo", on_progress=None, **options):
+        self.name, self.hosts, self.options = name, hosts, options
+        self.world_size = 4
+
+    @classmethod
+    def start(cls, hosts="localhost:4", **options):
+        if cls.problem is not None:
+            raise cls.problem
+        cls.made = cls(hosts, **options)
+        cls.names.append(cls.made.name)
+        return cls.made
+
+    @classmethod
+    def attach(cls, name=None):
+        if (name or "demo") not in cls.names:
+            raise NoCluster(name, cls.names)
+        return cls(name=name or "demo")
+
+    @classmethod
+    def running(cls):
+        return list(cls.names)
+
+    def run(self, code, ranks=None, timeout_s=None, **more):
+        self.ran.append((code, ranks, timeout_s))
+        if self.problem is not None:
+            raise self.problem
+        compile(code, "sent", "exec")
+        error = ErrorInfo("ValueError", "no") if "raise" in code else None
+        return SpmdResult([RankResult(rank=0, status="raised" if error else "ok", error=error)])
+
+    def status(self):
+        return f"table of {self.name}"
+
+    def stop(self):
+        self.names.remove(self.name)
+
+
+class FakeView:
+    def __init__(self, **asked):
+        pass
+
+    def on_progress(self, progress):
+        pass
+
+    def finish(self, result):
+        pass
+
+    def fail(self, text):
+        pass
+
+
+@pytest.fixture
+def clusters(monkeypatch):
+    cls = type("Cluster", (FakeCluster,), {"names": [], "ran": [], "problem": None})
+    fakes = {
+        "cluster.cluster": {"Cluster": cls},
+        "views.cell_output": {"CellOutputView": FakeView},
+        "views.start_progress": {
+            "StartProgressView": FakeView,
+        },
+    }
+    for name, members in fakes.items():
+        module = ModuleType(f"jupyter_dist.{name}")
+        vars(module).update(members)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return cls
+
+
+@pytest.fixture
+def dist(clusters, capsys):
+    """Run `jupyter dist …`; gives (exit status, stdout, stderr)."""
+
+    def run(*argv):
+        status = main(argv)
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def test_start_says_how_to_attach(dist, clusters):
+    status, out, _ = dist("start", "-n", "2", "--name", "a", "--env", "K=V", "--keep", "2h")
+    assert status == 0
+    assert out.startswith("a\n")
+    assert "%dist_attach a" in out
+    assert clusters.made.hosts == "localhost:2"
+    assert clusters.made.options == {"env": {"K": "V"}, "keep_s": 7200.0}
+
+
+def test_list_names_what_runs(dist, clusters):
+    clusters.names[:] = ["a", "b"]
+    assert dist("list") == (0, "a\nb\n", "")
+
+
+def test_status_writes_the_table(dist, clusters):
+    clusters.names[:] = ["a"]
+    assert dist("status", "a") == (0, "table of a\n", "")
+
+
+def test_run_sends_the_file(dist, clusters, tmp_path):
+    clusters.names[:] = ["demo"]
+    file = tmp_path / "train.py"
+    file.write_text("x = 1\n")
+    assert dist("run", str(file), "--ranks", "0-1", "--timeout", "5m")[0] == 0
+    assert clusters.ran == [("x = 1\n", (0, 1), 300.0)]
+
+
+def test_run_reads_standard_input(dist, clusters, monkeypatch):
+    clusters.names[:] = ["demo"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y = 2\n"))
+    assert dist("run", "-")[0] == 0
+    assert clusters.ran[0][0] == "y = 2\n"
+
+
+def test_a_rank_that_raises_makes_status_one(dist, clusters, monkeypatch):
+    clusters.names[:] = ["demo"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("raise ValueError('no')\n"))
+    assert dist("run", "-") == (1, "", "jupyter dist: rank 0: ValueError: no\n")
+
+
+def test_a_syntax_error_names_file_and_line(dist, clusters, tmp_path):
+    clusters.names[:] = ["demo"]
+    file = tmp_path / "bad.py"
+    file.write_text("x = 1\nfor\n")
+    status, _, err = dist("run", str(file))
+    assert status == 1
+    assert err == f"jupyter dist: {file}, line 2: SyntaxError: invalid syntax\n"
+
+
+def test_stop_ends_one_or_all(dist, clusters):
+    clusters.names[:] = ["a", "b", "c"]
+    assert dist("stop", "b") == (0, "stopped b\n", "")
+    assert dist("stop", "--all") == (0, "stopped a\nstopped c\n", "")
+    assert clusters.names == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "given"),
+    [
+        ([], "command"),
+        (["frob"], "'frob'"),
+        (["start", "-n", "0"], "start: argument -n: '0'"),
+        (["start", "--frob"], "start: unrecognized arguments: --frob"),
+        (["stop", "a", "--all"], "--all"),
+        (["stop", "nope"], "'nope'"),
+        (["run", "/no/such/file"], "/no/such/file cannot be read: No such file"),
+        (["run"], "FILE"),
+    ],
+)
+def test_a_command_that_cannot_be_meant_is_one_line_and_status_two(dist, argv, given):
+    status, out, err = dist(*argv)
+    assert (status, out) == (2, "")
+    assert err.startswith("jupyter dist: ")
+    assert given in err
+    assert err.count("\n") == 1
+
+
+def test_a_start_that_fails_is_status_one(dist, clusters):
+    clusters.problem = StartFailed("rank 1 did not\ncome")
+    assert dist("start") == (1, "", "jupyter dist: rank 1 did not come\n")
+
+
+def test_an_interrupt_is_told(dist, clusters):
+    clusters.problem = KeyboardInterrupt()
+    assert dist("start") == (130, "", "jupyter dist: interrupted\n")
+
+
+def test_help_is_written_and_ends_well(clusters, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["start", "--help"])
+    assert end.value.code == 0
+    assert "--comm {auto,ring,none}" in capsys.readouterr().out

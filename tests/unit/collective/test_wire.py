@@ -1,0 +1,110 @@
+import pytest
+
+from jupyter_dist.collective.call import Call, shape_text
+from jupyter_dist.collective.wire import (
+    BREAKAGE_BYTES,
+    HEADER_BYTES,
+    Breakage,
+    pack_breakage,
+    pack_header,
+    unpack_breakage,
+    unpack_header,
+)
+from jupyter_dist.errors import (
+    CollectiveMismatch,
+    CollectiveTimeout,
+    CommunicatorError,
+    MalformedMessage,
+    PeerFailed,
+)
+
+CALL = Call("all_reduce", 17, "<f4", "4", "sum")
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (CALL, "all_reduce(float32[4], sum) #17"),
+        (Call("broadcast", 2, "<i8", "3,4", root=1), "broadcast(int64[3,4], root=1) #2"),
+        (Call("send", 1, "|b1", "", root=3), "send(bool[], dest=3) #1"),
+        (Call("recv", 1, "<c8", "2", root=0), "recv(complex64[2], source=0) #1"),
+        (Call("barrier", 5), "barrier() #5"),
+    ],
+)
+def test_a_call_reads_as_it_was_written(call, text):
+    assert str(call) == text
+
+
+def test_a_header_comes_back_as_it_went():
+    header = pack_header(CALL, 9, 1 << 40)
+    assert len(header) == HEADER_BYTES
+    assert unpack_header(header) == (CALL, 9, 1 << 40)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Call("all_gather", 17, "<f4", "4", "sum"),
+        Call("all_reduce", 18, "<f4", "4", "sum"),
+        Call("all_reduce", 17, "<f8", "4", "sum"),
+        Call("all_reduce", 17, "<f4", "2,2", "sum"),
+        Call("all_reduce", 17, "<f4", "4", "max"),
+        Call("all_reduce", 17, "<f4", "4", "sum", 0),
+    ],
+)
+def test_headers_of_different_calls_differ(other):
+    assert pack_header(other, 9, 16) != pack_header(CALL, 9, 16)
+
+
+def test_bytes_that_are_no_header_are_refused():
+    with pytest.raises(MalformedMessage, match="no header"):
+        unpack_header(b"G" * HEADER_BYTES)
+
+
+def test_shapes_too_long_for_a_header_stay_different():
+    shapes = [(10,) * 40 + (last,) for last in (1, 2)]
+    texts = [shape_text(shape) for shape in shapes]
+    assert texts[0] != texts[1]
+    for text in texts:
+        call = Call("all_gather", 1, "<f4", text)
+        assert unpack_header(pack_header(call, 1, 0))[0] == call
+
+
+def test_a_breakage_comes_back_as_it_went():
+    breakage = Breakage("mismatch", 1, "barrier() #1", 2, "barrier() #2")
+    frame = pack_breakage(breakage)
+    assert len(frame) == BREAKAGE_BYTES
+    assert unpack_breakage(frame) == breakage
+
+
+def test_a_breakage_with_a_long_text_is_cut():
+    breakage = unpack_breakage(pack_breakage(Breakage("failed", -1, "ä" * 1000)))
+    assert breakage.rank == -1
+    assert breakage.text == "ä" * 120
+
+
+def test_bytes_that_are_no_breakage_are_refused():
+    with pytest.raises(MalformedMessage, match="no breakage"):
+        unpack_breakage(b"\xff" * BREAKAGE_BYTES)
+
+
+def test_each_rank_sees_a_mismatch_from_its_own_side():
+    breakage = Breakage("mismatch", 1, "barrier() #1", 2, "barrier() #2")
+    finder, other, third = (breakage.error(viewer) for viewer in (1, 2, 0))
+    assert isinstance(finder, CollectiveMismatch)
+    assert isinstance(other, CollectiveMismatch)
+    assert isinstance(third, CollectiveMismatch)
+    assert (finder.rank, other.rank, third.rank) == (1, 2, 1)
+    assert other.peer_call == "barrier() #1"
+
+
+def test_who_waited_too_long_times_out_and_the_others_lose_a_peer():
+    breakage = Breakage("timeout", 1, "waited 5 s for rank 2 in barrier() #1")
+    assert isinstance(breakage.error(1), CollectiveTimeout)
+    assert isinstance(breakage.error(0), PeerFailed)
+
+
+def test_who_was_interrupted_is_told_that_the_communicator_is_broken():
+    breakage = Breakage("left", 1, "was interrupted during barrier() #1")
+    assert type(breakage.error(1)) is CommunicatorError
+    assert isinstance(breakage.error(0), PeerFailed)

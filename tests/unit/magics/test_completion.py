@@ -1,0 +1,47 @@
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+
+@pytest.fixture
+def complete(shell):
+    def completions(code):
+        with provisionalcompleter():
+            return {found.text for found in shell.Completer.completions(code, len(code))}
+
+    return completions
+
+
+def test_options_complete(complete):
+    assert {"--name", "--keep", "--env", "--comm"} <= complete("%dist_start --")
+    assert complete("%dist_start --na") == {"--name"}
+
+
+def test_options_of_a_cell_magic_complete(complete):
+    assert complete("%%spmd --") == {"--ranks", "--timeout", "--setup", "--quiet"}
+
+
+def test_an_option_given_already_is_not_offered_again(complete):
+    assert "--name" not in complete("%dist_start --name a --")
+
+
+def test_values_complete(complete):
+    assert complete("%dist_start --comm r") == {"ring"}
+    assert complete("%dist_auto o") == {"on", "off"}
+
+
+def test_running_clusters_complete(run, complete):
+    run("%dist_start --name weather")
+    assert complete("%dist_attach w") == {"weather"}
+
+
+def test_only_the_line_of_the_magic_completes_as_options(complete):
+    assert "--ranks" not in complete("%%spmd\nx = --")
+
+
+def test_the_name_of_a_magic_itself_completes(complete):
+    assert "%dist_start" in complete("%dist_sta")
+
+
+def test_variables_complete_where_a_name_is_wanted(run, complete):
+    run("learning_rate = 1")
+    assert "learning_rate" in complete("%dist_push learn")

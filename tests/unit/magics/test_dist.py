@@ -1,0 +1,169 @@
+import pytest
+
+from jupyter_dist.errors import ClusterExists, UsageError
+
+
+def test_start_without_options_asks_for_four_local_ranks(run, world):
+    assert run("%dist_start").success
+    assert world.clusters["demo"].hosts == "localhost:4"
+    assert world.clusters["demo"].options == {}
+    ((text,),) = world.views[0].finished
+    assert text.startswith("cluster demo: 4 ranks ready in 0.")
+
+
+def test_start_hands_every_option_over(run, world):
+    line = "%dist_start --hosts localhost:2 --name a --timeout 2m --keep 1h --cwd /tmp --comm ring"
+    assert run(line + " --env A=1 'B=two words' --env C=x=y").success
+    assert world.clusters["a"].hosts == "localhost:2"
+    assert world.clusters["a"].options == {
+        "timeout_s": 120.0,
+        "keep_s": 3600.0,
+        "cwd": "/tmp",
+        "comm": "ring",
+        "env": {"A": "1", "B": "two words", "C": "x=y"},
+    }
+
+
+def test_a_variable_of_the_notebook_can_stand_in_an_option(run, world):
+    run("wanted = 3")
+    assert run("%dist_start -n $wanted").success
+    assert world.clusters["demo"].world_size == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [
+        ("%dist_start -n 0", "'0'"),
+        ("%dist_start -n x", "'x'"),
+        ("%dist_start -n -1", "'-1'"),
+        ("%dist_start -n", "-n"),
+        ("%dist_start --nranks 4", "--nranks 4"),
+        ("%dist_start -n 2 --hosts localhost:2", "--hosts"),
+        ("%dist_start --env A", "'A'"),
+        ("%dist_start --keep 3y", "'3y'"),
+        ("%dist_start --timeout 0", "'0'"),
+        ("%dist_start --comm mpi", "'mpi'"),
+        ("%dist_start --help", "--help"),
+        ('%dist_start --cwd "a b', "a b"),
+    ],
+)
+def test_a_bad_option_is_answered_in_one_line(run, world, line, given):
+    result = run(line)
+    assert isinstance(result.error_in_exec, UsageError)
+    (text,) = result.text.strip().splitlines()
+    assert text.startswith("UsageError: %dist_start: ")
+    assert given in text
+    assert "--keep DURATION" in text
+    assert "Example: %dist_start -n 4 --name demo" in text
+    assert not world.clusters
+
+
+def test_a_second_start_with_one_name_says_how_to_go_on(run, world):
+    run("%dist_start")
+    result = run("%dist_start --name demo")
+    assert isinstance(result.error_in_exec, ClusterExists)
+    assert result.text.startswith("ClusterExists: a cluster named 'demo' is already running.")
+    assert result.text.count("\n") == 1
+
+
+def test_running_the_start_cell_again_starts_nothing(run, world):
+    run("%dist_start --name mine")
+    result = run("%dist_start")
+    assert isinstance(result.error_in_exec, ClusterExists)
+    assert "'mine' is already running" in result.text
+    assert list(world.clusters) == ["mine"]
+
+
+def test_another_name_starts_a_second_one_and_says_that_the_first_goes_on(run, world):
+    run("%dist_start --name a")
+    assert "cluster a goes on; %dist_attach a takes it up" in run("%dist_start --name b").text
+    assert list(world.clusters) == ["a", "b"]
+    assert run("%dist_status").text == "table of b\n"
+
+
+def test_a_start_that_fails_ends_the_progress_and_is_one_line(run, world):
+    result = run("%dist_start --cwd /broken")
+    assert result.text == "StartFailed: rank 1 did not come\n"
+    assert world.views[0].finished == [("failed: not started: StartFailed",)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%dist_status",
+        "%dist_topology",
+        "%dist_interrupt",
+        "%dist_push x",
+        "%dist_pull x",
+        "%dist_stop",
+        "%dist_auto on",
+        "%%spmd\n1",
+    ],
+)
+def test_without_a_cluster_every_magic_names_dist_start(run, line):
+    result = run(line)
+    assert isinstance(result.error_in_exec, UsageError)
+    assert result.text.startswith("UsageError: this notebook has no cluster. Start one with %dist_")
+    assert result.text.count("\n") == 1
+
+
+def test_a_cluster_that_runs_elsewhere_is_offered(run, shell, world):
+    run("%dist_start --name elsewhere")
+    shell.run_line_magic("unload_ext", "jupyter_dist")
+    from jupyter_dist.magics import extension
+
+    extension._CURRENT.clear()
+    shell.run_line_magic("load_ext", "jupyter_dist")
+    assert "%dist_attach NAME (elsewhere)" in run("%dist_status").text
+    assert run("%dist_attach").text == "attached to cluster elsewhere: ranks 0-3\n"
+    assert run("%dist_status").text == "table of elsewhere\n"
+
+
+def test_attach_to_an_unknown_cluster_names_those_that_run(run):
+    run("%dist_start")
+    assert "Running now: demo" in run("%dist_attach other").text
+
+
+def test_push_hands_the_objects_over(run, world):
+    run("%dist_start")
+    run("a, b = 1, [2]")
+    assert run("%dist_push a, b --ranks 0-1").success
+    assert world.clusters["demo"].calls == [({"a": 1, "b": [2]}, "0-1")]
+
+
+def test_push_names_every_unknown_variable_and_pushes_nothing(run, world):
+    run("%dist_start")
+    run("a = 1")
+    result = run("%dist_push a nope neither")
+    assert "UsageError: the notebook has no variable named nope, neither" in result.text
+    assert world.clusters["demo"].calls == []
+
+
+def test_pull_gives_objects_by_rank(run, shell):
+    run("%dist_start -n 2")
+    assert run("%dist_pull x").result == {0: "x0", 1: "x1"}
+    assert run("%dist_pull x -o got").result is None
+    assert shell.user_ns["got"] == {0: "x0", 1: "x1"}
+    assert run("%dist_pull x -o 1x").text.startswith("UsageError: %dist_pull: argument -o: '1x'")
+
+
+def test_interrupt_names_the_ranks(run, world):
+    run("%dist_start")
+    assert run("%dist_interrupt --ranks 0-1").text == "interrupted ranks 0-1\n"
+    assert world.clusters["demo"].calls == ["0-1"]
+
+
+def test_stop_ends_the_cluster_and_the_next_magic_names_dist_start(run, world):
+    run("%dist_start")
+    assert run("%dist_stop").text == "cluster demo is stopped\n"
+    assert not world.clusters
+    assert "%dist_start" in run("%dist_status").text
+
+
+def test_topology_is_drawn_in_a_notebook_and_written_in_a_terminal(run, shell, world):
+    run("%dist_start")
+    assert run("%dist_topology").text == "text of topology of demo\n"
+    assert world.shown == []
+    object.__setattr__(shell, "kernel", object())
+    run("%dist_topology")
+    assert world.shown == [world.clusters["demo"]]

@@ -1,0 +1,171 @@
+import pytest
+
+from jupyter_dist.errors import CellRefused, RankRaised, UsageError
+from jupyter_dist.magics.spmd import AutoSpmd, count_lines_as_typed
+
+
+@pytest.fixture
+def cluster(run, world):
+    run("%dist_start -n 2")
+    return world.clusters["demo"]
+
+
+def test_a_cell_goes_to_the_cluster_with_its_options(run, cluster):
+    assert run("%%spmd --ranks 0,1 --timeout 30s --setup\nx = 1").success
+    (call,) = cluster.calls
+    assert call.code == "#%%spmd --ranks 0,1 --timeout 30s --setup\nx = 1\n"
+    assert (call.ranks, call.timeout_s, call.is_setup, call.label) == ((0, 1), 30.0, True, 2)
+
+
+def test_the_view_watches_the_cell_and_is_finished(run, cluster, world):
+    run("%%spmd\nx = 1")
+    view = world.views[-1]
+    assert cluster.calls[0].watcher is view
+    ((result, raised_rank),) = view.finished
+    assert result.ok
+    assert raised_rank is None
+
+
+def test_a_rank_that_raises_is_the_error_of_the_cell(run, cluster, world):
+    cluster.statuses = ["ok", "raised"]
+    result = run("%%spmd -o out\n1/0")
+    assert isinstance(result.error_in_exec, RankRaised)
+    assert result.text.splitlines() == ["rank 1 raised", "Cell In[1], line 2", "1/0"]
+    assert world.views[-1].finished[0][1] == 1
+
+
+def test_the_result_is_stored_also_when_a_rank_raises(run, cluster, shell):
+    cluster.statuses = ["raised", "ok"]
+    run("%%spmd -o out\n1/0")
+    assert [result.status for result in shell.user_ns["out"]] == ["raised", "ok"]
+
+
+def test_quiet_shows_errors_only(run, cluster, world):
+    cluster.statuses = ["raised", "ok"]
+    assert "rank 0 raised" in run("%%spmd --quiet\n1/0").text
+    assert world.views[-1].asked == {"world_size": 2, "quiet": True, "log_hint": "localhost:/logs"}
+
+
+def test_a_syntax_error_shows_as_that_of_a_local_cell(run, cluster):
+    local = run("x = 1\nfor\n")
+    there = run("%%spmd\nfor\n")
+    assert type(there.error_in_exec).__name__ == "SyntaxError"
+    assert there.text == local.text.replace("In[2]", "In[3]")
+    assert "line 2" in there.text
+
+
+def test_a_refused_cell_is_one_line(run, cluster):
+    cluster.problem = CellRefused("rank 1 is lost.")
+    assert run("%%spmd\n1").text == "CellRefused: rank 1 is lost.\n"
+
+
+def test_a_second_interrupt_comes_through(run, cluster, world):
+    cluster.problem = KeyboardInterrupt()
+    assert isinstance(run("%%spmd\n1").error_in_exec, KeyboardInterrupt)
+    assert world.views[-1].finished == [(None,)]
+
+
+def test_an_unknown_option_runs_nothing(run, cluster):
+    result = run("%%spmd --rank 0\n1")
+    assert isinstance(result.error_in_exec, UsageError)
+    assert "--rank 0. Options: --ranks RANKS" in result.text
+    assert cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "sent"),
+    [
+        ("x\n", "#%%spmd --ranks 0\nx\n"),
+        ("\n  x\n  y\n", "  #%%spmd --ranks 0\n\n  x\n  y\n"),
+        ("%%time\nx\n", "%%time\nx\n"),
+        ("\n%%time\nx\n", "\n%%time\nx\n"),
+    ],
+)
+def test_lines_are_counted_as_the_person_sees_them(cell, sent):
+    assert count_lines_as_typed("--ranks 0", cell) == sent
+
+
+def test_unknown_ranks_are_one_line_and_nothing_runs(run, cluster, world):
+    result = run("%%spmd --ranks 0,7\n1")
+    assert result.text.startswith("UnknownRanks: ranks '0,7': this cluster has ranks 0-1.")
+    assert result.text.count("\n") == 1
+    assert cluster.calls == []
+
+
+def test_the_view_knows_how_many_ranks_run_the_cell(run, cluster, world):
+    run("%%spmd --ranks 1\n1")
+    assert world.views[-1].asked["world_size"] == 1
+
+
+def test_auto_sends_plain_cells_as_they_are(run, cluster, shell):
+    assert run("%dist_auto on").success
+    assert run("x = 1\ny = 2").success
+    assert [call.code for call in cluster.calls] == ["x = 1\ny = 2\n"]
+    assert "x" not in shell.user_ns
+    assert run("%dist_auto off").success
+    run("x = 1")
+    assert shell.user_ns["x"] == 1
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%dist_status",
+        "# look\n%dist_status\n\n%dist_topology",
+        "got = %dist_pull x",
+        "%load_ext jupyter_dist",
+        "%dist_status \\\n",
+        "%dist_start?",
+        "%%time\n1",
+        "%%spmd\n1",
+        "%%local\n1",
+        "\n",
+    ],
+)
+def test_auto_leaves_cells_for_the_notebook_there(cell):
+    auto = AutoSpmd()
+    auto.is_on = True
+    assert auto(cell.splitlines(keepends=True))[:1] != ["%%dist_auto\n"]
+
+
+@pytest.mark.parametrize(
+    "cell", ["x", "%time x", "!ls", "%dist_status\nx = 1", "# only a %dist\nx"]
+)
+def test_auto_sends_everything_else(cell):
+    auto = AutoSpmd()
+    auto.is_on = True
+    assert auto(cell.splitlines(keepends=True))[0] == "%%dist_auto\n"
+
+
+def test_local_runs_in_the_notebook_with_and_without_auto(run, cluster, shell):
+    assert run("%%local\na = 1\na + 1").result == 2
+    run("%dist_auto on")
+    assert run("%%local\nb = 1\nb + 2").result == 3
+    assert cluster.calls == []
+    assert shell.user_ns["b"] == 1
+
+
+def test_local_keeps_line_numbers_and_inner_cell_magics(run, cluster):
+    assert "line 3" in run("%%local\nx = 1\n1/0").text
+    assert run("%%local\n%%capture held\nprint('inner')").text == ""
+    assert "UsageError: %%local" in run("%%local --ranks 0\n1").text
+
+
+def test_auto_without_a_cluster_says_how_to_leave_it(run, cluster):
+    run("%dist_auto on")
+    run("%dist_stop")
+    assert "%dist_auto off" in run("x = 1").text
+    assert run("%dist_auto off").success
+    assert run("x = 1").success
+
+
+def test_auto_does_not_change_what_a_whole_cell_is(run, cluster, shell):
+    run("%dist_auto on")
+    assert shell.check_complete("x = 1")[0] == "complete"
+    assert shell.check_complete("for i in x:")[0] == "incomplete"
+
+
+def test_an_unknown_auto_mode_names_both(run, cluster):
+    text = run("%dist_auto maybe").text
+    assert "'maybe'" in text
+    assert "on|off" in text

@@ -1,0 +1,452 @@
+import time
+
+import pytest
+
+from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.protocol.messages import ErrorInfo, Output, RankFinished
+from jupyter_dist.views.cell_output import REDRAW_INTERVAL_S, CellOutputView, choose_view
+from jupyter_dist.views.output_text import render_result_text
+from jupyter_dist.views.terminal import Terminal, TerminalScreen
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+class Notebook:
+    """What a front end shows of one display."""
+
+    def __init__(self):
+        self.bundles = []
+        self.displays = 0
+
+    def __call__(self, bundle, /, *, raw, display_id):
+        assert raw
+        assert display_id
+        self.displays += 1
+        self.bundles.append(bundle)
+        return self
+
+    def update(self, bundle, *, raw):
+        assert raw
+        self.bundles.append(bundle)
+
+    @property
+    def html(self):
+        return self.bundles[-1]["text/html"]
+
+    @property
+    def text(self):
+        return self.bundles[-1]["text/plain"]
+
+
+class Clock:
+    def __init__(self):
+        self.now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def notebook():
+    return Notebook()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def view_of(notebook, clock, world_size=4, **options):
+    return CellOutputView(display=notebook, clock=clock, world_size=world_size, **options)
+
+
+def out(text, kind="stdout"):
+    return [Output(kind, text)]
+
+
+def end(view, world_size, **errors):
+    for rank in range(world_size):
+        view.on_finished(RankFinished(rank, "ok", 0.1))
+    view.finish(None)
+
+
+def test_an_empty_cell_makes_no_display_call(notebook, clock):
+    view = view_of(notebook, clock)
+    view.on_tick()
+    view.on_finished(RankFinished(0, "ok", 0.1))
+    view.on_tick()
+    end(view, 4)
+    assert notebook.displays == 0
+
+
+def test_one_display_is_updated_and_ends_static(notebook, clock):
+    view = view_of(notebook, clock)
+    view.on_output(0, out("hello\n"))
+    view.on_tick()
+    assert "▶ 4 running" in notebook.html
+    assert "[0]" in notebook.html
+    view.on_finished(RankFinished(0, "ok", 0.1))
+    clock.now_s += 1
+    view.on_tick()
+    assert "▶ 3 running · 1 done" in notebook.html
+    end(view, 4)
+    assert notebook.displays == 1
+    assert "running" not in notebook.html
+    assert notebook.text == "[0] hello\n"
+    assert set(notebook.bundles[-1]) == {"text/html", "text/plain"}
+
+
+def test_redraws_come_at_most_five_times_a_second(notebook, clock):
+    view = view_of(notebook, clock)
+    for _ in range(100):
+        view.on_output(0, out("x\n"))
+        view.on_tick()
+        clock.now_s += 0.01
+    assert len(notebook.bundles) <= 1 + 1 / REDRAW_INTERVAL_S
+
+
+def test_nothing_is_redrawn_when_nothing_is_new(notebook, clock):
+    view = view_of(notebook, clock)
+    view.on_output(0, out("x\n"))
+    for _ in range(10):
+        view.on_tick()
+        clock.now_s += 1
+    assert len(notebook.bundles) == 1
+
+
+def test_identical_lines_collapse_and_different_ones_keep_their_prefix(notebook, clock):
+    view = view_of(notebook, clock)
+    for rank in range(4):
+        view.on_output(rank, out(f"start\nI am {rank}\nend\n"))
+    end(view, 4)
+    assert notebook.text.splitlines() == [
+        "[0-3] start",
+        "[0]   I am 0",
+        "[1]   I am 1",
+        "[2]   I am 2",
+        "[3]   I am 3",
+        "[0-3] end",
+    ]
+
+
+def test_progress_bars_are_one_line_for_each_rank(notebook, clock):
+    view = view_of(notebook, clock, 2)
+    for step in range(50):
+        for rank in range(2):
+            view.on_output(rank, out(f"\r{step}/50", "stderr"))
+    view.on_tick()
+    assert notebook.html.count("49/50") == 1
+    assert "48/50" not in notebook.html
+    assert "[0-1]" in notebook.html
+
+
+def test_clear_output_clears_its_rank_only(notebook, clock):
+    view = view_of(notebook, clock, 2)
+    view.on_output(0, out("old\n"))
+    view.on_output(1, out("other\n"))
+    view.on_output(0, [Output("clear_output"), Output("stdout", "new\n")])
+    end(view, 2)
+    assert notebook.text == "[1] other\n[0] new\n"
+
+
+def test_a_waiting_clear_happens_with_the_next_output(notebook, clock):
+    view = view_of(notebook, clock, 2)
+    view.on_output(0, [*out("old\n"), Output("clear_output", data={"wait": True})])
+    view.on_tick()
+    assert "old" in notebook.html
+    view.on_output(0, out("new\n"))
+    end(view, 2)
+    assert "old" not in notebook.html
+
+
+def test_identical_images_are_shown_once_with_their_ranks(notebook, clock):
+    view = view_of(notebook, clock)
+    image = Output("display", data={"image/png": PIXEL + "\n", "text/plain": "<Figure>"})
+    for rank in range(4):
+        view.on_output(rank, [image])
+    end(view, 4)
+    assert notebook.html.count("<img ") == 1
+    assert f"data:image/png;base64,{PIXEL}" in notebook.html
+    assert "[0-3]" in notebook.html
+    assert notebook.text == "[0-3] <Figure>\n"
+
+
+def test_every_rank_may_show_its_own_image(notebook, clock):
+    view = view_of(notebook, clock, rich="all")
+    for rank in range(4):
+        view.on_output(rank, [Output("display", data={"image/png": PIXEL})])
+    end(view, 4)
+    assert notebook.html.count("<img ") == 4
+
+
+def test_rich_outputs_of_chosen_ranks_only(notebook, clock):
+    view = view_of(notebook, clock, rich=[2])
+    for rank in range(4):
+        view.on_output(rank, [Output("display", data={"text/html": f"<b>{rank}</b>"})])
+    end(view, 4)
+    assert "<b>2</b>" in notebook.html
+    assert "<b>1</b>" not in notebook.html
+
+
+def test_a_display_is_updated_in_its_place(notebook, clock):
+    view = view_of(notebook, clock, 1)
+    first = Output("display", data={"text/html": "<b>one</b>"}, display_id="d")
+    second = Output("update_display", data={"text/html": "<b>two</b>"}, display_id="d")
+    view.on_output(0, [first, *out("after\n"), second])
+    end(view, 1)
+    assert "one" not in notebook.html
+    assert notebook.html.index("two") < notebook.html.index("after")
+
+
+def test_a_widget_view_gives_way_to_its_plain_text(notebook, clock):
+    view = view_of(notebook, clock, 1)
+    mime = "application/vnd.jupyter.widget-view+json"
+    view.on_output(
+        0, [Output("display", data={mime: {"model_id": "m"}, "text/plain": "IntSlider()"})]
+    )
+    end(view, 1)
+    assert "IntSlider()" in notebook.html
+    assert "model_id" not in notebook.html
+
+
+def test_values_are_grouped_and_numbers_share_a_line(notebook, clock):
+    view = view_of(notebook, clock)
+    for rank in range(4):
+        view.on_finished(RankFinished(rank, "ok", 0.1, value_repr="1.5" if rank else "-2"))
+    view.finish(None)
+    assert notebook.text == "Out[0-3]: [0] -2  [1-3] 1.5\n"
+
+
+def test_equal_values_are_one_line(notebook, clock):
+    view = view_of(notebook, clock)
+    for rank in range(4):
+        view.on_output(rank, [Output("value", data={"text/plain": "4"})])
+    end(view, 4)
+    assert notebook.text == "Out[0-3]: 4\n"
+
+
+def test_a_note_is_live_and_its_seconds_do_not_pile_up(notebook, clock):
+    view = view_of(notebook, clock)
+    for seconds in range(3, 9):
+        view.on_note(f"waiting for rank 2 for {seconds} s")
+        view.on_tick()
+        clock.now_s += 1
+    assert "for 8 s" in notebook.html
+    end(view, 4)
+    assert notebook.text == "· waiting for rank 2 for 8 s\n"
+
+
+def failed(rank, ename="ZeroDivisionError"):
+    traceback = ("Cell In[3], line 2", f"{ename}: <boom>")
+    error = ErrorInfo(ename, "<boom>", traceback)
+    return RankResult(rank=rank, status="raised", error=error)
+
+
+def test_errors_are_grouped_and_the_first_is_open(notebook, clock):
+    result = SpmdResult([failed(0), failed(1), failed(2), failed(3, "KeyError")])
+    view = view_of(notebook, clock)
+    view.finish(result)
+    assert "ZeroDivisionError on ranks 0-2 (3)" in notebook.html
+    assert notebook.html.count("Cell In[3], line 2") == 2
+    assert notebook.html.count("<details>") == 1
+    assert "<summary><b>KeyError on rank 3" in notebook.html
+    assert "<boom>" not in notebook.html
+
+
+def test_the_traceback_that_is_raised_is_not_shown_twice(notebook, clock):
+    result = SpmdResult([failed(0), failed(1), failed(2, "KeyError")])
+    view = view_of(notebook, clock)
+    view.finish(result, raised_rank=0)
+    assert "ZeroDivisionError on ranks 0-1 (2)" in notebook.html
+    assert "ZeroDivisionError: &lt;boom&gt;" not in notebook.html
+    assert "KeyError: &lt;boom&gt;" in notebook.html
+    assert "Cell In" not in notebook.text
+
+
+def test_a_quiet_view_shows_errors_only(notebook, clock):
+    view = view_of(notebook, clock, quiet=True)
+    view.on_output(0, out("chatter\n"))
+    view.on_note("note")
+    view.on_tick()
+    assert notebook.displays == 0
+    view.finish(SpmdResult([failed(0)]))
+    assert "chatter" not in notebook.html
+    assert "ZeroDivisionError on rank 0" in notebook.html
+
+
+def test_finishing_twice_shows_once(notebook, clock):
+    view = view_of(notebook, clock)
+    view.on_output(0, out("x\n"))
+    view.finish(None)
+    view.finish(None)
+    view.on_tick()
+    assert len(notebook.bundles) == 1
+
+
+def test_medium_worlds_show_outliers_first(notebook, clock):
+    view = view_of(notebook, clock, 16)
+    for rank in range(16):
+        view.on_output(rank, out("odd\n" if rank == 5 else "even\n"))
+    end(view, 16)
+    assert notebook.text.splitlines() == ["[5] odd", "[0-4,6-15] even"]
+
+
+def test_512_ranks_are_groups_and_a_strip(notebook, clock):
+    view = view_of(notebook, clock, 512)
+    for rank in range(512):
+        view.on_output(rank, out(f"hello\nloss {7 if rank == 77 else 1}\n"))
+    started = time.process_time()
+    view.on_tick()
+    assert time.process_time() - started < 0.1
+    view.on_finished(RankFinished(3, "lost", 1.0))
+    end(view, 512)
+    assert len(notebook.html) < 16_000
+    assert notebook.html.count("■") == 512
+    assert notebook.html.index("loss 7") < notebook.html.index("loss 1")
+    assert notebook.text.startswith("[77] hello\n[77] loss 7\n")
+
+
+def test_512_ranks_that_all_differ_stay_within_the_cap(notebook, clock):
+    view = view_of(notebook, clock, 512)
+    for rank in range(512):
+        view.on_output(rank, out("".join(f"{rank} {k}\n" for k in range(300))))
+    end(view, 512)
+    assert len(notebook.html) + len(notebook.text) < 256 * 1024
+    assert "more groups" in notebook.html
+
+
+def flood(view, lines=100_000, ranks=4, batch=500):
+    for number in range(lines // batch):
+        rank, first = number % ranks, number // ranks * batch
+        view.on_output(
+            rank, [Output("stdout", f"step {k} on {rank}\n") for k in range(first, first + batch)]
+        )
+        view.on_tick()
+
+
+def test_a_hundred_thousand_lines_cost_little_and_keep_the_tail():
+    notebook = Notebook()
+    started = time.process_time()
+    view = CellOutputView(display=notebook, world_size=4, log_hint="nodeA:/tmp/cell.log")
+    flood(view)
+    end(view, 4)
+    assert time.process_time() - started < 1.5
+    for rank in range(4):
+        assert f"step 24999 on {rank}" in notebook.html
+        assert f"[{rank}] step 24999 on {rank}" in notebook.text
+    assert notebook.text.startswith("[0] step 0 on 0\n")
+    assert len(notebook.html.encode()) + len(notebook.text.encode()) <= 256 * 1024
+
+
+def test_a_flood_of_one_rank_does_not_drown_the_last_words_of_another(notebook, clock):
+    view = view_of(notebook, clock, 2)
+    view.on_output(0, out("".join(f"early {k}\n" for k in range(3000))))
+    view.on_output(1, out("last words\n"))
+    view.on_output(0, out("".join(f"late {k}\n" for k in range(30_000))))
+    end(view, 2)
+    assert "[1] last words\n" in notebook.text
+    assert "[0] early 0\n" in notebook.text
+    assert "[0] late 29999\n" in notebook.text
+
+
+def test_what_is_left_out_is_said_exactly():
+    notebook = Notebook()
+    view = CellOutputView(display=notebook, world_size=4, log_hint="nodeA:/tmp/cell.log")
+    flood(view, 40_000)
+    end(view, 4)
+    (sentence,) = [line for line in notebook.text.splitlines() if "left out" in line]
+    shown = len(notebook.text.splitlines()) - 1
+    assert sentence == (
+        f"… {40_000 - shown:,} lines left out; the full log is at nodeA:/tmp/cell.log"
+    )
+
+
+def test_a_live_redraw_is_fast(clock):
+    notebook = Notebook()
+    view = view_of(notebook, clock, 8)
+    flood(view, 40_000, ranks=8)
+    costs = []
+    for _ in range(5):
+        view.on_output(0, out("more\n"))
+        clock.now_s += 10
+        started = time.process_time()
+        view.on_tick()
+        costs.append(time.process_time() - started)
+    assert min(costs) < 0.01
+    assert "earlier lines" in notebook.html
+
+
+def test_a_terminal_collapses_lines_and_writes_them_in_time(clock):
+    written = []
+    view = view_of(Terminal(written.append, is_tty=False), clock, 2)
+    view.on_output(0, out("both\nonly 0\n"))
+    view.on_tick()
+    assert written == []
+    view.on_output(1, out("both\n"))
+    clock.now_s += 0.1
+    view.on_tick()
+    assert "".join(written) == "[0-1] both\n"
+    clock.now_s += 0.25
+    view.on_tick()
+    assert "".join(written) == "[0-1] both\n[0]   only 0\n"
+
+
+def test_a_terminal_ends_with_values_and_errors(clock):
+    written = []
+    view = view_of(Terminal(written.append, is_tty=False), clock, 2)
+    view.on_output(0, out("unfinished"))
+    ok = RankResult(rank=1, status="ok", value_repr="4")
+    view.finish(SpmdResult([failed(0), ok]))
+    assert "".join(written).splitlines() == [
+        "[0]   unfinished",
+        "Out[1]: 4",
+        "ZeroDivisionError on rank 0: <boom>",
+        "Cell In[3], line 2",
+        "ZeroDivisionError: <boom>",
+    ]
+
+
+def test_a_tty_has_a_status_line_that_goes_away(clock):
+    written = []
+    view = view_of(Terminal(written.append, is_tty=True), clock, 2)
+    view.on_tick()
+    assert "".join(written) == "▶ 2 running"
+    view.on_output(0, out("\x1b[31mred\x1b[0m\n"))
+    clock.now_s += 1
+    view.on_tick()
+    assert "\r\x1b[K[0]   \x1b[31mred\x1b[0m\n▶ 2 running" in "".join(written)
+    end(view, 2)
+    assert written[-1] == "\r\x1b[K"
+
+
+def test_a_flood_in_a_terminal_loses_nothing():
+    written = []
+    view = CellOutputView(display=Terminal(written.append, is_tty=False), world_size=4)
+    started = time.process_time()
+    flood(view)
+    end(view, 4)
+    assert time.process_time() - started < 1.5
+    assert "".join(written).count("\n") == 100_000
+
+
+def test_the_shell_chooses_the_view():
+    class Shell:
+        kernel = object()
+
+    assert not isinstance(choose_view(Shell(), world_size=2)._screen, TerminalScreen)
+    assert isinstance(choose_view(object(), world_size=2)._screen, TerminalScreen)
+
+
+def test_a_finished_result_reads_line_by_line_over_the_ranks():
+    results = [
+        RankResult(rank=rank, status="ok", stdout=f"a\n\nI am {rank}\nb", value_repr="4")
+        for rank in range(2)
+    ]
+    assert render_result_text(SpmdResult(results)).splitlines() == [
+        "[0-1] a",
+        "[0-1] ",
+        "[0]   I am 0",
+        "[1]   I am 1",
+        "[0-1] b",
+        "Out[0-1]: 4",
+    ]

@@ -1,0 +1,145 @@
+"""The topology as text and as static HTML."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from jupyter_dist.model.topology import CollectiveView, EngineView, GpuView, HostView, Topology
+from jupyter_dist.views.topology_snapshot import GLYPHS, topology_html, topology_text
+
+EVIL = '<b onclick="x">&'
+
+
+def a_topology() -> Topology:
+    inside = CollectiveView(17, "all_reduce", 12.4, True, "In[3]:7")
+    engines = (
+        EngineView(
+            rank=0,
+            local_rank=0,
+            pid=41,
+            state="collective",
+            cpu_percent=98.2,
+            rss_bytes=120 * 10**6,
+            device=3,
+            cell="In[3]",
+            busy_s=14.0,
+            collective=inside,
+            beat_age_s=0.24,
+        ),
+        EngineView(rank=1, local_rank=1, pid=42, state="lost", reason="killed by signal 9"),
+    )
+    host = HostView(
+        name="node-a",
+        state="up",
+        cpu_count=16,
+        cpu_percent=34.0,
+        memory_total_bytes=64 * 10**9,
+        memory_used_bytes=12 * 10**9,
+        gpus=(GpuView(index=3, name="H200"),),
+        engines=engines,
+    )
+    away = HostView(name="node-b", state="lost")
+    return Topology(
+        cluster="demo", state="ready", generation=2, note="rank 1 is lost", hosts=(host, away)
+    )
+
+
+def an_evil_topology() -> Topology:
+    inside = CollectiveView(1, EVIL, 2.0, True, EVIL)
+    engine = EngineView(rank=0, local_rank=0, state=EVIL, reason=EVIL, cell=EVIL, collective=inside)
+    hosts = (
+        HostView(name=EVIL, state="up", gpus=(GpuView(index=0, name=EVIL),), engines=(engine,)),
+        HostView(name="b", state=EVIL),
+    )
+    return Topology(cluster=EVIL, state=EVIL, note=EVIL, hosts=hosts)
+
+
+def a_big_topology() -> Topology:
+    hosts = []
+    for number in range(16):
+        states = ["busy"] * 8
+        if number == 3:
+            states[5] = "hung"
+        engines = tuple(
+            EngineView(rank=number * 8 + i, local_rank=i, state=state, reason="waits for rank 7")
+            for i, state in enumerate(states)
+        )
+        hosts.append(HostView(name=f"node-{number}", state="up", engines=engines))
+    return Topology(cluster="big", state="ready", hosts=tuple(hosts))
+
+
+class Tags(HTMLParser):
+    """The names of all tags, and of all attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+@pytest.mark.parametrize("topology", [a_topology(), an_evil_topology(), a_big_topology()])
+def test_the_html_needs_no_trust(topology: Topology) -> None:
+    tags = Tags(topology_html(topology, "today"))
+    assert set(tags.names) <= {"div", "b", "table", "tr", "th", "td"}
+    assert tags.attributes <= {"style", "colspan"}
+
+
+def test_names_from_outside_are_escaped() -> None:
+    page = topology_html(an_evil_topology(), EVIL)
+    assert "onclick" in page
+    assert EVIL not in page
+    assert "&lt;b onclick=&quot;x&quot;&gt;&amp;" in page
+
+
+def test_the_html_says_that_it_is_not_live_and_when_it_was() -> None:
+    assert "Snapshot of 2026-01-02 03:04:05, not live." in topology_html(
+        a_topology(), "2026-01-02 03:04:05"
+    )
+    assert "Snapshot, not live." in topology_html(a_topology())
+
+
+def test_the_text_is_a_table_of_all_ranks() -> None:
+    assert topology_text(a_topology()).splitlines() == [
+        "cluster demo · ready · generation 2 · 1 in collective · 1 lost",
+        "! rank 1 is lost",
+        "",
+        "node-a · CPU 34% of 16 cores · memory 12 GB of 64 GB · 1 GPU H200",
+        "  rank  state            doing                                               CPU  memory  device  heartbeat",
+        "     0  ⇄ in collective  In[3] for 14 s; all_reduce #17 at In[3]:7 for 12 s  98%  120 MB  GPU 3   0.2 s ago",
+        "     1  ✕ lost           killed by signal 9                                    -       -  -       -",
+        "",
+        "node-b · lost",
+    ]
+
+
+def test_the_html_holds_the_same_facts_as_the_text() -> None:
+    words = re.sub(r"<[^>]+>", " ", topology_html(a_topology()))
+    for fact in ("rank 1 is lost", "In[3] for 14 s", "120 MB", "GPU 3", "killed by signal 9"):
+        assert fact in words
+
+
+def test_above_64_ranks_only_those_that_need_attention_have_a_row() -> None:
+    text = topology_text(a_big_topology())
+    assert "  ranks 24-31: 7 busy, 1 hung?" in text
+    assert re.search(r"^ +29 +⏳ hung\? +waits for rank 7", text, re.MULTILINE)
+    assert not re.search(r"^ +28 ", text, re.MULTILINE)
+    assert topology_html(a_big_topology()).count("waits for rank 7") == 1
+
+
+@pytest.mark.parametrize("state", list(GLYPHS))
+def test_each_state_has_a_glyph_and_a_word(state: str) -> None:
+    engine = EngineView(rank=0, local_rank=0, state=state)
+    host = HostView(name="a", state="up", engines=(engine,))
+    text = topology_text(Topology(cluster="demo", hosts=(host,)))
+    word = {"collective": "in collective", "hung": "hung?"}.get(state, state)
+    assert f"{GLYPHS[state]} {word}" in text
+
+
+def test_a_cluster_without_hosts_still_has_a_headline() -> None:
+    assert topology_text(Topology(cluster="demo")) == "cluster demo · starting"

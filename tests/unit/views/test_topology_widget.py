@@ -1,0 +1,267 @@
+"""The widget beside a cluster that only pretends."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import comm
+import msgspec
+import pytest
+from comm import DummyComm
+
+from jupyter_dist.errors import ClusterGone
+from jupyter_dist.model.topology import EngineView, HostView, Topology
+from jupyter_dist.views import topology_widget
+from jupyter_dist.views.topology_widget import TopologyWidget, show_topology
+
+
+def a_topology(sequence: int = 1, state: str = "ready") -> Topology:
+    engine = EngineView(rank=0, local_rank=0, state="idle")
+    host = HostView(name="node-a", state="up", engines=(engine,))
+    return Topology(cluster="demo", state=state, sequence=sequence, hosts=(host,))
+
+
+class FakeCluster:
+    """Says what the test tells it to, and remembers what it was asked."""
+
+    name = "demo"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.tell: Callable[[Topology], None] = lambda _topology: None
+        self.problem: Exception | None = None
+
+    def topology(self) -> Topology:
+        return a_topology()
+
+    def watch_topology(
+        self, callback: Callable[[Topology], None], interval_s: float = 0.25
+    ) -> Callable[[], None]:
+        self.asked.append(f"watch every {interval_s} s")
+        self.tell = callback
+        return lambda: self.asked.append("unwatch")
+
+    def interrupt(self, ranks: Any = None) -> tuple[int, ...]:
+        self.asked.append("interrupt")
+        if self.problem:
+            raise self.problem
+        return (0, 1, 2)
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+
+
+class Replies(list[dict[str, Any]]):
+    """What the widget sent to its views; `wait` returns when so many are there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = threading.Condition()
+
+    def take(self, message: dict[str, Any], buffers: Any = None) -> None:
+        with self._changed:
+            self.append(message)
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> list[dict[str, Any]]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self) >= count, 5.0), list(self)
+            return list(self)
+
+
+class Output:
+    """A display in the notebook, as IPython's DisplayHandle."""
+
+    def __init__(self, bundle: dict[str, Any]) -> None:
+        self.bundles = [bundle]
+
+    def update(self, bundle: dict[str, Any], raw: bool = False) -> None:
+        assert raw
+        self.bundles.append(bundle)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def widget(cluster: FakeCluster) -> Iterator[TopologyWidget]:
+    made = TopologyWidget(cluster)
+    yield made
+    made.freeze()
+    made.close()
+
+
+@pytest.fixture
+def replies(widget: TopologyWidget, monkeypatch: pytest.MonkeyPatch) -> Replies:
+    taken = Replies()
+    monkeypatch.setattr(widget, "send", taken.take)
+    return taken
+
+
+@pytest.fixture
+def outputs(monkeypatch: pytest.MonkeyPatch) -> list[Output]:
+    shown: list[Output] = []
+
+    def display(bundle: Any, raw: bool = False, display_id: bool = False) -> Output | None:
+        shown.append(Output(bundle))
+        return shown[-1] if display_id else None
+
+    monkeypatch.setattr(topology_widget, "display", display)
+    return shown
+
+
+def ask(widget: TopologyWidget, kind: str, request_id: str = "a") -> None:
+    widget._handle_custom_msg({"kind": kind, "id": request_id}, [])
+
+
+def test_the_state_follows_the_cluster_at_most_four_times_a_second(
+    widget: TopologyWidget, cluster: FakeCluster
+) -> None:
+    assert cluster.asked == ["watch every 0.25 s"]
+    cluster.tell(a_topology(7))
+    assert widget.state["sequence"] == 7
+    assert msgspec.convert(widget.state, Topology) == a_topology(7)
+
+
+def test_an_interrupt_is_answered_with_the_ranks_that_were_signalled(
+    widget: TopologyWidget, cluster: FakeCluster, replies: Replies
+) -> None:
+    ask(widget, "interrupt", "x1")
+    assert replies.wait(1) == [
+        {"kind": "reply", "id": "x1", "ok": True, "text": "ranks 0-2 signalled"}
+    ]
+
+
+def test_the_same_request_is_obeyed_once(
+    widget: TopologyWidget, cluster: FakeCluster, replies: Replies
+) -> None:
+    ask(widget, "interrupt", "x1")
+    ask(widget, "interrupt", "x1")
+    ask(widget, "interrupt", "x2")
+    assert {reply["id"] for reply in replies.wait(2)} == {"x1", "x2"}
+    assert cluster.asked.count("interrupt") == 2
+
+
+def test_a_problem_of_the_cluster_is_the_answer(
+    widget: TopologyWidget, cluster: FakeCluster, replies: Replies
+) -> None:
+    cluster.problem = ClusterGone("demo", "it ended")
+    ask(widget, "interrupt")
+    (reply,) = replies.wait(1)
+    assert not reply["ok"]
+    assert "it ended" in reply["text"]
+
+
+def test_stop_is_answered_before_and_after(
+    widget: TopologyWidget, cluster: FakeCluster, replies: Replies
+) -> None:
+    ask(widget, "stop")
+    texts = [reply["text"] for reply in replies.wait(2)]
+    assert texts == ["the cluster is stopping…", "the cluster has stopped"]
+    assert "stop" in cluster.asked
+
+
+def test_an_unknown_command_is_refused_and_one_without_id_ignored(
+    widget: TopologyWidget, replies: Replies
+) -> None:
+    widget._handle_custom_msg({"kind": "interrupt"}, [])
+    ask(widget, "explode")
+    (reply,) = replies.wait(1)
+    assert not reply["ok"]
+    assert "'explode'" in reply["text"]
+
+
+def test_a_display_has_the_widget_and_a_text_for_those_who_cannot_draw_it(
+    widget: TopologyWidget, outputs: list[Output]
+) -> None:
+    widget._ipython_display_()
+    (bundle,) = outputs[0].bundles
+    assert set(bundle) == {"application/vnd.jupyter.widget-view+json", "text/plain"}
+    assert bundle["text/plain"].startswith("cluster demo · ready")
+
+
+@pytest.mark.parametrize("end", ["stopped", "gone"])
+def test_the_end_of_the_cluster_turns_each_display_into_a_snapshot(
+    widget: TopologyWidget, cluster: FakeCluster, outputs: list[Output], end: str
+) -> None:
+    widget._ipython_display_()
+    widget._ipython_display_()
+    cluster.tell(a_topology(9, end))
+    for output in outputs:
+        last = output.bundles[-1]
+        assert set(last) == {"text/html", "text/plain"}
+        assert end in last["text/html"]
+        assert "not live" in last["text/html"]
+    assert widget.state["sequence"] == 9
+    assert widget.comm is None
+
+
+def test_the_end_does_not_join_the_watching_thread_from_itself(
+    widget: TopologyWidget, cluster: FakeCluster, outputs: list[Output]
+) -> None:
+    widget._ipython_display_()
+    cluster.tell(a_topology(9, "stopped"))
+    assert "unwatch" not in cluster.asked
+
+
+def test_freeze_stops_watching_and_replaces_each_display_once(
+    widget: TopologyWidget, cluster: FakeCluster, outputs: list[Output]
+) -> None:
+    widget._ipython_display_()
+    widget.freeze()
+    widget.freeze()
+    cluster.tell(a_topology(9))
+    assert "unwatch" in cluster.asked
+    assert len(outputs[0].bundles) == 2
+    assert widget.state["sequence"] == 1
+
+
+def test_a_frozen_widget_is_displayed_as_its_snapshot(
+    widget: TopologyWidget, outputs: list[Output]
+) -> None:
+    widget.freeze()
+    widget._ipython_display_()
+    assert set(outputs[0].bundles[0]) == {"text/html", "text/plain"}
+
+
+def test_an_answer_after_the_end_goes_nowhere_and_raises_nothing(
+    widget: TopologyWidget, cluster: FakeCluster, outputs: list[Output]
+) -> None:
+    widget._ipython_display_()
+    cluster.tell(a_topology(9, "stopped"))
+    widget._obey("stop", "late")
+    assert "stop" in cluster.asked
+
+
+def test_on_ipykernel_7_4_a_message_goes_to_the_subshell_that_was_named(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Comm74(DummyComm):
+        def _reply_subshell_for(self, data: Any, default: Any) -> Any:
+            return None
+
+    monkeypatch.setattr(comm, "create_comm", Comm74)
+    widget = TopologyWidget(cluster)
+    assert widget.comm._reply_subshell_for({}, "subshell-1") == "subshell-1"
+    widget.freeze()
+    widget.close()
+
+
+def test_outside_a_notebook_nothing_is_displayed(
+    cluster: FakeCluster, outputs: list[Output]
+) -> None:
+    show_topology(cluster)
+    assert outputs == []
+    assert cluster.asked == []
+
+
+def test_the_views_package_alone_loads_no_widgets() -> None:
+    code = (
+        "import sys, jupyter_dist.views, jupyter_dist.views.topology_snapshot;"
+        "sys.exit(bool({'anywidget', 'ipywidgets', 'IPython'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
