@@ -69,7 +69,13 @@ DEFAULT = Plan(
     cells={2: 40, 8: 30, 32: 12},
     pushes={2: 3, 8: 3},
 )
-QUICK = Plan(ALL, (2, 8), starts={2: 1, 4: 1, 8: 1, 32: 1}, cells={2: 10, 8: 10, 32: 5}, pushes={})
+QUICK = Plan(
+    ALL,
+    (2, 8),
+    starts={2: 1, 4: 1, 8: 1, 32: 1},
+    cells={2: 10, 8: 10, 32: 5},
+    pushes={2: 1, 8: 1},
+)
 
 
 def main() -> int:

@@ -116,7 +116,8 @@ class RankRaised(CellFailed):
         self.traceback = tuple(traceback)
         self.others = others
         tail = f" ({others})" if others else ""
-        super().__init__(f"rank {rank}: {ename}: {evalue}{tail}")
+        what = f"{ename}: {evalue}" if evalue else ename
+        super().__init__(f"rank {rank}: {what}{tail}")
 
     def _render_traceback_(self) -> list[str]:
         """Lines that IPython shows in place of the notebook's own stack."""

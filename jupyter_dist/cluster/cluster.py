@@ -345,7 +345,7 @@ class Cluster:
 def _raise_problems(problems: Mapping[int, str]) -> None:
     if problems:
         rank, problem = min(problems.items())
-        others = f" ({len(problems) - 1} more ranks have problems)" if len(problems) > 1 else ""
+        others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise TransferError(f"rank {rank}: {problem}{others}")
 
 

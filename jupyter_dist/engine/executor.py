@@ -23,10 +23,9 @@ class Executor:
         self._shell = shell
         self._outputs = outputs
         self._namespace = namespace
-        self._user_code_runs = False
         self.running_cell_id = ""
         """Read by the link thread, so that what is said is sent while the cell runs."""
-        signal.signal(signal.SIGINT, self._on_sigint)
+        signal.signal(signal.SIGINT, _leave_in_peace)
         builtins.input = _no_input  # type: ignore[assignment]
         # IPython's advice to type `exit` does not hold on a rank.
         warnings.filterwarnings("ignore", message="To exit: use")
@@ -61,11 +60,12 @@ class Executor:
 
     def _run_user_code(self, code: str) -> tuple[BaseException | None, Any]:
         try:
-            self._user_code_runs = True
+            # The interpreter's own handler, so that no frame of ours shows in the traceback.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 result = self._shell.run_cell(code, store_history=False)
             finally:
-                self._user_code_runs = False
+                signal.signal(signal.SIGINT, _leave_in_peace)
         except KeyboardInterrupt as interrupt:  # it came between two steps of the shell
             return interrupt, None
         return result.error_before_exec or result.error_in_exec, result.result
@@ -84,11 +84,10 @@ class Executor:
         traceback = self._shell.last_traceback
         return status, ErrorInfo(type(error).__name__, str(error), traceback, peer_rank)
 
-    def _on_sigint(self, signal_number: int, frame: FrameType | None) -> None:
-        """Interrupt the cell; an idle rank is left in peace."""
-        del signal_number, frame
-        if self._user_code_runs:
-            raise KeyboardInterrupt
+
+def _leave_in_peace(signal_number: int, frame: FrameType | None) -> None:
+    """Let an interrupt that comes too late pass: the rank is idle."""
+    del signal_number, frame
 
 
 def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:

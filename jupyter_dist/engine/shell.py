@@ -99,6 +99,12 @@ class RankShell(InteractiveShell):
     current_cell = ""
     last_traceback: tuple[str, ...] = ()
 
+    def warm_up(self) -> None:
+        """Run a cell and an error, so that everything they load is shared by all engines."""
+        self.run_cell("None", store_history=False)
+        self.run_cell("1/0", store_history=False)
+        self.last_traceback = ()
+
     def tell_where(self, show: Show, source_dir: str, writes_sources: bool) -> None:
         """Say where outputs go and where cell sources are kept; called once in each engine."""
         self.displayhook.show = show

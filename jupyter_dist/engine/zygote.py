@@ -152,6 +152,7 @@ def main() -> None:
     import jupyter_dist.protocol.objects  # noqa: F401
 
     shell = make_shell(f"{run_dir}/ipython")
+    shell.warm_up()
     gc.collect()
     gc.freeze()  # keeps the collector from touching, and so copying, the shared pages
     Zygote(shell, start_method).serve()

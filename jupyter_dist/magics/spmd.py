@@ -165,8 +165,9 @@ def as_ipython_shows(error: SyntaxError, code: str, shell: Shell) -> DistError:
     IPython adds the stack of the magic to a SyntaxError that a magic raises; and what knows no
     better shows an error by the name of its class.
     """
+    text = str(error)
     error.filename = shell.compile.cache(code, number_of_cell(shell))
     lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
     members = {"_render_traceback_": lambda _: lines}
-    shown: DistError = type(type(error).__name__, (UsageError,), members)(str(error))
+    shown: DistError = type(type(error).__name__, (UsageError,), members)(text)
     return shown
