@@ -12,7 +12,7 @@ too, never loads the notebook's side.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from jupyter_dist.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import psutil
 
-from jupyter_dist import __version__
 from jupyter_dist.agent.engines import EngineTable
 from jupyter_dist.agent.home import Home
 from jupyter_dist.agent.zygote_process import ZygoteProcess, describe_birth, thread_wishes
@@ -25,6 +24,7 @@ from jupyter_dist.launch.lifeline import die_with_parent
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.probe.gpus import sample_gpus
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.version import __version__
 
 TELEMETRY_INTERVAL_S = 0.5
 ZYGOTE_END_TIMEOUT_S = 5.0

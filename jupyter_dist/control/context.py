@@ -13,3 +13,11 @@ def new_context() -> "zmq.Context[Any]":
             "Install pyzmq from PyPI: pip install --force-reinstall pyzmq"
         )
     return zmq.Context()
+
+
+def has_any_context() -> bool:
+    """Tell whether this process has the shared context, which must not be carried through a fork.
+
+    A context of its own that was used shows as threads instead.
+    """
+    return zmq.Context._instance is not None  # noqa: SLF001  (there is no public question)

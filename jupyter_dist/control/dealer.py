@@ -7,9 +7,9 @@ from typing import Any, Generic, TypeVar
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from jupyter_dist.control.keys import Credentials
 from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
+from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import Message
 
 Incoming = TypeVar("Incoming")

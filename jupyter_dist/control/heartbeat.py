@@ -13,8 +13,8 @@ from typing import Any
 import zmq
 
 from jupyter_dist.control.dealer import secure_client
-from jupyter_dist.control.keys import Credentials, KeyPair
 from jupyter_dist.control.router import bind_free_port, secure_server
+from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
 _STAMP = struct.Struct("<d")
 

@@ -6,9 +6,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
-from jupyter_dist.control.keys import KeyPair
 from jupyter_dist.errors import MalformedMessage, VersionMismatch
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
+from jupyter_dist.protocol.credentials import KeyPair
 from jupyter_dist.protocol.messages import Message
 
 HEARTBEAT_MS = 500

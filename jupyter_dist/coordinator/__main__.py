@@ -24,12 +24,13 @@ from jupyter_dist.control.connection_file import (
 )
 from jupyter_dist.control.context import new_context
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
-from jupyter_dist.control.keys import ClusterKeys, make_cluster_keys
+from jupyter_dist.control.keys import make_cluster_keys
 from jupyter_dist.control.router import Doorkeeper, Router
 from jupyter_dist.launch.base import AgentProcess, Invitation
 from jupyter_dist.launch.local import LocalLauncher
 from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.protocol import codec
+from jupyter_dist.protocol.credentials import ClusterKeys
 from jupyter_dist.protocol.messages import ClusterStopping
 
 BIND_HOST = "127.0.0.1"

@@ -17,7 +17,7 @@ from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import EngineRecord, Roster
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.errors import VersionMismatch
-from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.engine_state import EngineEvent, EngineState
 from jupyter_dist.model.health import Verdict, assess
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.spec import ClusterSpec
@@ -341,9 +341,10 @@ class Coordinator:
 
     def leave(self) -> None:
         """Let every engine and agent end, and wait for their word, at most a few seconds."""
-        self._audience.say_farewell(self._describe)
         for rank in self._roster.present_ranks():
             self.to_engine(rank, Leave())
+            self._roster[rank].apply(EngineEvent.TOLD_TO_LEAVE)
+        self._audience.say_farewell(self._describe)
         hosts = {name for name, host in self._roster.hosts.items() if host.joined}
         waiting = {
             host

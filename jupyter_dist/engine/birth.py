@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from jupyter_dist.control.keys import Credentials
 from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.protocol.credentials import Credentials
 
 
 _STREAM_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

@@ -18,8 +18,8 @@ import threading
 from typing import NoReturn
 
 import msgspec
-import zmq
 
+from jupyter_dist.control.context import has_any_context
 from jupyter_dist.engine.birth import Birth, ZygoteEvent, ZygoteRequest, prepare_process
 from jupyter_dist.engine.shell import RankShell, make_shell
 from jupyter_dist.launch.lifeline import die_with_parent
@@ -123,7 +123,7 @@ def assert_safe_to_fork() -> None:
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
     if max(threads, threading.active_count()) > 1:
         raise RuntimeError(f"the zygote has {threads} threads; engines cannot be forked from it")
-    if zmq.Context._instance is not None:  # noqa: SLF001  (there is no public question)
+    if has_any_context():
         raise RuntimeError("the zygote has a ZeroMQ context; engines cannot be forked from it")
     if "grpc" in sys.modules:
         raise RuntimeError("the zygote has imported gRPC; engines cannot be forked from it")

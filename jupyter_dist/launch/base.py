@@ -4,7 +4,7 @@ from typing import Protocol
 
 import msgspec
 
-from jupyter_dist.control.keys import Credentials
+from jupyter_dist.protocol.credentials import Credentials
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True):

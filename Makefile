@@ -1,0 +1,49 @@
+# Everything a person needs: `make` lists it. A fresh Debian with Python 3.11 is enough.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := out/01_first_cell.ipynb
+
+help: ## list what there is
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(VENV)/notebook ## run the first notebook headless on 4 local ranks, show what they say
+	$(BIN)/python notebooks/execute.py notebooks/01_first_cell.ipynb $(DEMO)
+
+lab: $(VENV)/lab ## open the first notebook in JupyterLab
+	$(BIN)/jupyter lab $(LAB_OPTIONS) notebooks/01_first_cell.ipynb
+
+test: $(VENV)/test chromium ## install what the tests need, and run them all
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+check: $(VENV)/test ## ruff, mypy, import-linter and the unit tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/unit tests/architecture
+
+bench: $(VENV)/test ## measure against ipyparallel and jupyter-distributed in one run
+	$(BIN)/python benchmarks/against_peers.py $(BENCH_OPTIONS)
+
+proto: $(VENV)/test ## make the protobuf module again after a change to host_agent.proto
+	$(BIN)/python -m grpc_tools.protoc -Ijupyter_dist/protocol \
+		--python_out=jupyter_dist/protocol --pyi_out=jupyter_dist/protocol \
+		jupyter_dist/protocol/host_agent.proto
+
+clean: ## remove the virtual environments and everything built
+	rm -rf $(VENV) benchmarks/.venv-peers out build dist .mypy_cache .ruff_cache .pytest_cache
+
+chromium: ## install Chromium from Debian if it is missing and we may
+	@sh tests/browser/install_chromium.sh
+
+$(VENV)/bin/python:
+	sh tests/make_venv.sh $(PYTHON) $(VENV)
+
+# One stamp per extra: installed again only when pyproject.toml has changed.
+$(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+.PHONY: help demo lab test check bench proto clean chromium
