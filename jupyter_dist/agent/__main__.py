@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from jupyter_dist.agent.home import Home
 from jupyter_dist.agent.zygote_process import ZygoteProcess, describe_birth, thread_wishes
 from jupyter_dist.launch.base import Invitation
 from jupyter_dist.launch.lifeline import die_with_parent
+from jupyter_dist.launch.private_dir import make_memory_dir, make_private_dir
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.probe.gpus import sample_gpus
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -33,11 +33,14 @@ ZYGOTE_END_TIMEOUT_S = 5.0
 class Agent:
     """One host's hands."""
 
-    def __init__(self, invitation: Invitation, run_dir: Path, zygote: ZygoteProcess) -> None:
+    def __init__(
+        self, invitation: Invitation, run_dir: Path, memory_dir: Path, zygote: ZygoteProcess
+    ) -> None:
         self._invitation = invitation
         self._run_dir = run_dir
+        self._memory_dir = memory_dir
         self._zygote = zygote
-        self._engines = EngineTable(run_dir)
+        self._engines = EngineTable(run_dir, memory_dir)
         self._all_ended = threading.Condition()
         self._over = threading.Event()
         self._home = Home(invitation)
@@ -89,6 +92,7 @@ class Agent:
                 beats_address=invitation.beats_address,
                 credentials=msgspec.to_builtins(invitation.engine_credentials),
                 run_dir=str(self._run_dir),
+                memory_dir=str(self._memory_dir),
                 bind_host=invitation.bind_host,
                 communicator=invitation.communicator,
                 collective_timeout_s=invitation.collective_timeout_s,
@@ -171,28 +175,30 @@ def main() -> None:
         die_with_parent(arguments.parent_pid, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    run_dir = Path(tempfile.mkdtemp(prefix="jupyter-dist-"))
+    run_dir = make_private_dir()
+    memory_dir = make_memory_dir()
     zygote = None
     try:
-        (run_dir / "cells").mkdir()
         (run_dir / "ipython").mkdir()
         zygote = ZygoteProcess(run_dir, arguments.start_method)
         line = sys.stdin.buffer.readline()
         if line:  # else the coordinator ended before it could invite us
-            Agent(msgspec.json.decode(line, type=Invitation), run_dir, zygote).serve()
+            invitation = msgspec.json.decode(line, type=Invitation)
+            Agent(invitation, run_dir, memory_dir, zygote).serve()
     finally:
         if zygote is not None:
             zygote.end(ZYGOTE_END_TIMEOUT_S)
-        with contextlib.suppress(OSError):
-            _remove(run_dir)
+        for directory in (run_dir, memory_dir):
+            with contextlib.suppress(OSError):
+                _remove(directory)
 
 
-def _remove(run_dir: Path) -> None:
+def _remove(directory: Path) -> None:
     """Remove the directory; engines that are just ending may still write into it for a moment."""
     deadline_s = time.monotonic() + ZYGOTE_END_TIMEOUT_S
     while True:
         try:
-            shutil.rmtree(run_dir)
+            shutil.rmtree(directory)
         except FileNotFoundError:
             return
         except OSError:

@@ -17,8 +17,9 @@ TAIL_BYTES = 64 * 1024
 class EngineTable:
     """Which process is which rank; safe to use from several threads."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, memory_dir: Path) -> None:
         self._run_dir = run_dir
+        self._memory_dir = memory_dir
         self._lock = threading.Lock()
         self._processes: dict[int, psutil.Process] = {}
 
@@ -68,7 +69,7 @@ class EngineTable:
         except psutil.Error:
             return None  # it has just ended; the zygote tells
         sample = pb.EngineSample(rank=rank, cpu_percent=cpu_percent, rss_bytes=rss_bytes)
-        last = read_last(self._path(rank, "collectives"), time.monotonic_ns())
+        last = read_last(self._memory_dir / f"rank-{rank}.collectives", time.monotonic_ns())
         if last is not None:
             sample.collective.CopyFrom(
                 pb.Collective(
@@ -81,7 +82,9 @@ class EngineTable:
             )
         return sample
 
-    def exit_event(self, rank: int, pid: int, exit_code: int, signal_number: int) -> pb.EngineExited:
+    def exit_event(
+        self, rank: int, pid: int, exit_code: int, signal_number: int
+    ) -> pb.EngineExited:
         """Describe an end, with the last of what the engine wrote."""
         event = pb.EngineExited(rank=rank, pid=pid, exit_code=exit_code, signal=signal_number)
         event.stdout_tail, event.stdout_offset = self._tail(rank, "stdout")
@@ -90,12 +93,9 @@ class EngineTable:
 
     def _tail(self, rank: int, stream: str) -> tuple[bytes, int]:
         try:
-            with open(self._path(rank, stream), "rb") as file:
+            with open(self._run_dir / f"rank-{rank}.{stream}", "rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 offset = file.seek(max(0, size - TAIL_BYTES))
                 return file.read(), offset
         except OSError:
             return b"", 0
-
-    def _path(self, rank: int, what: str) -> str:
-        return f"{self._run_dir}/rank-{rank}.{what}"

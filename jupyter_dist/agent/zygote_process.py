@@ -36,7 +36,9 @@ class ZygoteProcess:
             env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")},
         )
 
-    def listen(self, on_event: Callable[[dict[str, object]], None], on_end: Callable[[], None]) -> None:
+    def listen(
+        self, on_event: Callable[[dict[str, object]], None], on_end: Callable[[], None]
+    ) -> None:
         """Hand each event over from a thread, and tell when the zygote has ended."""
 
         def read() -> None:

@@ -15,14 +15,7 @@ from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
 from jupyter_dist.cluster.status import ClusterStatus
 from jupyter_dist.cluster.watch import Subscriber, Watch
-from jupyter_dist.control.connection_file import (
-    ConnectionInfo,
-    connection_path,
-    read_connection,
-    running_clusters,
-)
 from jupyter_dist.control.context import new_context
-from jupyter_dist.control.poller import process_lives
 from jupyter_dist.errors import (
     ClusterExists,
     ClusterGone,
@@ -32,6 +25,13 @@ from jupyter_dist.errors import (
     UnknownRanks,
     UsageError,
 )
+from jupyter_dist.launch.connection_file import (
+    ConnectionInfo,
+    connection_path,
+    read_connection,
+    running_clusters,
+)
+from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.launch.local import is_this_machine
 from jupyter_dist.model.rank import parse_ranks
 from jupyter_dist.model.spec import ClusterSpec, check_spec, parse_hosts
@@ -206,7 +206,7 @@ class Cluster:
 
     # --- cells ---
 
-    def run(  # noqa: PLR0913  (each is an option of %%spmd)
+    def run(
         self,
         code: str,
         ranks: Ranks = None,
@@ -227,9 +227,7 @@ class Cluster:
         if timeout_s is not None and not timeout_s > 0:
             raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
         check_syntax(code, label)
-        request = SubmitCell(
-            self._cells.new_request_id(), code, wanted, timeout_s, label, is_setup
-        )
+        request = SubmitCell(self._cells.new_request_id(), code, wanted, timeout_s, label, is_setup)
         return run_cell(self._cells, request, lambda: self.interrupt(wanted), watcher)
 
     def interrupt(self, ranks: Ranks = None) -> tuple[int, ...]:
@@ -270,9 +268,7 @@ class Cluster:
         answer, frames = self._cells.ask(request, ObjectPulled)
         _raise_problems(answer.problems)
         pieces = split_frames(frames, answer.frame_counts)
-        return {
-            rank: unpack(name, piece) for rank, piece in zip(answer.ranks, pieces, strict=True)
-        }
+        return {rank: unpack(name, piece) for rank, piece in zip(answer.ranks, pieces, strict=True)}
 
     # --- looking ---
 
@@ -290,9 +286,7 @@ class Cluster:
         except ClusterGone:
             return Topology(cluster=self.name, state="gone")
 
-    def watch_topology(
-        self, callback: Subscriber, interval_s: float = 0.25
-    ) -> Callable[[], None]:
+    def watch_topology(self, callback: Subscriber, interval_s: float = 0.25) -> Callable[[], None]:
         """Call back with the topology every `interval_s`, on a background thread.
 
         The last call has the state `stopped` or `gone`. Gives a function that ends it.

@@ -9,8 +9,8 @@ from time import monotonic
 
 import msgspec
 
-from jupyter_dist.control.connection_file import ConnectionInfo, StartReport
 from jupyter_dist.errors import ClusterExists, StartFailed
+from jupyter_dist.launch.connection_file import ConnectionInfo, StartReport
 from jupyter_dist.model.spec import ClusterSpec
 
 _SLICE_S = 0.1

@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
-from jupyter_dist.control.connection_file import ConnectionInfo
 from jupyter_dist.control.dealer import Dealer
-from jupyter_dist.control.poller import process_lives
 from jupyter_dist.errors import (
     CellRefused,
     ClusterGone,
@@ -16,6 +14,8 @@ from jupyter_dist.errors import (
     UsageError,
     WireError,
 )
+from jupyter_dist.launch.connection_file import ConnectionInfo
+from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.protocol.codec import Frame, to_client
 from jupyter_dist.protocol.messages import Message, Refused, ToClient
 

@@ -97,9 +97,7 @@ class SpmdResult(Sequence[RankResult]):
                     f"{name_ranks(same)} ran into the time limit" + _in_brackets(others)
                 )
             case _:
-                raise RankRaised(
-                    result.rank, error.ename, error.evalue, error.traceback, others
-                )
+                raise RankRaised(result.rank, error.ename, error.evalue, error.traceback, others)
 
     def _count_others(self, first: RankResult) -> str:
         """Say how the other ranks ended: `2 more raised; 1 ended with peer_failed`."""

@@ -29,7 +29,9 @@ class ClusterStatus(msgspec.Struct, frozen=True):
         ]
         if topology.note:
             lines.append(topology.note)
-        lines.append(f"{'rank':>4}  {'host':<16} {'pid':>8}  {'state':<10} {'CPU':>5} {'memory':>8}")
+        lines.append(
+            f"{'rank':>4}  {'host':<16} {'pid':>8}  {'state':<10} {'CPU':>5} {'memory':>8}"
+        )
         for host in topology.hosts:
             lines.extend(_describe_engine(host.name, engine) for engine in host.engines)
         return "\n".join(lines)

@@ -1,7 +1,6 @@
 """Wait for sockets and for other threads in one place."""
 
 import contextlib
-import os
 import socket
 from typing import Any, Protocol
 
@@ -65,18 +64,3 @@ class Poller:
         """Return the sources that have something, at most after `timeout_s`."""
         ready = self._poller.poll(max(0, round(timeout_s * 1000)))
         return [self._sources[key] for key, _ in ready]
-
-
-def process_lives(pid: int) -> bool:
-    """Tell whether a process with this number exists (a zombie does not count)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return True

@@ -9,25 +9,25 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from pathlib import Path
 from time import monotonic
 from typing import IO
 
 import msgspec
 
-from jupyter_dist.control.connection_file import (
-    ConnectionInfo,
-    StartReport,
-    connection_path,
-    write_connection,
-)
 from jupyter_dist.control.context import new_context
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.keys import make_cluster_keys
 from jupyter_dist.control.router import Doorkeeper, Router
 from jupyter_dist.launch.base import AgentProcess, Invitation
+from jupyter_dist.launch.connection_file import (
+    ConnectionInfo,
+    StartReport,
+    connection_path,
+    write_connection,
+)
 from jupyter_dist.launch.local import LocalLauncher
+from jupyter_dist.launch.private_dir import make_private_dir
 from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.protocol import codec
 from jupyter_dist.protocol.credentials import ClusterKeys
@@ -147,9 +147,7 @@ class House:
         for host, process in self._agents.items():
             status = process.poll()
             if status is not None:
-                self.coordinator.fail_start(
-                    f"the agent of {host} ended with status {status}"
-                )
+                self.coordinator.fail_start(f"the agent of {host} ended with status {status}")
         if now_s >= self._next_check_s:
             self._next_check_s = now_s + FILE_CHECK_INTERVAL_S
             if not self._path.exists():
@@ -172,7 +170,7 @@ def main() -> None:
     """Coordinate one cluster from its start to its end."""
     spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=ClusterSpec)
     os.umask(0o077)
-    state_dir = Path(tempfile.mkdtemp(prefix="jupyter-dist-"))
+    state_dir = make_private_dir()
     log_path = state_dir / "coordinator.log"
     with log_path.open("ab", buffering=0) as log:
         _redirect(log)

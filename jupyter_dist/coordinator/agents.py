@@ -125,4 +125,3 @@ class AgentService:
     def _put(self, host: str, event: pb.AgentEvent | None) -> None:
         self._events.put((host, event))
         self.waker.wake()
-

@@ -89,9 +89,7 @@ class CellRun:
         for rank in self.ranks:
             self._roster.start_work(rank, self.label, now_s)
             self._outbox.to_engine(rank, run)
-        self._outbox.to_client(
-            self.client, CellAdmitted(self.request_id, self.cell_id, self.ranks)
-        )
+        self._outbox.to_client(self.client, CellAdmitted(self.request_id, self.cell_id, self.ranks))
 
     def on_output(self, output: CellOutput) -> None:
         """Pass on what a rank said."""

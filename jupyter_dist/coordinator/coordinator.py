@@ -11,12 +11,12 @@ from jupyter_dist.control.router import Received, Router
 from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.audience import Audience
 from jupyter_dist.coordinator.cells import CellRun
+from jupyter_dist.coordinator.exits import describe_exit, last_words
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.output_log import OutputLog
 from jupyter_dist.coordinator.rendezvous import Rendezvous
-from jupyter_dist.coordinator.roster import EngineRecord, Roster
+from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.coordinator.transfers import Transfer
-from jupyter_dist.errors import VersionMismatch
 from jupyter_dist.model.engine_state import EngineEvent, EngineState
 from jupyter_dist.model.health import Verdict, assess
 from jupyter_dist.model.rank import name_ranks
@@ -36,7 +36,6 @@ from jupyter_dist.protocol.messages import (
     NotReady,
     ObjectFetched,
     ObjectsStored,
-    Output,
     OutputSeen,
     PullObject,
     PushObjects,
@@ -279,9 +278,7 @@ class Coordinator:
     def _submit_cell(self, client: bytes, request: SubmitCell, now_s: float) -> None:
         self._cells_begun += 1
         cell_id = f"cell-{self._cells_begun}"
-        cell = CellRun(
-            client, request, cell_id, self._roster, self._rendezvous, self, self._log
-        )
+        cell = CellRun(client, request, cell_id, self._roster, self._rendezvous, self, self._log)
         self._fence.submit(cell, now_s)
 
     def _acknowledge(self, message: OutputSeen) -> None:
@@ -384,30 +381,3 @@ def _identity(rank: int) -> bytes:
 def _is_from_itself(received: Received) -> bool:
     """Tell whether a message speaks for the engine that sent it."""
     return received.identity == _identity(received.message.rank)
-
-
-def describe_exit(exit_code: int, signal_number: int) -> str:
-    """Say how a process ended."""
-    if not signal_number:
-        return f"its process exited with code {exit_code}"
-    try:
-        name = signal.Signals(signal_number).name
-    except ValueError:
-        name = f"signal {signal_number}"
-    hint = " (on Linux often: out of memory)" if signal_number == signal.SIGKILL else ""
-    return f"its process was killed by {name}{hint}"
-
-
-def last_words(exited: pb.EngineExited, engine: EngineRecord) -> RankOutput | None:
-    """What the engine had written to its streams but not sent any more."""
-    outputs = []
-    tails: list[tuple[str, bytes, int, int]] = [
-        ("stdout", exited.stdout_tail, exited.stdout_offset, engine.offsets[0]),
-        ("stderr", exited.stderr_tail, exited.stderr_offset, engine.offsets[1]),
-    ]
-    for kind, tail, tail_offset, sent in tails:
-        unsent = tail[max(0, sent - tail_offset) :] if sent < tail_offset + len(tail) else b""
-        if unsent:
-            outputs.append(Output(kind, unsent.decode("utf-8", "backslashreplace")))
-    return RankOutput(exited.rank, tuple(outputs)) if outputs else None
-

@@ -61,9 +61,7 @@ class EventFlow:
             return
         events, self._pending = tuple(self._pending), []
         self._sent_bytes += sum(size_of(event) for event in events)
-        self._outbox.to_client(
-            self._client, CellEvents(self._cell_id, events, self._sent_bytes)
-        )
+        self._outbox.to_client(self._client, CellEvents(self._cell_id, events, self._sent_bytes))
 
     def finish(self) -> None:
         """Send everything that is left, held text too."""
@@ -105,7 +103,11 @@ class HeldText:
     def outputs(self) -> tuple[Output, ...]:
         """Give the tail, headed by what was left out."""
         head = (
-            (Output("note", f"[{self._omitted_lines} lines left out: this client read too slowly]"),)
+            (
+                Output(
+                    "note", f"[{self._omitted_lines} lines left out: this client read too slowly]"
+                ),
+            )
             if self._omitted_lines
             else ()
         )

@@ -7,8 +7,8 @@ from typing import NoReturn, assert_never
 
 import msgspec
 
+from jupyter_dist.collective.addresses import address_of, bind_listener
 from jupyter_dist.collective.communicator import Communicator, NoCommunicator
-from jupyter_dist.collective.addresses import bind_listener, address_of
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.collective.ring import RingCommunicator
 from jupyter_dist.engine.birth import Birth, prepare_process, record_path, stream_path
@@ -47,10 +47,8 @@ class Engine:
         paths = {name: stream_path(birth.run_dir, self._rank, name) for name in STREAMS}
         self._outputs = Outputs(paths)
         self._outputs.install()
-        shell.tell_where(
-            self._outputs.add, f"{birth.run_dir}/cells", birth.info.local_rank == 0
-        )
-        self._recorder = CollectiveRecorder(record_path(birth.run_dir, self._rank))
+        shell.tell_where(self._outputs.add, birth.memory_dir, birth.info.local_rank == 0)
+        self._recorder = CollectiveRecorder(record_path(birth.memory_dir, self._rank))
         self._namespace = Namespace(shell, birth.info)
         self._executor = Executor(self._rank, shell, self._outputs, self._namespace)
         self._recorder.locate = shell.locate_cell_line

@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.protocol.credentials import Credentials
 
-
 _STREAM_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -27,7 +26,9 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     beats_address: str
     credentials: Credentials
     run_dir: str
-    """Private directory of this host: streams, records and cell sources live here."""
+    """Private directory of this host: what ranks say is kept here."""
+    memory_dir: str
+    """Private directory in memory: records of collectives and the sources of cells."""
     bind_host: str = "127.0.0.1"
     """Address on which peers reach this engine's communicator."""
     communicator: str = "ring"
@@ -58,9 +59,9 @@ def stream_path(run_dir: str, rank: int, stream: str) -> str:
     return f"{run_dir}/rank-{rank}.{stream}"
 
 
-def record_path(run_dir: str, rank: int) -> str:
+def record_path(memory_dir: str, rank: int) -> str:
     """File with the rank's last collectives, readable while it is stuck or dead."""
-    return f"{run_dir}/rank-{rank}.collectives"
+    return f"{memory_dir}/rank-{rank}.collectives"
 
 
 def prepare_process(birth: Birth) -> None:
@@ -83,7 +84,7 @@ def prepare_process(birth: Birth) -> None:
     if birth.cwd not in sys.path:
         sys.path.insert(0, birth.cwd)
     random.seed()
-    np.random.seed()  # noqa: NPY002  (reseeds the legacy state that all forks share)
+    np.random.seed()
     faulthandler.enable(2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

@@ -44,7 +44,7 @@ class RankDisplayPublisher(DisplayPublisher):
 
     show: Show
 
-    def publish(  # noqa: PLR0913  (the signature is IPython's)
+    def publish(
         self,
         data: dict[str, Any],
         metadata: dict[str, Any] | None = None,

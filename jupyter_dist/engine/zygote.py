@@ -145,8 +145,6 @@ def main() -> None:
     """Import and build everything once, then serve."""
     parent_pid, run_dir, start_method = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     die_with_parent(parent_pid)
-    import IPython.core.completer
-    import IPython.core.magics
 
     import jupyter_dist.engine.__main__
     import jupyter_dist.protocol.objects  # noqa: F401

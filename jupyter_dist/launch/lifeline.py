@@ -1,4 +1,4 @@
-"""A process that must not outlive the one that started it."""
+"""Whether a process lives, and one that must not outlive the one that started it."""
 
 import ctypes
 import os
@@ -21,3 +21,18 @@ def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKI
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent_pid:
         os._exit(1)
+
+
+def process_lives(pid: int) -> bool:
+    """Tell whether a process with this number exists (a zombie does not count)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return True

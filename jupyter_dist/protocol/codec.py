@@ -50,7 +50,7 @@ class Decoder(Generic[Incoming]):
             message = self._decoder.decode(frames[1])
         except msgspec.DecodeError as error:
             raise MalformedMessage(f"not a message for this side: {error}") from error
-        return cast(Incoming, message), list(frames[2:])
+        return cast("Incoming", message), list(frames[2:])
 
 
 def from_engine() -> Decoder[ToCoordinator]:

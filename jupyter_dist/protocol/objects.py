@@ -21,7 +21,7 @@ def pack(name: str, value: object) -> list[Frame]:
     try:
         body: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
         return [body, *(_flat(buffer) for buffer in buffers)]
-    except Exception as error:  # noqa: BLE001  (an object's own __reduce__ may raise anything)
+    except Exception as error:
         raise TransferError(
             f"{name!r} ({type(value).__name__}) cannot be sent: {type(error).__name__}: {error}. "
             "Send plain data (arrays, numbers, text, containers of them) or make it on the rank."
@@ -35,7 +35,7 @@ def unpack(name: str, frames: Sequence[Frame]) -> object:
     """
     try:
         return pickle.loads(frames[0], buffers=[bytearray(frame) for frame in frames[1:]])  # noqa: S301
-    except Exception as error:  # noqa: BLE001  (an object's own __setstate__ may raise anything)
+    except Exception as error:
         raise TransferError(
             f"{name!r} arrived but cannot be rebuilt here: {type(error).__name__}: {error}. "
             "The module that defines it must be importable on both sides."

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from jupyter_core.paths import jupyter_runtime_dir
 
-from jupyter_dist.control.poller import process_lives
+from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.protocol.credentials import Credentials
 
 _PREFIX = "jupyter-dist-"

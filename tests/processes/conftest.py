@@ -1,0 +1,90 @@
+"""Real clusters in directories of their own; after each test nothing of them is left."""
+
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from jupyter_dist import Cluster
+
+from .leftovers import Home
+
+
+class ClusterFactory:
+    """Starts clusters in a home, and stops them all in the end."""
+
+    def __init__(self, home):
+        self._home = home
+        self._clusters = []
+
+    def __call__(self, hosts="localhost:2", **options):
+        """Start a cluster; options as in `Cluster.start`."""
+        cluster = Cluster.start(hosts, **{"timeout_s": 30.0, **options})
+        self._clusters.append(cluster)
+        self._home.remember(cluster)
+        return cluster
+
+    def attach(self, name=None):
+        """Attach to a cluster, and detach in the end."""
+        cluster = Cluster.attach(name)
+        self._clusters.append(cluster)
+        return cluster
+
+    def close(self):
+        """Stop all; harmless for those that are gone."""
+        for cluster in self._clusters:
+            self._home.processes()
+            cluster.stop()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Directories of this test's own, in which nothing may be left."""
+    home = Home(tmp_path)
+    home.enter(monkeypatch)
+    yield home
+    home.assert_nothing_left()
+
+
+@pytest.fixture
+def start(home):
+    """Start clusters that end with the test."""
+    factory = ClusterFactory(home)
+    yield factory
+    factory.close()
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    """One cluster of four ranks for all tests of a module that do it no harm."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        home = Home(tmp_path_factory.mktemp("four"))
+        home.enter(monkeypatch)
+        factory = ClusterFactory(home)
+        cluster = factory("localhost:4")
+    yield cluster
+    home.remember(cluster)
+    factory.close()
+    home.assert_nothing_left()
+
+
+@pytest.fixture
+def in_background():
+    """Call something on another thread; gives its future."""
+    with ThreadPoolExecutor(8) as pool:
+        yield pool.submit
+
+
+@pytest.fixture
+def within():
+    """Assert that a block of code ends within so many seconds."""
+
+    @contextlib.contextmanager
+    def measure(seconds):
+        start_s = time.monotonic()
+        yield
+        took_s = time.monotonic() - start_s
+        assert took_s < seconds, f"took {took_s:.2f} s instead of less than {seconds:g} s"
+
+    return measure

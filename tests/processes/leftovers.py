@@ -1,0 +1,136 @@
+"""What clusters have on this machine, seen from outside: processes, sockets and files."""
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+
+
+def wait_until(condition, within_s, what):
+    """Wait for something that another process does; fail with what was waited for."""
+    deadline_s = time.monotonic() + within_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline_s, f"within {within_s:g} s: {what}"
+        time.sleep(0.01)
+    return found
+
+
+class Home:
+    """Directories of one test's own; whatever is started in them is found by its environment."""
+
+    def __init__(self, root: Path, temp_dir: Path | None = None):
+        self.runtime_dir = root / "runtime"
+        self.temp_dir = temp_dir or root / "tmp"
+        self._seen: dict[int, psutil.Process] = {}
+        self._ports: set[int] = set()
+
+    def enter(self, monkeypatch):
+        """Make everything started from now on live here."""
+        for variable, folder in (
+            ("JUPYTER_RUNTIME_DIR", self.runtime_dir),
+            ("TMPDIR", self.temp_dir),
+        ):
+            folder.mkdir(parents=True, exist_ok=True)
+            monkeypatch.setenv(variable, str(folder))
+
+    def processes(self):
+        """Every living process of this home but this one; remembers them."""
+        mark = str(self.temp_dir)
+        for process in psutil.process_iter():
+            if process.pid == os.getpid() or process.pid in self._seen:
+                continue
+            try:
+                if process.environ().get("TMPDIR") == mark:
+                    self._seen[process.pid] = process
+            except psutil.Error:
+                continue
+        return [process for process in self._seen.values() if is_alive(process)]
+
+    def remember(self, cluster):
+        """Take note of all processes and listening sockets that the cluster has now."""
+        coordinator = coordinator_of(cluster)
+        for process in (coordinator, *coordinator.children(recursive=True)):
+            self._seen[process.pid] = process
+        self._ports.update(port for process in self.processes() for port in ports_of(process))
+
+    def leftovers(self):
+        """What is left of everything that was ever here; empty is as it should be."""
+        found = [
+            f"process {process.pid}: {' '.join(_command(process))}" for process in self.processes()
+        ]
+        found += [
+            f"listening socket on port {connection.laddr.port}"
+            for connection in psutil.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+            and connection.laddr.port in self._ports
+            and (connection.pid is None or connection.pid in self._seen)
+        ]
+        for folder in (self.runtime_dir, self.temp_dir):
+            found += [f"file {path}" for path in sorted(folder.rglob("*"))]
+        return found
+
+    def assert_nothing_left(self, within_s=0.0):
+        """Fail, naming what is left; end it, so that other tests are not disturbed."""
+        deadline_s = time.monotonic() + within_s
+        while (found := self.leftovers()) and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        for process in self.processes():
+            process.kill()
+        assert not found, "left behind:\n" + "\n".join(found)
+
+
+def is_alive(process):
+    """Tell whether it runs; a zombie has ended."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def ports_of(process):
+    """Ports on which a process listens."""
+    try:
+        connections = process.net_connections("tcp")
+    except psutil.Error:
+        return []
+    return [
+        connection.laddr.port
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN
+    ]
+
+
+def coordinator_of(cluster):
+    """The process that coordinates this cluster."""
+    return psutil.Process(cluster._connection.coordinator_pid)
+
+
+def agents_of(cluster):
+    """The agent of each host."""
+    return _children(coordinator_of(cluster), "jupyter_dist.agent")
+
+
+def zygotes_of(cluster):
+    """The zygote of each host."""
+    return [
+        zygote
+        for agent in agents_of(cluster)
+        for zygote in _children(agent, "jupyter_dist.engine.zygote")
+    ]
+
+
+def engines_of(cluster):
+    """The engines in rank order."""
+    return [psutil.Process(engine.pid) for engine in cluster.topology().engines]
+
+
+def _children(process, module):
+    return [child for child in process.children() if module in _command(child)]
+
+
+def _command(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

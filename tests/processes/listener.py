@@ -1,0 +1,52 @@
+"""A watcher that tells tests what ranks have said so far, while a cell runs."""
+
+import threading
+import time
+
+
+class Listener:
+    """Remembers everything; other threads wait for it."""
+
+    def __init__(self):
+        self._news = threading.Condition()
+        self.text = {}
+        self.finished = []
+        self.notes = []
+
+    def on_output(self, rank, outputs):
+        """Remember what a rank said."""
+        with self._news:
+            said = "".join(output.text for output in outputs)
+            self.text[rank] = self.text.get(rank, "") + said
+            self._news.notify_all()
+
+    def on_finished(self, result):
+        """Remember how a rank ended."""
+        with self._news:
+            self.finished.append(result)
+            self._news.notify_all()
+
+    def on_note(self, text):
+        """Remember a sentence, and when it came."""
+        with self._news:
+            self.notes.append(text)
+            self._news.notify_all()
+
+    def on_tick(self):
+        """Nothing is drawn here."""
+
+    def wait_for(self, word, ranks, within_s=10.0):
+        """Wait until every one of these ranks has said the word."""
+        self._wait(lambda: all(word in self.text.get(rank, "") for rank in ranks), within_s, word)
+
+    def wait_for_note(self, word, within_s=10.0):
+        """Wait until a note with this word has come."""
+        self._wait(lambda: any(word in note for note in self.notes), within_s, word)
+
+    def _wait(self, condition, within_s, what):
+        deadline_s = time.monotonic() + within_s
+        with self._news:
+            while not condition():
+                left_s = deadline_s - time.monotonic()
+                assert left_s > 0, f"{what!r} did not come; got {self.text} and {self.notes}"
+                self._news.wait(left_s)

@@ -1,0 +1,214 @@
+"""What a cell finds on its ranks and what comes back of it."""
+
+import pytest
+
+pytestmark = pytest.mark.timeout(30)
+
+
+def values(result):
+    assert result.ok, [str(rank.error) for rank in result]
+    return [rank.value_repr for rank in result]
+
+
+def test_every_rank_runs_the_cell_and_results_come_in_rank_order(four):
+    result = four.run("import sys\nprint('out', rank)\nprint('err', rank, file=sys.stderr)\nrank * 2")
+
+    assert [rank.rank for rank in result] == [0, 1, 2, 3]
+    assert [rank.status for rank in result] == ["ok"] * 4
+    assert [rank.stdout for rank in result] == [f"out {k}\n" for k in range(4)]
+    assert [rank.stderr for rank in result] == [f"err {k}\n" for k in range(4)]
+    assert [rank.value_repr for rank in result] == ["0", "2", "4", "6"]
+    assert all(rank.error is None and 0 < rank.duration_s < 10 for rank in result)
+    assert result.ok
+    result.raise_first()
+
+
+def test_a_result_is_found_by_place_and_by_rank(four):
+    result = four.run("rank", ranks="1,3")
+
+    assert [rank.rank for rank in result] == [1, 3]
+    assert result[1].rank == 3
+    assert result.rank(1).value_repr == "1"
+    with pytest.raises(ValueError, match=r"rank 2 did not run this cell; ranks 1,3 did"):
+        result.rank(2)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [(2, [2]), ("0,2-3", [0, 2, 3]), ([3, 1, 1], [1, 3]), (range(2), [0, 1]), (None, [0, 1, 2, 3])],
+)
+def test_ranks_are_chosen_by_number_text_or_sequence(four, ranks, expected):
+    assert [result.rank for result in four.run("None", ranks=ranks)] == expected
+
+
+@pytest.mark.parametrize("ranks", ["4", "2-", "a", "", "1-0", "0,,1", 4, -1, [], [0, 7]])
+def test_ranks_that_are_not_there_are_refused_naming_them(four, ranks):
+    with pytest.raises(ValueError, match=r"this cluster has ranks 0-3.*for example 0,2-3") as caught:
+        four.run("print('ran')", ranks=ranks)
+    assert repr(str(ranks)) in str(caught.value)
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1.0])
+def test_a_time_limit_of_nothing_is_refused(four, timeout_s):
+    with pytest.raises(ValueError, match=rf"timeout {timeout_s} is not accepted.*more than 0 s"):
+        four.run("1", timeout_s=timeout_s)
+
+
+def test_a_cell_may_await(four):
+    code = "import asyncio\nawait asyncio.sleep(0.01)\nawait asyncio.sleep(0, rank + 1)"
+    assert values(four.run(code)) == ["1", "2", "3", "4"]
+
+
+def test_a_cell_may_call_the_shell(four):
+    result = four.run("!echo hi from $RANK")
+    assert [rank.stdout for rank in result] == [f"hi from {k}\n" for k in range(4)]
+
+
+def test_a_cell_may_take_the_shells_answer(four):
+    assert values(four.run("lines = !echo {rank} hi\nlines[0]")) == [f"'{k} hi'" for k in range(4)]
+
+
+def test_line_and_cell_magics_work(four):
+    result = four.run("%time x = rank")
+    assert result.ok
+    assert all("Wall time" in rank.stdout for rank in result)
+    assert all("per loop" in r.stdout for r in four.run("%timeit -n1 -r1 pass"))
+    captured = four.run("%%capture caught\nprint('quiet')")
+    assert [rank.stdout for rank in captured] == [""] * 4
+    assert values(four.run("caught.stdout")) == ["'quiet\\n'"] * 4
+
+
+def test_a_magic_that_does_not_exist_is_an_error(four):
+    result = four.run("%no_such_magic", ranks=0)
+    assert result[0].status == "raised"
+    assert "no_such_magic" in str(result[0].error) + "".join(result[0].error.traceback)
+
+
+def test_a_magic_used_wrongly_says_how_to_use_it(four):
+    result = four.run("%timeit -q -n x pass", ranks=0)
+    assert result[0].status == "raised"
+    assert result[0].error.traceback
+
+
+def test_rich_output_arrives_as_mime_bundles(four):
+    result = four.run("from IPython.display import HTML, display\ndisplay(HTML(f'<b>{rank}</b>'))")
+    for rank in result:
+        (shown,) = rank.displays
+        assert shown.kind == "display"
+        assert shown.data["text/html"] == f"<b>{rank.rank}</b>"
+
+
+def test_bytes_in_rich_output_arrive_as_base64(four):
+    code = "from IPython.display import display\ndisplay({'image/png': b'\\x89PNG'}, raw=True)"
+    (shown,) = four.run(code, ranks=0)[0].displays
+    assert shown.data["image/png"] == "iVBORw=="
+
+
+def test_text_and_rich_output_keep_their_order(four):
+    code = "print('a')\nfrom IPython.display import HTML, display\ndisplay(HTML('b'))\nprint('c')"
+
+    class Order(list):
+        def on_output(self, rank, outputs):
+            self.extend(output.kind for output in outputs)
+
+        def on_finished(self, result):
+            pass
+
+        def on_note(self, text):
+            pass
+
+        def on_tick(self):
+            pass
+
+    order = Order()
+    four.run(code, ranks=1, watcher=order)
+    assert order == ["stdout", "display", "stdout"]
+
+
+def test_the_last_value_is_shown_unless_a_semicolon_follows(four):
+    shown = four.run("'seen'", ranks=0)[0]
+    assert shown.value_repr == "'seen'"
+    assert [output.data["text/plain"] for output in shown.displays] == ["'seen'"]
+
+    hidden = four.run("'unseen';", ranks=0)[0]
+    assert hidden.displays == ()
+    assert hidden.stdout == ""
+
+    assert four.run("None", ranks=0)[0].value_repr is None
+    assert four.run("x = 5", ranks=0)[0].value_repr is None
+
+
+def test_a_value_whose_repr_raises_is_said_to(four):
+    code = "class Odd:\n    def __repr__(self):\n        raise RuntimeError('no repr')\nOdd()"
+    result = four.run(code, ranks=0)[0]
+    assert "RuntimeError" in str(result.value_repr) + str(result.error) + result.stderr
+    assert values(four.run("1 + 1", ranks=0)) == ["2"]
+
+
+def test_names_stay_from_cell_to_cell(four):
+    four.run("kept = [rank]")
+    four.run("kept.append('more')")
+    assert values(four.run("kept")) == [f"[{k}, 'more']" for k in range(4)]
+
+
+def test_an_empty_cell_is_fine(four):
+    assert values(four.run("")) == [None] * 4
+    assert values(four.run("# nothing\n")) == [None] * 4
+
+
+def test_a_rank_knows_its_place(four):
+    expected = [f"({k}, 4, {k}, 4)" for k in range(4)]
+    assert values(four.run("rank, world_size, local_rank, local_world_size")) == expected
+    code = (
+        "import os\n"
+        "tuple(int(os.environ[n]) for n in ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE'))"
+    )
+    assert values(four.run(code)) == expected
+
+
+def test_ranks_have_one_hash_seed_but_random_states_of_their_own(four):
+    assert len(set(values(four.run("hash('a word')")))) == 1
+    code = "import random, numpy\n(random.random(), float(numpy.random.rand()))"
+    assert len(set(values(four.run(code)))) == 4
+
+
+def test_collectives_work_in_a_cell(four):
+    code = "import numpy as np\ncomm.all_reduce(np.arange(3) + rank).tolist()"
+    assert values(four.run(code)) == ["[6, 10, 14]"] * 4
+    assert values(four.run("comm.all_gather(np.array([rank])).ravel().tolist()")) == [
+        "[0, 1, 2, 3]"
+    ] * 4
+
+
+def test_a_collective_of_too_few_ranks_says_so_at_once(four, within):
+    with within(2):
+        result = four.run("comm.barrier()", ranks="0,2")
+    assert {rank.status for rank in result} == {"raised"}
+    assert "0,2" in str(result[0].error) or "[0, 2]" in str(result[0].error)
+    assert values(four.run("comm.barrier()")) == [None] * 4
+
+
+def test_input_says_how_to_hand_a_value_over(four):
+    result = four.run("input('name? ')", ranks=0)[0]
+    assert result.error.ename == "EOFError"
+    assert "%dist_push" in result.error.evalue
+
+
+def test_a_cell_can_import_from_the_directory_it_runs_in(start, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "my_model.py").write_text("answer = 42\n")
+    cluster = start("localhost:2", cwd=tmp_path / "project")
+    assert values(cluster.run("import my_model, os\n(my_model.answer, os.getcwd())")) == [
+        repr((42, str(tmp_path / "project")))
+    ] * 2
+
+
+def test_a_cell_runs_while_another_thread_asks_for_the_status(four, in_background):
+    running = in_background(four.run, "import time\ntime.sleep(0.5)\nrank")
+    seen = set()
+    while not running.done():
+        seen.update(four.status().ranks.values())
+    assert "busy" in seen
+    assert running.result().ok
+    assert set(four.status().ranks.values()) == {"idle"}
+    assert "4 ranks on 1 host" in str(four.status())
