@@ -35,7 +35,7 @@ MOST_RANKS = {"jupyter-distributed": 8}
 """It is made for one machine's GPUs; more whole kernels than that are not asked of it here."""
 ONLY_FOR_READY = {4: ("ours", "jupyter-distributed")}
 START_DEADLINE_S = 180.0
-CELL_DEADLINE_S = 150.0
+CELL_DEADLINE_S = 40.0
 T = TypeVar("T")
 PAUSE_S = 0.01
 """Between two cells: what a contender still tidies up belongs to nobody else's figure."""

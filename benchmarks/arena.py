@@ -96,7 +96,7 @@ class Worker:
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
-            self._process.wait(timeout=30.0)
+            self._process.wait(timeout=2.0 if self._broken else 30.0)
         except subprocess.TimeoutExpired:
             _end([*family, *_family(self.pid)])
             self._process.wait(timeout=10.0)

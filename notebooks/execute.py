@@ -1,6 +1,6 @@
 """Run a notebook without a browser, print what it says, and save it with its outputs.
 
-    python notebooks/execute.py notebooks/01_first_cell.ipynb out/01_first_cell.ipynb
+python notebooks/execute.py notebooks/01_first_cell.ipynb out/01_first_cell.ipynb
 """
 
 import argparse
@@ -36,7 +36,8 @@ def main() -> None:
 
 def show(cell: nbformat.NotebookNode) -> None:
     """Print a cell and its outputs as text."""
-    sys.stdout.write(f"\nIn [{cell.execution_count}]: " + cell.source.replace("\n", "\n    ") + "\n")
+    source = cell.source.replace("\n", "\n    ")
+    sys.stdout.write(f"\nIn [{cell.execution_count}]: {source}\n")
     for output in cell.outputs:
         text = output.get("text") or output.get("data", {}).get("text/plain", "")
         if output.output_type == "error":

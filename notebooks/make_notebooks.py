@@ -1,4 +1,7 @@
-"""Write the notebooks from here, so that a change reads as text: `python notebooks/make_notebooks.py`."""
+"""Write the notebooks, so that a change to them reads as text.
+
+python notebooks/make_notebooks.py
+"""
 
 from pathlib import Path
 
@@ -16,7 +19,7 @@ on all of them, and what they say comes back grouped: what is the same is shown 
     ),
     ("py", "%load_ext jupyter_dist"),
     ("py", "%dist_start -n 4"),
-    ("md", "Every rank runs the cell. `rank`, `world_size` and `comm` are there without an import."),
+    ("md", "Every rank runs the cell; `rank`, `world_size` and `comm` need no import."),
     (
         "py",
         """%%spmd

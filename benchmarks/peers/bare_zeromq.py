@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import zmq
-from contender import TIMEOUT_S, Contender, Memory, descendants, pss_bytes
+from contender import CELL_TIMEOUT_S, Contender, Memory, descendants, pss_bytes
 
 WAYS = {"ping": b"ping", "run_cell": b"cell"}
 
@@ -85,8 +85,8 @@ class BareZeroMQ(Contender):
 
     def _receive(self) -> list[bytes]:
         assert self.router is not None
-        if not self.router.poll(int(TIMEOUT_S * 1000)):
-            raise TimeoutError(f"an engine said nothing for {TIMEOUT_S:g} s")
+        if not self.router.poll(int(CELL_TIMEOUT_S * 1000)):
+            raise TimeoutError(f"an engine said nothing for {CELL_TIMEOUT_S:g} s")
         return self.router.recv_multipart()
 
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import psutil
 
-TIMEOUT_S = 120.0
+START_TIMEOUT_S = 120.0
+CELL_TIMEOUT_S = 30.0
 MARKER = "of the output"
 """Stands in every line that the printing cell prints, so that lost lines are noticed."""
 

@@ -7,7 +7,15 @@ import time
 from typing import Any, ClassVar
 
 import ipyparallel
-from contender import TIMEOUT_S, Contender, Memory, command_line, descendants, pss_bytes
+from contender import (
+    CELL_TIMEOUT_S,
+    START_TIMEOUT_S,
+    Contender,
+    Memory,
+    command_line,
+    descendants,
+    pss_bytes,
+)
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
@@ -34,7 +42,7 @@ class Ipyparallel(Contender):
             n=n,
             profile_dir=profile,
             log_level=40,
-            engine_timeout=int(TIMEOUT_S),
+            engine_timeout=int(START_TIMEOUT_S),
             config=self.config,
             **self.options,
         )
@@ -43,7 +51,7 @@ class Ipyparallel(Contender):
             "DirectView": self.client[:],
             "BroadcastView": self.client.broadcast_view(),
         }
-        self.views["DirectView"].execute("pass").get(timeout=TIMEOUT_S)
+        self.views["DirectView"].execute("pass").get(timeout=START_TIMEOUT_S)
         seconds = time.perf_counter() - began
         self.client.activate()
         return seconds
@@ -54,14 +62,14 @@ class Ipyparallel(Contender):
                 self.shell.run_cell_magic("px", "", code)
             return stdout.getvalue()
         running = self.views[way].execute(code)
-        running.get(timeout=TIMEOUT_S)
+        running.get(timeout=CELL_TIMEOUT_S)
         if "print" not in code:
             return ""
-        running.wait_for_output(TIMEOUT_S)
+        running.wait_for_output(CELL_TIMEOUT_S)
         return "".join(running.stdout)
 
     def push(self, array: Any, way: str) -> None:
-        self.views[way].push({"pushed": array}, block=False).get(timeout=TIMEOUT_S)
+        self.views[way].push({"pushed": array}, block=False).get(timeout=CELL_TIMEOUT_S)
 
     def memory(self) -> Memory:
         parts: dict[str, list[Any]] = {"engine": [], "nanny": [], "controller": []}

@@ -11,7 +11,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from contender import (
-    TIMEOUT_S,
+    CELL_TIMEOUT_S,
+    START_TIMEOUT_S,
     Contender,
     Memory,
     NotOfferedError,
@@ -35,7 +36,7 @@ class JupyterDistributed(Contender):
     def start(self, n: int) -> float:
         began = time.perf_counter()
         self.group = DistributedKernelGroup(n)
-        self._await(self.group.start())
+        self._await(self.group.start(), START_TIMEOUT_S)
         self.run("pass", "")
         return time.perf_counter() - began
 
@@ -58,5 +59,5 @@ class JupyterDistributed(Contender):
         if group is not None:
             self._await(group.shutdown(now=True))
 
-    def _await(self, what: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(what, self.loop).result(TIMEOUT_S)
+    def _await(self, what: Coroutine[Any, Any, Any], timeout_s: float = CELL_TIMEOUT_S) -> Any:
+        return asyncio.run_coroutine_threadsafe(what, self.loop).result(timeout_s)

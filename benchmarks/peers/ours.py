@@ -6,7 +6,15 @@ import time
 from typing import Any, ClassVar
 
 import psutil
-from contender import TIMEOUT_S, Contender, Memory, command_line, descendants, pss_bytes
+from contender import (
+    CELL_TIMEOUT_S,
+    START_TIMEOUT_S,
+    Contender,
+    Memory,
+    command_line,
+    descendants,
+    pss_bytes,
+)
 from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_dist import Cluster
@@ -26,14 +34,15 @@ class Ours(Contender):
 
     def start(self, n: int) -> float:
         began = time.perf_counter()
-        self.cluster = Cluster.start(f"localhost:{n}", timeout_s=TIMEOUT_S)
+        self.cluster = Cluster.start(f"localhost:{n}", timeout_s=START_TIMEOUT_S)
         self.run("pass", "cluster.run")
         return time.perf_counter() - began
 
     def run(self, code: str, way: str) -> str:  # noqa: ARG002
         assert self.cluster is not None
-        result = self.cluster.run(code, timeout_s=TIMEOUT_S)
+        result = self.cluster.run(code, timeout_s=CELL_TIMEOUT_S)
         result.raise_first()
+        assert len(result) == self.cluster.world_size
         return "".join(rank.stdout for rank in result)
 
     def push(self, array: Any, way: str) -> None:  # noqa: ARG002

@@ -56,6 +56,8 @@ from jupyter_dist.protocol.messages import (
 from jupyter_dist.protocol.objects import pack, split_frames, unpack
 
 Ranks = None | int | str | Iterable[int]
+ANSWER_TIMEOUT_S = 10.0
+"""A question that needs no rank is answered at once, or nobody is there."""
 STOP_TIMEOUT_S = 15.0
 
 
@@ -155,7 +157,7 @@ class Cluster:
             return
         try:
             request = StopCluster(self._control.new_request_id())
-            self._control.ask(request, ClusterStopping)
+            self._control.ask(request, ClusterStopping, timeout_s=STOP_TIMEOUT_S)
         except ClusterGone:
             pass
         finally:
@@ -228,13 +230,13 @@ class Cluster:
             raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
         check_syntax(code, label)
         request = SubmitCell(self._cells.new_request_id(), code, wanted, timeout_s, label, is_setup)
-        return run_cell(self._cells, request, lambda: self.interrupt(wanted), watcher)
+        return run_cell(self._cells, request, watcher)
 
     def interrupt(self, ranks: Ranks = None) -> tuple[int, ...]:
         """Send SIGINT to what runs on the ranks; give those that were busy."""
         self._check_open()
         request = InterruptCell(self._control.new_request_id(), self._read_ranks(ranks))
-        return self._control.ask(request, CellInterruptSent)[0].ranks
+        return self._control.ask(request, CellInterruptSent, timeout_s=ANSWER_TIMEOUT_S)[0].ranks
 
     # --- objects ---
 
@@ -282,7 +284,9 @@ class Cluster:
             return Topology(cluster=self.name, state="stopped")
         try:
             request = WatchTopology(self._control.new_request_id())
-            return self._control.ask(request, TopologyChanged)[0].topology
+            return self._control.ask(request, TopologyChanged, timeout_s=ANSWER_TIMEOUT_S)[
+                0
+            ].topology
         except ClusterGone:
             return Topology(cluster=self.name, state="gone")
 

@@ -1,8 +1,10 @@
 """A client's line to the coordinator: ask, wait in slices, notice when nobody is there."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from time import monotonic
 from typing import Any, TypeVar
 
 from jupyter_dist.control.dealer import Dealer
@@ -71,21 +73,29 @@ class Line:
         request: Message,
         answer_type: type[Answer],
         buffers: Sequence[Frame] = (),
+        timeout_s: float = math.inf,
         on_other: Callable[[ToClient], None] | None = None,
     ) -> tuple[Answer, list[Frame]]:
-        """Send a request and wait for its answer; raises what a refusal names."""
+        """Send a request and wait for its answer.
+
+        Raises what a refusal names, and ClusterGone when the time is over.
+        """
+        deadline_s = monotonic() + timeout_s
         request_id: str = request.request_id  # type: ignore[attr-defined]
         with self.lock:
             self.send(request, buffers)
-            while True:
+            while monotonic() < deadline_s:
                 for message, frames in self.receive():
-                    if getattr(message, "request_id", None) != request_id:
-                        continue
+                    if getattr(message, "request_id", None) not in (request_id, ""):
+                        continue  # "": a refusal of something that could not be read
                     if isinstance(message, answer_type):
                         return message, frames
                     raise_refusal(message)
                     if on_other is not None:
                         on_other(message)
+        raise ClusterGone(
+            self._info.name, f"its coordinator lives but has not answered for {timeout_s:g} s"
+        )
 
     def close(self) -> None:
         """Close the connection."""

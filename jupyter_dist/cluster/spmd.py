@@ -4,7 +4,7 @@ import ast
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -27,6 +27,7 @@ from jupyter_dist.protocol.messages import (
     RankOutput,
     SubmitCell,
     ToClient,
+    WithdrawCell,
 )
 
 KEPT_CHARACTERS = 16 << 20
@@ -60,7 +61,6 @@ def check_syntax(code: str, label: int) -> None:
 def run_cell(
     line: Line,
     request: SubmitCell,
-    interrupt: Callable[[], object],
     watcher: CellWatcher | None = None,
 ) -> SpmdResult:
     """Run the cell to its end, whatever that is, and give what came of it.
@@ -84,7 +84,7 @@ def run_cell(
                 if seen > 1:
                     raise KeyboardInterrupt
                 gathering.note("interrupt sent to the ranks; once more returns the prompt")
-                interrupt()
+                line.send(WithdrawCell(request.request_id))
     return gathering.result()
 
 
@@ -126,8 +126,8 @@ class Gathering:
 
     def take(self, message: ToClient) -> None:
         """Take in one message; those about other requests are left over from an earlier cell."""
-        if getattr(message, "request_id", self._request_id) != self._request_id:
-            return
+        if getattr(message, "request_id", self._request_id) not in (self._request_id, ""):
+            return  # "": a refusal of something that could not be read
         if getattr(message, "cell_id", self._cell_id) != self._cell_id and self._cell_id:
             return
         match message:

@@ -22,11 +22,10 @@ class ClusterStatus(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         topology = self.topology
-        lines = [
-            f"cluster {topology.cluster!r}: {topology.state}, generation {topology.generation}, "
-            f"{len(topology.engines)} ranks on {len(topology.hosts)} "
-            f"host{'s' if len(topology.hosts) != 1 else ''}"
-        ]
+        hosts = f"{len(topology.hosts)} host{'s' if len(topology.hosts) != 1 else ''}"
+        facts = (topology.state, f"generation {topology.generation}")
+        ranks = f"{len(topology.engines)} ranks on {hosts}"
+        lines = [f"cluster {topology.cluster!r}: {', '.join((*facts, ranks))}"]
         if topology.note:
             lines.append(topology.note)
         lines.append(

@@ -43,7 +43,7 @@ class Certainty(IntEnum):
     """We found it ourselves, or were told."""
 
 
-class Stopped(Exception):  # noqa: N818 - a signal inside this layer, turned into a public error
+class Stopped(Exception):
     """The running operation cannot go on."""
 
     def __init__(self, breakage: Breakage, certainty: Certainty = Certainty.KNOWN) -> None:

@@ -47,7 +47,7 @@ class Dealer(Generic[Incoming]):
         self._socket.connect(address)
 
     @property
-    def pollable(self) -> "zmq.Socket[bytes]":
+    def pollable(self) -> Any:
         """The socket itself."""
         return self._socket
 

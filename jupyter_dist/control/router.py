@@ -63,7 +63,7 @@ class Router(Generic[Incoming]):
         self._socket.setsockopt(zmq.RCVHWM, 0)
 
     @property
-    def pollable(self) -> "zmq.Socket[bytes]":
+    def pollable(self) -> Any:
         """The socket itself."""
         return self._socket
 

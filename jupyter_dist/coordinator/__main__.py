@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 from time import monotonic
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
@@ -32,6 +32,9 @@ from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.protocol import codec
 from jupyter_dist.protocol.credentials import ClusterKeys
 from jupyter_dist.protocol.messages import ClusterStopping
+
+if TYPE_CHECKING:  # imported late, see House.open
+    from jupyter_dist.coordinator.certificates import Authority
 
 BIND_HOST = "127.0.0.1"
 AGENT_END_TIMEOUT_S = 6.0
@@ -104,7 +107,7 @@ class House:
     def _invitation(
         self,
         host: str,
-        authority: "Authority",  # noqa: F821  (imported late, see House.open)
+        authority: "Authority",
         keys: ClusterKeys,
         addresses: tuple[str, str, str],
     ) -> Invitation:

@@ -101,13 +101,17 @@ class Audience:
     def watch(
         self, client: bytes, request: WatchTopology, describe: Describe, now_s: float
     ) -> None:
-        """Send the topology now, and regularly when asked to."""
-        if client not in self._watchers:
+        """Send the topology now, and regularly when asked to; interval 0 ends that."""
+        known = self._watchers.pop(client, None)
+        if known is None or request.interval_s <= 0:
             self._outbox.to_client(client, TopologyChanged(request.request_id, describe()))
         if request.interval_s > 0:
             interval_s = max(request.interval_s, MIN_WATCH_INTERVAL_S)
+            due_s = now_s + interval_s
+            if known is not None:  # asking again must not put off what is due
+                due_s = min(due_s, known.due_s)
             self._watchers[client] = _Watcher(
-                request.request_id, interval_s, now_s + interval_s, now_s + WATCH_LEASE_S
+                request.request_id, interval_s, due_s, now_s + WATCH_LEASE_S
             )
 
     def tick(self, is_busy: bool, describe: Describe, now_s: float) -> None:

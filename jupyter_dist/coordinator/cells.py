@@ -32,7 +32,7 @@ EXPLAIN_AGAIN_S = 10.0
 class CellRun:
     """A cell and what has come of it so far; a piece of Work for the fence."""
 
-    def __init__(  # noqa: PLR0913  (the four collaborators are the coordinator's own parts)
+    def __init__(  # noqa: PLR0913, PLR0917  (the four collaborators are the coordinator's own parts)
         self,
         client: bytes,
         request: SubmitCell,

@@ -1,6 +1,6 @@
 """The cluster's own certificate authority; its key never leaves the coordinator's memory."""
 
-import datetime
+import datetime as dt
 from typing import NamedTuple
 
 from cryptography import x509
@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 SERVER_NAME = "jupyter-dist-coordinator"
-_LIFETIME = datetime.timedelta(days=90)
-_CLOCK_SKEW = datetime.timedelta(hours=24)
+_LIFETIME = dt.timedelta(days=90)
+_CLOCK_SKEW = dt.timedelta(hours=24)
 
 
 class Certificate(NamedTuple):
@@ -70,7 +70,7 @@ def _name(common_name: str) -> x509.Name:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -49,6 +49,7 @@ from jupyter_dist.protocol.messages import (
     ToCoordinator,
     ToEngine,
     WatchTopology,
+    WithdrawCell,
 )
 
 LOSS_GRACE_S = 0.1
@@ -171,9 +172,8 @@ class Coordinator:
                 self._lose(rank, reason)
 
     def _lose(self, rank: int, reason: str, last_words: RankOutput | None = None) -> None:
-        if self._fence.current is not None and isinstance(self._fence.current, CellRun):
-            if last_words is not None:
-                self._fence.current.on_last_words(rank, last_words)
+        if isinstance(self._fence.current, CellRun) and last_words is not None:
+            self._fence.current.on_last_words(rank, last_words)
         if not self._roster.lose(rank, reason):
             return
         self._rendezvous.on_lost(rank)
@@ -262,6 +262,8 @@ class Coordinator:
                 self._fence.submit(transfer, now_s)
             case OutputSeen():
                 self._acknowledge(message)
+            case WithdrawCell():
+                self._withdraw(client, message, now_s)
             case InterruptCell():
                 self._interrupt(client, message, now_s)
             case WatchTopology():
@@ -285,6 +287,13 @@ class Coordinator:
         current = self._fence.current
         if isinstance(current, CellRun) and current.cell_id == message.cell_id:
             current.flow.acknowledge(message.seen_bytes)
+
+    def _withdraw(self, client: bytes, message: WithdrawCell, now_s: float) -> None:
+        current = self._fence.current
+        if self._fence.withdraw(client, message.request_id) or not isinstance(current, CellRun):
+            return
+        if (current.client, current.request_id) == (client, message.request_id):
+            current.interrupt(set(current.ranks), message.request_id, now_s)
 
     def _interrupt(self, client: bytes, message: InterruptCell, now_s: float) -> None:
         wanted = set(message.ranks or range(self._roster.world_size))

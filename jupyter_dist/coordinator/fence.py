@@ -48,7 +48,7 @@ class Fence:
         self._outbox = outbox
         self._queue: deque[Work] = deque()
         self._waiting_since_s = 0.0
-        self._told = ""
+        self._told: dict[tuple[bytes, str], str] = {}
         self.current: Work | None = None
         self.signals_under_way: set[str] = set()
         """Interrupts that agents have not confirmed; one that comes late must not hit new work."""
@@ -60,9 +60,15 @@ class Fence:
                 self._waiting_since_s = now_s
             self._queue.append(work)
 
-    def forget_client(self, client: bytes) -> None:
-        """Drop what a client that has gone away had queued and nobody has seen start."""
-        self._queue = deque(work for work in self._queue if work.client != client)
+    def withdraw(self, client: bytes, request_id: str) -> bool:
+        """Drop work that has not started; False when it has, or is not there."""
+        for work in self._queue:
+            if (work.client, work.request_id) == (client, request_id):
+                self._queue.remove(work)
+                reason = "interrupted while it waited; no rank ran it."
+                self._outbox.to_client(client, Refused(request_id, "CellRefused", reason))
+                return True
+        return False
 
     def advance(self, now_s: float) -> None:
         """Finish, repair, admit: whatever is possible now."""
@@ -82,7 +88,7 @@ class Fence:
                 self._tell_waiting(reason, now_s)
                 return
             self.current = self._queue.popleft()
-            self._told = ""
+            self._told.clear()
             self.current.start(now_s)
         if self._queue:
             self._tell_waiting(self._closed_because() or "waits for other work to end", now_s)
@@ -109,11 +115,13 @@ class Fence:
         return ""
 
     def _tell_waiting(self, reason: str, now_s: float) -> None:
-        if now_s - self._waiting_since_s < PATIENCE_S or reason == self._told:
+        if now_s - self._waiting_since_s < PATIENCE_S:
             return
-        self._told = reason
         for work in self._queue:
-            self._outbox.to_client(work.client, CellWaiting(work.request_id, reason))
+            asked = (work.client, work.request_id)
+            if self._told.get(asked) != reason:
+                self._told[asked] = reason
+                self._outbox.to_client(work.client, CellWaiting(work.request_id, reason))
 
     def _refuse_lost(self, work: Work) -> bool:
         gone = [rank for rank in work.ranks if not self._roster[rank].is_present]

@@ -41,7 +41,7 @@ class Rendezvous:
         engine = self._roster[hello.rank]
         engine.pid = hello.pid
         self._hellos[hello.rank] = hello
-        if set(self._hellos) >= self._expected:
+        if not self.is_broken and set(self._hellos) >= self._expected:
             self._welcome_all()
 
     def on_ready(self, ready: Ready) -> None:
@@ -59,10 +59,16 @@ class Rendezvous:
             self.problem = f"rank {answer.rank}: {answer.reason}"
 
     def on_lost(self, rank: int) -> None:
-        """Note that a rank will not come: no communicator of all ranks can stand any more."""
+        """Note that a rank will not come: no communicator of all ranks can stand any more.
+
+        Ranks that are regrouping go on without one; a loss in the first round ends the start.
+        """
         self.is_broken = True
         self._expected.discard(rank)
         self._ready.discard(rank)
+        if self.generation > 1:
+            for survivor in self._roster.ranks_in(EngineState.STARTING):
+                self._roster[survivor].apply(EngineEvent.JOINED)
 
     def regroup(self) -> None:
         """Begin a new generation with every idle rank; all must be present."""

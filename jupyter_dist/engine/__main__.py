@@ -25,6 +25,7 @@ from jupyter_dist.protocol.messages import (
     Hello,
     Leave,
     Message,
+    NotReady,
     ObjectFetched,
     ObjectsStored,
     Ready,
@@ -90,7 +91,12 @@ class Engine:
         self._link.post(Hello(self._rank, generation, os.getpid(), address))
 
     def _join(self, welcome: Welcome) -> None:
-        self._namespace.enter_generation(welcome.info, self._make_communicator(welcome))
+        try:
+            communicator = self._make_communicator(welcome)
+        except (OSError, ValueError) as error:
+            self._link.post(NotReady(self._rank, welcome.generation, str(error)))
+            return
+        self._namespace.enter_generation(welcome.info, communicator)
         self._link.post(Ready(self._rank, welcome.generation))
 
     def _make_communicator(self, welcome: Welcome) -> Communicator:
@@ -98,7 +104,7 @@ class Engine:
         if welcome.communicator == "none":
             self._listener.close()
             reason = "the cluster was started with --comm none"
-            return NoCommunicator(info.rank, info.world_size, reason)
+            return NoCommunicator(info.rank, info.world_size, welcome.generation, reason)
         return RingCommunicator(
             info.rank,
             info.world_size,

@@ -1,6 +1,5 @@
 """Runs one cell in the shell and says how it ended."""
 
-import asyncio
 import builtins
 import signal
 import warnings
@@ -26,7 +25,7 @@ class Executor:
         self.running_cell_id = ""
         """Read by the link thread, so that what is said is sent while the cell runs."""
         signal.signal(signal.SIGINT, _leave_in_peace)
-        builtins.input = _no_input  # type: ignore[assignment]
+        builtins.input = _no_input
         # IPython's advice to type `exit` does not hold on a rank.
         warnings.filterwarnings("ignore", message="To exit: use")
 
@@ -77,7 +76,7 @@ class Executor:
         peer_rank = error.rank if isinstance(error, PeerFailed) else -1
         if isinstance(error, PeerFailed) and peer_rank >= 0:
             status = "peer_failed"
-        elif isinstance(error, KeyboardInterrupt | asyncio.CancelledError | PeerFailed):
+        elif isinstance(error, KeyboardInterrupt | PeerFailed):
             status = "interrupted"
         else:
             status = "raised"

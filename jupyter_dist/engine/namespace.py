@@ -43,7 +43,7 @@ class Namespace:
     def __init__(self, shell: RankShell, info: RankInfo) -> None:
         self._shell = shell
         self._info = info
-        none_yet = NoCommunicator(info.rank, info.world_size, "none has been formed yet")
+        none_yet = NoCommunicator(info.rank, info.world_size, 0, "none has been formed yet")
         self._comm = CurrentCommunicator(none_yet)
 
     @property

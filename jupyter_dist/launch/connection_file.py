@@ -1,4 +1,4 @@
-"""Where a cluster can be found: one file per cluster in the Jupyter runtime directory, mode 0600."""
+"""Where a cluster can be found: a file in the Jupyter runtime directory, mode 0600."""
 
 import contextlib
 import os

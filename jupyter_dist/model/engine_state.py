@@ -58,7 +58,7 @@ TRANSITIONS: dict[EngineState, dict[EngineEvent, EngineState]] = {
 
 
 def next_state(state: EngineState, event: EngineEvent) -> EngineState:
-    """Look the transition up; an illegal one is a bug of ours and raises KeyError with both names."""
+    """Look the transition up; raises KeyError with both names for one that is not allowed."""
     try:
         return TRANSITIONS[state][event]
     except KeyError:

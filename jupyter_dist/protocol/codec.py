@@ -1,6 +1,6 @@
 """Messages to frames and back: `[version][message][raw buffers…]`; other versions are refused."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -20,12 +20,48 @@ VERSION = b"jupyter-dist/1"
 Frame = bytes | bytearray | memoryview
 Incoming = TypeVar("Incoming")
 
+_INTEGERS = (-(2**63), 2**64 - 1)
+_MAX_DEPTH = 50
 _encoder = msgspec.msgpack.Encoder()
 
 
 def encode(message: Message, buffers: Sequence[Frame] = ()) -> list[Frame]:
-    """Frames of one message, without the routing identity."""
-    return [VERSION, _encoder.encode(message), *buffers]
+    """Give the frames of one message, without the routing identity.
+
+    What a user's display holds may not fit on the wire; it crosses as text then.
+    """
+    try:
+        body = _encoder.encode(message)
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
+        body = _encoder.encode(_fit(message))
+    return [VERSION, body, *buffers]
+
+
+def _fit(value: Any, depth: int = 0) -> Any:
+    """Copy a value as what MessagePack can carry: anything else as its `repr`."""
+    if value is None or isinstance(value, bool | bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, int) and _INTEGERS[0] <= value <= _INTEGERS[1]:
+        return int(value)
+    if depth < _MAX_DEPTH:
+        if isinstance(value, msgspec.Struct):
+            return _fit_struct(value, depth)
+        if isinstance(value, Mapping):
+            return {_fit(k, depth + 1): _fit(v, depth + 1) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [_fit(item, depth + 1) for item in value]
+    return _fit(repr(value))
+
+
+def _fit_struct(struct: msgspec.Struct, depth: int) -> dict[str, Any]:
+    config = struct.__struct_config__
+    tag = {config.tag_field: config.tag} if config.tag_field else {}
+    fields = {name: _fit(getattr(struct, name), depth + 1) for name in struct.__struct_fields__}
+    return {**tag, **fields}
 
 
 class Decoder(Generic[Incoming]):
@@ -35,7 +71,7 @@ class Decoder(Generic[Incoming]):
         self._decoder = msgspec.msgpack.Decoder(union)
 
     def decode(self, frames: Sequence[Frame]) -> tuple[Incoming, list[Frame]]:
-        """The message and its raw buffers.
+        """Give the message and its raw buffers.
 
         Raises VersionMismatch before anything is decoded, and MalformedMessage for bytes that
         are not a message of this direction.
@@ -48,26 +84,26 @@ class Decoder(Generic[Incoming]):
             raise VersionMismatch(VERSION.decode(), theirs)
         try:
             message = self._decoder.decode(frames[1])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise MalformedMessage(f"not a message for this side: {error}") from error
         return cast("Incoming", message), list(frames[2:])
 
 
 def from_engine() -> Decoder[ToCoordinator]:
-    """Decoder of what engines send."""
+    """Make the decoder of what engines send."""
     return Decoder(ToCoordinator)
 
 
 def to_engine() -> Decoder[ToEngine]:
-    """Decoder of what engines receive."""
+    """Make the decoder of what engines receive."""
     return Decoder(ToEngine)
 
 
 def from_client() -> Decoder[FromClient]:
-    """Decoder of what clients send."""
+    """Make the decoder of what clients send."""
     return Decoder(FromClient)
 
 
 def to_client() -> Decoder[ToClient]:
-    """Decoder of what clients receive."""
+    """Make the decoder of what clients receive."""
     return Decoder(ToClient)

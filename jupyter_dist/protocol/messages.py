@@ -22,7 +22,7 @@
       | <------------------ CellEvents * -|  outputs and results of ranks, in batches
       | -- OutputSeen * ----------------->|  so that a slow reader never fills memory
       | <----------------- CellFinished --|
-      | -- InterruptCell, PushObjects, PullObject, WatchTopology, StopCluster -->|
+      | -- WithdrawCell, InterruptCell, PushObjects, PullObject, WatchTopology, StopCluster -->|
       | <-- CellInterruptSent, ObjectsPushed, ObjectPulled, TopologyChanged, ClusterStopping --|
 
 A message belongs to exactly one direction, so one for the other side is refused while decoding.
@@ -218,6 +218,13 @@ class OutputSeen(Message, frozen=True):
     seen_bytes: int
 
 
+class WithdrawCell(Message, frozen=True):
+    """Forget my cell if it has not started yet, else interrupt it."""
+
+    request_id: str
+    """Of the SubmitCell that is meant."""
+
+
 class InterruptCell(Message, frozen=True):
     """Interrupt what runs on these ranks (None: all)."""
 
@@ -402,6 +409,7 @@ FromClient = (
     AwaitReady
     | SubmitCell
     | OutputSeen
+    | WithdrawCell
     | InterruptCell
     | PushObjects
     | PullObject

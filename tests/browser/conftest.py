@@ -1,5 +1,6 @@
 """A real browser for the tests that need one; without it they say why they are skipped."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .lab import CELL_TIMEOUT_S, Lab, LabNotebook
 
 _HERE = Path(__file__).parent
 _STATIC = _HERE.parents[1] / "jupyter_dist" / "views" / "static"
@@ -79,3 +82,39 @@ def open_view(chromium: Any) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert problems == []
+
+
+@pytest.fixture(scope="session")
+def lab(chromium_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One real JupyterLab for the session; at its end no process of it may be left."""
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
+    server = Lab(tmp_path_factory.mktemp("lab"))
+    yield server
+    assert server.stop() == []
+
+
+@pytest.fixture
+def open_notebook(lab: Lab, chromium: Any) -> Iterator[Callable[..., LabNotebook]]:
+    """Open a notebook (as its file says it) in JupyterLab, with a kernel that is ready.
+
+    Afterwards its kernel, and every cluster that a notebook left running, is ended.
+    """
+    contexts: list[Any] = []
+
+    def open_in_lab(
+        notebook: dict[str, Any], name: str, *, width: int = 1100, height: int = 1000
+    ) -> LabNotebook:
+        path = lab.notebooks / f"{name}.ipynb"
+        path.write_text(json.dumps(notebook), encoding="utf-8")
+        context = chromium.new_context(viewport={"width": width, "height": height})
+        contexts.append(context)
+        context.set_default_timeout(CELL_TIMEOUT_S * 1000)
+        opened = LabNotebook(context.new_page(), path)
+        opened.page.goto(lab.address(path.name))
+        opened.wait_for_kernel()
+        return opened
+
+    yield open_in_lab
+    for context in contexts:
+        context.close()
+    lab.forget()

@@ -1,0 +1,281 @@
+"""Ranks that raise, end or die: what is said, who is released, what stays."""
+
+import signal
+import threading
+
+import pytest
+
+from jupyter_dist.errors import CellRefused, RankLost, RankRaised
+
+from .leftovers import engines_of, is_alive, wait_until
+from .listener import Listener
+
+pytestmark = pytest.mark.timeout(40)
+
+
+def statuses(result):
+    return [rank.status for rank in result]
+
+
+def assert_survivors_go_on(cluster, lost, reason):
+    """Refused on all, with the way out; the others keep state and process."""
+    with pytest.raises(CellRefused) as caught:
+        cluster.run("kept")
+    text = str(caught.value)
+    assert f"rank {lost}" in text
+    assert reason in text
+    assert "--ranks" in text
+    assert "%dist_start" in text
+    others = [rank for rank in range(cluster.world_size) if rank != lost]
+    result = cluster.run("(kept, os.getpid())", ranks=others)
+    assert result.ok
+    assert [rank.value_repr for rank in result] == [
+        f"('kept {k}', {engine.pid})"
+        for k, engine in enumerate(engines_of(cluster))
+        if k != lost
+    ]
+    assert cluster.status().ranks[lost] == "lost"
+
+
+def keep_something(cluster):
+    cluster.run("import os, signal, time\nkept = f'kept {rank}'")
+
+
+def test_a_traceback_shows_the_cells_own_line_and_number(four):
+    result = four.run("a = 1\nb = 0\na / b", label=7)
+    assert statuses(result) == ["raised"] * 4
+    error = result[2].error
+    assert str(error) == "ZeroDivisionError: division by zero"
+    text = "\n".join(error.traceback)
+    assert "In[7]" in text.replace(" ", "")
+    assert "a / b" in text.replace("\x1b[39m", "") or "b" in text
+    assert "line 3" in text or "3" in text
+    assert "jupyter_dist" not in text, "frames of ours do not belong into a user's traceback"
+    with pytest.raises(RankRaised, match=r"rank 0: ZeroDivisionError: division by zero.*3 more"):
+        result.raise_first()
+
+
+def test_a_function_of_an_earlier_cell_shows_its_own_source(four):
+    four.run("def broken():\n    raise LookupError('deep')", label=3)
+    text = "\n".join(four.run("broken()", ranks=0, label=4)[0].error.traceback)
+    plain = text.replace(" ", "")
+    assert "In[3]" in plain
+    assert "In[4]" in plain
+    assert "deep" in text
+
+
+@pytest.mark.parametrize("code", ["1 +", "def f(:\n  pass", "x = = 2", "  bad\nindent", "'open"])
+def test_a_cell_with_a_syntax_error_runs_nowhere(four, code):
+    four.run("ran = False")
+    with pytest.raises(SyntaxError) as caught:
+        four.run(f"ran = True\n{code}", label=7)
+    assert caught.value.filename == "In[7]"
+    assert [rank.value_repr for rank in four.run("ran")] == ["False"] * 4
+
+
+def test_only_the_rank_that_raises_is_named(four):
+    result = four.run("if rank == 2: raise KeyError('mine')\nrank")
+    assert statuses(result) == ["ok", "ok", "raised", "ok"]
+    assert result[2].error.ename == "KeyError"
+    assert result[1].value_repr == "1"
+    with pytest.raises(RankRaised, match="rank 2: KeyError"):
+        result.raise_first()
+
+
+@pytest.mark.parametrize("code", ["import sys; sys.exit(3)", "exit()", "quit", "raise SystemExit"])
+def test_leaving_ends_the_cell_not_the_rank(four, code):
+    before = [engine.pid for engine in engines_of(four)]
+    result = four.run(code)
+    assert {rank.status for rank in result} <= {"raised", "ok"}
+    if "sys.exit" in code:
+        assert str(result[0].error) == "SystemExit: 3"
+    after = four.run("import os; os.getpid()")
+    assert [int(rank.value_repr) for rank in after] == before
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raise KeyboardInterrupt",
+        "raise GeneratorExit",
+        "class Odd(BaseException): pass\nraise Odd",
+        "raise RecursionError",
+        "def f(): f()\nf()",
+        "class Bad(Exception):\n    def __str__(self): raise RuntimeError('no text')\nraise Bad",
+        "raise ExceptionGroup('many', [ValueError(1), TypeError(2)])",
+        "import asyncio\nraise asyncio.CancelledError",
+        "raise Exception('\\ud800')",
+    ],
+)
+def test_no_exception_takes_a_rank_with_it(four, code):
+    result = four.run(code)
+    assert not result.ok
+    assert all(rank.status in ("raised", "interrupted") and rank.error for rank in result)
+    assert four.run("1").ok
+
+
+def test_a_rank_that_raises_releases_the_others_from_a_barrier(four, within):
+    code = "if rank == 1: raise ValueError('bad batch')\ncomm.barrier()"
+    with within(1):
+        result = four.run(code)
+    assert statuses(result) == ["peer_failed", "raised", "peer_failed", "peer_failed"]
+    for rank in (0, 2, 3):
+        assert result[rank].error.ename == "PeerFailed"
+        assert result[rank].error.peer_rank == 1
+        assert "rank 1 raised ValueError: bad batch" in str(result[rank].error)
+    with pytest.raises(RankRaised, match=r"rank 1: ValueError: bad batch \(3 peer_failed\)"):
+        result.raise_first()
+
+
+def test_after_a_failure_a_new_generation_computes_right(four):
+    before = four.topology().generation
+    four.run("if rank == 3: 1/0\ncomm.barrier()")
+    result = four.run("import numpy as np\ncomm.all_reduce(np.array([10.0 ** rank])).tolist()")
+    assert [rank.value_repr for rank in result] == ["[1111.0]"] * 4
+    assert four.topology().generation > before
+
+
+def test_a_computing_rank_learns_of_the_failure_in_its_next_collective(four):
+    code = (
+        "import time\n"
+        "if rank == 0: raise ValueError('early')\n"
+        "time.sleep(0.4)\n"
+        "print('computed')\n"
+        "comm.barrier()"
+    )
+    result = four.run(code)
+    assert statuses(result) == ["raised", "peer_failed", "peer_failed", "peer_failed"]
+    assert [rank.stdout for rank in result] == ["", "computed\n", "computed\n", "computed\n"]
+
+
+def test_ranks_that_call_different_collectives_are_told(four, within):
+    with within(3):
+        result = four.run("import numpy as np\ncomm.barrier() if rank else comm.all_reduce(np.ones(3))")
+    assert "raised" in statuses(result)
+    raised = next(rank for rank in result if rank.status == "raised")
+    assert raised.error.ename == "CollectiveMismatch"
+    assert "barrier" in str(raised.error)
+    assert "all_reduce" in str(raised.error)
+    assert four.run("comm.barrier()").ok
+
+
+def test_the_second_cell_waits_for_the_end_of_the_first(four, in_background):
+    listener = Listener()
+    first = in_background(
+        four.run, "import time\nprint('begun')\ntime.sleep(0.5)\nmark = 'first'", watcher=listener
+    )
+    listener.wait_for("begun", ranks=range(4))
+    second = in_background(four.run, "mark")
+    assert first.result(10).ok
+    assert [rank.value_repr for rank in second.result(10)] == ["'first'"] * 4
+
+
+def test_many_threads_may_run_cells(four, in_background):
+    cells = [in_background(four.run, f"print({k})\n{k}") for k in range(12)]
+    for k, cell in enumerate(cells):
+        assert [(r.stdout, r.value_repr) for r in cell.result(20)] == [(f"{k}\n", str(k))] * 4
+
+
+def test_a_rank_that_ends_itself_is_lost_and_its_last_words_arrive(start, within):
+    cluster = start("localhost:4")
+    keep_something(cluster)
+    code = "if rank == 1:\n    print('farewell', end='')\n    os._exit(7)\nrank"
+    with within(3):
+        result = cluster.run(code)
+    assert statuses(result) == ["ok", "lost", "ok", "ok"]
+    assert "exited with code 7" in str(result[1].error)
+    assert result[0].value_repr == "0"
+    with pytest.raises(RankLost, match=r"rank 1 is lost.*code 7"):
+        result.raise_first()
+    assert_survivors_go_on(cluster, 1, "code 7")
+    chosen = cluster.run("rank", ranks="0,2-3")
+    assert [rank.value_repr for rank in chosen] == ["0", "2", "3"]
+
+
+def test_what_was_printed_with_a_line_end_arrives_before_os_exit(start):
+    cluster = start("localhost:2")
+    code = "import os\nif rank:\n    for k in range(2000): print('line', k)\n    os._exit(7)"
+    result = cluster.run(code)
+    assert statuses(result) == ["ok", "lost"]
+    assert result[1].stdout == "".join(f"line {k}\n" for k in range(2000))
+
+
+def test_a_killed_rank_is_lost_by_name_of_the_signal(start, in_background):
+    cluster = start("localhost:4")
+    keep_something(cluster)
+    listener = Listener()
+    code = "print('here')\nif rank == 2: time.sleep(60)\nelse: comm.barrier()"
+    running = in_background(cluster.run, code, watcher=listener)
+    listener.wait_for("here", ranks=range(4))
+    engines_of(cluster)[2].send_signal(signal.SIGKILL)
+    result = running.result(3)
+    assert statuses(result) == ["peer_failed", "peer_failed", "lost", "peer_failed"]
+    assert "SIGKILL" in str(result[2].error)
+    assert "memory" in str(result[2].error)
+    assert result[0].error.peer_rank == 2
+    assert result[2].stdout == "here\n"
+    assert_survivors_go_on(cluster, 2, "SIGKILL")
+
+
+def test_a_segfault_is_named_and_its_stack_arrives(start):
+    cluster = start("localhost:2")
+    keep_something(cluster)
+    result = cluster.run("import ctypes\nif rank == 0: ctypes.string_at(0)", label=5)
+    assert statuses(result) == ["lost", "ok"]
+    assert "SIGSEGV" in str(result[0].error)
+    assert "Fatal Python error: Segmentation fault" in result[0].stderr
+    assert "string_at" in result[0].stderr
+    assert_survivors_go_on(cluster, 0, "SIGSEGV")
+
+
+def test_a_rank_killed_while_idle_is_found_out(start):
+    cluster = start("localhost:2")
+    keep_something(cluster)
+    engines_of(cluster)[1].kill()
+    wait_until(lambda: cluster.status().ranks[1] == "lost", 2, "rank 1 lost")
+    assert_survivors_go_on(cluster, 1, "SIGKILL")
+
+
+def test_all_ranks_may_be_lost_and_the_cluster_still_answers(start):
+    cluster = start("localhost:2")
+    result = cluster.run("import os\nos._exit(1)")
+    assert statuses(result) == ["lost", "lost"]
+    with pytest.raises(CellRefused, match=r"ranks 0-1 .*are lost.*Start a new cluster"):
+        cluster.run("1")
+    cluster.stop()
+
+
+def test_what_a_rank_had_started_ends_with_it(start, home):
+    cluster = start("localhost:2")
+    code = "import subprocess\nchild = subprocess.Popen(['sleep', '600'])\nchild.pid"
+    pids = {int(rank.value_repr) for rank in cluster.run(code)}
+    children = [process for process in home.processes() if process.pid in pids]
+    assert len(children) == 2
+    cluster.run("import os\nif rank == 0: os._exit(0)")
+    wait_until(lambda: sum(map(is_alive, children)) == 1, 3, "one child ended")
+    cluster.stop()
+    assert not any(map(is_alive, children))
+
+
+def test_a_rank_stopped_by_a_signal_is_suspected_and_comes_back(start, within):
+    cluster = start("localhost:2")
+    engine = engines_of(cluster)[1]
+    engine.suspend()
+    wait_until(
+        lambda: "no heartbeat" in cluster.topology().engines[1].reason, 8, "rank 1 is suspected"
+    )
+    engine.resume()
+    wait_until(lambda: not cluster.topology().engines[1].reason, 5, "rank 1 is trusted again")
+    assert cluster.run("rank").ok
+
+
+def test_cells_of_two_groups_of_ranks_do_not_mix(four, in_background):
+    barrier = threading.Barrier(2)
+
+    def run(ranks, value):
+        barrier.wait(5)
+        return four.run(f"mine = {value}\nmine", ranks=ranks)
+
+    left, right = in_background(run, "0-1", 1), in_background(run, "2-3", 2)
+    assert [rank.value_repr for rank in left.result(10)] == ["1", "1"]
+    assert [rank.value_repr for rank in right.result(10)] == ["2", "2"]

@@ -1,0 +1,181 @@
+"""Everything a rank writes arrives, whole and in order, whoever wrote it."""
+
+import pytest
+
+from .listener import Listener
+
+pytestmark = pytest.mark.timeout(40)
+
+
+def said(cluster, code, ranks=0):
+    result = cluster.run(code, ranks=ranks)[0]
+    assert result.status == "ok", str(result.error)
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; _ = os.write(1, b'low\\n')",
+        "import os; _ = os.system('echo low')",
+        "import subprocess; _ = subprocess.run(['echo', 'low'])",
+        "import ctypes; _ = ctypes.CDLL(None).write(1, b'low\\n', 4)",
+        "import sys; _ = sys.__stdout__.write('low\\n')",
+        "import sys; _ = sys.stdout.buffer.write(b'low\\n')",
+    ],
+)
+def test_output_that_does_not_come_from_print_arrives(four, code):
+    assert [rank.stdout for rank in four.run(code)] == ["low\n"] * 4
+
+
+def test_low_level_errors_arrive_as_stderr(four):
+    result = four.run("import os; _ = os.system('echo low >&2')")
+    assert [(rank.stdout, rank.stderr) for rank in result] == [("", "low\n")] * 4
+
+
+def test_print_and_low_level_writes_keep_their_order(four):
+    code = (
+        "import os, subprocess\n"
+        "for k in range(50):\n"
+        "    print('a', k)\n"
+        "    os.write(1, b'b %d\\n' % k)\n"
+        "    if k % 25 == 0: subprocess.run(['echo', f'c {k}'])\n"
+    )
+    expected = "".join(
+        f"a {k}\nb {k}\n" + (f"c {k}\n" if k % 25 == 0 else "") for k in range(50)
+    )
+    assert [rank.stdout for rank in four.run(code)] == [expected] * 4
+
+
+def test_a_hundred_thousand_lines_of_four_ranks_arrive_complete(four, within):
+    with within(20):
+        result = four.run("for k in range(25_000): print('line', k, 'of', rank)")
+    for rank in result:
+        lines = rank.stdout.splitlines()
+        assert len(lines) == 25_000
+        assert lines[0] == f"line 0 of {rank.rank}"
+        assert lines[-1] == f"line 24999 of {rank.rank}"
+        assert all(line == f"line {k} of {rank.rank}" for k, line in enumerate(lines))
+
+
+def test_a_flood_of_one_rank_is_as_complete(four):
+    result = four.run("for k in range(100_000): print(k)", ranks=3)
+    assert result[0].stdout == "".join(f"{k}\n" for k in range(100_000))
+
+
+@pytest.mark.parametrize("text", ["äöü € 漢字 🎉 e\u0301", "\u202eright to left", "tab\tbell\a", "nul\0"])
+def test_any_text_survives(four, text):
+    assert said(four, f"print({text!r})") == f"{text}\n"
+
+
+def test_a_character_cut_in_two_by_writes_is_put_together(four):
+    code = "import os, time\nos.write(1, b'\\xe2\\x82')\ntime.sleep(0.4)\n_ = os.write(1, b'\\xac\\n')"
+    assert said(four, code) == "€\n"
+
+
+def test_bytes_that_are_no_text_are_escaped(four):
+    assert said(four, "import os; _ = os.write(1, b'\\xff\\xfe ok\\n')") == "\\xff\\xfe ok\n"
+
+
+def test_a_lone_surrogate_does_not_break_the_rank(four):
+    assert "\\ud800" in said(four, "print('\\ud800')")
+    assert said(four, "print('fine')") == "fine\n"
+
+
+def test_a_very_long_line_arrives_whole(four):
+    result = four.run("print('x' * 3_000_000)")
+    assert [len(rank.stdout) for rank in result] == [3_000_001] * 4
+
+
+def test_text_without_a_line_end_arrives(four):
+    assert said(four, "print('no end', end='')") == "no end"
+    assert said(four, "import sys; _ = sys.stdout.write('none either')") == "none either"
+    assert said(four, "import os; _ = os.write(1, b'nor here')") == "nor here"
+
+
+def test_a_half_line_is_seen_while_the_cell_runs(four, in_background):
+    listener = Listener()
+    code = "import os\nprint('half', end='', flush=True)\nwhile not os.path.exists({!r}): pass"
+    running = in_background(four.run, code.format("/nowhere"), watcher=listener)
+    listener.wait_for("half", ranks=range(4), within_s=3)
+    assert not running.done()
+    four.interrupt()
+    assert {rank.status for rank in running.result(10)} == {"interrupted"}
+
+
+def test_lines_are_seen_while_the_cell_runs(four, in_background):
+    listener = Listener()
+    code = "import time\nprint('early')\ntime.sleep(3)"
+    running = in_background(four.run, code, watcher=listener)
+    listener.wait_for("early\n", ranks=range(4), within_s=2)
+    assert not running.done()
+    four.interrupt()
+    running.result(10)
+
+
+def test_carriage_returns_arrive_as_they_are(four):
+    assert said(four, "print('10%', end='\\r')\nprint('20%', end='\\r')\nprint()") == "10%\r20%\r\n"
+
+
+def test_output_of_one_cell_never_shows_in_the_next(four):
+    for number in range(20):
+        result = four.run(f"import os\nprint({number}, end='')\n_ = os.write(2, b'{number}')")
+        assert [(rank.stdout, rank.stderr) for rank in result] == [(str(number), str(number))] * 4
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sys\nsys.stdout.close()",
+        "import sys\nsys.stderr.close(); sys.stdout.close()",
+        "import os\nos.close(1)",
+        "import os\nos.close(1); os.close(2)",
+        "import sys\nsys.stdout = None",
+        "import sys, io\nsys.stdout = io.StringIO()",
+        "import sys\ndel sys.stdout",
+        "import sys\nsys.stdout.detach()",
+        "import sys\nsys.stdout.buffer.close()",
+    ],
+)
+def test_a_cell_that_takes_stdout_away_harms_only_itself(four, code):
+    first = four.run(code)
+    assert {rank.status for rank in first} <= {"ok", "raised"}
+    second = four.run("import os\nprint('fine')\n_ = os.write(1, b'low')\n_ = os.write(2, b'err')")
+    assert [(rank.status, rank.stdout, rank.stderr) for rank in second] == [
+        ("ok", "fine\nlow", "err")
+    ] * 4
+
+
+def test_printing_to_a_closed_stdout_does_not_raise(four):
+    assert four.run("import os\nos.close(1)\nprint('still here')").ok
+    assert said(four, "print('fine')") == "fine\n"
+
+
+def test_a_descriptor_opened_where_stdout_was_is_not_written_to(four, tmp_path):
+    target = tmp_path / "data"
+    code = (
+        "import os\n"
+        "os.close(1)\n"
+        f"f = os.open({str(target)!r}, os.O_WRONLY | os.O_CREAT)\n"
+        "_ = os.write(2, str(f).encode())"
+    )
+    assert four.run(code, ranks=0)[0].stderr == "1"
+    assert said(four, "print('for the notebook')") == "for the notebook\n"
+    assert target.read_text() == ""
+
+
+def test_a_warning_names_the_cells_line(four):
+    result = four.run("import warnings\nwarnings.warn('careful')", ranks=0, label=9)[0]
+    assert "careful" in result.stderr
+    assert "In_9" in result.stderr or "In[9]" in result.stderr
+
+
+def test_what_a_thread_prints_after_its_cell_is_not_lost(four):
+    code = (
+        "import threading\n"
+        "go = threading.Event()\n"
+        "t = threading.Thread(target=lambda: (go.wait(5), print('late')))\n"
+        "t.start()"
+    )
+    four.run(code, ranks=0)
+    assert said(four, "go.set(); t.join()") == "late\n"
