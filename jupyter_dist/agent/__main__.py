@@ -17,6 +17,7 @@ import psutil
 
 from jupyter_dist.agent.engines import EngineTable
 from jupyter_dist.agent.home import Home
+from jupyter_dist.agent.placements import Placements
 from jupyter_dist.agent.zygote_process import ZygoteProcess, describe_birth, thread_wishes
 from jupyter_dist.launch.base import Invitation
 from jupyter_dist.launch.lifeline import die_with_parent
@@ -40,6 +41,7 @@ class Agent:
         self._run_dir = run_dir
         self._memory_dir = memory_dir
         self._zygote = zygote
+        self._placements = Placements(memory_dir)
         self._engines = EngineTable(run_dir, memory_dir)
         self._all_ended = threading.Condition()
         self._over = threading.Event()
@@ -57,6 +59,12 @@ class Agent:
                     self._start_engines(command.start_engines)
                 case "send_signal":
                     self._send_signal(command.send_signal)
+                case "place_chunk":
+                    placed = self._placements.add(command.place_chunk)
+                    if placed is not None:
+                        self._home.tell(pb.AgentEvent(placed=placed))
+                case "remove_placed":
+                    self._placements.remove(command.remove_placed.request_id)
                 case "stop":
                     self._stop_engines(command.stop.grace_s)
                     self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))

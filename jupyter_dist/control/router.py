@@ -11,8 +11,10 @@ from jupyter_dist.protocol.codec import Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import KeyPair
 from jupyter_dist.protocol.messages import Message
 
-HEARTBEAT_MS = 500
-HEARTBEAT_TIMEOUT_MS = 1500
+HEARTBEAT_MS = 1000
+HEARTBEAT_TIMEOUT_MS = 10_000
+"""Long, because a beat of libzmq waits behind a large message on the same connection; verdicts
+come from heartbeat.py, whose connections carry nothing else."""
 Incoming = TypeVar("Incoming")
 
 

@@ -68,9 +68,15 @@ class House:
         self._stack.callback(doorkeeper.close)
         doorkeeper.admit("engines", keys.engine.public)
         doorkeeper.admit("clients", keys.client.public)
+        # A context of their own is a network thread of their own: no large message delays a beat.
+        beats_context = new_context()
+        self._stack.callback(beats_context.term)
+        beats_doorkeeper = Doorkeeper(beats_context)
+        self._stack.callback(beats_doorkeeper.close)
+        beats_doorkeeper.admit("beats", keys.engine.public)
         engines = Router(context, "engines", keys.server, codec.from_engine())
         self.clients = Router(context, "clients", keys.server, codec.from_client())
-        beats = HeartbeatMonitor(context, "engines", keys.server)
+        beats = HeartbeatMonitor(beats_context, "beats", keys.server)
         for router in (engines, self.clients, beats):
             self._stack.callback(router.close)
         authority = Authority()

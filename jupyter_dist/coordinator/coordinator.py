@@ -1,6 +1,5 @@
 """The coordinator's one loop: everything that happens lands here and is handed to its part."""
 
-import signal
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import assert_never
@@ -11,51 +10,38 @@ from jupyter_dist.control.router import Received, Router
 from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.audience import Audience
 from jupyter_dist.coordinator.cells import CellRun
-from jupyter_dist.coordinator.exits import describe_exit, last_words
 from jupyter_dist.coordinator.fence import Fence
-from jupyter_dist.coordinator.output_log import OutputLog
+from jupyter_dist.coordinator.hosts import Hosts
+from jupyter_dist.coordinator.losses import Losses
 from jupyter_dist.coordinator.rendezvous import Rendezvous
+from jupyter_dist.coordinator.requests import Requests
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.coordinator.transfers import Transfer
-from jupyter_dist.model.engine_state import EngineEvent, EngineState
-from jupyter_dist.model.health import Verdict, assess
+from jupyter_dist.model.engine_state import EngineEvent
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
-    AwaitReady,
-    CellInterruptSent,
     CellOutput,
     CellResult,
     FromClient,
     Hello,
-    InterruptCell,
     Leave,
     NotReady,
     ObjectFetched,
     ObjectsStored,
-    OutputSeen,
-    PullObject,
-    PushObjects,
-    RankOutput,
     Ready,
-    Refused,
-    ReplayOutput,
-    StopCluster,
-    SubmitCell,
     ToClient,
     ToCoordinator,
     ToEngine,
-    WatchTopology,
-    WithdrawCell,
 )
 
-LOSS_GRACE_S = 0.1
-"""An exit is told by the agent; what the engine sent just before may still be on its way."""
 TICK_S = 0.1
 LEAVE_GRACE_S = 1.5
+PLACE_CHUNK_BYTES = 2 << 20
+"""gRPC takes messages of up to 4 MiB."""
 
 
 class Coordinator:
@@ -77,13 +63,11 @@ class Coordinator:
         kind = "ring" if spec.communicator == "auto" else spec.communicator
         self._rendezvous = Rendezvous(self._roster, kind, self)
         self._fence = Fence(self._roster, self._rendezvous, self)
-        self._log = OutputLog()
         self._audience = Audience(self._roster, self._rendezvous, self, spec.keep_s)
-        self._cells_begun = 0
-        self._losses_due: list[tuple[float, Callable[[], None]]] = []
+        self._losses = Losses(self._roster, self._rendezvous, self._fence, self.fail_start)
+        self._hosts = Hosts(self._roster, self._rendezvous, self._fence, self._losses, agents.send)
+        self._requests = Requests(self._roster, self._rendezvous, self._fence, self._audience, self)
         self._next_beat_s = 0.0
-        self._stop_client: tuple[bytes, str] | None = None
-        self._stopped_hosts: set[str] = set()
         self.start_problem = ""
         """Why the cluster cannot become ready, or empty."""
         self.is_stopping = False
@@ -112,23 +96,28 @@ class Coordinator:
             if received.problem is None and _is_from_itself(received):
                 self._on_engine(received.message, received.buffers, now_s)
         for host, event in self._agents.receive():
-            self._on_agent(host, event, now_s)
+            if event is None:
+                self._hosts.on_gone(host)
+            else:
+                self._hosts.on_event(host, event, now_s)
         for received in self._clients.receive():
-            self._on_client(received, now_s)
+            self._requests.on_request(received, self.describe, now_s)
         self._beats.receive()
 
     def _tick(self, now_s: float, start_deadline_s: float) -> None:
-        for due in [due for due in self._losses_due if due[0] <= now_s]:
-            self._losses_due.remove(due)
-            due[1]()
+        self._losses.tick(now_s)
         if now_s >= self._next_beat_s:
             self._next_beat_s = now_s + self._spec.health.interval_s
             self._beats.ask(_identity(rank) for rank in self._roster.present_ranks())
-        self._judge_health(now_s)
-        self._audience.tick(self._fence.current is not None, self._describe, now_s)
+        self._losses.judge(self._beats, self._spec.health, now_s)
+        self._audience.tick(self._fence.current is not None, self.describe, now_s)
         if not self._audience.has_been_ready and not self.start_problem:
             self._watch_start(now_s, start_deadline_s)
-        if self._audience.is_gone(now_s) or (self.start_problem and self._audience.heard_refusal):
+        if (
+            self._requests.stop_request is not None
+            or self._audience.is_gone(now_s)
+            or (self.start_problem and self._audience.heard_refusal)
+        ):
             self.is_stopping = True
 
     # --- engines ---
@@ -159,153 +148,6 @@ class Coordinator:
                 assert_never(message)
         self._audience.on_progress(now_s)
 
-    def _judge_health(self, now_s: float) -> None:
-        for rank in self._roster.present_ranks():
-            engine = self._roster[rank]
-            if engine.state is EngineState.STARTING and not engine.pid:
-                continue
-            last_beat_s = self._beats.last_beat_s(_identity(rank))
-            verdict, reason = assess(now_s, last_beat_s, self._spec.health)
-            engine.is_suspect = verdict is Verdict.SUSPECT
-            engine.reason = reason if engine.is_suspect else ""
-            if verdict is Verdict.LOST:
-                self._lose(rank, reason)
-
-    def _lose(self, rank: int, reason: str, last_words: RankOutput | None = None) -> None:
-        if isinstance(self._fence.current, CellRun) and last_words is not None:
-            self._fence.current.on_last_words(rank, last_words)
-        if not self._roster.lose(rank, reason):
-            return
-        self._rendezvous.on_lost(rank)
-        if not self._audience.has_been_ready:
-            self.fail_start(f"rank {rank} ended while starting: {reason}")
-        if self._fence.current is not None:
-            self._fence.current.on_lost(rank, reason)
-
-    # --- agents ---
-
-    def _on_agent(self, host: str, event: pb.AgentEvent | None, now_s: float) -> None:
-        record = self._roster.hosts[host]
-        match event.WhichOneof("event") if event is not None else "stream_broke":
-            case "stream_broke":
-                self._on_agent_gone(host)
-            case "joined":
-                assert event is not None
-                record.joined, record.is_lost = event.joined, False
-                self._start_engines(host)
-            case "engine_started":
-                assert event is not None
-                self._roster[event.engine_started.rank].pid = event.engine_started.pid
-            case "engine_exited":
-                assert event is not None
-                exited = event.engine_exited
-                loss = (now_s + LOSS_GRACE_S, lambda: self._on_exit(exited))
-                self._losses_due.append(loss)
-            case "signal_sent":
-                assert event is not None
-                self._fence.signals_under_way.discard(f"{event.signal_sent.request_id}@{host}")
-            case "telemetry":
-                assert event is not None
-                self._roster.take_telemetry(host, event.telemetry)
-            case "start_problem":
-                assert event is not None
-                self.fail_start(f"{host}: {event.start_problem.reason}")
-            case "all_stopped":
-                self._stopped_hosts.add(host)
-
-    def _start_engines(self, host: str) -> None:
-        places = [
-            pb.RankPlace(
-                rank=info.rank,
-                world_size=info.world_size,
-                local_rank=info.local_rank,
-                local_world_size=info.local_world_size,
-                host_rank=info.host_rank,
-                host=info.host,
-            )
-            for info in (engine.info for engine in self._roster.on_host(host))
-        ]
-        command = pb.StartEngines(places=places, generation=self._rendezvous.generation)
-        self._agents.send(host, pb.AgentCommand(start_engines=command))
-
-    def _on_exit(self, exited: pb.EngineExited) -> None:
-        engine = self._roster[exited.rank]
-        reason = describe_exit(exited.exit_code, exited.signal)
-        self._lose(exited.rank, reason, last_words(exited, engine))
-
-    def _on_agent_gone(self, host: str) -> None:
-        """Lose a whole host: its engines end with their agent."""
-        record = self._roster.hosts[host]
-        if record.is_lost or self.is_stopping:
-            return
-        record.is_lost = True
-        for engine in self._roster.on_host(host):
-            self._lose(engine.info.rank, f"the agent of host {host} is gone")
-
-    # --- clients ---
-
-    def _on_client(self, received: Received, now_s: float) -> None:
-        client = received.identity
-        self._audience.hear(client, now_s)
-        if received.problem is not None:
-            kind = type(received.problem).__name__
-            self.to_client(client, Refused("", kind, str(received.problem)))
-            return
-        message: FromClient = received.message
-        match message:
-            case AwaitReady():
-                self._audience.await_ready(client, message.request_id)
-            case SubmitCell():
-                self._submit_cell(client, message, now_s)
-            case PushObjects() | PullObject():
-                transfer = Transfer(client, message, received.buffers, self._roster, self)
-                self._fence.submit(transfer, now_s)
-            case OutputSeen():
-                self._acknowledge(message)
-            case WithdrawCell():
-                self._withdraw(client, message, now_s)
-            case InterruptCell():
-                self._interrupt(client, message, now_s)
-            case WatchTopology():
-                self._audience.watch(client, message, self._describe, now_s)
-            case ReplayOutput():
-                is_running = isinstance(self._fence.current, CellRun)
-                self.to_client(client, self._log.replay(message.request_id, is_running))
-            case StopCluster():
-                self._stop_client = (client, message.request_id)
-                self.is_stopping = True
-            case _:
-                assert_never(message)
-
-    def _submit_cell(self, client: bytes, request: SubmitCell, now_s: float) -> None:
-        self._cells_begun += 1
-        cell_id = f"cell-{self._cells_begun}"
-        cell = CellRun(client, request, cell_id, self._roster, self._rendezvous, self, self._log)
-        self._fence.submit(cell, now_s)
-
-    def _acknowledge(self, message: OutputSeen) -> None:
-        current = self._fence.current
-        if isinstance(current, CellRun) and current.cell_id == message.cell_id:
-            current.flow.acknowledge(message.seen_bytes)
-
-    def _withdraw(self, client: bytes, message: WithdrawCell, now_s: float) -> None:
-        current = self._fence.current
-        if self._fence.withdraw(client, message.request_id) or not isinstance(current, CellRun):
-            return
-        if (current.client, current.request_id) == (client, message.request_id):
-            current.interrupt(set(current.ranks), message.request_id, now_s)
-
-    def _interrupt(self, client: bytes, message: InterruptCell, now_s: float) -> None:
-        wanted = set(message.ranks or range(self._roster.world_size))
-        current = self._fence.current
-        targets: tuple[int, ...] = ()
-        if isinstance(current, CellRun):
-            targets = current.interrupt(wanted, message.request_id, now_s)
-        else:  # ranks may still be busy with a cell that ran into its limit
-            targets = tuple(sorted(wanted & set(self._roster.ranks_in(EngineState.BUSY))))
-            self.send_signal(targets, signal.SIGINT, message.request_id)
-        self.to_client(client, CellInterruptSent(message.request_id, targets))
-
     # --- the outbox of all parts ---
 
     def to_engine(self, rank: int, message: ToEngine, buffers: Sequence[Frame] = ()) -> None:
@@ -323,11 +165,33 @@ class Coordinator:
             if self._agents.send(host, pb.AgentCommand(send_signal=command)):
                 self._fence.signals_under_way.add(f"{request_id}@{host}")
 
+    def place(self, host: str, request_id: str, buffers: Sequence[Frame]) -> bool:
+        """Send buffers once to a host's agent, in pieces that gRPC accepts."""
+        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        pieces = [
+            view[start : start + PLACE_CHUNK_BYTES]
+            for view in views
+            for start in range(0, len(view), PLACE_CHUNK_BYTES)
+        ]
+        for number, piece in enumerate(pieces, 1):
+            chunk = pb.PlaceChunk(
+                request_id=request_id, data=bytes(piece), is_last=number == len(pieces)
+            )
+            if not self._agents.send(host, pb.AgentCommand(place_chunk=chunk)):
+                return False
+        return True
+
+    def remove_placed(self, host: str, request_id: str) -> None:
+        """Have the agent forget what was placed."""
+        removal = pb.RemovePlaced(request_id=request_id)
+        self._agents.send(host, pb.AgentCommand(remove_placed=removal))
+
     # --- start and stop ---
 
     def _watch_start(self, now_s: float, deadline_s: float) -> None:
-        if self._rendezvous.problem:
-            self.fail_start(self._rendezvous.problem)
+        problem = self._hosts.problem or self._rendezvous.problem
+        if problem:
+            self.fail_start(problem)
         elif self._rendezvous.is_complete:
             self._audience.tell_ready()
         elif now_s > deadline_s:
@@ -350,7 +214,7 @@ class Coordinator:
         for rank in self._roster.present_ranks():
             self.to_engine(rank, Leave())
             self._roster[rank].apply(EngineEvent.TOLD_TO_LEAVE)
-        self._audience.say_farewell(self._describe)
+        self._audience.say_farewell(self.describe)
         hosts = {name for name, host in self._roster.hosts.items() if host.joined}
         waiting = {
             host
@@ -360,18 +224,19 @@ class Coordinator:
         poller = Poller()
         poller.add(self._agents.waker)
         deadline_s = monotonic() + LEAVE_GRACE_S + 8.0
-        while waiting - self._stopped_hosts and monotonic() < deadline_s:
+        while waiting - self._hosts.stopped and monotonic() < deadline_s:
             poller.wait(TICK_S)
             for host, event in self._agents.receive():
                 if event is None or event.WhichOneof("event") == "all_stopped":
-                    self._stopped_hosts.add(host)
+                    self._hosts.stopped.add(host)
 
     @property
     def stop_request(self) -> tuple[bytes, str] | None:
         """Client and request that asked for the end, to be answered last of all."""
-        return self._stop_client
+        return self._requests.stop_request
 
-    def _describe(self, state: str = "") -> Topology:
+    def describe(self, state: str = "") -> Topology:
+        """Describe everything at this moment."""
         now_s = monotonic()
         ages = {
             rank: now_s - self._beats.last_beat_s(_identity(rank))

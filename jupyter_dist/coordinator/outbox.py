@@ -16,5 +16,11 @@ class Outbox(Protocol):
     def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
         """Send to one client."""
 
+    def place(self, host: str, request_id: str, buffers: Sequence[Frame]) -> bool:
+        """Send buffers once to a host's agent, which tells where they lie; False: no agent."""
+
+    def remove_placed(self, host: str, request_id: str) -> None:
+        """Have the agent forget what was placed; engines that have mapped it keep it."""
+
     def send_signal(self, ranks: Sequence[int], signal_number: int, request_id: str) -> None:
         """Have these ranks' processes signalled by their agents."""

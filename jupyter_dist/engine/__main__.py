@@ -132,7 +132,10 @@ class Engine:
     def _store(self, message: StoreObjects, delivery: Delivery) -> None:
         problem = ""
         try:
-            self._namespace.store(message.names, message.frame_counts, delivery.buffers)
+            if message.path:
+                self._namespace.store_placed(message)
+            else:
+                self._namespace.store(message.names, message.frame_counts, delivery.buffers)
         except TransferError as error:
             problem = str(error)
         self._link.post(ObjectsStored(self._rank, message.request_id, problem))

@@ -1,6 +1,8 @@
 """What a cell finds: rank, world_size, local_rank, local_world_size and comm."""
 
+import mmap
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from jupyter_dist.collective.communicator import Communicator, NoCommunicator
@@ -8,6 +10,7 @@ from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.errors import TransferError
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.messages import StoreObjects
 from jupyter_dist.protocol.objects import pack, split_frames, unpack
 
 
@@ -74,6 +77,24 @@ class Namespace:
         pieces = split_frames(frames, frame_counts)
         values = {name: unpack(name, piece) for name, piece in zip(names, pieces, strict=True)}
         self._shell.push(values, interactive=True)
+
+    def store_placed(self, message: StoreObjects) -> None:
+        """Put pushed objects from a file under their names; raises TransferError.
+
+        The file is mapped privately: ranks of a host share its memory until one writes to it.
+        """
+        try:
+            with open(message.path, "rb") as file:
+                whole = memoryview(
+                    mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+                )
+        except (OSError, ValueError) as error:
+            raise TransferError(f"what was pushed cannot be read: {error}") from error
+        ends = list(accumulate(message.sizes))
+        frames: list[Frame] = [
+            whole[end - size : end] for end, size in zip(ends, message.sizes, strict=True)
+        ]
+        self.store(message.names, message.frame_counts, frames)
 
     def fetch(self, name: str) -> list[Frame]:
         """Pack the object with this name; raises TransferError."""

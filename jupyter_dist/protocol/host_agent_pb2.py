@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10host_agent.proto\x12\x0cjupyter_dist\"\xee\x02\n\nAgentEvent\x12&\n\x06joined\x18\x01 \x01(\x0b\x32\x14.jupyter_dist.JoinedH\x00\x12\x35\n\x0e\x65ngine_started\x18\x02 \x01(\x0b\x32\x1b.jupyter_dist.EngineStartedH\x00\x12\x33\n\rengine_exited\x18\x03 \x01(\x0b\x32\x1a.jupyter_dist.EngineExitedH\x00\x12/\n\x0bsignal_sent\x18\x04 \x01(\x0b\x32\x18.jupyter_dist.SignalSentH\x00\x12,\n\ttelemetry\x18\x05 \x01(\x0b\x32\x17.jupyter_dist.TelemetryH\x00\x12\x33\n\rstart_problem\x18\x06 \x01(\x0b\x32\x1a.jupyter_dist.StartProblemH\x00\x12/\n\x0b\x61ll_stopped\x18\x07 \x01(\x0b\x32\x18.jupyter_dist.AllStoppedH\x00\x42\x07\n\x05\x65vent\"\x86\x01\n\x06Joined\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x10\n\x08hostname\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x05\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x11\n\tcpu_count\x18\x05 \x01(\x05\x12\x1a\n\x12memory_total_bytes\x18\x06 \x01(\x03\x12\x0f\n\x07log_dir\x18\x07 \x01(\t\"*\n\rEngineStarted\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\x0b\n\x03pid\x18\x02 \x01(\x05\"\xa4\x01\n\x0c\x45ngineExited\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\x0b\n\x03pid\x18\x02 \x01(\x05\x12\x11\n\texit_code\x18\x03 \x01(\x05\x12\x0e\n\x06signal\x18\x04 \x01(\x05\x12\x13\n\x0bstdout_tail\x18\x05 \x01(\x0c\x12\x15\n\rstdout_offset\x18\x06 \x01(\x03\x12\x13\n\x0bstderr_tail\x18\x07 \x01(\x0c\x12\x15\n\rstderr_offset\x18\x08 \x01(\x03\"/\n\nSignalSent\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05ranks\x18\x02 \x03(\x05\"d\n\nCollective\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x11\n\toperation\x18\x02 \x01(\t\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\x12\x12\n\nis_running\x18\x04 \x01(\x08\x12\x0c\n\x04site\x18\x05 \x01(\t\"r\n\x0c\x45ngineSample\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\x13\n\x0b\x63pu_percent\x18\x02 \x01(\x01\x12\x11\n\trss_bytes\x18\x03 \x01(\x03\x12,\n\ncollective\x18\x04 \x01(\x0b\x32\x18.jupyter_dist.Collective\"|\n\tGpuSample\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x1b\n\x13utilisation_percent\x18\x03 \x01(\x01\x12\x19\n\x11memory_used_bytes\x18\x04 \x01(\x03\x12\x1a\n\x12memory_total_bytes\x18\x05 \x01(\x03\"\x8f\x01\n\tTelemetry\x12\x13\n\x0b\x63pu_percent\x18\x01 \x01(\x01\x12\x19\n\x11memory_used_bytes\x18\x02 \x01(\x03\x12+\n\x07\x65ngines\x18\x03 \x03(\x0b\x32\x1a.jupyter_dist.EngineSample\x12%\n\x04gpus\x18\x04 \x03(\x0b\x32\x17.jupyter_dist.GpuSample\"\x1e\n\x0cStartProblem\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x0c\n\nAllStopped\"\xa3\x01\n\x0c\x41gentCommand\x12\x33\n\rstart_engines\x18\x01 \x01(\x0b\x32\x1a.jupyter_dist.StartEnginesH\x00\x12/\n\x0bsend_signal\x18\x02 \x01(\x0b\x32\x18.jupyter_dist.SendSignalH\x00\x12\"\n\x04stop\x18\x03 \x01(\x0b\x32\x12.jupyter_dist.StopH\x00\x42\t\n\x07\x63ommand\"|\n\tRankPlace\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\x12\n\nworld_size\x18\x02 \x01(\x05\x12\x12\n\nlocal_rank\x18\x03 \x01(\x05\x12\x18\n\x10local_world_size\x18\x04 \x01(\x05\x12\x11\n\thost_rank\x18\x05 \x01(\x05\x12\x0c\n\x04host\x18\x06 \x01(\t\"K\n\x0cStartEngines\x12\'\n\x06places\x18\x01 \x03(\x0b\x32\x17.jupyter_dist.RankPlace\x12\x12\n\ngeneration\x18\x02 \x01(\x05\"?\n\nSendSignal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05ranks\x18\x02 \x03(\x05\x12\x0e\n\x06signal\x18\x03 \x01(\x05\"\x17\n\x04Stop\x12\x0f\n\x07grace_s\x18\x01 \x01(\x01\x32P\n\nHostAgents\x12\x42\n\x06\x41ttend\x12\x18.jupyter_dist.AgentEvent\x1a\x1a.jupyter_dist.AgentCommand(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10host_agent.proto\x12\x0cjupyter_dist\"\x96\x03\n\nAgentEvent\x12&\n\x06joined\x18\x01 \x01(\x0b\x32\x14.jupyter_dist.JoinedH\x00\x12\x35\n\x0e\x65ngine_started\x18\x02 \x01(\x0b\x32\x1b.jupyter_dist.EngineStartedH\x00\x12\x33\n\rengine_exited\x18\x03 \x01(\x0b\x32\x1a.jupyter_dist.EngineExitedH\x00\x12/\n\x0bsignal_sent\x18\x04 \x01(\x0b\x32\x18.jupyter_dist.SignalSentH\x00\x12,\n\ttelemetry\x18\x05 \x01(\x0b\x32\x17.jupyter_dist.TelemetryH\x00\x12\x33\n\rstart_problem\x18\x06 \x01(\x0b\x32\x1a.jupyter_dist.StartProblemH\x00\x12/\n\x0b\x61ll_stopped\x18\x07 \x01(\x0b\x32\x18.jupyter_dist.AllStoppedH\x00\x12&\n\x06placed\x18\x08 \x01(\x0b\x32\x14.jupyter_dist.PlacedH\x00\x42\x07\n\x05\x65vent\"\x86\x01\n\x06Joined\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x10\n\x08hostname\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x05\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x11\n\tcpu_count\x18\x05 \x01(\x05\x12\x1a\n\x12memory_total_bytes\x18\x06 \x01(\x03\x12\x0f\n\x07log_dir\x18\x07 \x01(\t\"*\n\rEngineStarted\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\x0b\n\x03pid\x18\x02 \x01(\x05\"\xa4\x01\n\x0c\x45ngineExited\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\x0b\n\x03pid\x18\x02 \x01(\x05\x12\x11\n\texit_code\x18\x03 \x01(\x05\x12\x0e\n\x06signal\x18\x04 \x01(\x05\x12\x13\n\x0bstdout_tail\x18\x05 \x01(\x0c\x12\x15\n\rstdout_offset\x18\x06 \x01(\x03\x12\x13\n\x0bstderr_tail\x18\x07 \x01(\x0c\x12\x15\n\rstderr_offset\x18\x08 \x01(\x03\"/\n\nSignalSent\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05ranks\x18\x02 \x03(\x05\"d\n\nCollective\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x11\n\toperation\x18\x02 \x01(\t\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\x12\x12\n\nis_running\x18\x04 \x01(\x08\x12\x0c\n\x04site\x18\x05 \x01(\t\"r\n\x0c\x45ngineSample\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\x13\n\x0b\x63pu_percent\x18\x02 \x01(\x01\x12\x11\n\trss_bytes\x18\x03 \x01(\x03\x12,\n\ncollective\x18\x04 \x01(\x0b\x32\x18.jupyter_dist.Collective\"|\n\tGpuSample\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x1b\n\x13utilisation_percent\x18\x03 \x01(\x01\x12\x19\n\x11memory_used_bytes\x18\x04 \x01(\x03\x12\x1a\n\x12memory_total_bytes\x18\x05 \x01(\x03\"\x8f\x01\n\tTelemetry\x12\x13\n\x0b\x63pu_percent\x18\x01 \x01(\x01\x12\x19\n\x11memory_used_bytes\x18\x02 \x01(\x03\x12+\n\x07\x65ngines\x18\x03 \x03(\x0b\x32\x1a.jupyter_dist.EngineSample\x12%\n\x04gpus\x18\x04 \x03(\x0b\x32\x17.jupyter_dist.GpuSample\"\x1e\n\x0cStartProblem\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x0c\n\nAllStopped\";\n\x06Placed\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07problem\x18\x03 \x01(\t\"\x89\x02\n\x0c\x41gentCommand\x12\x33\n\rstart_engines\x18\x01 \x01(\x0b\x32\x1a.jupyter_dist.StartEnginesH\x00\x12/\n\x0bsend_signal\x18\x02 \x01(\x0b\x32\x18.jupyter_dist.SendSignalH\x00\x12\"\n\x04stop\x18\x03 \x01(\x0b\x32\x12.jupyter_dist.StopH\x00\x12/\n\x0bplace_chunk\x18\x04 \x01(\x0b\x32\x18.jupyter_dist.PlaceChunkH\x00\x12\x33\n\rremove_placed\x18\x05 \x01(\x0b\x32\x1a.jupyter_dist.RemovePlacedH\x00\x42\t\n\x07\x63ommand\"|\n\tRankPlace\x12\x0c\n\x04rank\x18\x01 \x01(\x05\x12\x12\n\nworld_size\x18\x02 \x01(\x05\x12\x12\n\nlocal_rank\x18\x03 \x01(\x05\x12\x18\n\x10local_world_size\x18\x04 \x01(\x05\x12\x11\n\thost_rank\x18\x05 \x01(\x05\x12\x0c\n\x04host\x18\x06 \x01(\t\"K\n\x0cStartEngines\x12\'\n\x06places\x18\x01 \x03(\x0b\x32\x17.jupyter_dist.RankPlace\x12\x12\n\ngeneration\x18\x02 \x01(\x05\"?\n\nSendSignal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05ranks\x18\x02 \x03(\x05\x12\x0e\n\x06signal\x18\x03 \x01(\x05\"?\n\nPlaceChunk\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0f\n\x07is_last\x18\x03 \x01(\x08\"\"\n\x0cRemovePlaced\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\x17\n\x04Stop\x12\x0f\n\x07grace_s\x18\x01 \x01(\x01\x32P\n\nHostAgents\x12\x42\n\x06\x41ttend\x12\x18.jupyter_dist.AgentEvent\x1a\x1a.jupyter_dist.AgentCommand(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,37 +32,43 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'host_agent_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_AGENTEVENT']._serialized_start=35
-  _globals['_AGENTEVENT']._serialized_end=401
-  _globals['_JOINED']._serialized_start=404
-  _globals['_JOINED']._serialized_end=538
-  _globals['_ENGINESTARTED']._serialized_start=540
-  _globals['_ENGINESTARTED']._serialized_end=582
-  _globals['_ENGINEEXITED']._serialized_start=585
-  _globals['_ENGINEEXITED']._serialized_end=749
-  _globals['_SIGNALSENT']._serialized_start=751
-  _globals['_SIGNALSENT']._serialized_end=798
-  _globals['_COLLECTIVE']._serialized_start=800
-  _globals['_COLLECTIVE']._serialized_end=900
-  _globals['_ENGINESAMPLE']._serialized_start=902
-  _globals['_ENGINESAMPLE']._serialized_end=1016
-  _globals['_GPUSAMPLE']._serialized_start=1018
-  _globals['_GPUSAMPLE']._serialized_end=1142
-  _globals['_TELEMETRY']._serialized_start=1145
-  _globals['_TELEMETRY']._serialized_end=1288
-  _globals['_STARTPROBLEM']._serialized_start=1290
-  _globals['_STARTPROBLEM']._serialized_end=1320
-  _globals['_ALLSTOPPED']._serialized_start=1322
-  _globals['_ALLSTOPPED']._serialized_end=1334
-  _globals['_AGENTCOMMAND']._serialized_start=1337
-  _globals['_AGENTCOMMAND']._serialized_end=1500
-  _globals['_RANKPLACE']._serialized_start=1502
-  _globals['_RANKPLACE']._serialized_end=1626
-  _globals['_STARTENGINES']._serialized_start=1628
-  _globals['_STARTENGINES']._serialized_end=1703
-  _globals['_SENDSIGNAL']._serialized_start=1705
-  _globals['_SENDSIGNAL']._serialized_end=1768
-  _globals['_STOP']._serialized_start=1770
-  _globals['_STOP']._serialized_end=1793
-  _globals['_HOSTAGENTS']._serialized_start=1795
-  _globals['_HOSTAGENTS']._serialized_end=1875
+  _globals['_AGENTEVENT']._serialized_end=441
+  _globals['_JOINED']._serialized_start=444
+  _globals['_JOINED']._serialized_end=578
+  _globals['_ENGINESTARTED']._serialized_start=580
+  _globals['_ENGINESTARTED']._serialized_end=622
+  _globals['_ENGINEEXITED']._serialized_start=625
+  _globals['_ENGINEEXITED']._serialized_end=789
+  _globals['_SIGNALSENT']._serialized_start=791
+  _globals['_SIGNALSENT']._serialized_end=838
+  _globals['_COLLECTIVE']._serialized_start=840
+  _globals['_COLLECTIVE']._serialized_end=940
+  _globals['_ENGINESAMPLE']._serialized_start=942
+  _globals['_ENGINESAMPLE']._serialized_end=1056
+  _globals['_GPUSAMPLE']._serialized_start=1058
+  _globals['_GPUSAMPLE']._serialized_end=1182
+  _globals['_TELEMETRY']._serialized_start=1185
+  _globals['_TELEMETRY']._serialized_end=1328
+  _globals['_STARTPROBLEM']._serialized_start=1330
+  _globals['_STARTPROBLEM']._serialized_end=1360
+  _globals['_ALLSTOPPED']._serialized_start=1362
+  _globals['_ALLSTOPPED']._serialized_end=1374
+  _globals['_PLACED']._serialized_start=1376
+  _globals['_PLACED']._serialized_end=1435
+  _globals['_AGENTCOMMAND']._serialized_start=1438
+  _globals['_AGENTCOMMAND']._serialized_end=1703
+  _globals['_RANKPLACE']._serialized_start=1705
+  _globals['_RANKPLACE']._serialized_end=1829
+  _globals['_STARTENGINES']._serialized_start=1831
+  _globals['_STARTENGINES']._serialized_end=1906
+  _globals['_SENDSIGNAL']._serialized_start=1908
+  _globals['_SENDSIGNAL']._serialized_end=1971
+  _globals['_PLACECHUNK']._serialized_start=1973
+  _globals['_PLACECHUNK']._serialized_end=2036
+  _globals['_REMOVEPLACED']._serialized_start=2038
+  _globals['_REMOVEPLACED']._serialized_end=2072
+  _globals['_STOP']._serialized_start=2074
+  _globals['_STOP']._serialized_end=2097
+  _globals['_HOSTAGENTS']._serialized_start=2099
+  _globals['_HOSTAGENTS']._serialized_end=2179
 # @@protoc_insertion_point(module_scope)

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -14,6 +14,7 @@ class AgentEvent(_message.Message):
     TELEMETRY_FIELD_NUMBER: _ClassVar[int]
     START_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     ALL_STOPPED_FIELD_NUMBER: _ClassVar[int]
+    PLACED_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     engine_started: EngineStarted
     engine_exited: EngineExited
@@ -21,7 +22,8 @@ class AgentEvent(_message.Message):
     telemetry: Telemetry
     start_problem: StartProblem
     all_stopped: AllStopped
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ...) -> None: ...
+    placed: Placed
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
     __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir")
@@ -139,15 +141,29 @@ class AllStopped(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Placed(_message.Message):
+    __slots__ = ("request_id", "path", "problem")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    path: str
+    problem: str
+    def __init__(self, request_id: _Optional[str] = ..., path: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
+
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    PLACE_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_PLACED_FIELD_NUMBER: _ClassVar[int]
     start_engines: StartEngines
     send_signal: SendSignal
     stop: Stop
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ...) -> None: ...
+    place_chunk: PlaceChunk
+    remove_placed: RemovePlaced
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ...) -> None: ...
 
 class RankPlace(_message.Message):
     __slots__ = ("rank", "world_size", "local_rank", "local_world_size", "host_rank", "host")
@@ -182,6 +198,22 @@ class SendSignal(_message.Message):
     ranks: _containers.RepeatedScalarFieldContainer[int]
     signal: int
     def __init__(self, request_id: _Optional[str] = ..., ranks: _Optional[_Iterable[int]] = ..., signal: _Optional[int] = ...) -> None: ...
+
+class PlaceChunk(_message.Message):
+    __slots__ = ("request_id", "data", "is_last")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    data: bytes
+    is_last: bool
+    def __init__(self, request_id: _Optional[str] = ..., data: _Optional[bytes] = ..., is_last: bool = ...) -> None: ...
+
+class RemovePlaced(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("grace_s",)

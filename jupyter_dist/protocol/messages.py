@@ -159,11 +159,16 @@ class RunCell(Message, frozen=True):
 
 
 class StoreObjects(Message, frozen=True):
-    """Put the objects in the frames into the namespace under these names."""
+    """Put the objects in the frames into the namespace under these names.
+
+    Large objects come as a file in the host's memory instead: `sizes` of the frames in `path`.
+    """
 
     request_id: str
     names: tuple[str, ...]
     frame_counts: tuple[int, ...]
+    path: str = ""
+    sizes: tuple[int, ...] = ()
 
 
 class FetchObject(Message, frozen=True):

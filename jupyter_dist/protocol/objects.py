@@ -29,12 +29,12 @@ def pack(name: str, value: object) -> list[Frame]:
 
 
 def unpack(name: str, frames: Sequence[Frame]) -> object:
-    """Make the object from its frames; arrays are writable and own their memory.
+    """Make the object from its frames; arrays are writable and keep the frames' memory.
 
     Raises TransferError naming the object when this side cannot rebuild it.
     """
     try:
-        return pickle.loads(frames[0], buffers=[bytearray(frame) for frame in frames[1:]])  # noqa: S301
+        return pickle.loads(frames[0], buffers=[_writable(frame) for frame in frames[1:]])  # noqa: S301
     except Exception as error:
         raise TransferError(
             f"{name!r} arrived but cannot be rebuilt here: {type(error).__name__}: {error}. "
@@ -54,3 +54,8 @@ def split_frames(frames: Sequence[Frame], counts: Sequence[int]) -> list[list[Fr
 
 def _flat(buffer: pickle.PickleBuffer) -> memoryview:
     return buffer.raw()
+
+
+def _writable(frame: Frame) -> Frame:
+    view = memoryview(frame)
+    return bytearray(view) if view.readonly else view

@@ -1,8 +1,9 @@
 """Real clusters in directories of their own; after each test nothing of them is left."""
 
 import contextlib
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 
 import pytest
 
@@ -72,8 +73,21 @@ def four(tmp_path_factory):
 @pytest.fixture
 def in_background():
     """Call something on another thread; gives its future."""
-    with ThreadPoolExecutor(8) as pool:
-        yield pool.submit
+
+    def submit(call, *args, **kwargs):
+        future = Future()
+
+        def run():
+            try:
+                future.set_result(call(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        # A daemon: a test that fails while a cell hangs must not hang itself.
+        threading.Thread(target=run, daemon=True).start()
+        return future
+
+    return submit
 
 
 @pytest.fixture

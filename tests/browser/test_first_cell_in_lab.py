@@ -1,0 +1,300 @@
+"""The first notebook, run by a person: JupyterLab in Chromium, a kernel, four real ranks."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .lab import LabNotebook
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+OpenNotebook = Callable[..., LabNotebook]
+FIRST_CELL = Path(__file__).parents[2] / "notebooks" / "01_first_cell.ipynb"
+RANKS = ["0", "1", "2", "3"]
+LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4"
+WORK = """%%spmd
+import time
+deadline = time.monotonic() + 2
+while time.monotonic() < deadline - rank / 2:
+    pass
+comm.barrier()"""
+LIVE_VIEW = "application/vnd.jupyter.widget-view+json"
+# Notes every state that a rank's cell is drawn in, in order.
+FOLLOW_STATES = """() => {
+  window.seen = {};
+  const note = () => {
+    for (const cell of document.querySelectorAll('.jd-topology [data-rank]')) {
+      const states = (window.seen[cell.dataset.rank] ??= []);
+      if (states.at(-1) !== cell.dataset.state) states.push(cell.dataset.state);
+    }
+  };
+  note();
+  new MutationObserver(note).observe(document.body,
+    { subtree: true, childList: true, attributes: true, attributeFilter: ['data-state'] });
+}"""
+# Measures how long the page did nothing else than work, at worst.
+FOLLOW_GAPS = """() => {
+  window.longestGap = 0;
+  let last = performance.now();
+  setInterval(() => {
+    const now = performance.now();
+    window.longestGap = Math.max(window.longestGap, now - last);
+    last = now;
+  }, 10);
+}"""
+
+
+def a_notebook(*sources: str) -> dict[str, Any]:
+    cells = [
+        {
+            "cell_type": "code", "id": f"cell-{number}", "source": source, "metadata": {},
+            "outputs": [], "execution_count": None,
+        }
+        for number, source in enumerate(sources)
+    ]  # fmt: skip
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return {
+        "cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5,
+    }  # fmt: skip
+
+
+def first_cell_with(source: str, *, before: str) -> dict[str, Any]:
+    """Give the first notebook with one more cell before the one that contains `before`."""
+    notebook: dict[str, Any] = json.loads(FIRST_CELL.read_text(encoding="utf-8"))
+    position = find(notebook, before)
+    (extra,) = a_notebook(source)["cells"]
+    notebook["cells"].insert(position, {**extra, "id": "extra"})
+    return notebook
+
+
+def find(notebook: dict[str, Any], words: str) -> int:
+    """Give the index of the first code cell with these words."""
+    return next(
+        index
+        for index, cell in enumerate(notebook["cells"])
+        if cell["cell_type"] == "code" and words in "".join(cell["source"])
+    )
+
+
+def states(page: Any) -> list[str]:
+    script = "cells => cells.map(cell => cell.dataset.state)"
+    return list(page.eval_on_selector_all(".jd-topology [data-rank]", script))
+
+
+def wait_for_states(page: Any, *accepted: str) -> None:
+    page.wait_for_function(
+        """accepted => {
+          const cells = [...document.querySelectorAll('.jd-topology [data-rank]')];
+          return cells.length === 4 && cells.every(each => accepted.includes(each.dataset.state));
+        }""",
+        arg=list(accepted),
+    )
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """The folder for screenshots: JD_SCREENSHOTS, or one that pytest keeps for a while."""
+    folder = Path(os.environ.get("JD_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def take_pictures(notebook: LabNotebook, folder: Path, name: str) -> None:
+    for theme, word in (("JupyterLab Dark", "dark"), ("JupyterLab Light", "light")):
+        notebook.change_theme(theme)
+        notebook.page.screenshot(path=folder / f"{name}_{word}.png")
+
+
+def test_the_first_notebook_runs_and_every_rank_is_seen_at_work(
+    open_notebook: OpenNotebook, pictures: Path
+) -> None:
+    source = first_cell_with(WORK, before="%dist_status")
+    notebook = open_notebook(source, "first_cell")
+    page = notebook.page
+    outputs = {}
+    for index, cell in enumerate(source["cells"]):
+        text = "".join(cell["source"])
+        if cell["cell_type"] != "code" or text == "%dist_stop":
+            continue
+        if text == WORK:
+            wait_for_states(page, "idle")
+            page.evaluate(FOLLOW_STATES)
+        outputs[index] = notebook.run(index)
+        if text == START:
+            wait_for_states(page, "idle")
+            take_pictures(notebook, pictures, "1_started")
+        elif text == WORK:
+            wait_for_states(page, "idle")
+
+    seen = page.evaluate("window.seen")
+    assert sorted(seen) == RANKS
+    for rank in RANKS:
+        assert seen[rank][0] == seen[rank][-1] == "idle"
+        assert {"busy", "collective"} & set(seen[rank])
+    # Rank 3 is the first at the barrier and waits there for a second and a half.
+    assert seen["3"] == ["idle", "busy", "collective", "idle"]
+
+    greeting = outputs[find(source, "the same words")]
+    assert "[0-3] the same words from everyone" in greeting
+    for rank in RANKS:
+        assert re.search(rf"\[{rank}\] +I am rank {rank} of 4, process \d+", greeting)
+    assert "Out[0-3]: np.float64(6666.0)" in outputs[find(source, "all_reduce:")]
+    failure = outputs[find(source, "1 / 0")]
+    assert "rank 2 raised" in failure
+    assert "----> 3     1 / 0" in failure
+    assert "PeerFailed on ranks 0-1,3 (3): rank 2 raised ZeroDivisionError" in failure
+    assert "Out[0-3]: 'all here again'" in outputs[find(source, "all here again")]
+    notebook.show(find(source, "1 / 0"))
+    take_pictures(notebook, pictures, "2_error")
+
+    assert "cluster cluster-1 is stopped" in notebook.run(find(source, "%dist_stop"))
+    notebook.wait_for_text(find(source, START), "not live")
+    assert page.locator(".jd-topology").count() == 0
+    notebook.show(find(source, START))
+    take_pictures(notebook, pictures, "3_stopped")
+
+
+@pytest.mark.parametrize("stuck", ["import time; time.sleep(30)", "while True: pass"])
+def test_the_interrupt_button_ends_a_cell_that_runs(
+    open_notebook: OpenNotebook, stuck: str
+) -> None:
+    notebook = open_notebook(a_notebook(LOAD, START, f"%%spmd\n{stuck}", "%%spmd\nrank"), "stuck")
+    notebook.run(0)
+    notebook.run(1)
+    wait_for_states(notebook.page, "idle")
+    notebook.start(2)
+    wait_for_states(notebook.page, "busy")
+    notebook.page.click(".jd-interrupt")
+    notebook.page.wait_for_function(
+        "() => document.querySelector('.jd-request').innerText.includes('delivered')",
+        timeout=3000,
+    )
+    assert "ranks 0-3 signalled" in notebook.page.inner_text(".jd-request")
+    notebook.wait(timeout_s=6)
+    assert "CellInterrupted" in notebook.text(2)
+    wait_for_states(notebook.page, "idle")
+    assert "Out[3]: 3" in notebook.run(3)
+
+
+def test_a_saved_notebook_reads_well_untrusted_and_without_a_kernel(
+    open_notebook: OpenNotebook, pictures: Path
+) -> None:
+    source: dict[str, Any] = json.loads(FIRST_CELL.read_text(encoding="utf-8"))
+    executed = open_notebook(source, "to_be_saved")
+    for index, cell in enumerate(source["cells"]):
+        if cell["cell_type"] == "code":
+            executed.run(index)
+    executed.wait_for_text(find(source, START), "not live")
+    saved = executed.save()
+    assert LIVE_VIEW not in json.dumps(saved)
+    assert "widgets" not in saved["metadata"]
+
+    # Not the content that was signed, so Lab has no reason to trust it.
+    saved["metadata"]["from"] = "a stranger"
+    reader = open_notebook(saved, "from_a_stranger")
+    reader.shut_kernel_down()
+    texts = {word: reader.text(find(source, word)) for word in ("the same words", "1 / 0", START)}
+    assert not reader.is_trusted(find(source, "the same words"))
+    assert re.search(r"^\[0-3\] the same words from everyone$", texts["the same words"], re.M)
+    assert len(re.findall(r"^\[\d\]   I am rank", texts["the same words"], re.M)) == 4
+    assert "Out[0-3]: np.float64(6666.0)" in reader.text(find(source, "all_reduce:"))
+    assert "ZeroDivisionError: division by zero" in texts["1 / 0"]
+    for words in ("cluster-1 · stopped", "rank\tstate", "0\t· left", "not live"):
+        assert words in texts[START]
+    # The sanitiser leaves the prefix its place and the snapshot its coloured edge.
+    looks = reader.page.evaluate(
+        """([talk, snapshot]) => {
+          const cells = window.jupyterapp.shell.currentWidget.content.widgets;
+          const style = (index, selector) =>
+            getComputedStyle(cells[index].outputArea.node.querySelector(selector));
+          return { spaces: style(talk, 'pre').whiteSpace, prefix: style(talk, 'pre span').opacity,
+                   font: style(talk, 'pre').fontFamily,
+                   edge: style(snapshot, 'tr:nth-child(3) td').borderLeftWidth };
+        }""",
+        [find(source, "the same words"), find(source, START)],
+    )
+    assert looks["spaces"] == "pre-wrap"
+    assert "monospace" in looks["font"]
+    assert float(looks["prefix"]) < 1
+    assert looks["edge"] == "4px"
+    reader.show(find(source, START))
+    take_pictures(reader, pictures, "4_untrusted")
+
+
+def test_a_hundred_thousand_lines_leave_the_page_usable_and_the_file_small(
+    open_notebook: OpenNotebook, record_property: Callable[[str, object], None]
+) -> None:
+    story = '%%spmd\nfor line in range(25_000):\n    print(f"rank {rank} line {line} of a story")'
+    notebook = open_notebook(a_notebook(LOAD, START, story), "story")
+    notebook.run(0)
+    notebook.run(1)
+    notebook.page.evaluate(FOLLOW_GAPS)
+    text = notebook.run(2)
+    longest_gap_ms = notebook.page.evaluate("window.longestGap")
+    saved_bytes = len(json.dumps(notebook.save()))
+    record_property("longest_gap_ms", longest_gap_ms)
+    record_property("saved_bytes", saved_bytes)
+    for rank in RANKS:
+        assert f"rank {rank} line 24999 of a story" in text
+    assert "left out" in text
+    assert saved_bytes < 1_000_000
+    assert longest_gap_ms < 2000
+
+
+def test_lines_are_shown_while_the_cell_still_runs(open_notebook: OpenNotebook) -> None:
+    slow = """%%spmd
+import time
+for line in range(10):
+    print("line", line)
+    time.sleep(0.3)"""
+    notebook = open_notebook(a_notebook(LOAD, START, slow), "slow")
+    notebook.run(0)
+    notebook.run(1)
+    notebook.start(2)
+    notebook.wait_for_text(2, "[0-3] line 1")
+    assert not notebook.page.evaluate("window.isCellDone")
+    assert "line 9" not in notebook.text(2)
+    notebook.wait_for_text(2, "[0-3] line 4")
+    assert not notebook.page.evaluate("window.isCellDone")
+    notebook.wait()
+    assert "[0-3] line 9" in notebook.text(2)
+
+
+def test_a_page_that_is_loaded_again_shows_the_cluster_live_again(
+    open_notebook: OpenNotebook,
+) -> None:
+    notebook = open_notebook(a_notebook(LOAD, START, "%%spmd\nrank"), "reloaded")
+    notebook.run(0)
+    notebook.run(1)
+    wait_for_states(notebook.page, "idle")
+    notebook.save()
+    notebook.reload()
+    wait_for_states(notebook.page, "idle")
+    root = notebook.page.locator(".jd-topology")
+    before = int(root.get_attribute("data-sequence"))
+    assert "Out[2]: 2" in notebook.run(2)
+    notebook.page.wait_for_function(
+        "before => Number(document.querySelector('.jd-topology').dataset.sequence) > before",
+        arg=before,
+    )
+
+
+def test_a_cluster_outlives_the_kernel_with_all_its_variables(
+    open_notebook: OpenNotebook,
+) -> None:
+    cells = (LOAD, START, "%%spmd\nkept = 10 * rank", "%dist_attach", "%%spmd\nkept")
+    notebook = open_notebook(a_notebook(*cells), "restarted")
+    for index in range(3):
+        notebook.run(index)
+    notebook.restart_kernel()
+    notebook.run(0)
+    assert "attached to cluster cluster-1: ranks 0-3" in notebook.run(3)
+    wait_for_states(notebook.page, "idle")
+    values = notebook.run(4)
+    for rank in range(4):
+        assert f"Out[{rank}]: {10 * rank}" in values

@@ -1,0 +1,50 @@
+from dataclasses import dataclass, field
+
+import pytest
+from fakes.outbox import RecordingOutbox
+
+from jupyter_dist.coordinator.output_log import OutputLog
+from jupyter_dist.coordinator.rendezvous import Rendezvous
+from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.model.spec import ClusterSpec, parse_hosts
+from jupyter_dist.protocol.messages import Hello, Ready
+
+
+@dataclass
+class Cluster:
+    """The coordinator's parts, without its sockets and its clock."""
+
+    roster: Roster
+    outbox: RecordingOutbox = field(default_factory=RecordingOutbox)
+
+    def __post_init__(self):
+        self.rendezvous = Rendezvous(self.roster, "ring", self.outbox)
+        self.log = OutputLog()
+
+    def join(self, *ranks):
+        """Let these ranks (none: all) say Hello and Ready for the present generation."""
+        ranks = ranks or range(self.roster.world_size)
+        generation = self.rendezvous.generation
+        for rank in ranks:
+            self.rendezvous.on_hello(Hello(rank, generation, 100 + rank, f"peer-{rank}"))
+        for rank in ranks:
+            self.rendezvous.on_ready(Ready(rank, generation))
+
+    def lose(self, rank, reason="its process exited with code 3"):
+        self.roster.lose(rank, reason)
+        self.rendezvous.on_lost(rank)
+
+
+@pytest.fixture
+def starting():
+    """Four ranks on two hosts, none of which has joined."""
+    spec = ClusterSpec(name="demo", hosts=parse_hosts("a:2,b:2"))
+    return Cluster(Roster(spec))
+
+
+@pytest.fixture
+def cluster(starting):
+    """Four idle ranks on two hosts."""
+    starting.join()
+    starting.outbox.forget()
+    return starting

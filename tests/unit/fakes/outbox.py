@@ -1,0 +1,46 @@
+"""An outbox that keeps what it is given."""
+
+from collections.abc import Sequence
+
+from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.messages import ToClient, ToEngine
+
+
+class RecordingOutbox:
+    """Remembers every message and signal in the order they were sent."""
+
+    def __init__(self) -> None:
+        self.engines: list[tuple[int, ToEngine, list[Frame]]] = []
+        self.clients: list[tuple[bytes, ToClient, list[Frame]]] = []
+        self.signals: list[tuple[tuple[int, ...], int, str]] = []
+
+    def to_engine(self, rank: int, message: ToEngine, buffers: Sequence[Frame] = ()) -> None:
+        self.engines.append((rank, message, list(buffers)))
+
+    def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
+        self.clients.append((client, message, list(buffers)))
+
+    def send_signal(self, ranks: Sequence[int], signal_number: int, request_id: str) -> None:
+        self.signals.append((tuple(ranks), int(signal_number), request_id))
+
+    def sent_to_ranks(self, kind: type) -> dict[int, list]:
+        """Messages of one kind by rank."""
+        found: dict[int, list] = {}
+        for rank, message, _ in self.engines:
+            if isinstance(message, kind):
+                found.setdefault(rank, []).append(message)
+        return found
+
+    def told(self, kind: type, client: bytes | None = None) -> list:
+        """Messages of one kind to one client, or to all."""
+        return [
+            message
+            for to, message, _ in self.clients
+            if isinstance(message, kind) and client in (None, to)
+        ]
+
+    def forget(self) -> None:
+        """Start over."""
+        self.engines.clear()
+        self.clients.clear()
+        self.signals.clear()

@@ -1,0 +1,28 @@
+import pytest
+
+from jupyter_dist.model.health import HealthPolicy, Verdict, assess
+
+POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3, lost_after_s=10)
+
+
+@pytest.mark.parametrize(
+    ("silence_s", "verdict"),
+    [
+        (0, Verdict.ALIVE),
+        (2.99, Verdict.ALIVE),
+        (3, Verdict.SUSPECT),
+        (9.99, Verdict.SUSPECT),
+        (10, Verdict.LOST),
+        (3600, Verdict.LOST),
+    ],
+)
+def test_silence_is_judged_by_the_policy(silence_s, verdict):
+    assert assess(1000 + silence_s, 1000, POLICY)[0] is verdict
+
+
+def test_a_beat_from_the_future_counts_as_now():
+    assert assess(999, 1000, POLICY) == (Verdict.ALIVE, "heartbeat 0.0 s ago")
+
+
+def test_the_reason_of_a_loss_names_silence_and_limit():
+    assert assess(1012.34, 1000, POLICY)[1] == "no heartbeat for 12.3 s (limit 10 s)"

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from jupyter_dist.errors import TransferError
+from jupyter_dist.protocol.objects import pack, split_frames, unpack
+
+
+class Stubborn:
+    def __reduce__(self):
+        raise RuntimeError("I stay here")
+
+
+class Trojan:
+    def __reduce__(self):
+        return (int, ("not a number",))
+
+
+@pytest.mark.parametrize("value", [None, 1, "text", {"a": [1, 2]}, (b"x",)])
+def test_plain_data_comes_back_equal(value):
+    assert unpack("x", pack("x", value)) == value
+
+
+def test_an_array_is_not_copied_into_the_pickle():
+    array = np.arange(100_000.0)
+    body, buffer = pack("x", array)
+    assert len(body) < 1000
+    assert np.shares_memory(np.frombuffer(buffer), array)
+
+
+def test_an_array_that_comes_back_is_writable_and_owns_its_memory():
+    array = np.arange(10.0)
+    back = unpack("x", pack("x", array))
+    back[0] = 99
+    assert array[0] == 0
+    assert back.tolist() == [99, *range(1, 10)]
+
+
+def test_a_column_slice_comes_back_equal():
+    array = np.arange(12).reshape(3, 4)[:, 1:3]
+    np.testing.assert_array_equal(unpack("x", pack("x", array)), array)
+
+
+def test_an_empty_array_comes_back_empty():
+    back = unpack("x", pack("x", np.empty((0, 3), "f4")))
+    assert (back.shape, back.dtype) == ((0, 3), np.dtype("f4"))
+
+
+def test_two_names_for_one_array_stay_one():
+    array = np.arange(3)
+    first, second = unpack("x", pack("x", [array, array]))
+    assert first is second
+
+
+def test_a_function_of_the_notebook_travels():
+    offset = 5
+    back = unpack("f", pack("f", lambda x: x + offset))
+    assert back(1) == 6
+
+
+def test_what_cannot_be_pickled_is_named():
+    with pytest.raises(TransferError, match=r"'model' \(Stubborn\).*I stay here"):
+        pack("model", Stubborn())
+
+
+def test_what_cannot_be_rebuilt_is_named():
+    with pytest.raises(TransferError, match=r"'x' arrived but cannot be rebuilt here: ValueError"):
+        unpack("x", pack("x", Trojan()))
+
+
+def test_torn_frames_are_refused():
+    with pytest.raises(TransferError, match="'x'"):
+        unpack("x", [b"\x80"])
+
+
+def test_frames_of_several_objects_are_cut_apart():
+    assert split_frames([b"a", b"b", b"c", b"d"], [1, 0, 3]) == [[b"a"], [], [b"b", b"c", b"d"]]
+
+
+def test_objects_pushed_together_come_back_each_as_itself():
+    packed = [pack("a", np.arange(3)), pack("b", "text"), pack("c", [np.ones(2), np.zeros(2)])]
+    frames = [frame for piece in packed for frame in piece]
+    a, b, c = split_frames(frames, [len(piece) for piece in packed])
+    assert unpack("a", a).tolist() == [0, 1, 2]
+    assert unpack("b", b) == "text"
+    assert [part.tolist() for part in unpack("c", c)] == [[1, 1], [0, 0]]
