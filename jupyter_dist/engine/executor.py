@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from jupyter_dist.engine.namespace import Namespace
-from jupyter_dist.engine.outputs import Outputs
+from jupyter_dist.engine.outputs import Outputs, plain_text
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.errors import PeerFailed
 from jupyter_dist.protocol.messages import CellResult, ErrorInfo, RunCell
@@ -66,6 +66,7 @@ class Executor:
             finally:
                 signal.signal(signal.SIGINT, _leave_in_peace)
         except KeyboardInterrupt as interrupt:  # it came between two steps of the shell
+            signal.signal(signal.SIGINT, _leave_in_peace)
             return interrupt, None
         return result.error_before_exec or result.error_in_exec, result.result
 
@@ -80,13 +81,20 @@ class Executor:
             status = "interrupted"
         else:
             status = "raised"
-        traceback = self._shell.last_traceback
-        return status, ErrorInfo(type(error).__name__, str(error), traceback, peer_rank)
+        traceback = tuple(plain_text(line) for line in self._shell.last_traceback)
+        return status, ErrorInfo(type(error).__name__, _describe(error), traceback, peer_rank)
 
 
 def _leave_in_peace(signal_number: int, frame: FrameType | None) -> None:
     """Let an interrupt that comes too late pass: the rank is idle."""
     del signal_number, frame
+
+
+def _describe(error: BaseException) -> str:
+    try:
+        return plain_text(str(error))
+    except Exception as problem:  # noqa: BLE001  (a user's __str__ may raise anything)
+        return f"<its str raised {type(problem).__name__}>"
 
 
 def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:
@@ -97,7 +105,7 @@ def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:
         if output.kind == "value" and "text/plain" in output.data:
             return str(output.data["text/plain"])
     try:
-        return repr(value)
+        return plain_text(repr(value))
     except Exception as error:  # noqa: BLE001  (a user's __repr__ may raise anything)
         return f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
 

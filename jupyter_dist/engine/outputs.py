@@ -7,6 +7,7 @@ true one, and what was said before a crash is on disk for the agent to find.
 
 import codecs
 import io
+import json
 import os
 import sys
 import threading
@@ -14,6 +15,8 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
+
+import msgspec
 
 from jupyter_dist.protocol.messages import Output
 
@@ -66,12 +69,23 @@ class _Tail:
         self._pending = ""
         self._pending_since_s = 0.0
         self._file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self.stream = _Stream(
-            io.BufferedWriter(_StreamFile(descriptor, self.rescued.append)),
+        self._descriptor = descriptor
+        self.stream = self._open_stream()
+
+    def _open_stream(self) -> _Stream:
+        return _Stream(
+            io.BufferedWriter(_StreamFile(self._descriptor, self.rescued.append)),
             encoding="utf-8",
             errors="backslashreplace",
             line_buffering=True,
         )
+
+    def flush(self) -> None:
+        """Write what Python still holds back; a stream that a cell took apart is made anew."""
+        try:
+            self.stream.flush()
+        except ValueError:
+            self.stream = self._open_stream()
 
     def read(self, is_final: bool) -> str:
         """Return new text: up to the last line end, or all of it when final or waited for."""
@@ -89,7 +103,8 @@ class _Tail:
         else:
             end = max(self._pending.rfind("\n"), self._pending.rfind("\r")) + 1
         text, self._pending = self._pending[:end], self._pending[end:]
-        self._pending_since_s = monotonic()
+        if text:  # else the half line has been waiting all the time
+            self._pending_since_s = monotonic()
         return text
 
     def _append(self, text: str) -> None:
@@ -118,11 +133,10 @@ class Outputs:
     def repair(self) -> None:
         """Undo what a cell did to the streams: closed or replaced descriptors and objects."""
         for descriptor, spare, tail in zip((1, 2), self._spare, self._tails, strict=True):
-            try:
-                os.fstat(descriptor)
-            except OSError:
+            if not _is_same_file(descriptor, spare):
                 os.dup2(spare, descriptor)
-            if getattr(sys, tail.name) is not tail.stream:
+            tail.flush()
+            if getattr(sys, tail.name, None) is not tail.stream:
                 setattr(sys, tail.name, tail.stream)
 
     def add(self, output: Output) -> None:
@@ -141,15 +155,43 @@ class Outputs:
     def _collect(self, is_final: bool) -> None:
         for tail in self._tails:
             if is_final:
-                tail.stream.flush()
+                tail.flush()
             text = tail.read(is_final)
             if text:
                 self._batch.append(Output(tail.name, text))
 
 
+def _is_same_file(descriptor: int, other: int) -> bool:
+    try:
+        return os.path.sameopenfile(descriptor, other)
+    except OSError:
+        return False
+
+
+def plain_text(text: str) -> str:
+    """Escape what UTF-8 has no bytes for (lone surrogates)."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def plain_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a MIME bundle fit for the wire: bytes become base64 text, as in notebooks."""
-    return {
+    """Make a MIME bundle fit for the wire: bytes become base64 text, as in notebooks.
+
+    What JSON has no words for is replaced by its repr; nothing here raises.
+    """
+    bundle = {
         mime: b64encode(value).decode("ascii") if isinstance(value, bytes) else value
         for mime, value in data.items()
     }
+    try:
+        msgspec.msgpack.encode(bundle)
+    except Exception:  # noqa: BLE001  (an object inside may raise anything)
+        return {str(mime): _plain_value(value) for mime, value in bundle.items()}
+    return bundle
+
+
+def _plain_value(value: Any) -> Any:
+    try:
+        text = json.dumps(value, default=repr, skipkeys=True, ensure_ascii=False)
+        return json.loads(text.encode("utf-8", "replace"))
+    except Exception as error:  # noqa: BLE001  (an object inside may raise anything)
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"

@@ -56,18 +56,47 @@ def start(home):
     factory.close()
 
 
-@pytest.fixture(scope="module")
-def four(tmp_path_factory):
+class SharedCluster:
     """One cluster of four ranks for all tests of a module that do it no harm."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        home = Home(tmp_path_factory.mktemp("four"))
-        home.enter(monkeypatch)
-        factory = ClusterFactory(home)
-        cluster = factory("localhost:4")
-    yield cluster
-    home.remember(cluster)
-    factory.close()
-    home.assert_nothing_left()
+
+    def __init__(self, root):
+        self._home = Home(root)
+        self.restart()
+
+    def restart(self):
+        """Start it (again)."""
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            self._home.enter(monkeypatch)
+            self._factory = ClusterFactory(self._home)
+            self.cluster = self._factory("localhost:4")
+
+    def close(self):
+        """Stop it; nothing may be left."""
+        self._factory.close()
+        self._home.assert_nothing_left()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """The cluster of this module."""
+    shared = SharedCluster(tmp_path_factory.mktemp("four"))
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def four(shared):
+    """Four ranks that are all idle before and after the test."""
+    pids = [engine.pid for engine in shared.cluster.topology().engines]
+    yield shared.cluster
+    try:
+        engines = shared.cluster.topology().engines
+        assert [engine.pid for engine in engines] == pids, "this test cost ranks"
+        assert {engine.state for engine in engines} == {"idle"}, "this test cost ranks"
+    except AssertionError:
+        shared.close()
+        shared.restart()
+        raise
 
 
 @pytest.fixture

@@ -1,0 +1,89 @@
+"""The notebooks, executed from a clean kernel, as a person would with Run All."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.fixture
+def executed(request, tmp_path, monkeypatch):
+    """The notebook with its outputs, executed in directories of its own."""
+    for variable in ("JUPYTER_RUNTIME_DIR", "TMPDIR", "IPYTHONDIR"):
+        folder = tmp_path / variable
+        folder.mkdir()
+        monkeypatch.setenv(variable, str(folder))
+    target = tmp_path / "executed.ipynb"
+    run = subprocess.run(
+        [sys.executable, ROOT / "notebooks" / "execute.py", request.param, target],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert str(target) in run.stdout, "it says where the executed notebook is"
+    return nbformat.read(target, as_version=4)
+
+
+def outputs_of(notebook, start):
+    """Everything that cells whose source begins like this have shown, as text."""
+    return "\n".join(
+        output.get("text") or output.get("data", {}).get("text/plain") or output.get("evalue", "")
+        for cell in notebook.cells
+        if cell.source.startswith(start)
+        for output in cell.get("outputs", [])
+    )
+
+
+FIRST = [path for path in NOTEBOOKS if path.name.startswith("01")]
+
+
+@pytest.mark.parametrize("executed", FIRST, indirect=True)
+def test_the_first_notebook_shows_what_its_four_ranks_said(executed):
+    cells = outputs_of(executed, "%%spmd")
+    assert "[0-3] the same words from everyone" in cells
+    assert "[0-3] all_reduce: [   0. 1111. 2222. 3333.]" in cells
+    assert "Out[3]: 'rank 3 still has total" in cells
+    assert "ZeroDivisionError on rank 2" in cells
+    assert "PeerFailed on ranks 0-1,3 (3)" in cells
+    assert "Out[0-3]: 'all here again'" in cells
+    assert "3: array([8., 8., 8.])" in outputs_of(executed, "%dist_pull")
+
+
+@pytest.mark.parametrize("executed", FIRST, indirect=True)
+def test_a_saved_notebook_needs_no_widget_and_no_process_of_ours_is_left(executed, tmp_path):
+    assert "widgets" not in executed.metadata, "static outputs only"
+    mimes = {
+        mime
+        for cell in executed.cells
+        for output in cell.get("outputs", [])
+        for mime in output.get("data", {})
+    }
+    assert mimes <= {"text/plain", "text/html"}
+    mark = str(tmp_path / "TMPDIR")
+    left = [p for p in psutil.process_iter() if _environment(p).get("TMPDIR") == mark]
+    assert not [process for process in left if process.pid != psutil.Process().pid]
+    assert not list((tmp_path / "TMPDIR").iterdir())
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebooks_are_stored_with_their_outputs(path):
+    notebook = nbformat.read(path, as_version=4)
+    spoken = [c for c in notebook.cells if c.cell_type == "code" and c.source.startswith("%%spmd")]
+    assert spoken
+    assert outputs_of(notebook, "%%spmd")
+
+
+def _environment(process):
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}

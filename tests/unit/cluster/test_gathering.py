@@ -1,0 +1,177 @@
+import pytest
+
+from jupyter_dist.cluster import spmd
+from jupyter_dist.cluster.spmd import ACKNOWLEDGE_BYTES, Gathering, check_syntax
+from jupyter_dist.errors import CellRefused, WireError
+from jupyter_dist.protocol.messages import (
+    CellAdmitted,
+    CellEvents,
+    CellFinished,
+    CellNote,
+    CellWaiting,
+    ErrorInfo,
+    Output,
+    OutputSeen,
+    RankFinished,
+    RankOutput,
+    Refused,
+    SubmitCell,
+)
+
+
+class Watcher:
+    def __init__(self):
+        self.seen = []
+
+    def on_output(self, rank, outputs):
+        self.seen.append(("output", rank, [output.text for output in outputs]))
+
+    def on_finished(self, result):
+        self.seen.append(("finished", result.rank, result.status))
+
+    def on_note(self, text):
+        self.seen.append(("note", text))
+
+    def on_tick(self): ...
+
+
+@pytest.fixture
+def watcher():
+    return Watcher()
+
+
+@pytest.fixture
+def gathering(watcher):
+    """A gathering whose cell was admitted on ranks 0 and 2."""
+    gathering = Gathering(SubmitCell("r1", "x"), watcher)
+    gathering.take(CellAdmitted("r1", "cell-1", (0, 2)))
+    return gathering
+
+
+def tell(gathering, *events, size=0, cell_id="cell-1"):
+    gathering.take(CellEvents(cell_id, events, size))
+
+
+def text(rank, content, kind="stdout"):
+    return RankOutput(rank, (Output(kind, content),))
+
+
+def finish(gathering):
+    tell(gathering, RankFinished(0, "ok", 1.0), RankFinished(2, "ok", 1.0))
+    gathering.take(CellFinished("cell-1"))
+    return gathering.result()
+
+
+def test_text_of_each_rank_and_stream_is_put_together(gathering):
+    tell(gathering, text(0, "a\n"), text(2, "b\n"))
+    tell(gathering, text(0, "c\n"), text(0, "err\n", "stderr"))
+    result = finish(gathering)
+    assert (result.rank(0).stdout, result.rank(0).stderr) == ("a\nc\n", "err\n")
+    assert (result.rank(2).stdout, result.rank(2).stderr) == ("b\n", "")
+
+
+def test_rich_output_is_kept_in_order_and_notes_are_not(gathering):
+    kinds = ("display", "note", "update_display", "value", "clear_output")
+    tell(gathering, RankOutput(0, tuple(Output(kind) for kind in kinds)))
+    shown = finish(gathering).rank(0).displays
+    assert [output.kind for output in shown] == ["display", "update_display", "value"]
+
+
+def test_how_a_rank_ended_is_in_its_result(gathering):
+    boom = ErrorInfo("ValueError", "boom")
+    tell(gathering, RankFinished(0, "raised", 2.5, None, boom), RankFinished(2, "ok", 1.0, "42"))
+    gathering.take(CellFinished("cell-1"))
+    result = gathering.result()
+    assert (result.rank(0).status, result.rank(0).error, result.rank(0).duration_s) == ("raised", boom, 2.5)
+    assert result.rank(2).value_repr == "42"
+
+
+def test_it_is_over_with_the_cell_not_with_the_last_rank(gathering):
+    tell(gathering, RankFinished(0, "ok", 1.0), RankFinished(2, "ok", 1.0))
+    assert not gathering.is_over
+    gathering.take(CellFinished("cell-1"))
+    assert gathering.is_over
+
+
+def test_the_watcher_sees_everything_as_it_happens(watcher):
+    gathering = Gathering(SubmitCell("r1", "x"), watcher)
+    gathering.take(CellWaiting("r1", "waits: rank 2 is still busy"))
+    gathering.take(CellAdmitted("r1", "cell-1", (0, 2)))
+    tell(gathering, text(2, "hi\n"), CellNote("rank 0 waits"), RankFinished(2, "ok", 1.0))
+    assert watcher.seen == [
+        ("note", "waits: rank 2 is still busy"),
+        ("output", 2, ["hi\n"]),
+        ("note", "rank 0 waits"),
+        ("finished", 2, "ok"),
+    ]
+
+
+def test_a_gathering_needs_no_watcher():
+    gathering = Gathering(SubmitCell("r1", "x"), None)
+    gathering.take(CellWaiting("r1", "waits"))
+    gathering.take(CellAdmitted("r1", "cell-1", (0, 2)))
+    tell(gathering, text(0, "a"), CellNote("note"))
+    assert finish(gathering).rank(0).stdout == "a"
+
+
+def test_messages_left_over_from_an_earlier_cell_are_dropped(gathering, watcher):
+    tell(gathering, text(0, "old\n"), cell_id="cell-0")
+    gathering.take(CellFinished("cell-0"))
+    gathering.take(CellWaiting("r0", "old"))
+    gathering.take(Refused("r0", "CellRefused", "old"))
+    assert not gathering.is_over
+    assert watcher.seen == []
+    assert finish(gathering).rank(0).stdout == ""
+
+
+def test_what_arrives_before_the_admission_is_dropped(watcher):
+    gathering = Gathering(SubmitCell("r1", "x"), watcher)
+    tell(gathering, text(0, "old\n"), cell_id="cell-0")
+    gathering.take(CellFinished("cell-0"))
+    assert not gathering.is_over
+    assert watcher.seen == []
+
+
+def test_a_refusal_is_raised():
+    gathering = Gathering(SubmitCell("r1", "x"), None)
+    with pytest.raises(CellRefused, match="rank 2 is lost"):
+        gathering.take(Refused("r1", "CellRefused", "rank 2 is lost"))
+
+
+def test_a_refusal_of_what_could_not_be_read_is_raised_too():
+    """The coordinator cannot know the id of a request that it could not decode."""
+    gathering = Gathering(SubmitCell("r1", "x"), None)
+    with pytest.raises(WireError, match="not a message for this side"):
+        gathering.take(Refused("", "MalformedMessage", "not a message for this side"))
+
+
+def test_much_output_is_acknowledged_now_and_then(gathering):
+    tell(gathering, text(0, "a"), size=ACKNOWLEDGE_BYTES)
+    assert gathering.acknowledgement is None
+    tell(gathering, text(0, "a"), size=ACKNOWLEDGE_BYTES + 1)
+    assert gathering.acknowledgement == OutputSeen("cell-1", ACKNOWLEDGE_BYTES + 1)
+    gathering.acknowledgement = None
+    tell(gathering, text(0, "a"), size=ACKNOWLEDGE_BYTES + 2)
+    assert gathering.acknowledgement is None
+
+
+def test_of_endless_text_the_tail_is_kept(gathering, monkeypatch):
+    monkeypatch.setattr(spmd, "KEPT_CHARACTERS", 100)
+    for number in range(1000):
+        tell(gathering, text(0, f"{number:09}\n"))
+    kept = finish(gathering).rank(0).stdout
+    assert len(kept) == 100
+    assert kept.endswith("000000999\n")
+
+
+@pytest.mark.parametrize(
+    "code", ["x = 1", "%time x = 1", "!ls", "await thing()", "%%time\nx", "x = 1;", ""]
+)
+def test_what_a_rank_can_run_passes_the_syntax_check(code):
+    check_syntax(code, 1)
+
+
+def test_a_syntax_error_is_found_before_anything_is_sent():
+    with pytest.raises(SyntaxError) as caught:
+        check_syntax("x = 1\nif x\n    y", 7)
+    assert (caught.value.filename, caught.value.lineno) == ("In[7]", 2)

@@ -1,0 +1,91 @@
+import pytest
+
+from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.errors import (
+    CellInterrupted,
+    CellTimedOut,
+    RankLost,
+    RankRaised,
+    UsageError,
+)
+from jupyter_dist.protocol.messages import ErrorInfo
+
+BOOM = ErrorInfo("ValueError", "boom", ("Traceback…",))
+
+
+def result(**statuses):
+    """`result(r0="ok", r1="raised")`, in the order given."""
+    errors = {"ok": None, "raised": BOOM, "lost": ErrorInfo("RankLost", "killed by SIGKILL")}
+    return SpmdResult(
+        [
+            RankResult(
+                rank=int(name[1:]),
+                status=status,
+                error=errors.get(status, ErrorInfo("PeerFailed", "rank 1 raised")),
+            )
+            for name, status in statuses.items()
+        ]
+    )
+
+
+def test_results_come_in_rank_order_however_they_arrived():
+    assert [found.rank for found in result(r3="ok", r0="ok", r1="ok")] == [0, 1, 3]
+
+
+def test_an_index_counts_results_and_rank_counts_ranks():
+    some = result(r1="ok", r3="raised")
+    assert (some[1].rank, some.rank(3).rank, len(some)) == (3, 3, 2)
+    assert [found.rank for found in some[0:1]] == [1]
+
+
+def test_a_rank_that_did_not_run_the_cell_is_a_mistake():
+    with pytest.raises(UsageError, match=r"rank 0 did not run this cell; ranks 1,3 did"):
+        result(r1="ok", r3="ok").rank(0)
+
+
+def test_ok_means_every_rank_ended_well():
+    assert result(r0="ok", r1="ok").ok
+    assert not result(r0="ok", r1="peer_failed").ok
+
+
+def test_it_reads_as_who_ended_how():
+    text = repr(result(r0="ok", r1="ok", r2="lost", r3="raised"))
+    assert text == "<SpmdResult: ok on ranks 0-1; raised on rank 3; lost on rank 2>"
+
+
+def test_nothing_is_raised_when_all_is_well():
+    result(r0="ok").raise_first()
+
+
+def test_the_cause_is_raised_before_its_consequences():
+    with pytest.raises(RankRaised) as caught:
+        result(r0="peer_failed", r1="peer_failed", r2="raised", r3="ok").raise_first()
+    error = caught.value
+    assert (error.rank, error.ename, error.traceback) == (2, "ValueError", ("Traceback…",))
+    assert error.others == "2 peer_failed"
+
+
+def test_the_first_of_several_is_raised_and_the_others_are_counted():
+    with pytest.raises(RankRaised) as caught:
+        result(r0="ok", r1="raised", r2="raised", r3="raised").raise_first()
+    assert (caught.value.rank, caught.value.others) == (1, "2 more raised")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "error", "text"),
+    [
+        ({"r0": "peer_failed", "r1": "lost"}, RankLost, "rank 1 is lost: killed by SIGKILL (1 peer_failed)"),
+        ({"r0": "interrupted", "r1": "interrupted"}, CellInterrupted, "ranks 0-1 interrupted"),
+        ({"r0": "ok", "r2": "timed_out"}, CellTimedOut, "rank 2 ran into the time limit"),
+        ({"r0": "interrupted", "r1": "timed_out"}, CellTimedOut, "rank 1 ran into the time limit (1 interrupted)"),
+    ],
+)
+def test_each_end_has_its_own_error(statuses, error, text):
+    with pytest.raises(error) as caught:
+        result(**statuses).raise_first()
+    assert str(caught.value) == text
+
+
+def test_a_peer_failure_whose_cause_is_not_here_is_raised_as_it_is():
+    with pytest.raises(RankRaised, match="PeerFailed: rank 1 raised"):
+        result(r0="ok", r2="peer_failed").raise_first()

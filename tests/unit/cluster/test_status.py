@@ -1,0 +1,53 @@
+from jupyter_dist.cluster.status import ClusterStatus
+from jupyter_dist.model.topology import EngineView, HostView, Topology
+
+
+def status(*engines, note=""):
+    hosts = (HostView(name="node-a", engines=engines),)
+    return ClusterStatus(
+        Topology(cluster="demo", state="ready", generation=2, note=note, hosts=hosts)
+    )
+
+
+IDLE = EngineView(
+    rank=0, local_rank=0, pid=4242, state="idle", cpu_percent=12.4, rss_bytes=3 * 2**20
+)
+
+
+def test_states_are_found_by_rank():
+    lost = EngineView(rank=1, local_rank=1, state="lost")
+    found = status(lost, IDLE)
+    assert (found.state, found.ranks) == ("ready", {0: "idle", 1: "lost"})
+
+
+def test_it_reads_as_a_table():
+    head, columns, row = str(status(IDLE)).splitlines()
+    assert head == "cluster 'demo': ready, generation 2, 1 ranks on 1 host"
+    assert columns.split() == ["rank", "host", "pid", "state", "CPU", "memory"]
+    assert row.split() == ["0", "node-a", "4242", "idle", "12%", "3", "MB"]
+
+
+def test_columns_stand_under_their_names():
+    _, columns, row = str(status(IDLE)).splitlines()
+    assert columns.index("state") == row.index("idle")
+    assert columns.index("host") == row.index("node-a")
+
+
+def test_a_busy_rank_tells_its_cell():
+    busy = EngineView(rank=0, local_rank=0, state="busy", cell="In[3]", busy_s=12.3)
+    assert str(status(busy)).endswith("In[3] for 12 s")
+
+
+def test_a_lost_rank_tells_its_reason_not_its_cell():
+    lost = EngineView(rank=0, local_rank=0, state="lost", cell="In[3]", reason="killed")
+    assert str(status(lost)).endswith("killed")
+    assert "In[3]" not in str(status(lost))
+
+
+def test_what_needs_attention_stands_above_the_table():
+    assert str(status(IDLE, note="rank 0 waits")).splitlines()[1] == "rank 0 waits"
+
+
+def test_a_cluster_that_is_gone_still_reads():
+    gone = ClusterStatus(Topology(cluster="demo", state="gone"))
+    assert str(gone).startswith("cluster 'demo': gone, generation 0, 0 ranks on 0 hosts")

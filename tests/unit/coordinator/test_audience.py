@@ -1,0 +1,172 @@
+import pytest
+
+from jupyter_dist.coordinator.audience import FAILED_START_KEEP_S, WATCH_LEASE_S, Audience
+from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.messages import (
+    ClusterReady,
+    Refused,
+    StartProgress,
+    TopologyChanged,
+    WatchTopology,
+)
+
+KEEP_S = 100.0
+
+
+def describe(state="ready"):
+    return Topology(cluster="demo", state=state)
+
+
+@pytest.fixture
+def audience(starting):
+    return Audience(starting.roster, starting.rendezvous, starting.outbox, KEEP_S)
+
+
+def watch(audience, now_s, interval_s=1.0, client=b"w"):
+    audience.hear(client, now_s)
+    audience.watch(client, WatchTopology("w1", interval_s), describe, now_s)
+
+
+def pictures(cluster, client=b"w"):
+    return len(cluster.outbox.told(TopologyChanged, client))
+
+
+class TestStart:
+    def test_progress_is_told_when_it_changes(self, audience, starting):
+        audience.await_ready(b"me", "r1")
+        audience.on_progress(0.0)
+        audience.on_progress(0.1)
+        starting.roster.hosts["a"].joined = pb.Joined(host="a")
+        audience.on_progress(0.2)
+        starting.roster.hosts["b"].joined = pb.Joined(host="b")
+        audience.on_progress(0.3)
+        starting.join()
+        audience.on_progress(0.4)
+        assert [
+            (m.stage, m.ready_ranks, m.world_size) for m in starting.outbox.told(StartProgress)
+        ] == [
+            ("waiting for a, b", 0, 4),
+            ("waiting for b", 0, 4),
+            ("starting ranks", 0, 4),
+            ("starting ranks", 4, 4),
+        ]
+
+    def test_a_second_client_hears_how_far_it_is(self, audience, starting):
+        audience.await_ready(b"me", "r1")
+        audience.on_progress(0.0)
+        audience.await_ready(b"you", "r2")
+        audience.on_progress(0.1)
+        assert len(starting.outbox.told(StartProgress, b"you")) == 1
+
+    def test_ready_is_told_to_everyone_who_waits_and_once(self, audience, starting):
+        starting.roster.hosts["a"].joined = pb.Joined(host="a", log_dir="/tmp/x")
+        audience.await_ready(b"me", "r1")
+        audience.await_ready(b"you", "r2")
+        audience.tell_ready()
+        audience.tell_ready()
+        assert starting.outbox.told(ClusterReady) == [
+            ClusterReady("r1", 1, 4, {"a": "/tmp/x"}),
+            ClusterReady("r2", 1, 4, {"a": "/tmp/x"}),
+        ]
+
+    def test_whoever_comes_later_hears_at_once_that_it_is_ready(self, audience, starting):
+        audience.tell_ready()
+        audience.await_ready(b"late", "r3")
+        assert starting.outbox.told(ClusterReady, b"late")[0].request_id == "r3"
+
+    def test_a_failure_is_told_to_those_who_wait_and_to_those_who_come(self, audience, starting):
+        audience.await_ready(b"me", "r1")
+        audience.tell_start_failed("rank 2 ended")
+        audience.await_ready(b"late", "r2")
+        assert starting.outbox.told(Refused) == [
+            Refused("r1", "StartFailed", "rank 2 ended"),
+            Refused("r2", "StartFailed", "rank 2 ended"),
+        ]
+
+    def test_a_failure_that_nobody_waited_for_is_not_heard_yet(self, audience):
+        audience.tell_start_failed("rank 2 ended")
+        assert not audience.heard_refusal
+        audience.await_ready(b"late", "r2")
+        assert audience.heard_refusal
+
+
+class TestWatching:
+    def test_one_picture_only_when_no_interval_is_given(self, audience, starting):
+        watch(audience, 0.0, interval_s=0.0)
+        audience.tick(False, describe, 5.0)
+        assert pictures(starting) == 1
+
+    def test_a_picture_at_once_and_then_at_the_interval(self, audience, starting):
+        watch(audience, 0.0, interval_s=1.0)
+        assert pictures(starting) == 1
+        for tick in range(1, 31):
+            audience.tick(False, describe, tick / 10)
+        assert pictures(starting) == 4
+
+    def test_nobody_gets_pictures_faster_than_the_limit(self, audience, starting):
+        watch(audience, 0.0, interval_s=0.001)
+        for tick in range(1, 101):
+            audience.tick(False, describe, tick / 100)
+        assert pictures(starting) <= 6
+
+    def test_a_watcher_that_is_silent_is_forgotten(self, audience, starting):
+        watch(audience, 0.0)
+        audience.tick(False, describe, WATCH_LEASE_S)
+        assert pictures(starting) == 1
+
+    def test_a_watcher_that_is_heard_stays(self, audience, starting):
+        watch(audience, 0.0)
+        audience.hear(b"w", 10.0)
+        audience.tick(False, describe, WATCH_LEASE_S)
+        assert pictures(starting) == 2
+
+    def test_asking_again_does_not_put_off_what_is_due(self, audience, starting):
+        """Presence is shown every 4 s; a picture wanted every 5 s must still come."""
+        for second in range(0, 21):
+            if second % 4 == 0:
+                watch(audience, float(second), interval_s=5.0)
+            audience.tick(False, describe, float(second))
+        assert pictures(starting) >= 4
+
+    def test_asking_with_interval_0_ends_the_pictures(self, audience, starting):
+        watch(audience, 0.0, interval_s=1.0)
+        watch(audience, 0.5, interval_s=0.0)
+        assert pictures(starting) == 2
+        for second in range(1, 10):
+            audience.hear(b"w", float(second))
+            audience.tick(False, describe, float(second))
+        assert pictures(starting) == 2
+
+    def test_the_last_picture_says_that_it_is_over(self, audience, starting):
+        watch(audience, 0.0)
+        audience.say_farewell(describe)
+        assert starting.outbox.told(TopologyChanged)[-1].topology.state == "stopped"
+
+
+class TestBeingAlone:
+    def test_a_cluster_nobody_wants_is_gone_after_its_time(self, audience):
+        audience.tick(False, describe, 0.0)
+        assert not audience.is_gone(KEEP_S)
+        assert audience.is_gone(KEEP_S + 0.1)
+
+    def test_a_client_that_is_heard_keeps_it(self, audience):
+        audience.tick(False, describe, 0.0)
+        audience.hear(b"me", 50.0)
+        assert not audience.is_gone(KEEP_S + 50.0)
+
+    def test_work_under_way_keeps_it(self, audience):
+        audience.tick(False, describe, 0.0)
+        audience.tick(True, describe, KEEP_S)
+        assert not audience.is_gone(KEEP_S * 2)
+        assert audience.is_gone(KEEP_S * 2 + 0.1)
+
+    def test_time_begins_with_the_first_tick(self, audience):
+        assert not audience.is_gone(1e9)
+        audience.tick(False, describe, 1e9)
+        assert not audience.is_gone(1e9 + KEEP_S)
+
+    def test_a_start_that_failed_is_kept_only_for_a_moment(self, audience):
+        audience.tick(False, describe, 0.0)
+        audience.tell_start_failed("no")
+        assert audience.is_gone(FAILED_START_KEEP_S + 0.1)

@@ -1,0 +1,330 @@
+import signal
+
+import pytest
+
+from jupyter_dist.coordinator.cells import INTERRUPT_PATIENCE_S, CellRun
+from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.messages import (
+    AbortCommunicator,
+    CellAdmitted,
+    CellEvents,
+    CellFinished,
+    CellNote,
+    CellOutput,
+    CellResult,
+    ErrorInfo,
+    Output,
+    RankFinished,
+    RankOutput,
+    RunCell,
+    SubmitCell,
+)
+
+BOOM = ErrorInfo("ValueError", "boom")
+PEER = ErrorInfo("PeerFailed", "rank 0 raised", peer_rank=0)
+
+
+@pytest.fixture
+def run(cluster):
+    """Start a cell on all ranks at time 0."""
+
+    def start(**options):
+        request = SubmitCell("r1", "print(rank)", label=3, **options)
+        cell = CellRun(
+            b"me",
+            request,
+            "cell-1",
+            cluster.roster,
+            cluster.rendezvous,
+            cluster.outbox,
+            cluster.log,
+        )
+        cell.start(0.0)
+        return cell
+
+    return start
+
+
+@pytest.fixture
+def events(cluster):
+    def found(kind):
+        return [e for batch in cluster.outbox.told(CellEvents) for e in batch.events if isinstance(e, kind)]
+
+    return found
+
+
+@pytest.fixture
+def answer(cluster):
+    def give(cell, rank, status="ok", error=None, **more):
+        cluster.roster.end_work(rank)
+        cell.on_result(CellResult(rank, "cell-1", status, 0.5, error=error, **more))
+
+    return give
+
+
+def statuses(events):
+    return {event.rank: event.status for event in events(RankFinished)}
+
+
+def test_a_cell_goes_to_every_rank_with_the_generation(run, cluster):
+    run()
+    sent = cluster.outbox.sent_to_ranks(RunCell)
+    assert sorted(sent) == [0, 1, 2, 3]
+    assert sent[2] == [RunCell("cell-1", 1, "print(rank)", (0, 1, 2, 3), 3)]
+    assert cluster.outbox.told(CellAdmitted, b"me") == [CellAdmitted("r1", "cell-1", (0, 1, 2, 3))]
+    assert cluster.roster.ranks_in(EngineState.BUSY) == [0, 1, 2, 3]
+
+
+def test_a_cell_for_some_ranks_leaves_the_others_idle(run, cluster):
+    run(ranks=(1, 2))
+    assert sorted(cluster.outbox.sent_to_ranks(RunCell)) == [1, 2]
+    assert cluster.roster.ranks_in(EngineState.IDLE) == [0, 3]
+
+
+def test_it_is_over_when_the_last_rank_has_finished_and_the_client_knows(run, answer, events, cluster):
+    cell = run()
+    for rank in range(3):
+        answer(cell, rank)
+    cell.tick(1.0)
+    assert not cell.is_over
+    answer(cell, 3, value_repr="42")
+    assert not cell.is_over
+    cell.tick(1.1)
+    assert cell.is_over
+    assert statuses(events) == dict.fromkeys(range(4), "ok")
+    assert events(RankFinished)[-1].value_repr == "42"
+    assert isinstance(cluster.outbox.clients[-1][1], CellFinished)
+
+
+def test_the_end_is_told_once(run, answer, cluster):
+    cell = run(ranks=(0,))
+    answer(cell, 0)
+    for now_s in (1.0, 2.0, 3.0):
+        cell.tick(now_s)
+    assert len(cluster.outbox.told(CellFinished)) == 1
+
+
+def test_what_a_rank_says_comes_before_its_result(run, answer, events):
+    cell = run(ranks=(0,))
+    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "a\n"),)))
+    answer(cell, 0, outputs=(Output("stdout", "b\n"),))
+    cell.tick(1.0)
+    everything = events(RankOutput | RankFinished)
+    assert [type(event).__name__ for event in everything] == ["RankOutput", "RankOutput", "RankFinished"]
+    assert [event.outputs[0].text for event in everything[:2]] == ["a\n", "b\n"]
+
+
+def test_output_of_a_rank_that_has_finished_is_dropped(run, answer, events):
+    cell = run(ranks=(0, 1))
+    answer(cell, 0)
+    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "late\n"),)))
+    cell.tick(1.0)
+    assert events(RankOutput) == []
+
+
+def test_a_second_result_of_the_same_rank_is_dropped(run, answer, events):
+    cell = run(ranks=(0, 1))
+    answer(cell, 0)
+    answer(cell, 0, "raised", BOOM)
+    cell.tick(1.0)
+    assert statuses(events) == {0: "ok"}
+
+
+def test_a_rank_that_raises_releases_the_others_from_collectives(run, answer, cluster):
+    cell = run()
+    answer(cell, 1, "raised", BOOM)
+    aborts = cluster.outbox.sent_to_ranks(AbortCommunicator)
+    assert aborts == {
+        rank: [AbortCommunicator(1, 1, "raised ValueError: boom")] for rank in (0, 2, 3)
+    }
+    assert cluster.rendezvous.is_broken
+
+
+def test_a_long_error_is_passed_on_as_one_short_line(run, answer, cluster):
+    cell = run()
+    answer(cell, 1, "raised", ErrorInfo("ValueError", "many\nlines " + "x" * 10_000))
+    reason = cluster.outbox.sent_to_ranks(AbortCommunicator)[0][0].reason
+    assert "\n" not in reason
+    assert reason.startswith("raised ValueError: many lines xxx")
+    assert len(reason) < 400
+
+
+def test_a_cell_that_ends_well_leaves_the_communicator_alone(run, answer, cluster):
+    cell = run()
+    for rank in range(4):
+        answer(cell, rank)
+    assert not cluster.rendezvous.is_broken
+    assert cluster.outbox.sent_to_ranks(AbortCommunicator) == {}
+
+
+def test_a_lost_rank_is_named_and_the_others_go_on(run, answer, events, cluster):
+    cell = run()
+    cell.on_last_words(2, RankOutput(2, (Output("stderr", "Segmentation fault\n"),)))
+    cluster.lose(2)
+    cell.on_lost(2, "killed by SIGSEGV")
+    for rank in (0, 1, 3):
+        answer(cell, rank)
+    cell.tick(1.0)
+    assert cell.is_over
+    assert statuses(events) == {0: "ok", 1: "ok", 2: "lost", 3: "ok"}
+    assert events(RankOutput)[0].outputs[0].text == "Segmentation fault\n"
+    assert events(RankFinished)[0].error == ErrorInfo("RankLost", "killed by SIGSEGV")
+    aborts = cluster.outbox.sent_to_ranks(AbortCommunicator)
+    assert {rank: found[0].failed_rank for rank, found in aborts.items()} == {0: 2, 1: 2, 3: 2}
+
+
+def test_a_rank_that_is_lost_after_its_result_keeps_its_result(run, answer, events, cluster):
+    cell = run(ranks=(0, 1))
+    answer(cell, 0)
+    cell.on_lost(0, "killed")
+    cell.on_last_words(0, RankOutput(0, (Output("stdout", "more"),)))
+    cell.tick(1.0)
+    assert statuses(events) == {0: "ok"}
+    assert events(RankOutput) == []
+    assert sorted(cluster.outbox.sent_to_ranks(AbortCommunicator)) == [1]
+
+
+class TestInterrupt:
+    def test_reaches_only_ranks_that_run(self, run, answer, cluster):
+        cell = run()
+        answer(cell, 0)
+        assert cell.interrupt({0, 1, 2}, "i1", 1.0) == (1, 2)
+        assert cluster.outbox.signals == [((1, 2), signal.SIGINT, "i1")]
+
+    def test_of_ranks_that_are_done_sends_nothing(self, run, answer, cluster):
+        cell = run(ranks=(0, 1))
+        answer(cell, 0)
+        assert cell.interrupt({0}, "i1", 1.0) == ()
+        assert cluster.outbox.signals == []
+
+    def test_makes_a_released_peer_interrupted_too(self, run, answer, events):
+        cell = run(ranks=(0, 1))
+        cell.interrupt({0, 1}, "i1", 1.0)
+        answer(cell, 0, "interrupted", ErrorInfo("KeyboardInterrupt", ""))
+        answer(cell, 1, "peer_failed", PEER)
+        cell.tick(1.1)
+        assert statuses(events) == {0: "interrupted", 1: "interrupted"}
+
+    def test_is_what_peers_are_told_instead_of_the_first_rank_that_left(self, run, answer, cluster):
+        cell = run(ranks=(0, 1))
+        cell.interrupt({0, 1}, "i1", 1.0)
+        answer(cell, 0, "interrupted", ErrorInfo("KeyboardInterrupt", ""))
+        (abort,) = cluster.outbox.sent_to_ranks(AbortCommunicator)[1]
+        assert (abort.failed_rank, abort.reason) == (-1, "the cell was interrupted")
+
+    def test_leaves_an_error_of_the_users_own_as_it_is(self, run, answer, events):
+        cell = run(ranks=(0,))
+        cell.interrupt({0}, "i1", 1.0)
+        answer(cell, 0, "raised", BOOM)
+        cell.tick(1.1)
+        assert statuses(events) == {0: "raised"}
+
+    def test_that_is_not_answered_names_the_deaf_rank_once(self, run, answer, events, cluster):
+        cell = run()
+        cell.interrupt({0, 1, 2, 3}, "i1", 1.0)
+        for rank in (0, 1, 3):
+            answer(cell, rank, "interrupted", ErrorInfo("KeyboardInterrupt", ""))
+        cluster.outbox.forget()
+        cell.tick(1.0 + INTERRUPT_PATIENCE_S * 0.9)
+        assert events(CellNote) == []
+        for extra_s in (0.0, 1.0, 2.0):
+            cell.tick(1.0 + INTERRUPT_PATIENCE_S + extra_s)
+        (note,) = events(CellNote)
+        assert note.text.startswith("rank 2 has not answered the interrupt for 2 s")
+        assert sorted(cluster.outbox.sent_to_ranks(AbortCommunicator)) == [2]
+
+    def test_can_be_repeated_and_names_the_deaf_again(self, run, events):
+        cell = run(ranks=(0,))
+        for now_s in (1.0, 11.0):
+            cell.interrupt({0}, "i", now_s)
+            cell.tick(now_s + INTERRUPT_PATIENCE_S)
+        assert len(events(CellNote)) == 2
+
+
+class TestTimeLimit:
+    def test_interrupts_the_ranks_that_still_run(self, run, answer, cluster):
+        cell = run(timeout_s=5.0)
+        answer(cell, 0)
+        cell.tick(4.9)
+        assert cluster.outbox.signals == []
+        cell.tick(5.0)
+        cell.tick(5.1)
+        assert cluster.outbox.signals == [((1, 2, 3), signal.SIGINT, "limit-cell-1")]
+        reason = cluster.outbox.sent_to_ranks(AbortCommunicator)[1][0].reason
+        assert reason == "the cell ran into its time limit of 5 s"
+
+    def test_is_what_the_interrupted_ranks_ended_with(self, run, answer, events):
+        cell = run(ranks=(0, 1), timeout_s=5.0)
+        cell.tick(5.0)
+        answer(cell, 0, "interrupted", ErrorInfo("KeyboardInterrupt", ""))
+        answer(cell, 1, "peer_failed", PEER)
+        cell.tick(5.1)
+        assert statuses(events) == {0: "timed_out", 1: "timed_out"}
+
+    def test_gives_up_on_a_rank_that_does_not_answer(self, run, events, cluster):
+        cell = run(ranks=(0,), timeout_s=5.0)
+        cell.tick(5.0)
+        cell.tick(5.0 + INTERRUPT_PATIENCE_S)
+        assert cell.is_over
+        assert statuses(events) == {0: "timed_out"}
+        assert "still busy" in events(RankFinished)[0].error.evalue
+        assert cluster.roster[0].state is EngineState.BUSY
+
+    def test_does_not_hurt_a_cell_that_was_done_in_time(self, run, answer, cluster):
+        cell = run(ranks=(0,), timeout_s=5.0)
+        answer(cell, 0)
+        cell.tick(6.0)
+        assert cell.is_over
+        assert cluster.outbox.signals == []
+
+
+class TestWhoWaitsForWhom:
+    @pytest.fixture
+    def hang(self, cluster):
+        """Let rank 0 sit in a collective."""
+
+        def sit(seconds):
+            last = pb.Collective(sequence=9, operation="barrier", seconds=seconds, is_running=True)
+            sample = pb.EngineSample(rank=0, collective=last)
+            cluster.roster.take_telemetry("a", pb.Telemetry(engines=[sample]))
+
+        return sit
+
+    def test_is_told_once_and_again_after_a_while(self, run, hang, events):
+        cell = run(ranks=(0, 1))
+        for now_s in (1.0, 5.0, 6.0, 14.0):
+            hang(now_s)
+            cell.tick(now_s)
+        (note,) = events(CellNote)
+        assert note.text == "rank 0 waits in barrier #9 for 5 s; rank 1 has not called it yet"
+        assert cell.note.startswith("rank 0 waits in barrier #9 for 14 s")
+        hang(16.0)
+        cell.tick(16.0)
+        assert len(events(CellNote)) == 2
+
+    def test_is_over_with_the_cell(self, run, hang, answer):
+        cell = run(ranks=(0, 1))
+        hang(5.0)
+        cell.tick(5.0)
+        assert cell.note
+        answer(cell, 0)
+        answer(cell, 1)
+        cell.tick(6.0)
+        assert cell.note == ""
+
+    def test_counts_a_rank_that_finished_without_calling(self, run, hang, answer):
+        cell = run(ranks=(0, 1))
+        hang(5.0)
+        answer(cell, 1)
+        cell.tick(5.0)
+        assert cell.note.endswith("rank 1 finished the cell and never called it")
+
+
+def test_everything_is_kept_for_a_client_that_comes_later(run, answer, cluster):
+    cell = run(ranks=(0,))
+    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "a\n"),)))
+    answer(cell, 0)
+    replayed = cluster.log.replay("r9", is_running=False)
+    assert (replayed.cell_id, replayed.code) == ("cell-1", "print(rank)")
+    assert [type(event) for event in replayed.events] == [RankOutput, RankFinished]

@@ -1,0 +1,193 @@
+import pytest
+
+from jupyter_dist.coordinator.fence import PATIENCE_S, Fence
+from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.protocol.messages import CellWaiting, Refused, Regroup
+
+
+class Job:
+    """Work that ends when it is told to."""
+
+    def __init__(self, cluster, name="job", ranks=(0, 1, 2, 3), client=b"me"):
+        self.client = client
+        self.request_id = name
+        self.ranks = ranks
+        self.is_over = False
+        self.started_s = None
+        self._cluster = cluster
+
+    def start(self, now_s):
+        self.started_s = now_s
+        for rank in self.ranks:
+            self._cluster.roster.start_work(rank, "In[7]", now_s)
+
+    def on_lost(self, rank, reason): ...
+
+    def tick(self, now_s): ...
+
+    def finish(self):
+        self.is_over = True
+        for rank in self.ranks:
+            self._cluster.roster.end_work(rank)
+
+
+@pytest.fixture
+def fence(cluster):
+    return Fence(cluster.roster, cluster.rendezvous, cluster.outbox)
+
+
+@pytest.fixture
+def job(cluster):
+    return lambda *args, **more: Job(cluster, *args, **more)
+
+
+def test_work_starts_at_once_when_everyone_is_idle(fence, job):
+    work = job()
+    fence.submit(work, 5.0)
+    fence.advance(5.0)
+    assert fence.current is work
+    assert work.started_s == 5.0
+
+
+def test_work_is_admitted_in_the_order_it_came(fence, job):
+    first, second, third = job("1", (0,)), job("2", (1,)), job("3", (0,))
+    for work in (first, second, third):
+        fence.submit(work, 0.0)
+    fence.advance(0.0)
+    assert [work.started_s for work in (first, second, third)] == [0.0, None, None]
+    first.finish()
+    fence.advance(1.0)
+    assert fence.current is second
+    assert third.started_s is None
+
+
+def test_a_rank_that_still_runs_its_cell_keeps_the_fence_closed(fence, job, cluster):
+    """The cell is over for its client (a time limit), but a rank is deaf."""
+    deaf, following = job("1"), job("2", (0,))
+    fence.submit(deaf, 0.0)
+    fence.advance(0.0)
+    for rank in (0, 1, 3):
+        cluster.roster.end_work(rank)
+    deaf.is_over = True
+    fence.submit(following, 1.0)
+    fence.advance(1.0)
+    fence.advance(1.0 + PATIENCE_S)
+    assert following.started_s is None
+    (waiting,) = cluster.outbox.told(CellWaiting)
+    assert waiting.request_id == "2"
+    assert "rank 2 is still busy with In[7]" in waiting.reason
+    cluster.roster.end_work(2)
+    fence.advance(2.0)
+    assert following.started_s == 2.0
+
+
+def test_a_short_wait_is_not_worth_a_word(fence, job, cluster):
+    fence.submit(job("1"), 0.0)
+    fence.advance(0.0)
+    fence.submit(job("2"), 1.0)
+    fence.advance(1.0 + PATIENCE_S * 0.9)
+    assert cluster.outbox.told(CellWaiting) == []
+
+
+def test_the_same_reason_is_told_once_to_each_who_waits(fence, job, cluster):
+    fence.submit(job("1"), 0.0)
+    fence.advance(0.0)
+    fence.submit(job("2"), 0.0)
+    fence.advance(1.0)
+    fence.advance(2.0)
+    fence.submit(job("3", client=b"other"), 3.0)
+    fence.advance(4.0)
+    told = [(to, message.request_id) for to, message, _ in cluster.outbox.clients]
+    assert told == [(b"me", "2"), (b"other", "3")]
+
+
+def test_a_broken_communicator_is_formed_anew_before_the_next_work(fence, job, cluster):
+    cluster.rendezvous.is_broken = True
+    work = job()
+    fence.submit(work, 0.0)
+    fence.advance(0.0)
+    assert sorted(cluster.outbox.sent_to_ranks(Regroup)) == [0, 1, 2, 3]
+    assert work.started_s is None
+    fence.advance(1.0)
+    assert "joining generation 2" in cluster.outbox.told(CellWaiting)[0].reason
+    cluster.join()
+    fence.advance(2.0)
+    assert work.started_s == 2.0
+
+
+def test_regrouping_waits_until_the_last_rank_is_idle(fence, job, cluster):
+    work = job()
+    fence.submit(work, 0.0)
+    fence.advance(0.0)
+    cluster.rendezvous.is_broken = True
+    work.is_over = True
+    cluster.roster.end_work(0)
+    fence.advance(1.0)
+    assert cluster.outbox.sent_to_ranks(Regroup) == {}
+    work.finish()
+    fence.advance(2.0)
+    assert len(cluster.outbox.sent_to_ranks(Regroup)) == 4
+
+
+def test_an_interrupt_under_way_cannot_hit_the_next_cell(fence, job):
+    fence.signals_under_way.add("limit-cell-1@a")
+    work = job()
+    fence.submit(work, 0.0)
+    fence.advance(0.0)
+    assert work.started_s is None
+    fence.signals_under_way.clear()
+    fence.advance(1.0)
+    assert work.started_s == 1.0
+
+
+def test_work_for_a_lost_rank_is_refused_with_a_way_out(fence, job, cluster):
+    cluster.lose(2, "killed by SIGKILL")
+    work = job()
+    fence.submit(work, 0.0)
+    fence.advance(0.0)
+    assert work.started_s is None
+    (refused,) = cluster.outbox.told(Refused)
+    assert refused.error == "CellRefused"
+    assert "rank 2 of this cluster is lost (rank 2: killed by SIGKILL)" in refused.reason
+    assert "--ranks 0-1,3" in refused.reason
+
+
+def test_the_others_of_a_lost_rank_still_take_work(fence, job, cluster):
+    cluster.lose(2)
+    work = job(ranks=(0, 1, 3))
+    fence.submit(work, 0.0)
+    fence.advance(0.0)
+    assert work.started_s == 0.0
+    assert cluster.outbox.told(Refused) == []
+
+
+def test_when_every_rank_is_lost_only_a_new_cluster_is_offered(fence, job, cluster):
+    for rank in range(4):
+        cluster.lose(rank)
+    fence.submit(job(), 0.0)
+    (refused,) = cluster.outbox.told(Refused)
+    assert "--ranks" not in refused.reason
+    assert "Start a new cluster" in refused.reason
+
+
+def test_queued_work_is_refused_when_its_rank_is_lost_meanwhile(fence, job, cluster):
+    running, doomed, fine = job("1", (0,)), job("2", (3,)), job("3", (1,))
+    for work in (running, doomed, fine):
+        fence.submit(work, 0.0)
+    fence.advance(0.0)
+    cluster.lose(3)
+    running.finish()
+    fence.advance(1.0)
+    assert [message.request_id for message in cluster.outbox.told(Refused)] == ["2"]
+    assert fence.current is fine
+
+
+def test_a_loss_while_regrouping_leaves_the_fence_open_for_the_others(fence, job, cluster):
+    cluster.rendezvous.is_broken = True
+    fence.advance(0.0)
+    cluster.lose(1)
+    work = job(ranks=(0, 2, 3))
+    fence.submit(work, 1.0)
+    fence.advance(1.0)
+    assert work.started_s == 1.0
+    assert cluster.roster.ranks_in(EngineState.BUSY) == [0, 2, 3]

@@ -1,0 +1,122 @@
+from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.protocol.messages import Hello, NotReady, Ready, Regroup, Welcome
+
+
+def say_hello(cluster, *ranks, generation=None):
+    generation = cluster.rendezvous.generation if generation is None else generation
+    for rank in ranks:
+        cluster.rendezvous.on_hello(Hello(rank, generation, 100 + rank, f"peer-{rank}"))
+
+
+def say_ready(cluster, *ranks):
+    for rank in ranks:
+        cluster.rendezvous.on_ready(Ready(rank, cluster.rendezvous.generation))
+
+
+def test_nobody_is_welcomed_before_the_last_hello(starting):
+    say_hello(starting, 0, 1, 3)
+    assert starting.outbox.engines == []
+    say_hello(starting, 2)
+    assert sorted(starting.outbox.sent_to_ranks(Welcome)) == [0, 1, 2, 3]
+
+
+def test_addresses_come_in_rank_order_however_the_hellos_came(starting):
+    say_hello(starting, 3, 1, 0, 2)
+    welcome = starting.outbox.sent_to_ranks(Welcome)[2][0]
+    assert welcome.peers == ("peer-0", "peer-1", "peer-2", "peer-3")
+    assert welcome.info == starting.roster[2].info
+    assert (welcome.generation, welcome.communicator) == (1, "ring")
+
+
+def test_everyone_gets_the_same_secret_and_every_generation_another(starting):
+    starting.join()
+    starting.rendezvous.regroup()
+    starting.join()
+    welcomes = starting.outbox.sent_to_ranks(Welcome)
+    first = {messages[0].key for messages in welcomes.values()}
+    second = {messages[1].key for messages in welcomes.values()}
+    assert len(first) == len(second) == 1
+    assert first != second
+    assert len(first.pop()) == 32
+
+
+def test_it_is_complete_when_the_last_rank_is_ready(starting):
+    say_hello(starting, 0, 1, 2, 3)
+    say_ready(starting, 0, 1, 2)
+    assert not starting.rendezvous.is_complete
+    assert starting.rendezvous.missing_ranks == [3]
+    say_ready(starting, 3)
+    assert starting.rendezvous.is_complete
+    assert starting.roster.ranks_in(EngineState.IDLE) == [0, 1, 2, 3]
+
+
+def test_ready_twice_counts_once(starting):
+    say_hello(starting, 0, 1, 2, 3)
+    say_ready(starting, 0, 0)
+    assert starting.rendezvous.missing_ranks == [1, 2, 3]
+
+
+def test_the_pid_is_known_from_the_hello(starting):
+    say_hello(starting, 2)
+    assert starting.roster[2].pid == 102
+
+
+def test_messages_of_an_older_generation_are_dropped(cluster):
+    cluster.rendezvous.regroup()
+    cluster.outbox.forget()
+    say_hello(cluster, 0, 1, 2, 3, generation=1)
+    cluster.rendezvous.on_ready(Ready(0, 1))
+    cluster.rendezvous.on_not_ready(NotReady(0, 1, "old"))
+    assert cluster.outbox.engines == []
+    assert cluster.rendezvous.missing_ranks == [0, 1, 2, 3]
+    assert cluster.rendezvous.problem == ""
+
+
+def test_a_rank_that_cannot_join_is_the_problem(starting):
+    say_hello(starting, 0, 1, 2, 3)
+    say_ready(starting, 0, 1, 2, 3)
+    starting.rendezvous.on_not_ready(NotReady(2, 1, "no route to peer-3"))
+    assert not starting.rendezvous.is_complete
+    assert starting.rendezvous.problem == "rank 2: no route to peer-3"
+
+
+def test_regrouping_asks_everyone_for_a_new_hello(cluster):
+    cluster.rendezvous.is_broken = True
+    cluster.rendezvous.regroup()
+    assert {rank: [m.generation for m in found] for rank, found in cluster.outbox.sent_to_ranks(Regroup).items()} == dict.fromkeys(range(4), [2])
+    assert cluster.roster.ranks_in(EngineState.STARTING) == [0, 1, 2, 3]
+    assert not cluster.rendezvous.is_broken
+    cluster.join()
+    assert cluster.rendezvous.is_complete
+
+
+def test_a_lost_rank_breaks_the_communicator(cluster):
+    cluster.lose(1)
+    assert cluster.rendezvous.is_broken
+
+
+def test_a_loss_in_the_first_round_welcomes_nobody(starting):
+    say_hello(starting, 0, 1, 2)
+    starting.lose(3)
+    say_hello(starting, 2)
+    assert starting.outbox.sent_to_ranks(Welcome) == {}
+
+
+def test_a_loss_while_regrouping_does_not_strand_the_others(cluster):
+    cluster.rendezvous.regroup()
+    cluster.outbox.forget()
+    say_hello(cluster, 0, 1)
+    cluster.lose(2)
+    say_hello(cluster, 3)
+    assert cluster.roster.ranks_in(EngineState.IDLE) == [0, 1, 3]
+    assert cluster.outbox.sent_to_ranks(Welcome) == {}
+
+
+def test_a_rank_that_is_ready_after_such_a_loss_may_be_at_work_already(cluster):
+    cluster.rendezvous.regroup()
+    say_hello(cluster, 0, 1, 2, 3)
+    cluster.lose(2)
+    cluster.roster.start_work(0, "In[1]", 0.0)
+    say_ready(cluster, 0, 1, 3)
+    assert cluster.roster[0].state is EngineState.BUSY
+    assert cluster.roster.ranks_in(EngineState.IDLE) == [1, 3]

@@ -1,0 +1,87 @@
+import pytest
+
+from jupyter_dist.coordinator.transfers import Transfer
+from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.protocol.messages import (
+    FetchObject,
+    ObjectFetched,
+    ObjectPulled,
+    ObjectsPushed,
+    ObjectsStored,
+    PullObject,
+    PushObjects,
+    StoreObjects,
+)
+
+
+@pytest.fixture
+def begin(cluster):
+    def start(request, buffers=()):
+        transfer = Transfer(b"me", request, list(buffers), cluster.roster, cluster.outbox)
+        transfer.start(0.0)
+        return transfer
+
+    return start
+
+
+def test_a_push_sends_the_same_frames_to_every_rank(begin, cluster):
+    begin(PushObjects("r1", ("a", "b"), (1, 2)), [b"1", b"2", b"3"])
+    assert [(rank, buffers) for rank, _, buffers in cluster.outbox.engines] == [
+        (rank, [b"1", b"2", b"3"]) for rank in range(4)
+    ]
+    assert cluster.outbox.engines[0][1] == StoreObjects("r1", ("a", "b"), (1, 2))
+    assert cluster.roster.ranks_in(EngineState.BUSY) == [0, 1, 2, 3]
+
+
+def test_a_push_is_answered_when_the_last_rank_has_stored(begin, cluster):
+    push = begin(PushObjects("r1", ("a",), (1,), ranks=(1, 2)), [b"1"])
+    push.on_answer(ObjectsStored(1, "r1"), [])
+    push.tick(1.0)
+    assert not push.is_over
+    push.on_answer(ObjectsStored(2, "r1", "no memory"), [])
+    push.tick(1.1)
+    push.tick(1.2)
+    assert push.is_over
+    assert cluster.outbox.told(ObjectsPushed, b"me") == [ObjectsPushed("r1", {2: "no memory"})]
+
+
+def test_a_pull_gives_frames_in_rank_order_however_they_came(begin, cluster):
+    pull = begin(PullObject("r1", "x", ranks=(0, 2, 3)))
+    assert cluster.outbox.sent_to_ranks(FetchObject)[2] == [FetchObject("r1", "x")]
+    pull.on_answer(ObjectFetched(3, "r1"), [b"3a", b"3b"])
+    pull.on_answer(ObjectFetched(0, "r1"), [b"0"])
+    pull.on_answer(ObjectFetched(2, "r1", "rank 2 has no 'x'"), [])
+    pull.tick(1.0)
+    _, answer, frames = cluster.outbox.clients[-1]
+    assert answer == ObjectPulled("r1", (0, 3), (1, 2), {2: "rank 2 has no 'x'"})
+    assert frames == [b"0", b"3a", b"3b"]
+
+
+def test_a_rank_that_is_lost_meanwhile_is_a_problem_not_a_wait(begin, cluster):
+    pull = begin(PullObject("r1", "x", ranks=(0, 1)))
+    pull.on_answer(ObjectFetched(0, "r1"), [b"0"])
+    pull.on_lost(1, "killed")
+    pull.tick(1.0)
+    assert pull.is_over
+    assert cluster.outbox.told(ObjectPulled)[0].problems == {1: "rank 1 is lost: killed"}
+
+
+def test_a_rank_that_is_lost_after_its_answer_is_no_problem(begin, cluster):
+    pull = begin(PullObject("r1", "x", ranks=(0, 1)))
+    pull.on_answer(ObjectFetched(0, "r1"), [b"0"])
+    pull.on_lost(0, "killed")
+    pull.on_answer(ObjectFetched(1, "r1"), [b"1"])
+    pull.tick(1.0)
+    assert cluster.outbox.told(ObjectPulled)[0].problems == {}
+
+
+def test_answers_to_other_requests_and_second_answers_are_dropped(begin, cluster):
+    pull = begin(PullObject("r2", "x", ranks=(0, 1)))
+    pull.on_answer(ObjectFetched(0, "r1"), [b"old"])
+    pull.on_answer(ObjectFetched(0, "r2"), [b"new"])
+    pull.on_answer(ObjectFetched(0, "r2"), [b"again"])
+    pull.tick(1.0)
+    assert not pull.is_over
+    pull.on_answer(ObjectFetched(1, "r2"), [b"1"])
+    pull.tick(2.0)
+    assert cluster.outbox.clients[-1][2] == [b"new", b"1"]

@@ -1,0 +1,190 @@
+"""`Outputs` without a process of its own: its streams lead to files of the test."""
+
+import itertools
+import os
+import sys
+
+import pytest
+
+from jupyter_dist.engine import outputs as outputs_module
+from jupyter_dist.engine.outputs import PARTIAL_LINE_PATIENCE_S, STREAMS, Outputs, plain_bundle
+from jupyter_dist.protocol.messages import Output
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that stands still unless the test moves it."""
+
+    class Clock:
+        now_s = 100.0
+
+    monkeypatch.setattr(outputs_module, "monotonic", lambda: Clock.now_s)
+    return Clock
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A descriptor for each stream, as `prepare_process` would have put on 1 and 2."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    descriptors = {name: os.open(tmp_path / name, flags, 0o600) for name in STREAMS}
+    yield descriptors
+    for descriptor in descriptors.values():
+        os.close(descriptor)
+
+
+@pytest.fixture
+def outputs(tmp_path, files, clock, monkeypatch):
+    # Streams that write to the test's files instead of to descriptors 1 and 2.
+    real = outputs_module._Tail
+    monkeypatch.setattr(
+        outputs_module, "_Tail", lambda name, path, descriptor: real(name, path, files[name])
+    )
+    monkeypatch.setattr(outputs_module.os, "dup", lambda descriptor: descriptor)
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        monkeypatch.setattr(sys, name, getattr(sys, name))
+    made = Outputs({name: str(tmp_path / name) for name in STREAMS})
+    yield made
+    for tail in made._tails:
+        os.close(tail._file)
+
+
+def texts(taken):
+    return [(output.kind, output.text) for output in taken[0]]
+
+
+def test_bytes_of_any_writer_are_read_back_as_text(outputs, files):
+    os.write(files["stdout"], "from C: ä\n".encode())
+    os.write(files["stderr"], b"oops\n")
+    assert texts(outputs.take()) == [("stdout", "from C: ä\n"), ("stderr", "oops\n")]
+    assert texts(outputs.take()) == []
+
+
+def test_offsets_count_the_bytes_that_were_read(outputs, files):
+    os.write(files["stdout"], "ä\n".encode())
+    assert outputs.take()[1] == (3, 0)
+    os.write(files["stderr"], b"1234\n")
+    assert outputs.take()[1] == (3, 5)
+
+
+def test_only_whole_lines_are_handed_out(outputs, files):
+    os.write(files["stdout"], b"one\ntw")
+    assert texts(outputs.take()) == [("stdout", "one\n")]
+    os.write(files["stdout"], b"o\n")
+    assert texts(outputs.take()) == [("stdout", "two\n")]
+
+
+def test_a_progress_bar_ends_its_lines_with_a_carriage_return(outputs, files):
+    os.write(files["stdout"], b"10%\r20%\r3")
+    assert texts(outputs.take()) == [("stdout", "10%\r20%\r")]
+
+
+def test_half_a_line_is_handed_out_after_a_while(outputs, files, clock):
+    os.write(files["stdout"], b"Downloading...")
+    assert texts(outputs.take()) == []
+    clock.now_s += PARTIAL_LINE_PATIENCE_S * 1.01
+    assert texts(outputs.take()) == [("stdout", "Downloading...")]
+
+
+def test_half_a_line_is_handed_out_at_the_end_of_the_cell(outputs, files):
+    os.write(files["stdout"], b"no newline")
+    assert texts(outputs.take(is_final=True)) == [("stdout", "no newline")]
+
+
+def test_a_character_that_comes_in_two_halves_is_whole(outputs, files):
+    head, tail = "ä".encode()[:1], "ä\n".encode()[1:]
+    os.write(files["stdout"], head)
+    assert texts(outputs.take(is_final=True)) == []
+    os.write(files["stdout"], tail)
+    assert texts(outputs.take()) == [("stdout", "ä\n")]
+
+
+def test_bytes_that_are_not_text_are_shown(outputs, files):
+    os.write(files["stdout"], b"\xff\xfe!\n")
+    assert texts(outputs.take()) == [("stdout", "\\xff\\xfe!\n")]
+
+
+def test_more_than_one_read_is_put_together(outputs, files, monkeypatch):
+    monkeypatch.setattr(outputs_module, "_READ_BYTES", 7)
+    os.write(files["stdout"], b"0123456789" * 10 + b"\n")
+    assert texts(outputs.take()) == [("stdout", "0123456789" * 10 + "\n")]
+
+
+def test_a_figure_comes_after_the_text_that_was_printed_before_it(outputs):
+    outputs.install()
+    sys.stdout.write("before, without a newline")
+    outputs.add(Output("display", data={"text/plain": "figure"}))
+    sys.stdout.write("after\n")
+    kinds = [(output.kind, output.text) for output in outputs.take(is_final=True)[0]]
+    assert kinds == [("stdout", "before, without a newline"), ("display", ""), ("stdout", "after\n")]
+
+
+def test_printed_text_is_there_without_a_flush_at_the_end_of_a_line(outputs):
+    outputs.install()
+    sys.stdout.write("a\n")
+    assert texts(outputs.take()) == [("stdout", "a\n")]
+
+
+def test_text_that_utf_8_does_not_know_can_be_printed(outputs):
+    outputs.install()
+    sys.stdout.write("\ud800\n")
+    assert texts(outputs.take()) == [("stdout", "\\ud800\n")]
+
+
+def test_text_survives_a_full_disk(outputs, monkeypatch):
+    outputs.install()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(outputs_module.os, "write", full)
+    sys.stdout.write("still heard\n")
+    assert texts(outputs.take()) == [("stdout", "still heard\n")]
+    assert outputs.take()[1] == (0, 0)
+
+
+def test_a_write_that_takes_only_a_part_is_continued(outputs, monkeypatch):
+    outputs.install()
+    real, sizes = os.write, itertools.count(1)
+    monkeypatch.setattr(
+        outputs_module.os, "write", lambda fd, data: real(fd, bytes(data[: next(sizes)]))
+    )
+    sys.stdout.write("abcdefghij\n")
+    assert texts(outputs.take()) == [("stdout", "abcdefghij\n")]
+
+
+def test_a_closed_stream_can_still_be_used(outputs):
+    outputs.install()
+    sys.stdout.close()
+    sys.stdout.write("alive\n")
+    assert texts(outputs.take()) == [("stdout", "alive\n")]
+
+
+def test_a_stream_that_a_cell_replaced_is_put_back(outputs, monkeypatch):
+    monkeypatch.setattr(outputs_module.os, "fstat", lambda descriptor: None)
+    outputs.install()
+    ours = sys.stdout
+    sys.stdout = None
+    outputs.repair()
+    assert sys.stdout is ours
+
+
+def test_a_descriptor_that_a_cell_closed_is_opened_again(outputs, monkeypatch):
+    def closed(descriptor):
+        if descriptor == 2:
+            raise OSError(9, "Bad file descriptor")
+
+    calls = []
+    monkeypatch.setattr(outputs_module.os, "fstat", closed)
+    monkeypatch.setattr(outputs_module.os, "dup2", lambda spare, to: calls.append((spare, to)))
+    outputs.install()
+    outputs.repair()
+    assert calls == [(outputs._spare[1], 2)]
+
+
+def test_binary_data_of_a_bundle_travels_as_base64():
+    bundle = {"image/png": b"\x89PNG", "text/plain": "figure", "application/json": {"a": 1}}
+    assert plain_bundle(bundle) == {
+        "image/png": "iVBORw==",
+        "text/plain": "figure",
+        "application/json": {"a": 1},
+    }

@@ -1,0 +1,143 @@
+"""The rank's shell inside the test process: made once, as in a zygote."""
+
+import os
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from jupyter_dist.engine.shell import RankShell, make_shell
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    before = os.environ.get("IPYTHONDIR")
+    InteractiveShell.clear_instance()
+    shell = make_shell(str(tmp_path_factory.mktemp("ipython")))
+    yield shell
+    RankShell.clear_instance()
+    shell.restore_sys_module_state()
+    if before is None:
+        del os.environ["IPYTHONDIR"]
+    else:
+        os.environ["IPYTHONDIR"] = before
+
+
+@pytest.fixture
+def shown():
+    return []
+
+
+@pytest.fixture
+def shell(made, shown, tmp_path):
+    made.tell_where(shown.append, str(tmp_path), writes_sources=True)
+    made.reset(new_session=False)
+    made.last_traceback = ()
+    return made
+
+
+def run(shell, code, label=3):
+    shell.execution_count = label
+    shell.current_cell = code
+    return shell.run_cell(code, store_history=False)
+
+
+def test_the_value_of_the_last_expression_is_shown(shell, shown):
+    run(shell, "1 + 1")
+    assert [(output.kind, output.data["text/plain"]) for output in shown] == [("value", "2")]
+
+
+@pytest.mark.parametrize("code", ["x = 1", "None", "1 + 1;", "1;  # quiet"])
+def test_a_cell_without_a_value_shows_nothing(shell, shown, code):
+    run(shell, code)
+    assert shown == []
+
+
+def test_display_hands_the_bundle_on_with_bytes_as_text(shell, shown):
+    run(shell, "from IPython.display import display\ndisplay({'image/png': b'\\x89PNG'}, raw=True)")
+    (output,) = shown
+    assert (output.kind, output.data) == ("display", {"image/png": "iVBORw=="})
+
+
+def test_a_display_can_be_updated_by_its_id(shell, shown):
+    run(
+        shell,
+        "from IPython.display import display\n"
+        "handle = display('one', display_id='x')\n"
+        "handle.update('two')",
+    )
+    assert [(output.kind, output.display_id) for output in shown] == [
+        ("display", "x"),
+        ("update_display", "x"),
+    ]
+
+
+def test_clear_output_is_handed_on(shell, shown):
+    run(shell, "from IPython.display import clear_output\nclear_output(wait=True)")
+    assert [output.kind for output in shown] == ["clear_output"]
+
+
+def test_a_traceback_is_kept_instead_of_printed(shell, capsys):
+    result = run(shell, "def f():\n    1 / 0\nf()")
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    assert "ZeroDivisionError" in shell.last_traceback[-1]
+    assert any("1 / 0" in part for part in shell.last_traceback)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_usage_error_of_a_magic_is_kept_instead_of_printed(shell, capsys):
+    result = run(shell, "%no_such_magic")
+    assert result.error_in_exec is not None
+    assert "no_such_magic" in shell.last_traceback[0]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_cell_has_a_file_that_a_debugger_can_open(shell, tmp_path):
+    run(shell, "%time here = 1\nimport inspect\nname = inspect.currentframe().f_code.co_filename")
+    source = Path(shell.user_ns["name"])
+    assert source.parent == tmp_path
+    assert source.name.startswith("In_3_")
+    assert "get_ipython().run_line_magic('time'" in source.read_text()
+
+
+def test_only_one_rank_of_a_host_writes_the_file(shell, shown, tmp_path):
+    shell.tell_where(shown.append, str(tmp_path), writes_sources=False)
+    run(shell, "1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cell_runs_even_when_its_file_cannot_be_written(shell, shown, tmp_path):
+    shell.tell_where(shown.append, str(tmp_path / "missing"), writes_sources=True)
+    assert run(shell, "x = 5").success
+    assert shell.user_ns["x"] == 5
+
+
+def test_different_cells_with_the_same_number_have_different_files(shell):
+    names = {shell.compile.get_code_name(code, code, 1) for code in ("a", "b", "a")}
+    assert len(names) == 2
+
+
+def test_the_running_line_of_the_cell_is_found_from_below(shell):
+    shell.user_ns["where"] = shell.locate_cell_line
+    run(shell, "def f():\n    return where()\nx = 1\nsite = f()", label=7)
+    assert shell.user_ns["site"] == "In[7]:2"
+
+
+def test_outside_a_cell_there_is_no_line(shell):
+    assert shell.locate_cell_line() == ""
+
+
+@pytest.mark.parametrize("code", ["exit()", "quit()", "raise SystemExit(3)"])
+def test_a_cell_cannot_end_the_rank(shell, code):
+    with pytest.warns(UserWarning, match="To exit"):
+        result = run(shell, code)
+    assert isinstance(result.error_in_exec, SystemExit)
+
+
+def test_top_level_await_works(shell):
+    run(shell, "import asyncio\nx = await asyncio.sleep(0, result=8)")
+    assert shell.user_ns["x"] == 8
+
+
+def test_there_is_no_history_to_write(shell):
+    assert not shell.history_manager.enabled
