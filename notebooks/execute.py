@@ -21,7 +21,10 @@ def main() -> None:
     arguments = parser.parse_args()
     notebook = nbformat.read(arguments.notebook, as_version=4)
     client = NotebookClient(
-        notebook, timeout=CELL_TIMEOUT_S, resources={"metadata": {"path": str(Path.cwd())}}
+        notebook,
+        timeout=CELL_TIMEOUT_S,
+        store_widget_state=False,  # what is left in the end is static text and HTML
+        resources={"metadata": {"path": str(Path.cwd())}},
     )
     arguments.executed.parent.mkdir(parents=True, exist_ok=True)
     try:
