@@ -4,7 +4,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 from IPython.core.compilerop import CachingCompiler
@@ -15,9 +15,11 @@ from traitlets import Type
 from traitlets.config import Config
 
 from jupyter_dist.engine.outputs import plain_bundle
+from jupyter_dist.errors import CommunicatorError
 from jupyter_dist.protocol.messages import Output
 
 Show = Callable[[Output], None]
+_PACKAGE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class RankDisplayHook(DisplayHook):
@@ -126,6 +128,14 @@ class RankShell(InteractiveShell):
             frame = frame.f_back
         return ""
 
+    def showtraceback(self, exc_tuple: Any = None, *arguments: Any, **options: Any) -> None:
+        """Show an error as the cell's own: what happened inside our communicators is left out."""
+        kind, error, trace = self._get_exc_info(exc_tuple)
+        if isinstance(error, CommunicatorError | ValueError | TypeError):
+            trace = _up_to_our_code(trace)
+            error.__suppress_context__ = isinstance(error, CommunicatorError)
+        super().showtraceback((kind, error, trace), *arguments, **options)
+
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
         """Keep the traceback for the result instead of printing it."""
         del etype, evalue
@@ -137,10 +147,25 @@ class RankShell(InteractiveShell):
 
     def ask_exit(self) -> None:
         """Answer `exit` and `quit`: a rank ends with its cluster."""
-        raise SystemExit("a rank does not end by itself; use %dist_stop to end the cluster")
+        raise SystemExit("exit()")
 
     def enable_gui(self, gui: str | None = None) -> None:
         """Accept `%matplotlib`: there is no event loop to hook into."""
+
+
+def _up_to_our_code(trace: TracebackType | None) -> TracebackType | None:
+    """Cut a traceback where user code called into this package; keep it if it did not."""
+    steps: list[TracebackType] = []
+    while trace is not None:
+        is_ours = trace.tb_frame.f_code.co_filename.startswith(_PACKAGE_DIR)
+        if is_ours and steps and not steps[-1].tb_frame.f_code.co_filename.startswith(_PACKAGE_DIR):
+            break
+        steps.append(trace)
+        trace = trace.tb_next
+    cut: TracebackType | None = None
+    for step in reversed(steps):
+        cut = TracebackType(cut, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return cut
 
 
 def make_shell(ipython_dir: str) -> RankShell:

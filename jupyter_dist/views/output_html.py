@@ -33,7 +33,11 @@ _BLOCK_COST = 220  # bytes of a block besides its lines
 _OPEN_GROUPS = 8
 _FEW_ROWS = 80
 _STRIP_WIDTH = 64
-_PRE = '<pre style="margin:0;padding:0;white-space:pre-wrap;font-family:monospace">'
+# The size and the edge of what a notebook prints itself.
+_PRE = (
+    '<pre style="margin:0;padding:0;white-space:pre-wrap;font-family:monospace;font-size:93%">'
+)
+_INDENT = "padding-left:8px"
 _SMALL = '<div style="opacity:0.7;font-size:90%">'
 _ROW_STYLES = {
     "stderr": "background-color:rgba(217,67,59,0.13)",
@@ -74,7 +78,7 @@ def render_html(picture: CellPicture) -> str:
         pieces.append(f"{_SMALL}{html.escape(picture.header)}{notes}</div>")
     else:
         pieces += [f"{_SMALL}<i>· {html.escape(note)}</i></div>" for note in picture.notes]
-    return f"<div>{''.join(pieces)}</div>"
+    return f'<div style="{_INDENT}">{"".join(pieces)}</div>'
 
 
 class _Room:

@@ -8,6 +8,8 @@ from jupyter_dist.views.cell_output import Display
 from jupyter_dist.views.terminal import Terminal
 
 _TEXT_BAR_WIDTH = 20
+_INDENT = "margin-left:8px"
+"""To the edge of what a notebook prints itself."""
 
 
 class StartProgressView:
@@ -52,7 +54,7 @@ class StartProgressView:
             self._terminal.write_lines([text])
             return
         body = html.escape(text, quote=False)
-        self._show(f'<div style="{style}white-space:pre-wrap">{body}</div>', text)
+        self._show(f'<div style="{_INDENT};{style}white-space:pre-wrap">{body}</div>', text)
 
     def _show(self, markup: str, text: str) -> None:
         bundle = {"text/html": markup, "text/plain": text}
@@ -78,6 +80,6 @@ def _html_bar(progress: StartProgress) -> str:
     fill = f"width:{percent}%;height:4px;background-color:rgb(59,130,246)"
     stage = html.escape(progress.stage, quote=False)
     return (
-        f"<div>{progress.ready_ranks}/{progress.world_size} ranks ready · {stage}"
+        f'<div style="{_INDENT}">{progress.ready_ranks}/{progress.world_size} ranks ready · {stage}'
         f'<div style="{track}"><div style="{fill}"></div></div></div>'
     )

@@ -64,7 +64,7 @@ def topology_html(topology: Topology, taken_at: str = "") -> str:
     is_long = len(topology.engines) > TABLE_LIMIT
     when = f"Snapshot of {taken_at}" if taken_at else "Snapshot"
     parts = [
-        '<div style="margin: 4px 0;">',
+        '<div style="margin: 4px 0 4px 8px;">',
         f"<div><b>{escape(topology.cluster)}</b> · {escape(_after_name(topology))}</div>",
     ]
     if topology.note:

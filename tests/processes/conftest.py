@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_dist import Cluster
 
-from .leftovers import Home
+from .leftovers import Home, wait_until
 
 
 class ClusterFactory:
@@ -92,7 +92,9 @@ def four(shared):
     try:
         engines = shared.cluster.topology().engines
         assert [engine.pid for engine in engines] == pids, "this test cost ranks"
-        assert {engine.state for engine in engines} == {"idle"}, "this test cost ranks"
+        wait_until(
+            lambda: set(shared.cluster.status().ranks.values()) == {"idle"}, 3, "all ranks idle"
+        )
     except AssertionError:
         shared.close()
         shared.restart()
