@@ -27,13 +27,16 @@ check: $(VENV)/test ## ruff, mypy, import-linter and the unit tests
 bench: $(VENV)/test ## measure against ipyparallel and jupyter-distributed in one run
 	$(BIN)/python benchmarks/against_peers.py $(BENCH_OPTIONS)
 
-proto: $(VENV)/test ## make the protobuf module again after a change to host_agent.proto
-	$(BIN)/python -m grpc_tools.protoc -Ijupyter_dist/protocol \
+# Made with the oldest generator that we support: its module runs with every newer protobuf.
+proto: ## make the protobuf module again after a change to host_agent.proto
+	sh tests/make_venv.sh $(PYTHON) .venv-proto
+	.venv-proto/bin/python -m pip install --quiet grpcio-tools==1.71.2 'setuptools<80'
+	.venv-proto/bin/python -m grpc_tools.protoc -Ijupyter_dist/protocol \
 		--python_out=jupyter_dist/protocol --pyi_out=jupyter_dist/protocol \
 		jupyter_dist/protocol/host_agent.proto
 
 clean: ## remove the virtual environments and everything built
-	rm -rf $(VENV) benchmarks/.venv-peers out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-proto benchmarks/.venv-peers out build dist .mypy_cache .ruff_cache .pytest_cache
 
 chromium: ## install Chromium from Debian if it is missing and we may
 	@sh tests/browser/install_chromium.sh

@@ -3,12 +3,18 @@
 import atexit
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from time import monotonic
 from types import TracebackType
 from typing import Self
 
+from jupyter_dist.cluster.checks import (
+    Ranks,
+    check_directory,
+    check_hosts,
+    free_name,
+    read_ranks,
+)
 from jupyter_dist.cluster.coordinator_process import CoordinatorProcess
 from jupyter_dist.cluster.line import Line
 from jupyter_dist.cluster.result import SpmdResult
@@ -19,10 +25,8 @@ from jupyter_dist.control.context import new_context
 from jupyter_dist.errors import (
     ClusterExists,
     ClusterGone,
-    HostSpecError,
     NoCluster,
     TransferError,
-    UnknownRanks,
     UsageError,
 )
 from jupyter_dist.launch.connection_file import (
@@ -32,8 +36,6 @@ from jupyter_dist.launch.connection_file import (
     running_clusters,
 )
 from jupyter_dist.launch.lifeline import process_lives
-from jupyter_dist.launch.local import is_this_machine
-from jupyter_dist.model.rank import parse_ranks
 from jupyter_dist.model.spec import ClusterSpec, check_spec, parse_hosts
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol.messages import (
@@ -55,7 +57,6 @@ from jupyter_dist.protocol.messages import (
 )
 from jupyter_dist.protocol.objects import pack, split_frames, unpack
 
-Ranks = None | int | str | Iterable[int]
 ANSWER_TIMEOUT_S = 10.0
 """A question that needs no rank is answered at once, or nobody is there."""
 STOP_TIMEOUT_S = 15.0
@@ -101,16 +102,16 @@ class Cluster:
         The cluster lives on after this process, for `keep_s` seconds without a client.
         """
         spec = ClusterSpec(
-            name=name or _free_name(),
+            name=name or free_name(),
             hosts=parse_hosts(hosts),
             communicator=comm,
             timeout_s=timeout_s,
             keep_s=keep_s,
             env=dict(env or {}),
-            cwd=_check_directory(cwd),
+            cwd=check_directory(cwd),
             start_method=start_method,
         )
-        _check_hosts(check_spec(spec), hosts)
+        check_hosts(check_spec(spec), hosts)
         if read_connection(connection_path(spec.name)) is not None:
             raise ClusterExists(spec.name)
         process = CoordinatorProcess(spec)
@@ -225,7 +226,7 @@ class Cluster:
         raised as KeyboardInterrupt; `label` is the n of the cell's `In[n]`.
         """
         self._check_open()
-        wanted = self._read_ranks(ranks)
+        wanted = read_ranks(ranks, self.world_size)
         if timeout_s is not None and not timeout_s > 0:
             raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
         check_syntax(code, label)
@@ -235,7 +236,7 @@ class Cluster:
     def interrupt(self, ranks: Ranks = None) -> tuple[int, ...]:
         """Send SIGINT to what runs on the ranks; give those that were busy."""
         self._check_open()
-        request = InterruptCell(self._control.new_request_id(), self._read_ranks(ranks))
+        request = InterruptCell(self._control.new_request_id(), read_ranks(ranks, self.world_size))
         return self._control.ask(request, CellInterruptSent, timeout_s=ANSWER_TIMEOUT_S)[0].ranks
 
     # --- objects ---
@@ -254,7 +255,7 @@ class Cluster:
             self._cells.new_request_id(),
             tuple(objects),
             tuple(len(frames) for frames in packed),
-            self._read_ranks(ranks),
+            read_ranks(ranks, self.world_size),
         )
         buffers = [frame for frames in packed for frame in frames]
         answer, _ = self._cells.ask(request, ObjectsPushed, buffers)
@@ -266,7 +267,7 @@ class Cluster:
         Raises TransferError naming the rank that has no such name or cannot send it.
         """
         self._check_open()
-        request = PullObject(self._cells.new_request_id(), name, self._read_ranks(ranks))
+        request = PullObject(self._cells.new_request_id(), name, read_ranks(ranks, self.world_size))
         answer, frames = self._cells.ask(request, ObjectPulled)
         _raise_problems(answer.problems)
         pieces = split_frames(frames, answer.frame_counts)
@@ -329,49 +330,12 @@ class Cluster:
         if not self._is_open:
             raise ClusterGone(self.name, "it was stopped, or this object was detached from it")
 
-    def _read_ranks(self, ranks: Ranks) -> tuple[int, ...] | None:
-        if ranks is None:
-            return None
-        if isinstance(ranks, str):
-            return parse_ranks(ranks, self.world_size)
-        wanted = (ranks,) if isinstance(ranks, int) else tuple(ranks)
-        if not wanted or any(not 0 <= rank < self.world_size for rank in wanted):
-            raise UnknownRanks(str(ranks), self.world_size)
-        return tuple(sorted(set(wanted)))
-
 
 def _raise_problems(problems: Mapping[int, str]) -> None:
     if problems:
         rank, problem = min(problems.items())
         others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise TransferError(f"rank {rank}: {problem}{others}")
-
-
-def _free_name() -> str:
-    taken = {info.name for info in running_clusters()}
-    number = 1
-    while f"cluster-{number}" in taken:
-        number += 1
-    return f"cluster-{number}"
-
-
-def _check_directory(cwd: str | os.PathLike[str] | None) -> str:
-    directory = Path(cwd or ".").expanduser().resolve()
-    if not directory.is_dir():
-        raise UsageError(f"working directory {str(cwd)!r} does not exist on this machine.")
-    return str(directory)
-
-
-def _check_hosts(spec: ClusterSpec, given: str) -> None:
-    for host in spec.hosts:
-        try:
-            is_here = is_this_machine(host.name)
-        except OSError as error:
-            raise HostSpecError(given, f"host {host.name!r} is not known ({error})") from error
-        if not is_here:
-            raise HostSpecError(
-                given, f"host {host.name!r} is another machine, and only this one can be used yet"
-            )
 
 
 def _detach_at_exit(cluster: Cluster) -> None:

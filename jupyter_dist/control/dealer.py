@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS
+from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS, receive_frames
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import Message
@@ -59,11 +59,12 @@ class Dealer(Generic[Incoming]):
         """Give what has arrived without waiting; raises WireError for what cannot be decoded."""
         while True:
             try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                version = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            message, _ = self._decoder.decode([frame.bytes for frame in frames[:2]])
-            yield message, [frame.buffer for frame in frames[2:]]
+            head, buffers = receive_frames(self._socket, [version])
+            message, _ = self._decoder.decode(head)
+            yield message, buffers
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until something has arrived, at most `timeout_s`."""

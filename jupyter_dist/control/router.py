@@ -81,20 +81,34 @@ class Router(Generic[Incoming]):
         """Give what has arrived, at most `limit` messages, without waiting."""
         for _ in range(limit):
             try:
-                identity, *frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                identity = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
+            head, buffers = receive_frames(self._socket)
             try:
-                head = [frame.bytes for frame in frames[:2]]
                 message, _ = self._decoder.decode(head)
             except (MalformedMessage, VersionMismatch) as problem:
-                yield Received(identity.bytes, None, [], problem)
+                yield Received(identity, None, [], problem)
                 continue
-            yield Received(identity.bytes, message, [frame.buffer for frame in frames[2:]])
+            yield Received(identity, message, buffers)
 
     def close(self, linger_ms: int = 200) -> None:
         """Close the socket, giving what was sent this long to leave."""
         self._socket.close(linger_ms)
+
+
+def receive_frames(
+    socket: "zmq.Socket[bytes]", head: Sequence[bytes] = ()
+) -> tuple[list[bytes], list[Frame]]:
+    """Receive the rest of a message: two small frames as bytes, buffers without copying them."""
+    small = list(head)
+    buffers: list[Frame] = []
+    while socket.rcvmore:
+        if len(small) < 2:
+            small.append(socket.recv())
+        else:
+            buffers.append(socket.recv(copy=False).buffer)
+    return small, buffers
 
 
 def secure_server(socket: "zmq.Socket[bytes]", domain: str, key: KeyPair) -> None:

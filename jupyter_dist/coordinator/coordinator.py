@@ -5,7 +5,7 @@ from time import monotonic
 from typing import assert_never
 
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
-from jupyter_dist.control.poller import Poller
+from jupyter_dist.control.poller import Poller, Source
 from jupyter_dist.control.router import Received, Router
 from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.audience import Audience
@@ -82,27 +82,35 @@ class Coordinator:
         deadline_s = monotonic() + self._spec.timeout_s
         next_tick_s = 0.0
         while not self.is_stopping:
-            poller.wait(TICK_S)
+            ready = poller.wait(TICK_S)
             now_s = monotonic()
-            self._take_everything(now_s)
+            self._take(ready, now_s)
             if now_s >= next_tick_s:
                 next_tick_s = now_s + TICK_S / 2
                 self._tick(now_s, deadline_s)
                 on_tick(now_s)
             self._fence.advance(now_s)
 
-    def _take_everything(self, now_s: float) -> None:
-        for received in self._engines.receive():
-            if received.problem is None and _is_from_itself(received):
-                self._on_engine(received.message, received.buffers, now_s)
+    def _take(self, ready: Sequence[Source], now_s: float) -> None:
+        for source in ready:
+            if source is self._engines:
+                for received in self._engines.receive():
+                    if received.problem is None and _is_from_itself(received):
+                        self._on_engine(received.message, received.buffers, now_s)
+            elif source is self._clients:
+                for received in self._clients.receive():
+                    self._requests.on_request(received, self.describe, now_s)
+            elif source is self._beats:
+                self._beats.receive()
+            else:
+                self._take_agent_events(now_s)
+
+    def _take_agent_events(self, now_s: float) -> None:
         for host, event in self._agents.receive():
             if event is None:
                 self._hosts.on_gone(host)
             else:
                 self._hosts.on_event(host, event, now_s)
-        for received in self._clients.receive():
-            self._requests.on_request(received, self.describe, now_s)
-        self._beats.receive()
 
     def _tick(self, now_s: float, start_deadline_s: float) -> None:
         self._losses.tick(now_s)

@@ -81,6 +81,9 @@ class Executor:
             status = "interrupted"
         else:
             status = "raised"
+        if isinstance(error, SystemExit):
+            text = f"{_describe(error)} (the rank goes on; %dist_stop ends the cluster)"
+            return status, ErrorInfo("SystemExit", text, (f"SystemExit: {text}",))
         traceback = tuple(plain_text(line) for line in self._shell.last_traceback)
         return status, ErrorInfo(type(error).__name__, _describe(error), traceback, peer_rank)
 

@@ -67,17 +67,23 @@ class Link(threading.Thread):
         poller = Poller()
         poller.add(dealer)
         poller.add(self._waker)
-        while dealer.silence_s() < ORPHAN_AFTER_S:
+        while True:
             ready = poller.wait(STREAM_INTERVAL_S)
             if dealer in ready:
                 self._deliver(dealer)
             if self._waker in ready:
                 self._waker.clear()
-            said = self.take_output() if not ready else None
-            if said is not None:
-                dealer.send(said)
-            self._send_posted(dealer)
-        os._exit(1)
+                self._send_posted(dealer)
+            if not ready:
+                self._stream(dealer)
+
+    def _stream(self, dealer: Dealer[ToEngine]) -> None:
+        """Send what the running cell has said; end the process when there is nobody to tell."""
+        said = self.take_output()
+        if said is not None:
+            dealer.send(said)
+        if dealer.silence_s() > ORPHAN_AFTER_S:
+            os._exit(1)
 
     def _deliver(self, dealer: Dealer[ToEngine]) -> None:
         try:

@@ -40,15 +40,12 @@ class _StreamFile(io.RawIOBase):
         return self._descriptor
 
     def write(self, data: Any) -> int:
-        view = memoryview(data)
-        written = 0
-        while written < len(view):
-            try:
-                written += os.write(self._descriptor, view[written:])
-            except OSError:
-                self._rescue(bytes(view[written:]))
-                break
-        return len(view)
+        try:
+            return os.write(self._descriptor, data)  # the buffer above sends what is left again
+        except OSError:
+            rest = bytes(data)
+            self._rescue(rest)
+            return len(rest)
 
 
 class _Stream(io.TextIOWrapper):

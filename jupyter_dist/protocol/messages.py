@@ -7,7 +7,7 @@
       | <---------------------- RunCell --|
       | -- CellOutput * ----------------->|  whole lines, display data
       | -- CellResult ------------------->|  done, with value or error
-      | <------------- StoreObjects, FetchObject --|  push, pull (buffers follow as frames)
+      | <---- StoreObjects, FetchObject --|  push, pull (buffers follow as frames)
       | -- ObjectsStored, ObjectFetched ->|
       | <------------ AbortCommunicator --|  a peer failed: leave the collective now
       | <---------------------- Regroup --|  say Hello again for a new generation
@@ -22,8 +22,14 @@
       | <------------------ CellEvents * -|  outputs and results of ranks, in batches
       | -- OutputSeen * ----------------->|  so that a slow reader never fills memory
       | <----------------- CellFinished --|
-      | -- WithdrawCell, InterruptCell, PushObjects, PullObject, WatchTopology, StopCluster -->|
-      | <-- CellInterruptSent, ObjectsPushed, ObjectPulled, TopologyChanged, ClusterStopping --|
+      | -- WithdrawCell, InterruptCell -->|
+      | <----------- CellInterruptSent ---|
+      | -- PushObjects, PullObject ------>|
+      | <- ObjectsPushed, ObjectPulled ---|
+      | -- WatchTopology, ReplayOutput -->|
+      | <- TopologyChanged, OutputReplayed|
+      | -- StopCluster ------------------>|
+      | <-------------- ClusterStopping --|
 
 A message belongs to exactly one direction, so one for the other side is refused while decoding.
 Everything about a communicator carries its generation; stale ones are dropped.

@@ -34,9 +34,7 @@ _OPEN_GROUPS = 8
 _FEW_ROWS = 80
 _STRIP_WIDTH = 64
 # The size and the edge of what a notebook prints itself.
-_PRE = (
-    '<pre style="margin:0;padding:0;white-space:pre-wrap;font-family:monospace;font-size:93%">'
-)
+_PRE = '<pre style="margin:0;padding:0;white-space:pre-wrap;font-family:monospace;font-size:93%">'
 _INDENT = "padding-left:8px"
 _SMALL = '<div style="opacity:0.7;font-size:90%">'
 _ROW_STYLES = {

@@ -45,6 +45,7 @@ def topology_text(topology: Topology) -> str:
         lines.append(f"! {topology.note}")
     is_long = len(topology.engines) > TABLE_LIMIT
     rows = [_row(engine) for engine in _worth_a_row(topology.engines, is_long)]
+    columns = _told_columns(rows)
     widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
     for host in topology.hosts:
         lines += ["", _host_line(host)]
@@ -52,7 +53,7 @@ def topology_text(topology: Topology) -> str:
             lines.append(f"  {_members(host)}")
         rows = [_row(engine) for engine in _worth_a_row(host.engines, is_long)]
         if rows:
-            lines += [_aligned(row, widths) for row in (_COLUMNS, *rows)]
+            lines += [_aligned(row, widths, columns) for row in (_COLUMNS, *rows)]
     return "\n".join(lines)
 
 
@@ -73,8 +74,9 @@ def topology_html(topology: Topology, taken_at: str = "") -> str:
             f"<b>{escape(topology.note)}</b></div>"
         )
     parts.append('<table style="margin: 6px 0; text-align: left;">')
+    columns = _told_columns([_row(engine) for engine in topology.engines])
     for host in topology.hosts:
-        parts += _host_rows(host, is_long)
+        parts += _host_rows(host, is_long, columns)
     parts += [
         "</table>",
         f'<div style="color: #8f8f8f;">{escape(when)}, not live.</div>',
@@ -151,31 +153,38 @@ def _doing(engine: EngineView) -> str:
     return "; ".join(facts) or _UNKNOWN
 
 
-def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
+def _told_columns(rows: list[tuple[str, ...]]) -> list[int]:
+    """Choose rank, state, and every column in which some row says something."""
+    return [i for i in range(len(_COLUMNS)) if i < 2 or any(row[i] != _UNKNOWN for row in rows)]
+
+
+def _aligned(row: tuple[str, ...], widths: list[int], columns: list[int]) -> str:
     padded = [
-        cell.rjust(width) if column in ("rank", "CPU", "memory") else cell.ljust(width)
-        for column, cell, width in zip(_COLUMNS, row, widths, strict=True)
+        row[i].rjust(widths[i])
+        if _COLUMNS[i] in ("rank", "CPU", "memory")
+        else row[i].ljust(widths[i])
+        for i in columns
     ]
     return ("  " + "  ".join(padded)).rstrip()
 
 
-def _host_rows(host: HostView, is_long: bool) -> list[str]:
+def _host_rows(host: HostView, is_long: bool, columns: list[int]) -> list[str]:
     left = 'style="text-align: left; padding: 3px 10px;"'
     unbroken = 'style="text-align: left; padding: 3px 10px; white-space: nowrap;"'
     title = _host_line(host)
-    parts = [f'<tr><th colspan="{len(_COLUMNS)}" {left}>{escape(title)}</th></tr>']
+    parts = [f'<tr><th colspan="{len(columns)}" {left}>{escape(title)}</th></tr>']
     if is_long:
-        parts.append(f'<tr><td colspan="{len(_COLUMNS)}" {left}>{escape(_members(host))}</td></tr>')
+        parts.append(f'<tr><td colspan="{len(columns)}" {left}>{escape(_members(host))}</td></tr>')
     engines = _worth_a_row(host.engines, is_long)
     if engines:
         heads = "".join(
-            f'<td style="text-align: left; padding: 2px 10px; color: #8f8f8f;">{column}</td>'
-            for column in _COLUMNS
+            f'<td style="text-align: left; padding: 2px 10px; color: #8f8f8f;">{_COLUMNS[i]}</td>'
+            for i in columns
         )
         parts.append(f"<tr>{heads}</tr>")
     for engine in engines:
         colour = _COLOURS.get(engine.state, "#8f8f8f")
-        first, state, *others = _row(engine)
+        first, state, *others = [_row(engine)[i] for i in columns]
         edge = f'style="text-align: left; padding: 2px 10px; border-left: 4px solid {colour};"'
         cells = f"<td {unbroken}>{escape(state)}</td>"
         cells += "".join(f"<td {left}>{escape(cell)}</td>" for cell in others)

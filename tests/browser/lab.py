@@ -250,23 +250,25 @@ class LabNotebook:
 
     def shut_kernel_down(self) -> None:
         """End the kernel; the notebook stays open without one."""
-        self.page.evaluate(
-            "() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()"
-        )
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
         self.page.wait_for_function(
             "() => !window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel"
         )
 
     def command(self, name: str, **arguments: object) -> None:
         """Run one of Lab's commands to its end."""
-        script = "([name, options]) => window.jupyterapp.commands.execute(name, options).then(() => 0)"
+        script = (
+            "([name, options]) => window.jupyterapp.commands.execute(name, options).then(() => 0)"
+        )
         self.page.evaluate(script, [name, arguments])
 
     def change_theme(self, name: str) -> None:
         """Dress Lab in one of its themes."""
         self.command("apputils:change-theme", theme=name)
         self.page.wait_for_function(
-            "name => document.body.dataset.jpThemeName === name", arg=name
+            """name => document.body.dataset.jpThemeName === name
+              && !document.getElementById('jupyterlab-splash')""",
+            arg=name,
         )
 
 

@@ -68,6 +68,8 @@ class Home:
         ]
         for folder in (self.runtime_dir, self.temp_dir):
             found += [f"file {path}" for path in sorted(folder.rglob("*"))]
+        for pid in self._seen:
+            found += [f"file {path}" for path in Path("/dev/shm").glob(f"jupyter-dist-*-{pid}-*")]
         return found
 
     def assert_nothing_left(self, within_s=0.0):

@@ -39,8 +39,7 @@ def test_the_docstring_draws_every_error_below_its_parent():
         path = [*path[:depth], name]
         drawn[name] = path[depth - 1] if depth else None
     actual = {
-        kind.__name__: None if kind is DistError else kind.__bases__[0].__name__
-        for kind in CLASSES
+        kind.__name__: None if kind is DistError else kind.__bases__[0].__name__ for kind in CLASSES
     }
     assert drawn == actual
 

@@ -82,7 +82,11 @@ def test_how_a_rank_ended_is_in_its_result(gathering):
     tell(gathering, RankFinished(0, "raised", 2.5, None, boom), RankFinished(2, "ok", 1.0, "42"))
     gathering.take(CellFinished("cell-1"))
     result = gathering.result()
-    assert (result.rank(0).status, result.rank(0).error, result.rank(0).duration_s) == ("raised", boom, 2.5)
+    assert (result.rank(0).status, result.rank(0).error, result.rank(0).duration_s) == (
+        "raised",
+        boom,
+        2.5,
+    )
     assert result.rank(2).value_repr == "42"
 
 

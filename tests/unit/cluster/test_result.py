@@ -74,10 +74,18 @@ def test_the_first_of_several_is_raised_and_the_others_are_counted():
 @pytest.mark.parametrize(
     ("statuses", "error", "text"),
     [
-        ({"r0": "peer_failed", "r1": "lost"}, RankLost, "rank 1 is lost: killed by SIGKILL (1 peer_failed)"),
+        (
+            {"r0": "peer_failed", "r1": "lost"},
+            RankLost,
+            "rank 1 is lost: killed by SIGKILL (1 peer_failed)",
+        ),
         ({"r0": "interrupted", "r1": "interrupted"}, CellInterrupted, "ranks 0-1 interrupted"),
         ({"r0": "ok", "r2": "timed_out"}, CellTimedOut, "rank 2 ran into the time limit"),
-        ({"r0": "interrupted", "r1": "timed_out"}, CellTimedOut, "rank 1 ran into the time limit (1 interrupted)"),
+        (
+            {"r0": "interrupted", "r1": "timed_out"},
+            CellTimedOut,
+            "rank 1 ran into the time limit (1 interrupted)",
+        ),
     ],
 )
 def test_each_end_has_its_own_error(statuses, error, text):

@@ -123,7 +123,7 @@ class TestWatching:
 
     def test_asking_again_does_not_put_off_what_is_due(self, audience, starting):
         """Presence is shown every 4 s; a picture wanted every 5 s must still come."""
-        for second in range(0, 21):
+        for second in range(21):
             if second % 4 == 0:
                 watch(audience, float(second), interval_s=5.0)
             audience.tick(False, describe, float(second))

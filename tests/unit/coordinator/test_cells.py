@@ -49,7 +49,12 @@ def run(cluster):
 @pytest.fixture
 def events(cluster):
     def found(kind):
-        return [e for batch in cluster.outbox.told(CellEvents) for e in batch.events if isinstance(e, kind)]
+        return [
+            e
+            for batch in cluster.outbox.told(CellEvents)
+            for e in batch.events
+            if isinstance(e, kind)
+        ]
 
     return found
 
@@ -82,7 +87,9 @@ def test_a_cell_for_some_ranks_leaves_the_others_idle(run, cluster):
     assert cluster.roster.ranks_in(EngineState.IDLE) == [0, 3]
 
 
-def test_it_is_over_when_the_last_rank_has_finished_and_the_client_knows(run, answer, events, cluster):
+def test_it_is_over_when_the_last_rank_has_finished_and_the_client_knows(
+    run, answer, events, cluster
+):
     cell = run()
     for rank in range(3):
         answer(cell, rank)
@@ -111,7 +118,11 @@ def test_what_a_rank_says_comes_before_its_result(run, answer, events):
     answer(cell, 0, outputs=(Output("stdout", "b\n"),))
     cell.tick(1.0)
     everything = events(RankOutput | RankFinished)
-    assert [type(event).__name__ for event in everything] == ["RankOutput", "RankOutput", "RankFinished"]
+    assert [type(event).__name__ for event in everything] == [
+        "RankOutput",
+        "RankOutput",
+        "RankFinished",
+    ]
     assert [event.outputs[0].text for event in everything[:2]] == ["a\n", "b\n"]
 
 

@@ -26,7 +26,11 @@ def test_work_makes_an_engine_busy_until_it_is_done(cluster):
     assert view(cluster, 1).state == "busy"
     assert (view(cluster, 1).cell, view(cluster, 1).busy_s) == ("In[3]", 3.0)
     cluster.roster.end_work(1)
-    assert (view(cluster, 1).state, view(cluster, 1).cell, view(cluster, 1).busy_s) == ("idle", "", 0)
+    assert (view(cluster, 1).state, view(cluster, 1).cell, view(cluster, 1).busy_s) == (
+        "idle",
+        "",
+        0,
+    )
 
 
 def test_a_late_result_does_not_bring_a_lost_engine_back(cluster):

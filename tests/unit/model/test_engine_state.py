@@ -11,10 +11,11 @@ def walk(*events):
 
 
 def test_an_engine_joins_works_and_is_idle_again():
-    E = EngineEvent
-    assert walk(E.JOINED) is EngineState.IDLE
-    assert walk(E.JOINED, E.WORK_SENT) is EngineState.BUSY
-    assert walk(E.JOINED, E.WORK_SENT, E.WORK_DONE) is EngineState.IDLE
+    assert walk(EngineEvent.JOINED) is EngineState.IDLE
+    assert walk(EngineEvent.JOINED, EngineEvent.WORK_SENT) is EngineState.BUSY
+    assert (
+        walk(EngineEvent.JOINED, EngineEvent.WORK_SENT, EngineEvent.WORK_DONE) is EngineState.IDLE
+    )
 
 
 def test_a_busy_engine_gets_no_second_piece_of_work():
@@ -39,7 +40,9 @@ def test_an_end_is_final(state, event):
 
 
 @pytest.mark.parametrize("state", [EngineState.LOST, EngineState.LEFT])
-@pytest.mark.parametrize("event", [EngineEvent.JOINED, EngineEvent.WORK_SENT, EngineEvent.WORK_DONE])
+@pytest.mark.parametrize(
+    "event", [EngineEvent.JOINED, EngineEvent.WORK_SENT, EngineEvent.WORK_DONE]
+)
 def test_nothing_comes_back_from_its_end(state, event):
     with pytest.raises(KeyError):
         next_state(state, event)

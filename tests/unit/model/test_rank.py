@@ -21,7 +21,9 @@ def test_ranks_are_read_sorted_and_once(text, ranks):
     assert parse_ranks(text, 4) == ranks
 
 
-@pytest.mark.parametrize("text", ["", ",", "4", "-1", "2-1", "0-4", "a", "1-", "0 1", "0-99999999999"])
+@pytest.mark.parametrize(
+    "text", ["", ",", "4", "-1", "2-1", "0-4", "a", "1-", "0 1", "0-99999999999"]
+)
 def test_ranks_that_are_not_there_are_refused(text):
     with pytest.raises(UnknownRanks) as caught:
         parse_ranks(text, 4)

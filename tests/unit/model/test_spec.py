@@ -47,7 +47,15 @@ def test_hosts_that_cannot_be_meant_are_refused_with_their_problem(text, problem
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86400), ("1.5m", 90), ("250ms", 0.25)],
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("15m", 900),
+        ("2h", 7200),
+        ("1d", 86400),
+        ("1.5m", 90),
+        ("250ms", 0.25),
+    ],
 )
 def test_durations_are_read_in_their_unit(text, seconds):
     assert parse_duration_s(text) == pytest.approx(seconds)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from jupyter_dist.errors import MalformedMessage, VersionMismatch
+from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.protocol.codec import VERSION, encode, from_engine, to_client, to_engine
 from jupyter_dist.protocol.messages import (
     CellOutput,
@@ -16,7 +17,6 @@ from jupyter_dist.protocol.messages import (
     Ready,
     Welcome,
 )
-from jupyter_dist.model.rank import RankInfo
 
 
 def send(message):

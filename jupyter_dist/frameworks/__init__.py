@@ -1,1 +1,0 @@
-"""What each framework needs so that its own zero-argument initialisation works on a rank."""

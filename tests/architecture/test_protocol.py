@@ -1,0 +1,163 @@
+"""The protocol is whole: every message, each in one direction, readable for years."""
+
+import inspect
+import re
+import typing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from jupyter_dist.errors import MalformedMessage, VersionMismatch
+from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol import codec, describe, messages
+from jupyter_dist.protocol.messages import (
+    CellNote,
+    ErrorInfo,
+    Message,
+    Output,
+    OutputSeen,
+    RankFinished,
+    RankOutput,
+    RunCell,
+)
+
+ROOT = Path(__file__).parents[2]
+DIRECTIONS = {
+    "ToCoordinator": (messages.ToCoordinator, codec.from_engine),
+    "ToEngine": (messages.ToEngine, codec.to_engine),
+    "FromClient": (messages.FromClient, codec.from_client),
+    "ToClient": (messages.ToClient, codec.to_client),
+}
+MESSAGES = [
+    kind
+    for _, kind in inspect.getmembers(messages, inspect.isclass)
+    if issubclass(kind, Message) and kind is not Message
+]
+GOLDEN = bytes.fromhex(
+    "86a474797065a752756e43656c6ca763656c6c5f6964a663656c6c2d31aa67656e65726174696f6e02a4636f64"
+    "65aa73686f772872616e6b29a572616e6b73920001a56c6162656c03"
+)
+"""RunCell("cell-1", 2, "show(rank)", (0, 1), 3) as version 1 of the protocol writes it."""
+
+SAMPLES = {
+    str: "text",
+    int: 7,
+    float: 1.5,
+    bool: True,
+    bytes: b"\x00\xff",
+    str | None: "text",
+    float | None: 2.5,
+    ErrorInfo | None: ErrorInfo("ValueError", "boom", ("line",), 2),
+    tuple[int, ...]: (0, 2),
+    tuple[int, ...] | None: (1,),
+    tuple[int, int]: (3, 4),
+    tuple[str, ...]: ("a", "b"),
+    dict[str, str]: {"a": "b"},
+    dict[int, str]: {2: "lost"},
+    tuple[Output, ...]: (Output("display", data={"text/plain": "1"}, display_id="d"),),
+    tuple[messages.CellEvent, ...]: (
+        RankOutput(0, (Output("stdout", "a\n"),)),
+        RankFinished(1, "raised", 0.5, None, ErrorInfo("KeyError", "'a'")),
+        CellNote("rank 0 waits"),
+    ),
+    RankInfo: RankInfo(1, 2, 1, 2, 0, "a"),
+    Topology: Topology(cluster="demo"),
+}
+
+
+def direction_of(kind):
+    (found,) = (name for name, (union, _) in DIRECTIONS.items() if kind in typing.get_args(union))
+    return found
+
+
+def sample(kind):
+    """Make an instance with every field set to something that is not its default."""
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: SAMPLES[hints[name]] for name in kind.__struct_fields__})
+
+
+def names(kinds):
+    return [kind.__name__ for kind in kinds]
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=names(MESSAGES))
+def test_a_message_belongs_to_exactly_one_direction(kind):
+    homes = [name for name, (union, _) in DIRECTIONS.items() if kind in typing.get_args(union)]
+    assert len(homes) == 1
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=names(MESSAGES))
+def test_a_message_is_tagged_with_its_name(kind):
+    assert kind.__struct_config__.tag == kind.__name__
+    assert kind.__struct_config__.tag_field == "type"
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=names(MESSAGES))
+def test_a_message_comes_back_as_it_was(kind):
+    message = sample(kind)
+    _, decoder = DIRECTIONS[direction_of(kind)]
+    assert decoder().decode(codec.encode(message, [b"frame"])) == (message, [b"frame"])
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=names(MESSAGES))
+def test_a_message_for_another_side_is_refused(kind):
+    frames = codec.encode(sample(kind))
+    for name, (_, decoder) in DIRECTIONS.items():
+        if name != direction_of(kind):
+            with pytest.raises(MalformedMessage, match="not a message for this side"):
+                decoder().decode(frames)
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=names(MESSAGES))
+def test_a_field_that_a_newer_side_added_is_ignored(kind):
+    message = sample(kind)
+    fields = {**msgspec.to_builtins(message, builtin_types=(bytes,)), "added_later": [1, 2]}
+    frames = [codec.VERSION, msgspec.msgpack.encode(fields)]
+    _, decoder = DIRECTIONS[direction_of(kind)]
+    assert decoder().decode(frames)[0] == message
+
+
+@pytest.mark.parametrize("name", DIRECTIONS)
+def test_another_version_is_refused_and_both_are_named(name):
+    _, decoder = DIRECTIONS[name]
+    with pytest.raises(VersionMismatch) as caught:
+        decoder().decode([b"jupyter-dist/2", b""])
+    assert "jupyter-dist/1" in str(caught.value)
+    assert "jupyter-dist/2" in str(caught.value)
+
+
+def test_the_bytes_of_version_1_stay_the_same():
+    message = RunCell("cell-1", 2, "show(rank)", (0, 1), 3)
+    assert codec.VERSION == b"jupyter-dist/1"
+    assert codec.encode(message)[1] == GOLDEN
+
+
+def test_every_request_of_a_client_can_be_answered():
+    requests = set(typing.get_args(messages.FromClient)) - {OutputSeen}
+    without = [kind.__name__ for kind in requests if "request_id" not in kind.__struct_fields__]
+    assert without == []
+
+
+def test_everything_an_engine_says_tells_its_rank():
+    """The coordinator refuses what speaks for another rank than the one that sent it."""
+    said = typing.get_args(messages.ToCoordinator)
+    assert [kind.__name__ for kind in said if kind.__struct_fields__[0] != "rank"] == []
+
+
+def test_everything_about_a_communicator_tells_its_generation():
+    kinds = ("Hello", "Ready", "NotReady", "Welcome", "RunCell", "AbortCommunicator", "Regroup")
+    for kind in kinds:
+        assert "generation" in getattr(messages, kind).__struct_fields__
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=names(MESSAGES))
+def test_a_message_is_explained_and_drawn(kind):
+    assert kind.__doc__ != Message.__doc__
+    assert re.search(rf"\b{kind.__name__}\b", messages.__doc__), "draw it at the top of messages.py"
+
+
+def test_the_page_about_the_protocol_is_up_to_date():
+    """Write it anew with `python -m jupyter_dist.protocol.describe > docs/protocol.md`."""
+    assert (ROOT / "docs" / "protocol.md").read_text() == describe.describe()

@@ -1,0 +1,226 @@
+"""Interrupts and time limits: a cell ends, says so, and the next one works."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from jupyter_dist.errors import CellInterrupted, CellTimedOut
+
+from .leftovers import wait_until
+from .listener import Listener
+
+pytestmark = pytest.mark.timeout(40)
+
+DEAF = "import hashlib\n_ = hashlib.pbkdf2_hmac('sha256', b'x', b'y', {rounds})"
+
+
+def statuses(result):
+    return [rank.status for rank in result]
+
+
+def assert_works(cluster):
+    result = cluster.run("import numpy as np\nprint('ok')\ncomm.all_reduce(np.ones(2)).tolist()")
+    size = float(cluster.world_size)
+    assert [(rank.stdout, rank.value_repr) for rank in result] == [
+        ("ok\n", f"[{size}, {size}]")
+    ] * cluster.world_size
+
+
+def interrupted_run(cluster, in_background, code, ranks=None):
+    """Run a cell that says `here` first, interrupt it then, give what came of it."""
+    listener = Listener()
+    running = in_background(cluster.run, f"print('here')\n{code}", watcher=listener)
+    listener.wait_for("here", ranks=range(cluster.world_size))
+    sent = cluster.interrupt(ranks)
+    return sent, running, listener
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import time\ntime.sleep(60)",
+        "while True: pass",
+        "import asyncio\nawait asyncio.sleep(60)",
+        "import threading\nthreading.Event().wait()",
+        "import subprocess\nsubprocess.run(['sleep', '60'])",
+        "import numpy as np\nif rank == 1:\n    import time\n    time.sleep(60)\ncomm.barrier()",
+    ],
+)
+def test_an_interrupt_ends_what_runs_on_every_rank(four, in_background, within, code):
+    sent, running, _ = interrupted_run(four, in_background, code)
+    with within(3):
+        result = running.result(10)
+    assert sent == (0, 1, 2, 3)
+    assert statuses(result) == ["interrupted"] * 4
+    assert [rank.stdout for rank in result] == ["here\n"] * 4
+    with pytest.raises(CellInterrupted, match="ranks 0-3 interrupted"):
+        result.raise_first()
+    assert_works(four)
+
+
+def test_a_shell_command_is_interrupted(four, in_background, within):
+    _, running, _ = interrupted_run(four, in_background, "!sleep 60")
+    with within(5):
+        running.result(10)
+    assert_works(four)
+
+
+def test_the_traceback_of_an_interrupt_shows_where_the_cell_was(four, in_background):
+    _, running, _ = interrupted_run(four, in_background, "while True:\n    busy = 1")
+    error = running.result(10)[0].error
+    assert error.ename == "KeyboardInterrupt"
+    assert "In[1]" in "".join(error.traceback).replace(" ", "")
+    assert "executor.py" not in "".join(error.traceback)
+
+
+def test_a_cell_that_catches_the_interrupt_ends_as_it_likes(four, in_background):
+    code = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: print('caught')\nrank"
+    _, running, _ = interrupted_run(four, in_background, code)
+    result = running.result(10)
+    assert [rank.stdout for rank in result] == ["here\ncaught\n"] * 4
+    assert statuses(result) == ["ok"] * 4
+    assert_works(four)
+
+
+def test_some_ranks_may_be_interrupted_while_others_go_on(four, in_background):
+    code = "import time\ntime.sleep(60 if rank in (1, 2) else 1)\nrank"
+    sent, running, _ = interrupted_run(four, in_background, code, ranks="1-2")
+    assert sent == (1, 2)
+    assert statuses(running.result(10)) == ["ok", "interrupted", "interrupted", "ok"]
+    assert_works(four)
+
+
+def test_an_idle_cluster_takes_no_notice_of_an_interrupt(four):
+    for _ in range(10):
+        assert four.interrupt() == ()
+        assert_works(four)
+
+
+def test_an_interrupt_that_comes_late_never_hits_the_next_cell(four, in_background):
+    for _ in range(10):
+        listener = Listener()
+        running = in_background(four.run, "print('here')", watcher=listener)
+        listener.wait_for("here", ranks=[0])
+        four.interrupt()
+        assert set(statuses(running.result(10))) <= {"ok", "interrupted"}
+        assert_works(four)
+
+
+def test_two_interrupts_in_a_row_are_as_good_as_one(four, in_background):
+    _, running, _ = interrupted_run(four, in_background, "import time\ntime.sleep(60)")
+    four.interrupt()
+    assert set(statuses(running.result(10))) == {"interrupted"}
+    assert_works(four)
+
+
+def test_ranks_that_do_not_answer_an_interrupt_are_named(four, in_background):
+    code = "if rank == 2:\n    " + DEAF.format(rounds=9_000_000).replace("\n", "\n    ")
+    code += "\nelse: comm.barrier()"
+    _, running, listener = interrupted_run(four, in_background, code)
+    listener.wait_for_note("rank 2 has not answered the interrupt", within_s=5)
+    result = running.result(20)
+    assert set(statuses(result)) == {"interrupted"}
+    assert_works(four)
+
+
+def test_ctrl_c_in_a_script_interrupts_the_ranks_and_gives_the_result(home):
+    script = (
+        "import os, signal, threading\n"
+        "from jupyter_dist import Cluster\n"
+        "class Watcher:\n"
+        "    def on_output(self, rank, outputs): os.kill(os.getpid(), signal.SIGINT)\n"
+        "    def on_finished(self, result): pass\n"
+        "    def on_note(self, text): print('note:', text)\n"
+        "    def on_tick(self): pass\n"
+        "with Cluster.start('localhost:1') as cluster:\n"
+        "    code = 'import time\\nprint(1)\\ntime.sleep(60)'\n"
+        "    print(repr(cluster.run(code, watcher=Watcher())))\n"
+        "    print(cluster.run('6 * 7')[0].value_repr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "interrupt sent to the ranks; once more returns the prompt" in done.stdout
+    assert "interrupted on rank 0" in done.stdout
+    assert done.stdout.endswith("42\n")
+
+
+def test_a_second_ctrl_c_gives_the_prompt_back(four, within):
+    main = threading.main_thread().ident
+
+    class Impatient(Listener):
+        def on_output(self, rank, outputs):
+            if rank == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        def on_note(self, text):
+            super().on_note(text)
+            if "has not answered" in text or "have not answered" in text:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    assert threading.get_ident() == main
+    code = "print('here')\n" + DEAF.format(rounds=9_000_000)
+    with within(5), pytest.raises(KeyboardInterrupt):
+        four.run(code, watcher=Impatient())
+    listener = Listener()
+    assert four.run("'next'", watcher=listener).ok
+    assert any("still busy" in note for note in listener.notes)
+
+
+def test_a_cell_that_takes_too_long_is_timed_out(four, within):
+    with within(2):
+        result = four.run("import time\nprint('here')\ntime.sleep(60)", timeout_s=0.5)
+    assert statuses(result) == ["timed_out"] * 4
+    assert [rank.stdout for rank in result] == ["here\n"] * 4
+    assert all(0.4 < rank.duration_s < 2 for rank in result)
+    with pytest.raises(CellTimedOut, match="ranks 0-3 ran into the time limit"):
+        result.raise_first()
+    assert_works(four)
+
+
+def test_only_the_slow_rank_is_timed_out(four):
+    result = four.run("import time\nif rank == 3: time.sleep(60)\nrank", timeout_s=0.5)
+    assert statuses(result) == ["ok", "ok", "ok", "timed_out"]
+    assert_works(four)
+
+
+def test_ranks_that_wait_in_a_collective_are_timed_out_too(four, within):
+    with within(3):
+        result = four.run("if rank: comm.barrier()", timeout_s=0.5)
+    assert statuses(result) == ["ok", "timed_out", "timed_out", "timed_out"]
+    assert_works(four)
+
+
+def test_a_time_limit_that_is_kept_changes_nothing(four):
+    result = four.run("rank", timeout_s=20)
+    assert statuses(result) == ["ok"] * 4
+
+
+def test_a_deaf_rank_is_timed_out_and_the_next_cell_says_whom_it_waits_for(four, within):
+    code = "if rank == 1:\n    " + DEAF.format(rounds=12_000_000).replace("\n", "\n    ")
+    with within(4.5):
+        result = four.run(code, timeout_s=0.5, label=4)
+    assert statuses(result) == ["ok", "timed_out", "ok", "ok"]
+    assert "time limit of 0.5 s and is still busy" in str(result[1].error)
+    listener = Listener()
+    assert four.run("'next'", watcher=listener).ok
+    assert any("rank 1 is still busy with In[4]" in note for note in listener.notes)
+    assert any("%dist_interrupt" in note for note in listener.notes)
+    assert_works(four)
+
+
+def test_who_waits_for_whom_is_said_while_a_cell_hangs(four, in_background):
+    listener = Listener()
+    code = "import time\nif rank == 2:\n    time.sleep(60)\ncomm.barrier()"
+    running = in_background(four.run, code, watcher=listener)
+    wait_until(lambda: listener.notes, 12, "a note about the hang")
+    assert "barrier" in listener.notes[0]
+    assert "rank 2" in listener.notes[0]
+    assert "ranks 0-1,3" in listener.notes[0] or "ranks 0,1,3" in listener.notes[0]
+    four.interrupt()
+    running.result(10)

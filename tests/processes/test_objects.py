@@ -1,0 +1,172 @@
+"""Objects go to ranks and come back, or the reason why not is told."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from jupyter_dist.errors import TransferError
+
+pytestmark = pytest.mark.timeout(40)
+
+
+def test_a_pushed_array_arrives_and_can_be_written(four):
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    four.push({"given": array})
+    result = four.run("given[0, 0] += 10 + rank\n(given.dtype.name, given.shape, float(given.sum()))")
+    assert [rank.value_repr for rank in result] == [
+        f"('float32', (3, 4), {66.0 + 10 + k})" for k in range(4)
+    ]
+    assert array[0, 0] == 0
+
+
+def test_a_pulled_array_can_be_written(four):
+    four.run("import numpy as np\nmade = np.full((2, 3), rank)")
+    pulled = four.pull("made")
+    assert list(pulled) == [0, 1, 2, 3]
+    for rank, array in pulled.items():
+        assert array.shape == (2, 3)
+        assert (array == rank).all()
+        array += 1
+    assert [rank.value_repr for rank in four.run("int(made.sum())")] == ["0", "6", "12", "18"]
+
+
+def test_a_large_array_goes_both_ways(four, within):
+    array = np.arange(64 << 20 >> 3, dtype=np.float64)
+    with within(8):
+        four.push({"large": array})
+    assert {r.value_repr for r in four.run("(large.nbytes, float(large[-1]))")} == {
+        f"({64 << 20}, {array[-1]})"
+    }
+    four.run("large[0] = rank + 1")
+    with within(8):
+        back = four.pull("large", ranks="1,3")
+    assert [back[1][0], back[3][0]] == [2.0, 4.0]
+    assert np.array_equal(back[3][1:], array[1:])
+    four.run("del large")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.float64(2.5),
+        np.zeros((0, 3)),
+        np.asfortranarray(np.arange(6).reshape(2, 3)),
+        np.arange(20)[::3],
+        np.array(["a", "bc"]),
+        np.array([{"k": 1}, None], dtype=object),
+        np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]),
+    ],
+    ids=lambda array: str(array.dtype),
+)
+def test_every_kind_of_array_survives_the_round_trip(four, array):
+    four.push({"kind": array}, ranks=0)
+    back = four.pull("kind", ranks=0)[0]
+    assert type(back) is type(array)
+    assert back.dtype == array.dtype
+    np.testing.assert_array_equal(back, array)
+
+
+def test_functions_and_several_names_travel_together(four):
+    base = 10
+    four.push({"add": lambda x: x + base, "words": ["a", {"b": (1, 2)}], "nothing": None})
+    result = four.run("(add(rank), words, nothing)")
+    assert result[3].value_repr == "(13, ['a', {'b': (1, 2)}], None)"
+    assert four.pull("add", ranks=2)[2](5) == 15
+
+
+def test_a_class_of_the_cell_can_be_pulled(four):
+    four.run("class Point:\n    def __init__(self, x): self.x = x\npoint = Point(rank)")
+    assert [point.x for point in four.pull("point").values()] == [0, 1, 2, 3]
+
+
+def test_objects_go_to_the_chosen_ranks_only(four):
+    four.run("chosen = 'old'")
+    four.push({"chosen": "new"}, ranks="0,2-3")
+    assert [rank.value_repr for rank in four.run("chosen")] == ["'new'", "'old'", "'new'", "'new'"]
+    assert four.pull("chosen", ranks=[1]) == {1: "old"}
+
+
+@pytest.mark.parametrize(
+    ("name", "thing", "kind"),
+    [
+        ("lock", threading.Lock(), "lock"),
+        ("steps", (x for x in range(3)), "generator"),
+    ],
+)
+def test_what_cannot_be_pickled_is_named_in_push(four, name, thing, kind):
+    with pytest.raises(TransferError, match=rf"'{name}' .*{kind}.* cannot be sent.*Send plain data"):
+        four.push({"fine": 1, name: thing})
+    assert [rank.status for rank in four.run("fine_is_unknown = 'fine' in globals()")] == ["ok"] * 4
+
+
+@pytest.mark.parametrize("made", ["__import__('threading').Lock()", "(x for x in range(3))"])
+def test_what_cannot_be_pickled_is_named_in_pull(four, made):
+    four.run(f"odd = {made}")
+    with pytest.raises(TransferError, match=r"rank 0: 'odd' .* cannot be sent.*\(and 3 more\)"):
+        four.pull("odd")
+    assert four.run("1").ok
+
+
+def test_an_unknown_name_is_named_with_its_rank(four):
+    with pytest.raises(TransferError, match=r"rank 0 has no 'no_such_name'"):
+        four.pull("no_such_name")
+    four.run("partly = 1", ranks="0-2")
+    with pytest.raises(TransferError, match=r"rank 3 has no 'partly'"):
+        four.pull("partly")
+
+
+def test_an_object_that_only_the_sender_can_build_is_told(four):
+    class Trap:
+        def __reduce__(self):
+            return (_explode, ())
+
+    with pytest.raises(TransferError, match=r"'trap' arrived but cannot be rebuilt"):
+        four.push({"trap": Trap()})
+    assert four.run("1").ok
+
+
+def _explode():
+    raise RuntimeError("not here")
+
+
+@pytest.mark.parametrize("name", ["", "2x", "a b", "a.b", "a-b"])
+def test_what_is_no_name_cannot_be_pushed(four, name):
+    with pytest.raises(ValueError, match="is not a name that Python can use") as caught:
+        four.push({name: 1})
+    assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize("ranks", ["4", "2-", "", [9]])
+def test_objects_cannot_go_to_ranks_that_are_not_there(four, ranks):
+    with pytest.raises(ValueError, match="this cluster has ranks 0-3"):
+        four.push({"x": 1}, ranks=ranks)
+    with pytest.raises(ValueError, match="this cluster has ranks 0-3"):
+        four.pull("x", ranks=ranks)
+
+
+def test_nothing_may_be_pushed(four):
+    four.push({})
+    assert four.run("1").ok
+
+
+def test_many_threads_may_push_and_pull(four, in_background):
+    def round_trip(k):
+        four.push({f"mine_{k}": np.full(1000, k)})
+        return [int(array[0]) for array in four.pull(f"mine_{k}").values()]
+
+    for k, done in enumerate([in_background(round_trip, k) for k in range(8)]):
+        assert done.result(20) == [k] * 4
+
+
+def test_a_rank_that_dies_while_it_is_asked_is_told(start):
+    cluster = start("localhost:2")
+    cluster.run(
+        "import os\n"
+        "class Deadly:\n"
+        "    def __reduce__(self): os._exit(9)\n"
+        "thing = Deadly() if rank == 1 else 1"
+    )
+    with pytest.raises(TransferError, match=r"rank 1 is lost.*code 9"):
+        cluster.pull("thing")
+    assert cluster.pull("thing", ranks=0) == {0: 1}

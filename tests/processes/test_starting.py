@@ -1,0 +1,216 @@
+"""Starting a cluster: what is accepted, what is refused, and what a failed start leaves: nothing."""
+
+import os
+import sys
+
+import pytest
+
+from jupyter_dist import Cluster
+from jupyter_dist.errors import ClusterExists, HostSpecError, StartFailed, UsageError
+
+pytestmark = pytest.mark.timeout(40)
+
+
+def values(result):
+    assert result.ok, [str(rank.error) for rank in result]
+    return [rank.value_repr for rank in result]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "problem"),
+    [
+        ("localhost:0", "'0' is not a number of slots"),
+        ("localhost:x", "'x' is not a number of slots"),
+        ("localhost:-1", "'-1' is not a number of slots"),
+        ("localhost:", "'' is not a number of slots"),
+        ("localhost", "does not say how many slots"),
+        (":", "':' is not HOST:SLOTS"),
+        ("", "'' is not HOST:SLOTS"),
+        ("a b:2", "is not HOST:SLOTS"),
+        ("localhost:1,localhost:2", "localhost is named twice"),
+        ("no-such-host.invalid:2", "host 'no-such-host.invalid' is not known"),
+    ],
+)
+def test_hosts_that_cannot_be_meant_are_refused(home, within, hosts, problem):
+    with within(5), pytest.raises(HostSpecError) as caught:
+        Cluster.start(hosts)
+    assert problem in str(caught.value)
+    assert repr(hosts) in str(caught.value)
+    assert "for example localhost:4" in str(caught.value)
+    assert not home.processes()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"comm": "bogus"}, "communicator 'bogus' is unknown. Accepted: auto, ring, none"),
+        ({"name": "a/b"}, "cluster name 'a/b' is not accepted. Use letters"),
+        ({"name": "../up"}, "cluster name '../up' is not accepted"),
+        ({"name": "x" * 65}, "at most 64"),
+        ({"timeout_s": 0}, "timeout 0 is not accepted: it must be more than 0 s"),
+        ({"keep_s": -1}, "keep -1 is not accepted"),
+        ({"cwd": "/no/such/place"}, "working directory '/no/such/place' does not exist"),
+        ({"start_method": "forkserver"}, "'forkserver': accepted are fork and spawn"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(home, options, problem):
+    with pytest.raises(UsageError) as caught:
+        Cluster.start("localhost:1", **options)
+    assert problem in str(caught.value)
+    assert not home.processes()
+
+
+def test_a_name_is_taken_only_once_and_the_first_cluster_goes_on(start, home):
+    first = start("localhost:1", name="mine")
+    first.run("kept = 1")
+    before = {process.pid for process in home.processes()}
+    with pytest.raises(ClusterExists) as caught:
+        start("localhost:1", name="mine")
+    for way_out in ("'mine' is already running", "attach", "stop", "--name"):
+        assert way_out in str(caught.value)
+    assert {process.pid for process in home.processes()} == before
+    assert values(first.run("kept")) == ["1"]
+
+
+def test_of_two_that_start_with_one_name_at_once_one_wins(start, in_background):
+    attempts = [in_background(start, "localhost:1", name="race") for _ in range(2)]
+    errors = [attempt.exception(20) for attempt in attempts]
+    assert sorted(error is None for error in errors) == [False, True]
+    loser = next(error for error in errors if error is not None)
+    assert isinstance(loser, ClusterExists)
+    (winner,) = [attempt.result() for attempt in attempts if attempt.exception() is None]
+    assert winner.run("1").ok
+
+
+def test_names_are_given_in_order_and_clusters_do_not_disturb_each_other(start):
+    first, second = start("localhost:1"), start("localhost:2")
+    assert Cluster.running() == ["cluster-1", "cluster-2"]
+    first.run("x = 'first'")
+    second.run("x = 'second'")
+    assert values(first.run("x")) == ["'first'"]
+    first.stop()
+    assert Cluster.running() == ["cluster-2"]
+    assert values(second.run("x")) == ["'second'"] * 2
+
+
+def test_progress_is_told_until_all_are_ready(start):
+    told = []
+    start("localhost:3", on_progress=told.append)
+    assert [step.world_size for step in told] == [3] * len(told)
+    ready = [step.ready_ranks for step in told]
+    assert ready == sorted(ready)
+    assert told[0].stage.startswith("waiting for localhost")
+    assert told[-1].stage == "starting ranks"
+
+
+def test_environment_and_directory_reach_the_cells(start, tmp_path):
+    place = tmp_path / "a place"
+    place.mkdir()
+    cluster = start("localhost:2", env={"MY_FLAG": "ä=1 2", "OMP_NUM_THREADS": "3"}, cwd=place)
+    code = "import os\n(os.environ['MY_FLAG'], os.environ['OMP_NUM_THREADS'], os.getcwd())"
+    assert values(cluster.run(code)) == [repr(("ä=1 2", "3", str(place)))] * 2
+
+
+def test_without_a_directory_cells_run_where_the_caller_is(start, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cluster = start("localhost:1")
+    assert values(cluster.run("import os; os.getcwd()")) == [repr(str(tmp_path))]
+
+
+def test_files_named_like_modules_of_ours_do_no_harm(start, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("zmq.py", "numpy.py", "msgspec.py", "signal.py", "random.py", "queue.py"):
+        (tmp_path / name).write_text("raise RuntimeError('the wrong file')\n")
+    assert start("localhost:1").run("1").ok
+    assert start("localhost:1", start_method="spawn").run("1").ok
+
+
+def test_ranks_can_be_spawned_instead_of_forked(start):
+    cluster = start("localhost:2", start_method="spawn")
+    code = "import numpy as np\nprint('hi')\ncomm.all_reduce(np.ones(2)).tolist()"
+    assert values(cluster.run(code)) == ["[2.0, 2.0]"] * 2
+    assert values(cluster.run("(rank, world_size)")) == ["(0, 2)", "(1, 2)"]
+
+
+def test_without_a_communicator_comm_explains_itself(start):
+    cluster = start("localhost:2", comm="none")
+    result = cluster.run("import numpy as np\ncomm.all_reduce(np.ones(2))")
+    assert [rank.status for rank in result] == ["raised"] * 2
+    assert "--comm none" in str(result[0].error)
+    assert values(cluster.run("rank")) == ["0", "1"]
+
+
+def test_two_hosts_number_their_ranks_host_by_host(start):
+    cluster = start("localhost:2,127.0.0.1:2")
+    assert values(cluster.run("(rank, local_rank, local_world_size)")) == [
+        "(0, 0, 2)",
+        "(1, 1, 2)",
+        "(2, 0, 2)",
+        "(3, 1, 2)",
+    ]
+    hosts = cluster.topology().hosts
+    assert [(host.name, [e.rank for e in host.engines]) for host in hosts] == [
+        ("localhost", [0, 1]),
+        ("127.0.0.1", [2, 3]),
+    ]
+    assert values(cluster.run("import numpy as np\nint(comm.all_reduce(np.array(rank)))")) == ["6"] * 4
+    assert values(cluster.run("import os\nint(os.environ['LOCAL_RANK'])")) == ["0", "1", "0", "1"]
+
+
+def test_a_start_that_takes_too_long_is_given_up(home, within):
+    with within(10), pytest.raises(StartFailed) as caught:
+        Cluster.start("localhost:2", timeout_s=0.05)
+    assert "0.05 s" in str(caught.value)
+    home.assert_nothing_left(within_s=1)
+
+
+def broken_import(tmp_path, monkeypatch, module):
+    """Make one import fail in every interpreter that starts from now on."""
+    (tmp_path / "trap").mkdir()
+    (tmp_path / "trap" / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Trap:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        f"            raise ImportError('{module} is broken on purpose')\n"
+        "sys.meta_path.insert(0, Trap())\n"
+    )
+    path = os.pathsep.join([str(tmp_path / "trap"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    monkeypatch.setenv("PYTHONPATH", path)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        pytest.param("IPython", id="zygote"),
+        pytest.param("jupyter_dist.agent.home", id="agent"),
+        pytest.param("jupyter_dist.coordinator.cells", id="coordinator"),
+    ],
+)
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_an_installation_that_is_broken_is_told(
+    home, tmp_path, monkeypatch, within, module, start_method
+):
+    broken_import(tmp_path, monkeypatch, module)
+    with within(12), pytest.raises(StartFailed) as caught:
+        Cluster.start("localhost:2", timeout_s=15, start_method=start_method)
+    assert f"{module} is broken on purpose" in str(caught.value)
+    home.assert_nothing_left(within_s=1)
+
+
+def test_a_program_that_starts_clusters_leaves_no_warnings(home):
+    import subprocess
+
+    script = (
+        "from jupyter_dist import Cluster\n"
+        "with Cluster.start('localhost:1') as cluster:\n"
+        "    print(cluster.run('40 + 2')[0].value_repr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=25,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")

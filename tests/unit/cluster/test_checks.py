@@ -1,0 +1,77 @@
+import socket
+
+import pytest
+
+from jupyter_dist.cluster import checks
+from jupyter_dist.cluster.checks import check_directory, check_hosts, free_name, read_ranks
+from jupyter_dist.errors import HostSpecError, UnknownRanks, UsageError
+from jupyter_dist.model.spec import ClusterSpec, parse_hosts
+
+
+@pytest.mark.parametrize(
+    ("ranks", "read"),
+    [
+        (None, None),
+        (0, (0,)),
+        ("0,2-3", (0, 2, 3)),
+        ([3, 1, 3], (1, 3)),
+        (range(2), (0, 1)),
+        ((rank for rank in (2, 0)), (0, 2)),
+    ],
+)
+def test_ranks_are_read_in_every_form(ranks, read):
+    assert read_ranks(ranks, 4) == read
+
+
+@pytest.mark.parametrize("ranks", [4, -1, [], [0, 4], "4", ""])
+def test_ranks_that_are_not_there_are_refused(ranks):
+    with pytest.raises(UnknownRanks, match="ranks 0-3"):
+        read_ranks(ranks, 4)
+
+
+def test_a_name_that_is_free_is_found(monkeypatch):
+    class Info:
+        def __init__(self, name):
+            self.name = name
+
+    running = [Info("cluster-1"), Info("cluster-3"), Info("mine")]
+    monkeypatch.setattr(checks, "running_clusters", lambda: running)
+    assert free_name() == "cluster-2"
+
+
+def test_a_directory_is_given_with_its_whole_path(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert check_directory("work") == str((tmp_path / "work").resolve())
+    assert check_directory(None) == str(tmp_path.resolve())
+
+
+def test_a_directory_that_is_missing_or_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    for name in ("missing", "file"):
+        with pytest.raises(UsageError, match=name):
+            check_directory(tmp_path / name)
+
+
+def hosts(text):
+    check_hosts(ClusterSpec(name="demo", hosts=parse_hosts(text)), text)
+
+
+def test_this_machine_is_known_by_its_names():
+    hosts("localhost:1")
+    hosts(f"{socket.gethostname()}:1")
+
+
+def test_a_host_that_nobody_knows_is_refused(monkeypatch):
+    def unknown(host):
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr(checks, "is_this_machine", unknown)
+    with pytest.raises(HostSpecError, match="'nowhere' is not known"):
+        hosts("nowhere:1")
+
+
+def test_another_machine_is_refused_until_it_can_be_used(monkeypatch):
+    monkeypatch.setattr(checks, "is_this_machine", lambda host: host == "localhost")
+    with pytest.raises(HostSpecError, match="'far' is another machine"):
+        hosts("localhost:1,far:1")
