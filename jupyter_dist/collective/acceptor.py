@@ -77,7 +77,8 @@ class Acceptor:
         """Accept nobody any more; the listener is closed when this returns."""
         if self._stop.fileno() < 0:
             return
-        self._stop.send(b"\0")
+        with contextlib.suppress(OSError):  # a first call was interrupted: it has stopped already
+            self._stop.send(b"\0")
         self._thread.join()
         self._stop.close()
 

@@ -107,7 +107,9 @@ class House:
         self._stack.close()
 
     def abandon(self) -> None:
-        """Close what a failed start has opened."""
+        """Close what a failed start has opened; agents may not even be invited yet."""
+        for process in self._agents.values():
+            process.terminate()
         self._stack.close()
 
     def _invitation(
@@ -198,7 +200,8 @@ def _coordinate(spec: ClusterSpec, log: IO[bytes], log_path: Path) -> None:
         _report(StartReport(problem=str(error)))
         house.abandon()
         return
-    except BaseException:
+    except BaseException as error:
+        _report(StartReport(problem=f"{type(error).__name__}: {error}"))
         house.abandon()
         raise
     _report(report)

@@ -6,7 +6,9 @@ the communicator when a peer has failed.
 
 import os
 import queue
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -58,7 +60,15 @@ class Link(threading.Thread):
         self._flushed.wait(timeout_s)
 
     def run(self) -> None:
-        """Serve until the process ends."""
+        """Serve until the process ends; a rank that nobody can reach must not live on."""
+        try:
+            self._serve()
+        finally:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+
+    def _serve(self) -> None:
         birth = self._birth
         identity = str(birth.info.rank).encode()
         context = new_context()

@@ -89,7 +89,7 @@ class Zygote:
     def _spawn(self, birth: Birth) -> int:
         """Start a new interpreter: where forking is not safe."""
         engine = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_dist.engine"],
+            [sys.executable, "-P", "-m", "jupyter_dist.engine"],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )

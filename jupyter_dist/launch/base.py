@@ -43,6 +43,9 @@ class AgentProcess(Protocol):
     def wait(self, timeout_s: float) -> int | None:
         """Wait for the end and give the exit status, or None when it still runs."""
 
+    def terminate(self) -> None:
+        """Ask it to clean up and end."""
+
     def kill(self) -> None:
         """End it at once."""
 

@@ -42,6 +42,10 @@ class LocalAgent:
         except subprocess.TimeoutExpired:
             return None
 
+    def terminate(self) -> None:
+        """Ask it to clean up and end."""
+        self._process.terminate()
+
     def kill(self) -> None:
         """End it at once; its engines end with it."""
         self._process.kill()

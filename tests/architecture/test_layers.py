@@ -28,12 +28,13 @@ def test_every_contract_is_kept():
 def test_every_package_stands_in_a_layer(contracts):
     (layers,) = (found for found in contracts if found["id"] == "layers")
     placed = {name.strip() for layer in layers["layers"] for name in layer.split("|")}
+    planned = {name for name in placed if name.startswith("(")}
     there = {
         path.stem
         for path in PACKAGE.iterdir()
         if (path / "__init__.py").exists() or (path.suffix == ".py" and path.stem != "__init__")
     }
-    assert placed == there
+    assert placed - planned == there - {name.strip("()") for name in planned}
 
 
 @pytest.mark.parametrize("library", ["zmq", "grpc"])

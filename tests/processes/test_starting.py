@@ -1,6 +1,7 @@
 """Starting a cluster: what is accepted, what is refused, and what a failed start leaves: nothing."""
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -107,8 +108,8 @@ def test_environment_and_directory_reach_the_cells(start, tmp_path):
     place = tmp_path / "a place"
     place.mkdir()
     cluster = start("localhost:2", env={"MY_FLAG": "ä=1 2", "OMP_NUM_THREADS": "3"}, cwd=place)
-    code = "import os\n(os.environ['MY_FLAG'], os.environ['OMP_NUM_THREADS'], os.getcwd())"
-    assert values(cluster.run(code)) == [repr(("ä=1 2", "3", str(place)))] * 2
+    code = "import os\nprint(os.environ['MY_FLAG'], os.environ['OMP_NUM_THREADS'], os.getcwd())"
+    assert [rank.stdout for rank in cluster.run(code)] == [f"ä=1 2 3 {place}\n"] * 2
 
 
 def test_without_a_directory_cells_run_where_the_caller_is(start, tmp_path, monkeypatch):
@@ -199,8 +200,6 @@ def test_an_installation_that_is_broken_is_told(
 
 
 def test_a_program_that_starts_clusters_leaves_no_warnings(home):
-    import subprocess
-
     script = (
         "from jupyter_dist import Cluster\n"
         "with Cluster.start('localhost:1') as cluster:\n"

@@ -27,12 +27,19 @@ def test_an_array_is_not_copied_into_the_pickle():
     assert np.shares_memory(np.frombuffer(buffer), array)
 
 
-def test_an_array_that_comes_back_is_writable_and_owns_its_memory():
-    array = np.arange(10.0)
-    back = unpack("x", pack("x", array))
+def test_an_array_from_read_only_frames_is_writable_all_the_same():
+    body, buffer = pack("x", np.arange(10.0))
+    frame = bytes(buffer)
+    back = unpack("x", [body, frame])
     back[0] = 99
-    assert array[0] == 0
     assert back.tolist() == [99, *range(1, 10)]
+    assert np.frombuffer(frame)[0] == 0
+
+
+def test_an_array_from_writable_frames_is_not_copied():
+    body, buffer = pack("x", np.arange(10.0))
+    frame = memoryview(bytearray(buffer))
+    assert np.shares_memory(unpack("x", [body, frame]), np.frombuffer(frame))
 
 
 def test_a_column_slice_comes_back_equal():
