@@ -13,6 +13,19 @@ class RecordingOutbox:
         self.engines: list[tuple[int, ToEngine, list[Frame]]] = []
         self.clients: list[tuple[bytes, ToClient, list[Frame]]] = []
         self.signals: list[tuple[tuple[int, ...], int, str]] = []
+        self.placed: list[tuple[str, str]] = []
+        self.removed: list[tuple[str, str]] = []
+        self.hosts_with_agents: set[str] | None = None
+        """None: every host has one."""
+
+    def place(self, host: str, request_id: str, buffers: Sequence[Frame]) -> bool:
+        if self.hosts_with_agents is not None and host not in self.hosts_with_agents:
+            return False
+        self.placed.append((host, request_id))
+        return True
+
+    def remove_placed(self, host: str, request_id: str) -> None:
+        self.removed.append((host, request_id))
 
     def to_engine(self, rank: int, message: ToEngine, buffers: Sequence[Frame] = ()) -> None:
         self.engines.append((rank, message, list(buffers)))

@@ -1,0 +1,116 @@
+import pytest
+
+from jupyter_dist.coordinator.fence import Fence
+from jupyter_dist.coordinator.hosts import Hosts
+from jupyter_dist.coordinator.losses import EXIT_GRACE_S, Losses
+from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.health import HealthPolicy
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3.0, lost_after_s=10.0)
+
+
+class Hearts:
+    """When each rank's heart was last heard."""
+
+    def __init__(self, **last_s):
+        self._last_s = {name.removeprefix("rank").encode(): at_s for name, at_s in last_s.items()}
+
+    def last_beat_s(self, identity):
+        return self._last_s.get(identity, 100.0)
+
+
+@pytest.fixture
+def house(cluster):
+    """The parts around losses; `reports` collects what would end a start."""
+    cluster.reports = []
+    cluster.fence = Fence(cluster.roster, cluster.rendezvous, cluster.outbox)
+    cluster.losses = Losses(
+        cluster.roster, cluster.rendezvous, cluster.fence, cluster.reports.append
+    )
+    cluster.commands = []
+
+    def send(host, command):
+        cluster.commands.append((host, command))
+        return True
+
+    cluster.hosts = Hosts(cluster.roster, cluster.rendezvous, cluster.fence, cluster.losses, send)
+    return cluster
+
+
+def test_an_exit_is_believed_after_a_moment_in_which_last_results_may_come(house):
+    house.losses.on_exit(pb.EngineExited(rank=2, exit_code=7), 50.0)
+    house.losses.tick(50.0 + EXIT_GRACE_S / 2)
+    assert house.roster[2].state is EngineState.IDLE
+    house.losses.tick(50.0 + EXIT_GRACE_S)
+    assert house.roster[2].state is EngineState.LOST
+    assert house.roster[2].reason == "its process exited with code 7"
+    assert house.rendezvous.is_broken
+
+
+def test_a_loss_is_told_once(house):
+    for _ in range(2):
+        house.losses.on_exit(pb.EngineExited(rank=1, signal=9), 50.0)
+    house.losses.tick(60.0)
+    assert len(house.reports) == 1
+    assert "SIGKILL" in house.reports[0]
+
+
+def test_a_silent_engine_is_first_suspected_and_then_lost(house):
+    house.losses.judge(Hearts(rank0=96.0), POLICY, 100.0)
+    assert house.roster[0].is_suspect
+    assert "no heartbeat for 4.0 s" in house.roster[0].reason
+    house.losses.judge(Hearts(rank0=100.0), POLICY, 100.5)
+    assert not house.roster[0].is_suspect
+    assert house.roster[0].reason == ""
+    house.losses.judge(Hearts(rank0=90.0), POLICY, 100.0)
+    assert house.roster.ranks_in(EngineState.LOST) == [0]
+
+
+def test_an_engine_without_a_process_yet_is_not_judged_by_its_silence(starting):
+    fence = Fence(starting.roster, starting.rendezvous, starting.outbox)
+    losses = Losses(starting.roster, starting.rendezvous, fence, lambda _: None)
+    losses.judge(Hearts(rank0=0.0, rank1=0.0, rank2=0.0, rank3=0.0), POLICY, 100.0)
+    assert starting.roster.ranks_in(EngineState.LOST) == []
+
+
+def test_when_an_agent_is_gone_all_its_engines_are(house):
+    house.hosts.on_gone("b")
+    assert house.roster.ranks_in(EngineState.LOST) == [2, 3]
+    assert "agent of host b is gone" in house.roster[3].reason
+    assert house.roster.hosts["b"].is_lost
+
+
+def test_an_interrupt_on_its_way_to_a_host_that_is_gone_closes_no_fence(house):
+    house.fence.signals_under_way = {"request-1@a", "request-1@b"}
+    house.hosts.on_gone("b")
+    assert house.fence.signals_under_way == {"request-1@a"}
+
+
+def test_an_agent_that_joins_is_told_to_start_exactly_its_own_ranks(house):
+    joined = pb.Joined(host="b", hostname="b.lab", pid=9, cpu_count=8)
+    house.hosts.on_event("b", pb.AgentEvent(joined=joined), 1.0)
+    [(host, command)] = house.commands
+    assert host == "b"
+    assert [place.rank for place in command.start_engines.places] == [2, 3]
+    assert [place.local_rank for place in command.start_engines.places] == [0, 1]
+    assert command.start_engines.generation == house.rendezvous.generation
+
+
+def test_what_agents_observe_reaches_the_roster(house):
+    sample = pb.EngineSample(rank=1, cpu_percent=50, rss_bytes=1 << 20)
+    house.hosts.on_event("a", pb.AgentEvent(telemetry=pb.Telemetry(engines=[sample])), 1.0)
+    assert house.roster[1].sample.rss_bytes == 1 << 20
+
+
+def test_a_confirmed_interrupt_opens_the_fence_again(house):
+    house.fence.signals_under_way = {"request-1@a"}
+    sent = pb.SignalSent(request_id="request-1", ranks=[0])
+    house.hosts.on_event("a", pb.AgentEvent(signal_sent=sent), 1.0)
+    assert not house.fence.signals_under_way
+
+
+def test_a_host_that_cannot_start_says_why(house):
+    problem = pb.StartProblem(reason="no zygote")
+    house.hosts.on_event("a", pb.AgentEvent(start_problem=problem), 1.0)
+    assert house.hosts.problem == "a: no zygote"
