@@ -159,16 +159,7 @@ class Agent:
                 cpu_percent=psutil.cpu_percent(),
                 memory_used_bytes=memory.total - memory.available,
                 engines=self._engines.sample(),
-                gpus=[
-                    pb.GpuSample(
-                        index=gpu.index,
-                        name=gpu.name,
-                        utilisation_percent=gpu.utilisation_percent,
-                        memory_used_bytes=gpu.memory_used_bytes,
-                        memory_total_bytes=gpu.memory_total_bytes,
-                    )
-                    for gpu in sample_gpus()
-                ],
+                gpus=[pb.GpuSample(**msgspec.structs.asdict(gpu)) for gpu in sample_gpus()],
             )
             self._home.tell(pb.AgentEvent(telemetry=sample))
 

@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 
 from jupyter_dist.collective.recorder import read_last
@@ -71,15 +72,7 @@ class EngineTable:
         sample = pb.EngineSample(rank=rank, cpu_percent=cpu_percent, rss_bytes=rss_bytes)
         last = read_last(self._memory_dir / f"rank-{rank}.collectives", time.monotonic_ns())
         if last is not None:
-            sample.collective.CopyFrom(
-                pb.Collective(
-                    sequence=last.sequence,
-                    operation=last.operation,
-                    seconds=last.seconds,
-                    is_running=last.is_running,
-                    site=last.site,
-                )
-            )
+            sample.collective.CopyFrom(pb.Collective(**msgspec.structs.asdict(last)))
         return sample
 
     def exit_event(

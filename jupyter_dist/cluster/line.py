@@ -22,6 +22,7 @@ from jupyter_dist.protocol.codec import Frame, to_client
 from jupyter_dist.protocol.messages import Message, Refused, ToClient
 
 SLICE_S = 0.1
+CLOSE_PATIENCE_S = 2.0
 SILENCE_LIMIT_S = 10.0
 """A coordinator on another machine that is out of reach for so long counts as gone."""
 _REFUSALS: dict[str, type[DistError]] = {
@@ -42,6 +43,7 @@ class Line:
             context, info.clients_address, info.credentials, to_client()
         )
         self._numbers = count(1)
+        self._is_closed = False
 
     def new_request_id(self) -> str:
         """Give an id that no other request on this line has."""
@@ -53,6 +55,8 @@ class Line:
 
     def receive(self, timeout_s: float = SLICE_S) -> Iterator[tuple[ToClient, list[Frame]]]:
         """Give what arrives within one slice; raises ClusterGone when nobody is there any more."""
+        if self._is_closed:
+            raise ClusterGone(self._info.name, "it was stopped meanwhile, or detached from")
         if self._dealer.wait(timeout_s):
             yield from self._dealer.receive()
         else:
@@ -98,8 +102,13 @@ class Line:
         )
 
     def close(self) -> None:
-        """Close the connection."""
-        self._dealer.close()
+        """Close the connection; a thread that waits for an answer raises ClusterGone first."""
+        self._is_closed = True
+        if self.lock.acquire(timeout=CLOSE_PATIENCE_S):
+            try:
+                self._dealer.close()
+            finally:
+                self.lock.release()
 
 
 def raise_refusal(message: ToClient) -> None:

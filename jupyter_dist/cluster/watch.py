@@ -9,7 +9,7 @@ from jupyter_dist.errors import ClusterGone
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol.messages import TopologyChanged, WatchTopology
 
-PRESENCE_INTERVAL_S = 4.0
+PRESENCE_INTERVAL_S = 1.0
 Subscriber = Callable[[Topology], None]
 
 

@@ -80,6 +80,10 @@ class HeartbeatMonitor:
         """Monotonic time of the last beat (of the first question while there was none)."""
         return self._last_beat_s.setdefault(identity, monotonic())
 
+    def excuse_silence(self) -> None:
+        """Count anew from now: it was this side that did not listen."""
+        self._last_beat_s = dict.fromkeys(self._last_beat_s, monotonic())
+
     def forget(self, identity: bytes) -> None:
         """Start anew with this engine."""
         self._last_beat_s.pop(identity, None)

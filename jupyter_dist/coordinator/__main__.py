@@ -179,6 +179,7 @@ class House:
 
 def main() -> None:
     """Coordinate one cluster from its start to its end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=ClusterSpec)
     os.umask(0o077)
     state_dir = make_private_dir()

@@ -18,6 +18,8 @@ from jupyter_dist.protocol.messages import (
 MIN_WATCH_INTERVAL_S = 0.2
 WATCH_LEASE_S = 15.0
 """A watcher that has not asked again for so long is forgotten."""
+PRESENCE_LEASE_S = 3.0
+"""Clients show themselves every second; one that has not for so long is not there any more."""
 FAILED_START_KEEP_S = 5.0
 """A cluster that could not start waits so long for somebody to tell it to."""
 Describe = Callable[..., Topology]
@@ -117,7 +119,7 @@ class Audience:
     def tick(self, is_busy: bool, describe: Describe, now_s: float) -> None:
         """Send what is due; work under way counts as company."""
         self.on_progress(now_s)
-        if self._last_heard_s is None or is_busy:
+        if self._last_heard_s is None or is_busy or self._awaiting:
             self._last_heard_s = now_s
         self._watchers = {
             client: watcher for client, watcher in self._watchers.items() if watcher.lease_s > now_s
@@ -139,7 +141,8 @@ class Audience:
     def is_gone(self, now_s: float) -> bool:
         """Tell whether nobody has been there for the time the cluster is to be kept."""
         keep_s = FAILED_START_KEEP_S if self._start_problem else self._keep_s
-        return self._last_heard_s is not None and now_s - self._last_heard_s > keep_s
+        last_heard_s = self._last_heard_s
+        return last_heard_s is not None and now_s - last_heard_s > PRESENCE_LEASE_S + keep_s
 
     def _tell_ready_to(self, client: bytes, request_id: str) -> None:
         log_dirs = {

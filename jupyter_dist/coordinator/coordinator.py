@@ -40,6 +40,8 @@ from jupyter_dist.protocol.messages import (
 
 TICK_S = 0.1
 LEAVE_GRACE_S = 1.5
+OWN_ABSENCE_S = 1.0
+"""A coordinator that was itself held up for so long (a machine asleep) blames no engine."""
 PLACE_CHUNK_BYTES = 2 << 20
 """gRPC takes messages of up to 4 MiB."""
 
@@ -115,6 +117,8 @@ class Coordinator:
     def _tick(self, now_s: float, start_deadline_s: float) -> None:
         self._losses.tick(now_s)
         if now_s >= self._next_beat_s:
+            if now_s - self._next_beat_s > OWN_ABSENCE_S:
+                self._beats.excuse_silence()
             self._next_beat_s = now_s + self._spec.health.interval_s
             self._beats.ask(_identity(rank) for rank in self._roster.present_ranks())
         self._losses.judge(self._beats, self._spec.health, now_s)

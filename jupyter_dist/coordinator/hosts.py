@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.losses import Losses
 from jupyter_dist.coordinator.rendezvous import Rendezvous
@@ -65,16 +67,7 @@ class Hosts:
             self._losses.on_host_gone(host)
 
     def _start_engines(self, host: str) -> None:
-        places = [
-            pb.RankPlace(
-                rank=info.rank,
-                world_size=info.world_size,
-                local_rank=info.local_rank,
-                local_world_size=info.local_world_size,
-                host_rank=info.host_rank,
-                host=info.host,
-            )
-            for info in (engine.info for engine in self._roster.on_host(host))
-        ]
+        engines = self._roster.on_host(host)
+        places = [pb.RankPlace(**msgspec.structs.asdict(engine.info)) for engine in engines]
         command = pb.StartEngines(places=places, generation=self._rendezvous.generation)
         self._send(host, pb.AgentCommand(start_engines=command))

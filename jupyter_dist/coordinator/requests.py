@@ -59,7 +59,27 @@ class Requests:
             kind = type(received.problem).__name__
             self._outbox.to_client(client, Refused("", kind, str(received.problem)))
             return
+        problem = self._find_mistake(received.message, len(received.buffers))
+        if problem:
+            refusal = Refused(received.message.request_id, "UsageError", problem)
+            self._outbox.to_client(client, refusal)
+            return
         self._dispatch(client, received, describe, now_s)
+
+    def _find_mistake(self, message: FromClient, buffer_count: int) -> str:
+        """Say why a request cannot be meant; our own clients check before they send."""
+        ranks = getattr(message, "ranks", None)
+        if ranks is not None:
+            known = set(range(self._roster.world_size))
+            if not ranks or len(set(ranks)) < len(ranks) or not set(ranks) <= known:
+                return f"ranks {ranks}: this cluster has ranks 0-{len(known) - 1}, each once."
+        if isinstance(message, PushObjects):
+            counts = message.frame_counts
+            if len(counts) != len(message.names) or min(counts, default=1) < 1:
+                return f"frame counts {counts} do not fit the names {message.names}."
+            if sum(counts) != buffer_count:
+                return f"{sum(counts)} frames were announced, {buffer_count} came."
+        return ""
 
     def _dispatch(
         self, client: bytes, received: Received, describe: Describe, now_s: float

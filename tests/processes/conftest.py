@@ -70,6 +70,10 @@ class SharedCluster:
             self._factory = ClusterFactory(self._home)
             self.cluster = self._factory("localhost:4")
 
+    def processes(self):
+        """Everything that runs for it."""
+        return self._home.processes()
+
     def close(self):
         """Stop it; nothing may be left."""
         self._factory.close()

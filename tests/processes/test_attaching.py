@@ -1,0 +1,207 @@
+"""Finding a cluster again, and several clients on one cluster."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from jupyter_dist import Cluster
+from jupyter_dist.errors import ClusterGone, NoCluster
+
+from .leftovers import coordinator_of, wait_until
+from .listener import Listener
+
+pytestmark = pytest.mark.timeout(40)
+
+
+def connection_file(home, cluster):
+    return home.runtime_dir / f"jupyter-dist-{cluster.name}.json"
+
+
+def run_script(script, *arguments):
+    """Run a program of its own; gives what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=25,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_connection_file_is_for_its_owner_only(start, home):
+    path = connection_file(home, start("localhost:1", name="mine"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(home.runtime_dir.stat().st_mode) & 0o022 == 0
+    assert [entry.name for entry in home.runtime_dir.iterdir()] == [path.name]
+    for entry in home.temp_dir.iterdir():
+        assert stat.S_IMODE(entry.stat().st_mode) == 0o700
+
+
+def test_a_deleted_connection_file_comes_back(start, home):
+    cluster = start("localhost:1")
+    path = connection_file(home, cluster)
+    before = path.read_bytes()
+    path.unlink()
+    assert cluster.run("1").ok
+    wait_until(path.exists, 3, "the connection file is back")
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert Cluster.running() == [cluster.name]
+    path.unlink()
+    cluster.stop()
+
+
+def test_the_file_of_a_dead_coordinator_is_removed(start, home):
+    cluster = start("localhost:1")
+    path = connection_file(home, cluster)
+    coordinator_of(cluster).kill()
+    wait_until(lambda: not cluster.is_running, 3, "the coordinator is gone")
+    assert Cluster.running() == []
+    assert not path.exists()
+    wait_until(lambda: not home.processes(), 10, "every process has ended")
+    start("localhost:1").stop()  # removes the directories of killed processes
+
+
+def test_a_file_that_is_not_a_connection_is_passed_over(start, home):
+    stranger = home.runtime_dir / "jupyter-dist-odd.json"
+    stranger.write_text("{}")
+    cluster = start("localhost:1")
+    assert Cluster.running() == [cluster.name]
+    assert Cluster.attach().name == cluster.name
+    stranger.unlink()
+
+
+def test_two_clients_run_cells_and_each_gets_its_own(start, in_background):
+    cluster = start("localhost:2")
+    cluster.run("shared = 'from the first'")
+    other = in_background(
+        run_script,
+        "from jupyter_dist import Cluster\n"
+        "cluster = Cluster.attach()\n"
+        "print(cluster.name, cluster.world_size)\n"
+        "print(cluster.run('shared')[1].value_repr)\n"
+        "for k in range(30):\n"
+        "    result = cluster.run(f'print(\"second\", {k}, rank)')\n"
+        "    assert [r.stdout for r in result] == [f'second {k} {r}\\n' for r in (0, 1)], result\n"
+        "print('done')\n",
+    )
+    count = 0
+    while not other.done():
+        result = cluster.run(f"print('first', {count}, rank)")
+        assert [rank.stdout for rank in result] == [f"first {count} {k}\n" for k in (0, 1)]
+        count += 1
+    assert other.result().splitlines() == [f"{cluster.name} 2", "'from the first'", "done"]
+    assert count > 0
+
+
+def test_a_second_client_attaches_while_a_cell_runs(start, in_background):
+    cluster = start("localhost:2")
+    listener = Listener()
+    code = "import time\nprint('here')\ntime.sleep(60)"
+    running = in_background(cluster.run, code, watcher=listener)
+    listener.wait_for("here", ranks=range(2))
+    second = start.attach(cluster.name)
+    assert set(second.status().ranks.values()) == {"busy"}
+    assert second.interrupt() == (0, 1)
+    assert {rank.status for rank in running.result(5)} == {"interrupted"}
+    assert second.run("rank").ok
+
+
+def test_without_a_cluster_there_is_nothing_to_attach_to(home):
+    with pytest.raises(NoCluster, match=r"no cluster is running\. Start one with %dist_start"):
+        Cluster.attach()
+    with pytest.raises(NoCluster, match="no cluster named 'mine' is running"):
+        Cluster.attach("mine")
+
+
+def test_an_unknown_name_is_answered_with_those_that_run(start):
+    start("localhost:1", name="here")
+    with pytest.raises(NoCluster, match=r"'there' is running\. Running now: here\."):
+        Cluster.attach("there")
+
+
+def test_of_two_clusters_one_must_be_named(start):
+    start("localhost:1", name="one")
+    start("localhost:1", name="two")
+    with pytest.raises(NoCluster, match=r"none was named\. Running now: one, two"):
+        Cluster.attach()
+    assert start.attach("two").run("1").ok
+
+
+def test_a_client_that_detaches_leaves_the_cluster_to_others(start):
+    cluster = start("localhost:1")
+    second = start.attach()
+    cluster.run("kept = 1")
+    cluster.detach()
+    assert not cluster.is_running
+    with pytest.raises(ClusterGone, match="detached"):
+        cluster.run("1")
+    assert second.run("kept")[0].value_repr == "1"
+    second.stop()
+
+
+def test_a_cluster_that_another_client_stops_is_gone(start, in_background):
+    cluster = start("localhost:1")
+    second = start.attach()
+    listener = Listener()
+    code = "import time\nprint('here')\ntime.sleep(60)"
+    running = in_background(second.run, code, watcher=listener)
+    listener.wait_for("here", ranks=[0])
+    cluster.stop()
+    assert isinstance(running.exception(5), ClusterGone)
+    assert "%dist_start" in str(running.exception())
+    assert second.topology().state == "gone"
+    assert not second.is_running
+
+
+def test_the_topology_is_watched_until_the_end(start):
+    cluster = start("localhost:2")
+    seen, over = [], threading.Event()
+
+    def watch(topology):
+        seen.append(topology)
+        if topology.state in ("stopped", "gone"):
+            over.set()
+
+    cluster.watch_topology(watch, interval_s=0.2)
+    wait_until(lambda: len(seen) >= 3, 5, "three pictures")
+    assert [engine.state for engine in seen[-1].engines] == ["idle", "idle"]
+    wait_until(lambda: seen[-1].engines[0].rss_bytes > 1 << 20, 5, "memory of rank 0")
+    assert [later.sequence > earlier.sequence for earlier, later in zip(seen, seen[1:], strict=False)]
+    cluster.stop()
+    assert over.wait(5)
+
+
+def test_a_killed_client_leaves_the_cluster_to_be_attached_to(start, home):
+    script = (
+        "import sys\n"
+        "from jupyter_dist import Cluster\n"
+        "cluster = Cluster.start('localhost:2', name='orphaned')\n"
+        "cluster.run('kept = rank')\n"
+        "print('ready', flush=True)\n"
+        "cluster.run('import time; time.sleep(1)')\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout.readline() == "ready\n"
+        client.kill()
+    cluster = start.attach("orphaned")
+    home.remember(cluster)
+    assert [rank.value_repr for rank in cluster.run("kept")] == ["0", "1"]
+
+
+def test_a_program_that_ends_without_stopping_leaves_the_cluster(start, home):
+    run_script(
+        "from jupyter_dist import Cluster\n"
+        "cluster = Cluster.start('localhost:1', name='left')\n"
+        "cluster.run('kept = 5')\n"
+    )
+    cluster = start.attach("left")
+    home.remember(cluster)
+    assert cluster.run("kept")[0].value_repr == "5"
+    assert os.getpid() != coordinator_of(cluster).ppid()

@@ -1,0 +1,274 @@
+"""However a cluster ends, what happened is said and nothing is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from jupyter_dist import Cluster
+from jupyter_dist.errors import CellRefused, ClusterGone
+
+from .leftovers import Home, agents_of, coordinator_of, is_alive, wait_until, zygotes_of
+from .listener import Listener
+
+pytestmark = pytest.mark.timeout(40)
+
+
+@pytest.fixture
+def sweep(start):
+    """Start one more cluster in the end: it removes the directories of killed processes."""
+    yield
+    Cluster.running()
+    start("localhost:1").stop()
+
+
+def busy(cluster, in_background, code="import time\ntime.sleep(60)"):
+    """Have every rank run something; gives the future of its result."""
+    listener = Listener()
+    running = in_background(cluster.run, f"print('here')\n{code}", watcher=listener)
+    listener.wait_for("here", ranks=range(cluster.world_size))
+    return running
+
+
+def test_stopping_twice_is_harmless(start, within):
+    cluster = start("localhost:2")
+    with within(3):
+        cluster.stop()
+    cluster.stop()
+    assert not cluster.is_running
+    assert cluster.topology().state == "stopped"
+    assert "gone" in repr(cluster)
+    with pytest.raises(ClusterGone, match=r"was stopped.*Start a new one with %dist_start"):
+        cluster.run("1")
+
+
+def test_a_busy_cluster_is_stopped_as_well(start, in_background, within):
+    cluster = start("localhost:2")
+    running = busy(cluster, in_background, "while True: pass")
+    with within(6):
+        cluster.stop()
+    assert isinstance(running.exception(5), ClusterGone)
+
+
+def test_a_cell_that_ignores_every_signal_does_not_outlive_stop(start, in_background, within):
+    cluster = start("localhost:1")
+    code = (
+        "import signal, time\n"
+        "for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal.SIG_IGN)\n"
+        "while True: time.sleep(1)"
+    )
+    busy(cluster, in_background, code)
+    with within(8):
+        cluster.stop()
+
+
+def test_leaving_the_context_by_an_exception_stops_the_cluster(home):
+    with pytest.raises(LookupError, match="the user's own"), Cluster.start("localhost:1") as cluster:
+        home.remember(cluster)
+        raise LookupError("the user's own")
+    assert not cluster.is_running
+    home.assert_nothing_left()
+
+
+def test_exit_handlers_of_cells_run_when_the_cluster_stops(start, tmp_path):
+    cluster = start("localhost:1")
+    target = tmp_path / "farewell"
+    cluster.run(f"import atexit, pathlib\n_ = atexit.register(pathlib.Path({str(target)!r}).touch)")
+    cluster.stop()
+    assert target.exists()
+
+
+def test_a_killed_coordinator_is_noticed_and_takes_everything_with_it(
+    start, home, in_background, within, sweep
+):
+    cluster = start("localhost:2")
+    running = busy(cluster, in_background)
+    coordinator_of(cluster).kill()
+    with within(3):
+        error = running.exception(10)
+    assert isinstance(error, ClusterGone)
+    assert "its coordinator has ended" in str(error)
+    assert "%dist_start" in str(error)
+    assert cluster.topology().state == "gone"
+    wait_until(lambda: not home.processes(), 10, "agent, zygote and engines have ended")
+    with pytest.raises(ClusterGone):
+        cluster.run("1")
+    with pytest.raises(ClusterGone):
+        cluster.interrupt()
+    with within(3):
+        cluster.stop()
+
+
+def test_an_idle_cluster_dies_with_its_coordinator_too(start, home, sweep):
+    cluster = start("localhost:2")
+    coordinator_of(cluster).kill()
+    wait_until(lambda: not home.processes(), 10, "agent, zygote and engines have ended")
+    with pytest.raises(ClusterGone, match="its coordinator has ended"):
+        cluster.push({"x": 1})
+
+
+def test_a_coordinator_that_hangs_does_not_hang_its_clients(start, within):
+    cluster = start("localhost:1")
+    coordinator = coordinator_of(cluster)
+    coordinator.suspend()
+    try:
+        with within(25):
+            assert cluster.topology().state == "gone"
+    finally:
+        coordinator.resume()
+    assert cluster.run("1").ok
+
+
+def test_a_coordinator_told_to_terminate_cleans_up(start, home, in_background):
+    cluster = start("localhost:2")
+    running = busy(cluster, in_background)
+    coordinator_of(cluster).terminate()
+    assert isinstance(running.exception(10), ClusterGone)
+    home.assert_nothing_left(within_s=8)
+
+
+@pytest.mark.parametrize(
+    ("find", "word"), [(agents_of, "agent"), (zygotes_of, "SIGKILL")], ids=["agent", "zygote"]
+)
+def test_ranks_end_with_what_keeps_them(start, home, in_background, sweep, find, word):
+    cluster = start("localhost:2")
+    running = busy(cluster, in_background)
+    (victim,) = find(cluster)
+    victim.kill()
+    result = running.result(5)
+    assert [rank.status for rank in result] == ["lost", "lost"]
+    assert word in str(result[0].error)
+    with pytest.raises(CellRefused, match=r"ranks 0-1 .*are lost.*%dist_start"):
+        cluster.run("1")
+    assert set(cluster.status().ranks.values()) == {"lost"}
+    engines = [p for p in home.processes() if "zygote" in " ".join(p.cmdline())]
+    wait_until(lambda: not any(map(is_alive, engines)), 10, "zygote and engines have ended")
+    cluster.stop()
+
+
+def test_one_of_two_hosts_may_be_lost(start, home, in_background, sweep):
+    cluster = start("localhost:1,127.0.0.1:1")
+    cluster.run("kept = rank")
+    agents_of(cluster)[1].kill()
+    wait_until(lambda: cluster.status().ranks[1] == "lost", 3, "rank 1 is lost")
+    assert "agent of host 127.0.0.1" in cluster.topology().engines[1].reason
+    assert cluster.topology().hosts[1].state == "lost"
+    assert cluster.run("kept", ranks=0)[0].value_repr == "0"
+
+
+def test_a_cluster_nobody_wants_ends_by_itself(start, home):
+    cluster = start("localhost:1", keep_s=2)
+    cluster.detach()
+    home.assert_nothing_left(within_s=8)
+
+
+def test_a_cluster_whose_client_was_killed_ends_by_itself(home):
+    script = (
+        "import time\n"
+        "from jupyter_dist import Cluster\n"
+        "cluster = Cluster.start('localhost:1', keep_s=2)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout.readline() == "ready\n"
+        assert len(home.processes()) >= 4
+        client.kill()
+    home.assert_nothing_left(within_s=8)
+
+
+def test_a_client_that_is_there_keeps_its_cluster(start):
+    cluster = start("localhost:1", keep_s=1)
+    deadline_s = time.monotonic() + 6
+    while time.monotonic() < deadline_s:
+        assert cluster.is_running
+        time.sleep(0.1)
+    assert cluster.run("1").ok
+
+
+def test_a_running_cell_keeps_a_cluster_without_clients(start, home, tmp_path):
+    cluster = start("localhost:1", keep_s=1)
+    target = tmp_path / "done"
+    script = (
+        "import sys, threading, os\n"
+        "from jupyter_dist import Cluster\n"
+        "cluster = Cluster.attach()\n"
+        "class Leave:\n"
+        "    def on_output(self, rank, outputs): os._exit(0)\n"
+        "    def on_finished(self, result): pass\n"
+        "    def on_note(self, text): pass\n"
+        "    def on_tick(self): pass\n"
+        f"code = 'import time, pathlib\\nprint(1)\\ntime.sleep(4)\\npathlib.Path({str(target)!r}).touch()'\n"
+        "cluster.run(code, watcher=Leave())\n"
+    )
+    subprocess.run([sys.executable, "-c", script], timeout=20, check=True)
+    cluster.detach()
+    wait_until(target.exists, 10, "the cell has gone on to its end")
+    home.assert_nothing_left(within_s=8)
+
+
+def test_an_interrupted_start_leaves_nothing(home):
+    script = "from jupyter_dist import Cluster\nprint('go', flush=True)\nCluster.start('localhost:2')\n"
+    for delay_s in (0.1, 0.4, 0.8):
+        with subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as client:
+            assert client.stdout.readline() == "go\n"
+            time.sleep(delay_s)  # somewhere in the middle: there is nothing to wait for
+            client.send_signal(signal.SIGINT)
+            _, stderr = client.communicate(timeout=15)
+        if client.returncode:
+            assert "KeyboardInterrupt" in stderr
+            home.assert_nothing_left(within_s=8)
+        else:  # it was ready already
+            with Cluster.attach():
+                pass
+
+
+@pytest.fixture
+def small_disk(tmp_path, monkeypatch):
+    """A home whose temporary directory holds 512 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small tmpfs needs root and CAP_SYS_ADMIN")
+    try:
+        home = Home(tmp_path, disk / "tmp")
+        home.enter(monkeypatch)
+        yield home
+        home.assert_nothing_left()
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=False)
+
+
+def test_a_full_disk_costs_no_output_and_no_cell(small_disk, within):
+    with Cluster.start("localhost:2", timeout_s=30) as cluster:
+        small_disk.remember(cluster)
+        with within(20):
+            result = cluster.run("for k in range(20_000): print(k, 'x' * 93)\nrank")
+        assert [rank.status for rank in result] == ["ok", "ok"]
+        expected = "".join(f"{k} {'x' * 93}\n" for k in range(20_000))
+        assert [rank.stdout for rank in result] == [expected] * 2
+        assert cluster.run("print('next')\nrank")[1].stdout == "next\n"
+        again = cluster.run("import numpy as np\ncomm.all_reduce(np.ones(1)).tolist()\n")
+        assert [rank.value_repr for rank in again] == ["[2.0]"] * 2
+        raised = cluster.run("def f():\n    1/0\nf()", label=8)
+        assert "In[8]" in "".join(raised[0].error.traceback).replace(" ", "")
+        cluster.push({"x": b"y" * 3_000_000})
+        assert cluster.run("len(x)")[0].value_repr == "3000000"
+
+
+def test_a_rank_that_fills_the_disk_from_below_is_still_heard(small_disk):
+    with Cluster.start("localhost:2", timeout_s=30) as cluster:
+        small_disk.remember(cluster)
+        result = cluster.run("import os\nos.system('yes | head -c 2000000')\nprint('after')")
+        assert [rank.status for rank in result] == ["ok", "ok"]
+        assert all(rank.stdout.startswith("y\ny\n") for rank in result)
+        assert all(rank.stdout.endswith("after\n") for rank in result)
