@@ -27,7 +27,7 @@ import os
 print("the same words from everyone")
 print(f"I am rank {rank} of {world_size}, process {os.getpid()}")""",
     ),
-    ("md", "`comm` speaks numpy here, and CuPy where there are GPUs."),
+    ("md", "`comm` exchanges numpy arrays, with the names and semantics of MPI and NCCL."),
     (
         "py",
         """%%spmd

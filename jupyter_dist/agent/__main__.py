@@ -174,10 +174,12 @@ def main() -> None:
         die_with_parent(arguments.parent_pid, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    run_dir = make_private_dir()
-    memory_dir = make_memory_dir()
+    directories: list[Path] = []
     zygote = None
     try:
+        for make_dir in (make_private_dir, make_memory_dir):
+            directories.append(make_dir())
+        run_dir, memory_dir = directories
         (run_dir / "ipython").mkdir()
         zygote = ZygoteProcess(run_dir, arguments.start_method)
         line = sys.stdin.buffer.readline()
@@ -187,7 +189,7 @@ def main() -> None:
     finally:
         if zygote is not None:
             zygote.end(ZYGOTE_END_TIMEOUT_S)
-        for directory in (run_dir, memory_dir):
+        for directory in directories:
             with contextlib.suppress(OSError):
                 _remove(directory)
 

@@ -94,7 +94,8 @@ class House:
     def serve(self) -> None:
         """Serve until the end, then let everyone leave."""
         self.coordinator.serve(self._tick)
-        self.coordinator.leave()
+        for host in self.coordinator.leave():
+            self._agents[host].terminate()
 
     def close(self) -> None:
         """End agents, remove the connection file, answer who asked for the end, close sockets."""
@@ -194,9 +195,9 @@ def main() -> None:
 
 def _coordinate(spec: ClusterSpec, log: IO[bytes], log_path: Path) -> None:
     house = House(spec, log, log_path)
-    signal.signal(signal.SIGTERM, lambda *_: _stop(house))
     try:
         report = StartReport(house.open())
+        signal.signal(signal.SIGTERM, lambda *_: _stop(house))
     except OSError as error:
         _report(StartReport(problem=str(error)))
         house.abandon()

@@ -116,10 +116,10 @@ class Audience:
                 request.request_id, interval_s, due_s, now_s + WATCH_LEASE_S
             )
 
-    def tick(self, is_busy: bool, describe: Describe, now_s: float) -> None:
-        """Send what is due; work under way counts as company."""
+    def tick(self, describe: Describe, now_s: float) -> None:
+        """Send what is due."""
         self.on_progress(now_s)
-        if self._last_heard_s is None or is_busy or self._awaiting:
+        if self._last_heard_s is None or self._awaiting:
             self._last_heard_s = now_s
         self._watchers = {
             client: watcher for client, watcher in self._watchers.items() if watcher.lease_s > now_s

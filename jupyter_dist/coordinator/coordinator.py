@@ -122,7 +122,7 @@ class Coordinator:
             self._next_beat_s = now_s + self._spec.health.interval_s
             self._beats.ask(_identity(rank) for rank in self._roster.present_ranks())
         self._losses.judge(self._beats, self._spec.health, now_s)
-        self._audience.tick(self._fence.current is not None, self.describe, now_s)
+        self._audience.tick(self.describe, now_s)
         if not self._audience.has_been_ready and not self.start_problem:
             self._watch_start(now_s, start_deadline_s)
         if (
@@ -221,8 +221,11 @@ class Coordinator:
             self.start_problem = f"{problem}. Its log ends with:\n{log}" if log else problem
             self._audience.tell_start_failed(self.start_problem)
 
-    def leave(self) -> None:
-        """Let every engine and agent end, and wait for their word, at most a few seconds."""
+    def leave(self) -> set[str]:
+        """Let every engine and agent end, and wait for their word, at most a few seconds.
+
+        Gives the hosts whose agent has not confirmed, because it never came or is stuck.
+        """
         for rank in self._roster.present_ranks():
             self.to_engine(rank, Leave())
             self._roster[rank].apply(EngineEvent.TOLD_TO_LEAVE)
@@ -241,6 +244,7 @@ class Coordinator:
             for host, event in self._agents.receive():
                 if event is None or event.WhichOneof("event") == "all_stopped":
                     self._hosts.stopped.add(host)
+        return set(self._roster.hosts) - self._hosts.stopped
 
     @property
     def stop_request(self) -> tuple[bytes, str] | None:

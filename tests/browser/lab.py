@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,7 +116,10 @@ class Lab:
         return (self._folder / "lab.log").read_text(encoding="utf-8", errors="replace")
 
     def _command(self) -> list[str]:
+        # When the tests are killed the server ends too, and with it its kernels.
+        setpriv = shutil.which("setpriv")
         return [
+            *([setpriv, "--pdeathsig", "TERM"] if setpriv else []),
             sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
             f"--IdentityProvider.token={self._token}",
             f"--ServerApp.root_dir={self.notebooks}",
@@ -206,7 +210,6 @@ class LabNotebook:
           const cell = window.jupyterapp.shell.currentWidget.content.widgets[index];
           return cell.outputArea?.node.innerText ?? '';
         }"""
-        # Without-break spaces are a matter of looks.
         return str(self.page.evaluate(script, index)).replace("\xa0", " ")
 
     def wait_for_text(self, index: int, words: str, timeout_s: float = CELL_TIMEOUT_S) -> None:

@@ -73,7 +73,7 @@ def test_a_file_that_is_not_a_connection_is_passed_over(start, home):
     stranger.write_text("{}")
     cluster = start("localhost:1")
     assert Cluster.running() == [cluster.name]
-    assert Cluster.attach().name == cluster.name
+    assert start.attach().name == cluster.name
     stranger.unlink()
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from jupyter_dist.coordinator.audience import FAILED_START_KEEP_S, WATCH_LEASE_S, Audience
+from jupyter_dist.coordinator.audience import FAILED_START_KEEP_S, PRESENCE_LEASE_S, WATCH_LEASE_S, Audience
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
@@ -94,31 +94,31 @@ class TestStart:
 class TestWatching:
     def test_one_picture_only_when_no_interval_is_given(self, audience, starting):
         watch(audience, 0.0, interval_s=0.0)
-        audience.tick(False, describe, 5.0)
+        audience.tick(describe, 5.0)
         assert pictures(starting) == 1
 
     def test_a_picture_at_once_and_then_at_the_interval(self, audience, starting):
         watch(audience, 0.0, interval_s=1.0)
         assert pictures(starting) == 1
         for tick in range(1, 31):
-            audience.tick(False, describe, tick / 10)
+            audience.tick(describe, tick / 10)
         assert pictures(starting) == 4
 
     def test_nobody_gets_pictures_faster_than_the_limit(self, audience, starting):
         watch(audience, 0.0, interval_s=0.001)
         for tick in range(1, 101):
-            audience.tick(False, describe, tick / 100)
+            audience.tick(describe, tick / 100)
         assert pictures(starting) <= 6
 
     def test_a_watcher_that_is_silent_is_forgotten(self, audience, starting):
         watch(audience, 0.0)
-        audience.tick(False, describe, WATCH_LEASE_S)
+        audience.tick(describe, WATCH_LEASE_S)
         assert pictures(starting) == 1
 
     def test_a_watcher_that_is_heard_stays(self, audience, starting):
         watch(audience, 0.0)
         audience.hear(b"w", 10.0)
-        audience.tick(False, describe, WATCH_LEASE_S)
+        audience.tick(describe, WATCH_LEASE_S)
         assert pictures(starting) == 2
 
     def test_asking_again_does_not_put_off_what_is_due(self, audience, starting):
@@ -126,7 +126,7 @@ class TestWatching:
         for second in range(21):
             if second % 4 == 0:
                 watch(audience, float(second), interval_s=5.0)
-            audience.tick(False, describe, float(second))
+            audience.tick(describe, float(second))
         assert pictures(starting) >= 4
 
     def test_asking_with_interval_0_ends_the_pictures(self, audience, starting):
@@ -135,7 +135,7 @@ class TestWatching:
         assert pictures(starting) == 2
         for second in range(1, 10):
             audience.hear(b"w", float(second))
-            audience.tick(False, describe, float(second))
+            audience.tick(describe, float(second))
         assert pictures(starting) == 2
 
     def test_the_last_picture_says_that_it_is_over(self, audience, starting):
@@ -146,27 +146,22 @@ class TestWatching:
 
 class TestBeingAlone:
     def test_a_cluster_nobody_wants_is_gone_after_its_time(self, audience):
-        audience.tick(False, describe, 0.0)
-        assert not audience.is_gone(KEEP_S)
-        assert audience.is_gone(KEEP_S + 0.1)
+        audience.tick(describe, 0.0)
+        assert not audience.is_gone(PRESENCE_LEASE_S + KEEP_S)
+        assert audience.is_gone(PRESENCE_LEASE_S + KEEP_S + 0.1)
 
     def test_a_client_that_is_heard_keeps_it(self, audience):
-        audience.tick(False, describe, 0.0)
+        audience.tick(describe, 0.0)
         audience.hear(b"me", 50.0)
-        assert not audience.is_gone(KEEP_S + 50.0)
-
-    def test_work_under_way_keeps_it(self, audience):
-        audience.tick(False, describe, 0.0)
-        audience.tick(True, describe, KEEP_S)
-        assert not audience.is_gone(KEEP_S * 2)
-        assert audience.is_gone(KEEP_S * 2 + 0.1)
+        assert not audience.is_gone(PRESENCE_LEASE_S + KEEP_S + 50.0)
+        assert audience.is_gone(PRESENCE_LEASE_S + KEEP_S + 50.1)
 
     def test_time_begins_with_the_first_tick(self, audience):
         assert not audience.is_gone(1e9)
-        audience.tick(False, describe, 1e9)
+        audience.tick(describe, 1e9)
         assert not audience.is_gone(1e9 + KEEP_S)
 
     def test_a_start_that_failed_is_kept_only_for_a_moment(self, audience):
-        audience.tick(False, describe, 0.0)
+        audience.tick(describe, 0.0)
         audience.tell_start_failed("no")
-        assert audience.is_gone(FAILED_START_KEEP_S + 0.1)
+        assert audience.is_gone(PRESENCE_LEASE_S + FAILED_START_KEEP_S + 0.1)
