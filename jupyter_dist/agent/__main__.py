@@ -177,9 +177,8 @@ def main() -> None:
     directories: list[Path] = []
     zygote = None
     try:
-        for make_dir in (make_private_dir, make_memory_dir):
-            directories.append(make_dir())
-        run_dir, memory_dir = directories
+        directories.append(run_dir := make_private_dir())
+        directories.append(memory_dir := make_memory_dir())
         (run_dir / "ipython").mkdir()
         zygote = ZygoteProcess(run_dir, arguments.start_method)
         line = sys.stdin.buffer.readline()
@@ -187,6 +186,7 @@ def main() -> None:
             invitation = msgspec.json.decode(line, type=Invitation)
             Agent(invitation, run_dir, memory_dir, zygote).serve()
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break the cleaning
         if zygote is not None:
             zygote.end(ZYGOTE_END_TIMEOUT_S)
         for directory in directories:

@@ -1,6 +1,7 @@
 """The public face: start a cluster, run cells on its ranks, move objects, stop it."""
 
 import atexit
+import contextlib
 import os
 import weakref
 from collections.abc import Callable, Mapping
@@ -316,15 +317,10 @@ class Cluster:
             self._process.wait(STOP_TIMEOUT_S)
             return
         deadline_s = monotonic() + STOP_TIMEOUT_S
-        while process_lives(self._connection.coordinator_pid) and monotonic() < deadline_s:
-            self._cells_pause()
-
-    def _cells_pause(self) -> None:
-        try:
-            for _ in self._cells.receive():
-                continue
-        except ClusterGone:
-            return
+        with self._control.lock, contextlib.suppress(ClusterGone):
+            while process_lives(self._connection.coordinator_pid) and monotonic() < deadline_s:
+                for _ in self._control.receive():
+                    continue
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -42,7 +42,9 @@ class CoordinatorProcess:
         if not line:
             last_words = "" if line is None else self._process.stderr.read().decode().strip()
             self.end()
-            silence = f"said nothing for {timeout_s:g} s" if line is None else "ended without a word"
+            silence = (
+                f"said nothing for {timeout_s:g} s" if line is None else "ended without a word"
+            )
             why = last_words[-2000:] or f"its coordinator {silence}"
             raise StartFailed(f"cluster {self._spec.name!r} did not start: {why}")
         report = msgspec.json.decode(line, type=StartReport)

@@ -246,8 +246,13 @@ class LabNotebook:
         self.wait_for_kernel()
 
     def restart_kernel(self) -> None:
-        """Restart the kernel as the menu does, without its question."""
-        script = "() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()"
+        """Restart the kernel as the menu does, without its question; wait for its answer."""
+        # What it is said to do may still be what the one before did, so the new one is asked.
+        script = """() => {
+          const context = window.jupyterapp.shell.currentWidget.sessionContext;
+          return context.restartKernel()
+            .then(() => context.session.kernel.requestKernelInfo()).then(() => 0);
+        }"""
         self.page.evaluate(script)
         self.wait_for_kernel()
 

@@ -159,7 +159,9 @@ def test_the_first_notebook_runs_and_every_rank_is_seen_at_work(
     notebook.show(find(source, "1 / 0"))
     take_pictures(notebook, pictures, "error")
 
-    assert "cluster cluster-1 is stopped" in notebook.run(find(source, "%dist_stop"))
+    stop = find(source, "%dist_stop")
+    notebook.start(stop)
+    notebook.wait_for_text(stop, "cluster cluster-1 is stopped")
     notebook.wait_for_text(find(source, START), "not live")
     assert page.locator(".jd-topology").count() == 0
     notebook.show(find(source, START))
@@ -302,7 +304,9 @@ def test_a_cluster_outlives_the_kernel_with_all_its_variables(
         notebook.run(index)
     notebook.restart_kernel()
     notebook.run(0)
-    assert "attached to cluster cluster-1: ranks 0-3" in notebook.run(3)
+    notebook.start(3)
+    notebook.wait_for_text(3, "attached to cluster cluster-1: ranks 0-3")
+    notebook.wait()
     # JupyterLab forgets what a restarted kernel showed, so the first picture cannot become a
     # snapshot any more; it says itself that nobody feeds it.
     notebook.wait_for_text(1, "no news from the kernel")

@@ -115,7 +115,7 @@ def in_background():
         def run():
             try:
                 future.set_result(call(*args, **kwargs))
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  (the future raises it again)
                 future.set_exception(error)
 
         # A daemon: a test that fails while a cell hangs must not hang itself.

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 
 import pytest
 
@@ -173,7 +174,7 @@ def test_the_topology_is_watched_until_the_end(start):
     wait_until(lambda: len(seen) >= 3, 5, "three pictures")
     assert [engine.state for engine in seen[-1].engines] == ["idle", "idle"]
     wait_until(lambda: seen[-1].engines[0].rss_bytes > 1 << 20, 5, "memory of rank 0")
-    assert [later.sequence > earlier.sequence for earlier, later in zip(seen, seen[1:], strict=False)]
+    assert all(later.sequence > earlier.sequence for earlier, later in pairwise(seen))
     cluster.stop()
     assert over.wait(5)
 
@@ -187,7 +188,9 @@ def test_a_killed_client_leaves_the_cluster_to_be_attached_to(start, home):
         "print('ready', flush=True)\n"
         "cluster.run('import time; time.sleep(1)')\n"
     )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as client:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as client:
         assert client.stdout.readline() == "ready\n"
         client.kill()
     cluster = start.attach("orphaned")

@@ -11,7 +11,9 @@ def values(result):
 
 
 def test_every_rank_runs_the_cell_and_results_come_in_rank_order(four):
-    result = four.run("import sys\nprint('out', rank)\nprint('err', rank, file=sys.stderr)\nrank * 2")
+    result = four.run(
+        "import sys\nprint('out', rank)\nprint('err', rank, file=sys.stderr)\nrank * 2"
+    )
 
     assert [rank.rank for rank in result] == [0, 1, 2, 3]
     assert [rank.status for rank in result] == ["ok"] * 4
@@ -43,7 +45,9 @@ def test_ranks_are_chosen_by_number_text_or_sequence(four, ranks, expected):
 
 @pytest.mark.parametrize("ranks", ["4", "2-", "a", "", "1-0", "0,,1", 4, -1, [], [0, 7]])
 def test_ranks_that_are_not_there_are_refused_naming_them(four, ranks):
-    with pytest.raises(ValueError, match=r"this cluster has ranks 0-3.*for example 0,2-3") as caught:
+    with pytest.raises(
+        ValueError, match=r"this cluster has ranks 0-3.*for example 0,2-3"
+    ) as caught:
         four.run("print('ran')", ranks=ranks)
     assert repr(str(ranks)) in str(caught.value)
 
@@ -175,9 +179,10 @@ def test_ranks_have_one_hash_seed_but_random_states_of_their_own(four):
 def test_collectives_work_in_a_cell(four):
     code = "import numpy as np\ncomm.all_reduce(np.arange(3) + rank).tolist()"
     assert values(four.run(code)) == ["[6, 10, 14]"] * 4
-    assert values(four.run("comm.all_gather(np.array([rank])).ravel().tolist()")) == [
-        "[0, 1, 2, 3]"
-    ] * 4
+    assert (
+        values(four.run("comm.all_gather(np.array([rank])).ravel().tolist()"))
+        == ["[0, 1, 2, 3]"] * 4
+    )
 
 
 def test_a_collective_of_too_few_ranks_says_so_at_once(four, within):
@@ -198,9 +203,10 @@ def test_a_cell_can_import_from_the_directory_it_runs_in(start, tmp_path):
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "my_model.py").write_text("answer = 42\n")
     cluster = start("localhost:2", cwd=tmp_path / "project")
-    assert values(cluster.run("import my_model, os\n(my_model.answer, os.getcwd())")) == [
-        repr((42, str(tmp_path / "project")))
-    ] * 2
+    assert (
+        values(cluster.run("import my_model, os\n(my_model.answer, os.getcwd())"))
+        == [repr((42, str(tmp_path / "project")))] * 2
+    )
 
 
 def test_a_cell_runs_while_another_thread_asks_for_the_status(four, in_background):

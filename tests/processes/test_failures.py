@@ -147,7 +147,9 @@ def test_a_computing_rank_learns_of_the_failure_in_its_next_collective(four):
 
 def test_ranks_that_call_different_collectives_are_told(four, within):
     with within(3):
-        result = four.run("import numpy as np\ncomm.barrier() if rank else comm.all_reduce(np.ones(3))")
+        result = four.run(
+            "import numpy as np\ncomm.barrier() if rank else comm.all_reduce(np.ones(3))"
+        )
     assert "raised" in statuses(result)
     raised = next(rank for rank in result if rank.status == "raised")
     assert raised.error.ename == "CollectiveMismatch"

@@ -41,9 +41,7 @@ def test_print_and_low_level_writes_keep_their_order(four):
         "    os.write(1, b'b %d\\n' % k)\n"
         "    if k % 25 == 0: subprocess.run(['echo', f'c {k}'])\n"
     )
-    expected = "".join(
-        f"a {k}\nb {k}\n" + (f"c {k}\n" if k % 25 == 0 else "") for k in range(50)
-    )
+    expected = "".join(f"a {k}\nb {k}\n" + (f"c {k}\n" if k % 25 == 0 else "") for k in range(50))
     assert [rank.stdout for rank in four.run(code)] == [expected] * 4
 
 
@@ -63,13 +61,17 @@ def test_a_flood_of_one_rank_is_as_complete(four):
     assert result[0].stdout == "".join(f"{k}\n" for k in range(100_000))
 
 
-@pytest.mark.parametrize("text", ["äöü € 漢字 🎉 e\u0301", "\u202eright to left", "tab\tbell\a", "nul\0"])
+@pytest.mark.parametrize(
+    "text", ["äöü € 漢字 🎉 e\u0301", "\u202eright to left", "tab\tbell\a", "nul\0"]
+)
 def test_any_text_survives(four, text):
     assert said(four, f"print({text!r})") == f"{text}\n"
 
 
 def test_a_character_cut_in_two_by_writes_is_put_together(four):
-    code = "import os, time\nos.write(1, b'\\xe2\\x82')\ntime.sleep(0.4)\n_ = os.write(1, b'\\xac\\n')"
+    code = (
+        "import os, time\nos.write(1, b'\\xe2\\x82')\ntime.sleep(0.4)\n_ = os.write(1, b'\\xac\\n')"
+    )
     assert said(four, code) == "€\n"
 
 

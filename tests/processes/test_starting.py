@@ -154,7 +154,9 @@ def test_two_hosts_number_their_ranks_host_by_host(start):
         ("localhost", [0, 1]),
         ("127.0.0.1", [2, 3]),
     ]
-    assert values(cluster.run("import numpy as np\nint(comm.all_reduce(np.array(rank)))")) == ["6"] * 4
+    assert (
+        values(cluster.run("import numpy as np\nint(comm.all_reduce(np.array(rank)))")) == ["6"] * 4
+    )
     assert values(cluster.run("import os\nint(os.environ['LOCAL_RANK'])")) == ["0", "1", "0", "1"]
 
 

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.timeout(40)
 @pytest.fixture
 def ports(four):
     """Every port on which the cluster listens."""
-    found = [port for process in (coordinator_of(four), *engines_of(four)) for port in ports_of(process)]
+    found = [
+        port for process in (coordinator_of(four), *engines_of(four)) for port in ports_of(process)
+    ]
     assert len(found) >= 4 + 4, "three ZeroMQ sockets, gRPC, and a communicator for each rank"
     return found
 
@@ -74,7 +76,12 @@ def assert_unharmed(cluster):
 
 
 def test_garbage_on_every_port_does_no_harm(four, ports):
-    words = [os.urandom(4096), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 1000, b"\xff" + bytes(63)]
+    words = [
+        os.urandom(4096),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x00" * 1000,
+        b"\xff" + bytes(63),
+    ]
     with contextlib.ExitStack() as stack:
         for port in ports:
             for word in words:
