@@ -16,6 +16,13 @@ from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.protocol.messages import ErrorInfo, Output
 
 STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "lost")
+_ENDINGS = {
+    "raised": "raised",
+    "lost": "lost",
+    "timed_out": "timed out",
+    "interrupted": "interrupted",
+    "peer_failed": "released with PeerFailed",
+}
 _CAUSE_FIRST = ("raised", "lost", "timed_out", "interrupted", "peer_failed")
 
 
@@ -100,7 +107,7 @@ class SpmdResult(Sequence[RankResult]):
                 raise RankRaised(result.rank, error.ename, error.evalue, error.traceback, others)
 
     def _count_others(self, first: RankResult) -> str:
-        """Say how the other ranks ended: `2 more raised; 1 ended with peer_failed`."""
+        """Say how the other ranks ended: `2 more raised; 1 released with PeerFailed`."""
         counts: dict[str, int] = {}
         for result in self:
             if result.status != "ok" and result.rank != first.rank:
@@ -109,7 +116,8 @@ class SpmdResult(Sequence[RankResult]):
         for status, count in counts.items():
             if status == first.status and status in ("interrupted", "timed_out"):
                 continue
-            told.append(f"{count} more {status}" if status == first.status else f"{count} {status}")
+            more = "more " if status == first.status else ""
+            told.append(f"{count} {more}{_ENDINGS[status]}")
         return "; ".join(told)
 
 

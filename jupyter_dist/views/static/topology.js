@@ -45,7 +45,7 @@ const STATES = {
   left: { word: "left", glyph: "M6 4.4a1.6 1.6 0 1 0 0 3.2a1.6 1.6 0 1 0 0-3.2z" },
 };
 const FREE = { word: "no rank", glyph: "" };
-const LATE_BEAT_S = 1.5;
+const LATE_BEAT_S = 3;
 const STALE_AFTER_MS = 5000;
 const ANSWER_WITHIN_MS = 2000;
 const CONFIRM_WITHIN_MS = 3000;

@@ -62,7 +62,7 @@ def test_the_cause_is_raised_before_its_consequences():
         result(r0="peer_failed", r1="peer_failed", r2="raised", r3="ok").raise_first()
     error = caught.value
     assert (error.rank, error.ename, error.traceback) == (2, "ValueError", ("Traceback…",))
-    assert error.others == "2 peer_failed"
+    assert error.others == "2 released with PeerFailed"
 
 
 def test_the_first_of_several_is_raised_and_the_others_are_counted():
@@ -77,7 +77,7 @@ def test_the_first_of_several_is_raised_and_the_others_are_counted():
         (
             {"r0": "peer_failed", "r1": "lost"},
             RankLost,
-            "rank 1 is lost: killed by SIGKILL (1 peer_failed)",
+            "rank 1 is lost: killed by SIGKILL (1 released with PeerFailed)",
         ),
         ({"r0": "interrupted", "r1": "interrupted"}, CellInterrupted, "ranks 0-1 interrupted"),
         ({"r0": "ok", "r2": "timed_out"}, CellTimedOut, "rank 2 ran into the time limit"),
