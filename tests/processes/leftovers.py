@@ -67,7 +67,9 @@ class Home:
             and (connection.pid is None or connection.pid in self._seen)
         ]
         for folder in (self.runtime_dir, self.temp_dir):
-            found += [f"file {path}" for path in sorted(folder.rglob("*"))]
+            # Not rglob: it fails when a folder is removed meanwhile.
+            for parent, folders, files in os.walk(folder):
+                found += [f"file {parent}/{name}" for name in sorted(folders + files)]
         for pid in self._seen:
             found += [f"file {path}" for path in Path("/dev/shm").glob(f"jupyter-dist-*-{pid}-*")]
         return found

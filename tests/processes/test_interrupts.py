@@ -15,7 +15,14 @@ from .listener import Listener
 
 pytestmark = pytest.mark.timeout(40)
 
-DEAF = "import hashlib\n_ = hashlib.pbkdf2_hmac('sha256', b'x', b'y', {rounds})"
+CALIBRATE = """
+import hashlib, time
+def hash_on(rounds): hashlib.pbkdf2_hmac('sha256', b'x', b'y', rounds)
+start_s = time.perf_counter()
+hash_on(300_000)
+rounds_per_s = int(300_000 / (time.perf_counter() - start_s))
+"""
+DEAF = "hash_on(rounds_per_s * {seconds})"
 
 
 def statuses(result):
@@ -118,8 +125,8 @@ def test_two_interrupts_in_a_row_are_as_good_as_one(four, in_background):
 
 
 def test_ranks_that_do_not_answer_an_interrupt_are_named(four, in_background):
-    code = "if rank == 2:\n    " + DEAF.format(rounds=9_000_000).replace("\n", "\n    ")
-    code += "\nelse: comm.barrier()"
+    four.run(CALIBRATE)
+    code = f"if rank == 2: {DEAF.format(seconds=6)}\nelse: comm.barrier()"
     _, running, listener = interrupted_run(four, in_background, code)
     listener.wait_for_note("rank 2 has not answered the interrupt", within_s=5)
     result = running.result(20)
@@ -164,7 +171,8 @@ def test_a_second_ctrl_c_gives_the_prompt_back(four, within):
                 os.kill(os.getpid(), signal.SIGINT)
 
     assert threading.get_ident() == main
-    code = "print('here')\n" + DEAF.format(rounds=9_000_000)
+    four.run(CALIBRATE)
+    code = f"print('here')\n{DEAF.format(seconds=5)}"
     with within(5), pytest.raises(KeyboardInterrupt):
         four.run(code, watcher=Impatient())
     listener = Listener()
@@ -202,7 +210,8 @@ def test_a_time_limit_that_is_kept_changes_nothing(four):
 
 
 def test_a_deaf_rank_is_timed_out_and_the_next_cell_says_whom_it_waits_for(four, within):
-    code = "if rank == 1:\n    " + DEAF.format(rounds=12_000_000).replace("\n", "\n    ")
+    four.run(CALIBRATE)
+    code = f"if rank == 1: {DEAF.format(seconds=7)}"
     with within(4.5):
         result = four.run(code, timeout_s=0.5, label=4)
     assert statuses(result) == ["ok", "timed_out", "ok", "ok"]
