@@ -52,10 +52,14 @@ class CellWatcher(Protocol):
         """Redraw if due; called at least every 0.1 s while the cell runs."""
 
 
-def check_syntax(code: str, label: int) -> None:
-    """Raise SyntaxError for a cell that no rank could run; nothing is sent."""
+def check_syntax(code: str, label: int) -> bool:
+    """Tell whether a cell is plain Python, without IPython's magics and shell commands.
+
+    Raises SyntaxError for a cell that no rank could run; nothing has been sent then.
+    """
     python = TransformerManager().transform_cell(code)
     compile(python, f"In[{label}]", "exec", flags=_TOP_LEVEL_AWAIT, dont_inherit=True)
+    return python.rstrip("\n") == code.rstrip("\n")
 
 
 def run_cell(

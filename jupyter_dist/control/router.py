@@ -77,6 +77,12 @@ class Router(Generic[Incoming]):
         """Send one message to one peer; large buffers are not copied."""
         self._socket.send_multipart([identity, *encode(message, buffers)], copy=not buffers)
 
+    def send_to_all(self, identities: Sequence[bytes], message: Message) -> None:
+        """Send one message to several peers; it is encoded once."""
+        frames = encode(message)
+        for identity in identities:
+            self._socket.send_multipart([identity, *frames])
+
     def receive(self, limit: int = 200) -> Iterator[Received]:
         """Give what has arrived, at most `limit` messages, without waiting."""
         for _ in range(limit):

@@ -85,10 +85,11 @@ class CellRun:
             self._request.code,
             self.ranks,
             self._request.label,
+            self._request.is_plain_python,
         )
         for rank in self.ranks:
             self._roster.start_work(rank, self.label, now_s)
-            self._outbox.to_engine(rank, run)
+        self._outbox.to_engines(self.ranks, run)
         self._outbox.to_client(self.client, CellAdmitted(self.request_id, self.cell_id, self.ranks))
 
     def on_output(self, output: CellOutput) -> None:

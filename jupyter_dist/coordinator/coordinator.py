@@ -166,6 +166,10 @@ class Coordinator:
         """Send to one engine."""
         self._engines.send(_identity(rank), message, buffers)
 
+    def to_engines(self, ranks: Sequence[int], message: ToEngine) -> None:
+        """Send the same to several engines."""
+        self._engines.send_to_all([_identity(rank) for rank in ranks], message)
+
     def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
         """Send to one client."""
         self._clients.send(client, message, buffers)

@@ -13,6 +13,9 @@ class Outbox(Protocol):
     def to_engine(self, rank: int, message: ToEngine, buffers: Sequence[Frame] = ()) -> None:
         """Send to one engine."""
 
+    def to_engines(self, ranks: Sequence[int], message: ToEngine) -> None:
+        """Send the same to several engines."""
+
     def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
         """Send to one client."""
 

@@ -35,6 +35,7 @@ class Executor:
         self._namespace.enter_cell(cell.ranks)
         self._shell.execution_count = cell.label
         self._shell.current_cell = cell.code
+        self._shell.is_plain_python = cell.is_plain_python
         self._shell.last_traceback = ()
         self.running_cell_id = cell.cell_id
         start_s = perf_counter()

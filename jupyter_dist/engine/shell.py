@@ -85,8 +85,9 @@ class RankCompiler(CachingCompiler):
         path = f"{self.source_dir}/In_{number}_{digest}.py"
         if self.writes_sources:
             try:
-                with open(path, "w", encoding="utf-8", errors="replace") as source:
-                    source.write(transformed_code)
+                source = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                os.write(source, transformed_code.encode(errors="replace"))
+                os.close(source)
             except OSError:
                 pass  # a full disk costs the debugger its file, not the user the cell
         return path
@@ -103,13 +104,17 @@ class RankShell(InteractiveShell):
     display_pub: RankDisplayPublisher
     compile: RankCompiler
     current_cell = ""
+    is_plain_python = False
+    """The notebook's side has found nothing of IPython's own syntax in the current cell."""
     last_traceback: tuple[str, ...] = ()
+    _usual_transformers = (0, 0, 0, 0)
 
     def warm_up(self) -> None:
         """Run a cell and an error, so that everything they load is shared by all engines."""
         self.run_cell("None", store_history=False)
         self.run_cell("1/0", store_history=False)
         self.last_traceback = ()
+        self._usual_transformers = self._count_transformers()
 
     def tell_where(self, show: Show, source_dir: str, writes_sources: bool) -> None:
         """Say where outputs go and where cell sources are kept; called once in each engine."""
@@ -117,6 +122,32 @@ class RankShell(InteractiveShell):
         self.display_pub.show = show
         self.compile.source_dir = source_dir
         self.compile.writes_sources = writes_sources
+
+    def transform_cell(self, raw_cell: str) -> str:
+        """Translate IPython's syntax, which half of a short cell's time would go to in vain."""
+        is_current = raw_cell is self.current_cell
+        if is_current and self.is_plain_python and self._has_usual_transformers():
+            return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+        return str(super().transform_cell(raw_cell))
+
+    def should_run_async(self, raw_cell: str, **options: Any) -> bool:
+        """Tell whether a cell awaits at its top level, without compiling those that cannot."""
+        if "await" not in raw_cell and "async" not in raw_cell:
+            return False
+        return bool(super().should_run_async(raw_cell, **options))
+
+    def _has_usual_transformers(self) -> bool:
+        """Tell whether no extension on this rank has given cells a syntax of its own."""
+        return self._count_transformers() == self._usual_transformers
+
+    def _count_transformers(self) -> tuple[int, int, int, int]:
+        manager = self.input_transformer_manager
+        return (
+            len(manager.cleanup_transforms),
+            len(manager.line_transforms),
+            len(manager.token_transformers),
+            len(self.input_transformers_post),
+        )
 
     def locate_cell_line(self) -> str:
         """Tell which line of the running cell is being executed, as `In[3]:7`; empty if none."""

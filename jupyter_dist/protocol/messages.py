@@ -162,6 +162,8 @@ class RunCell(Message, frozen=True):
     ranks: tuple[int, ...]
     label: int = 0
     """Number for `In[label]`."""
+    is_plain_python: bool = False
+    """Nothing in it is IPython's own syntax, so that ranks need not look for it again."""
 
 
 class StoreObjects(Message, frozen=True):
@@ -220,6 +222,7 @@ class SubmitCell(Message, frozen=True):
     timeout_s: float | None = None
     label: int = 0
     is_setup: bool = False
+    is_plain_python: bool = False
 
 
 class OutputSeen(Message, frozen=True):

@@ -30,6 +30,10 @@ class RecordingOutbox:
     def to_engine(self, rank: int, message: ToEngine, buffers: Sequence[Frame] = ()) -> None:
         self.engines.append((rank, message, list(buffers)))
 
+    def to_engines(self, ranks: Sequence[int], message: ToEngine) -> None:
+        for rank in ranks:
+            self.to_engine(rank, message)
+
     def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
         self.clients.append((client, message, list(buffers)))
 
