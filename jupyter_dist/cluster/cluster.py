@@ -230,15 +230,9 @@ class Cluster:
         wanted = read_ranks(ranks, self.world_size)
         if timeout_s is not None and not timeout_s > 0:
             raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
-        is_plain_python = check_syntax(code, label)
+        is_plain = check_syntax(code, label)
         request = SubmitCell(
-            request_id=self._cells.new_request_id(),
-            code=code,
-            ranks=wanted,
-            timeout_s=timeout_s,
-            label=label,
-            is_setup=is_setup,
-            is_plain_python=is_plain_python,
+            self._cells.new_request_id(), code, wanted, timeout_s, label, is_setup, is_plain
         )
         return run_cell(self._cells, request, watcher)
 
