@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := out/01_first_cell.ipynb
+# Jupyter refuses to run as root unless told so.
+LAB_OPTIONS ?= $(if $(filter 0,$(shell id -u)),--allow-root)
 
 help: ## list what there is
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
