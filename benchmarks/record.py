@@ -10,6 +10,8 @@ UNITS = {
     "everything's memory": "MiB",
     "empty cell": "ms",
     "printing cell": "ms",
+    "lone empty cell": "ms",
+    "lone printing cell": "ms",
     "push 64 MiB": "ms",
 }
 
