@@ -18,7 +18,6 @@ from jupyter_dist.protocol.messages import (
     CellAdmitted,
     CellEvent,
     CellEvents,
-    CellFinished,
     CellNote,
     CellWaiting,
     Output,
@@ -146,8 +145,7 @@ class Gathering:
                 if message.size_bytes - self._acknowledged_bytes > ACKNOWLEDGE_BYTES:
                     self._acknowledged_bytes = message.size_bytes
                     self.acknowledgement = OutputSeen(self._cell_id, message.size_bytes)
-            case CellFinished() if self._cell_id:
-                self.is_over = True
+                self.is_over = message.is_last
             case _:
                 raise_refusal(message)
 

@@ -39,8 +39,7 @@ class Waker:
     def clear(self) -> None:
         """Forget past wakes."""
         with contextlib.suppress(BlockingIOError):
-            while self._reader.recv(4096):
-                pass
+            self._reader.recv(4096)  # if there are more, the next wait returns once too often
 
     def close(self) -> None:
         """Close both ends."""

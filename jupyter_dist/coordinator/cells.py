@@ -13,7 +13,6 @@ from jupyter_dist.protocol.messages import (
     AbortCommunicator,
     CellAdmitted,
     CellEvent,
-    CellFinished,
     CellNote,
     CellOutput,
     CellResult,
@@ -27,6 +26,10 @@ from jupyter_dist.protocol.messages import (
 INTERRUPT_PATIENCE_S = 2.0
 """A rank that is busy for so long after SIGINT is named, and its communicator aborted."""
 EXPLAIN_AGAIN_S = 10.0
+LOOK_INTERVAL_S = 0.25
+"""How often it is looked who waits for whom."""
+FLUSH_INTERVAL_S = 0.02
+"""So long events are collected before the client is told, unless the cell has ended."""
 
 
 class CellRun:
@@ -62,7 +65,10 @@ class CellRun:
         self._timed_out_s: float | None = None
         self._named_deaf = False
         self._explained_s = 0.0
+        self._is_announced = False
         self._has_finished = False
+        self._next_look_s = 0.0
+        self._next_flush_s = 0.0
 
     @property
     def is_over(self) -> bool:
@@ -77,6 +83,8 @@ class CellRun:
     def start(self, now_s: float) -> None:
         """Send the cell to its ranks."""
         self._started_s = now_s
+        self._next_look_s = now_s + LOOK_INTERVAL_S
+        self._next_flush_s = now_s + FLUSH_INTERVAL_S
         self._waiting = set(self.ranks)
         self._log.begin(self.cell_id, self._request.code)
         run = RunCell(
@@ -90,7 +98,6 @@ class CellRun:
         for rank in self.ranks:
             self._roster.start_work(rank, self.label, now_s)
         self._outbox.to_engines(self.ranks, run)
-        self._outbox.to_client(self.client, CellAdmitted(self.request_id, self.cell_id, self.ranks))
 
     def on_output(self, output: CellOutput) -> None:
         """Pass on what a rank said."""
@@ -141,12 +148,24 @@ class CellRun:
             return
         self._watch_limit(now_s)
         self._watch_interrupt(now_s)
-        self._watch_progress(now_s)
-        self._flow.flush()
-        if not self._waiting:
-            self._has_finished = True
-            self._flow.finish()
-            self._outbox.to_client(self.client, CellFinished(self.cell_id))
+        if now_s >= self._next_look_s:
+            self._next_look_s = now_s + LOOK_INTERVAL_S
+            self._watch_progress(now_s)
+        if now_s >= self._next_flush_s or not self._waiting:
+            self._next_flush_s = now_s + FLUSH_INTERVAL_S
+            self._tell_client()
+
+    def _tell_client(self) -> None:
+        """Send what has happened; a short cell is one delivery, whatever its number of ranks."""
+        if not self._is_announced:
+            self._is_announced = True
+            admitted = CellAdmitted(self.request_id, self.cell_id, self.ranks)
+            self._outbox.to_client(self.client, admitted)
+        if self._waiting:
+            self._flow.flush()
+            return
+        self._has_finished = True
+        self._flow.finish()
 
     def _watch_limit(self, now_s: float) -> None:
         limit_s = self._request.timeout_s

@@ -9,7 +9,7 @@ from jupyter_dist.control.poller import Poller, Source
 from jupyter_dist.control.router import Received, Router
 from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.audience import Audience
-from jupyter_dist.coordinator.cells import CellRun
+from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellRun
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.hosts import Hosts
 from jupyter_dist.coordinator.losses import Losses
@@ -39,6 +39,7 @@ from jupyter_dist.protocol.messages import (
 )
 
 TICK_S = 0.1
+BUSY_TICK_S = FLUSH_INTERVAL_S
 LEAVE_GRACE_S = 1.5
 OWN_ABSENCE_S = 1.0
 """A coordinator that was itself held up for so long (a machine asleep) blames no engine."""
@@ -84,7 +85,7 @@ class Coordinator:
         deadline_s = monotonic() + self._spec.timeout_s
         next_tick_s = 0.0
         while not self.is_stopping:
-            ready = poller.wait(TICK_S)
+            ready = poller.wait(TICK_S if self._fence.current is None else BUSY_TICK_S)
             now_s = monotonic()
             self._take(ready, now_s)
             if now_s >= next_tick_s:

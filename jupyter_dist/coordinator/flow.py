@@ -57,16 +57,19 @@ class EventFlow:
 
     def flush(self) -> None:
         """Send what is queued as one message."""
-        if not self._pending:
-            return
-        events, self._pending = tuple(self._pending), []
-        self._sent_bytes += sum(size_of(event) for event in events)
-        self._outbox.to_client(self._client, CellEvents(self._cell_id, events, self._sent_bytes))
+        if self._pending:
+            self._send(is_last=False)
 
     def finish(self) -> None:
-        """Send everything that is left, held text too."""
+        """Send everything that is left, held text too, and say that nothing follows."""
         self._release(None)
-        self.flush()
+        self._send(is_last=True)
+
+    def _send(self, is_last: bool) -> None:
+        events, self._pending = tuple(self._pending), []
+        self._sent_bytes += sum(size_of(event) for event in events)
+        batch = CellEvents(self._cell_id, events, self._sent_bytes, is_last)
+        self._outbox.to_client(self._client, batch)
 
     @property
     def _is_full(self) -> bool:

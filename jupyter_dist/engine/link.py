@@ -107,10 +107,6 @@ class Link(threading.Thread):
             self.inbox.put(Delivery(Leave(), []))
 
     def _send_posted(self, dealer: Dealer[ToEngine]) -> None:
-        while True:
-            try:
-                message, buffers = self._outbox.get_nowait()
-            except queue.Empty:
-                self._flushed.set()
-                return
-            dealer.send(message, buffers)
+        while not self._outbox.empty():
+            dealer.send(*self._outbox.get())
+        self._flushed.set()

@@ -21,7 +21,6 @@
       | <----------------- CellAdmitted --|
       | <------------------ CellEvents * -|  outputs and results of ranks, in batches
       | -- OutputSeen * ----------------->|  so that a slow reader never fills memory
-      | <----------------- CellFinished --|
       | -- WithdrawCell, InterruptCell -->|
       | <----------- CellInterruptSent ---|
       | -- PushObjects, PullObject ------>|
@@ -362,12 +361,8 @@ class CellEvents(Message, frozen=True):
     cell_id: str
     events: tuple[CellEvent, ...]
     size_bytes: int = 0
-
-
-class CellFinished(Message, frozen=True):
+    is_last: bool = False
     """Every rank of the cell has finished; no more events follow."""
-
-    cell_id: str
 
 
 class CellInterruptSent(Message, frozen=True):
@@ -438,7 +433,6 @@ ToClient = (
     | CellWaiting
     | CellAdmitted
     | CellEvents
-    | CellFinished
     | CellInterruptSent
     | ObjectsPushed
     | ObjectPulled

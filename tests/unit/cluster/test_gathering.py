@@ -6,7 +6,6 @@ from jupyter_dist.errors import CellRefused, WireError
 from jupyter_dist.protocol.messages import (
     CellAdmitted,
     CellEvents,
-    CellFinished,
     CellNote,
     CellWaiting,
     ErrorInfo,
@@ -58,7 +57,7 @@ def text(rank, content, kind="stdout"):
 
 def finish(gathering):
     tell(gathering, RankFinished(0, "ok", 1.0), RankFinished(2, "ok", 1.0))
-    gathering.take(CellFinished("cell-1"))
+    gathering.take(CellEvents("cell-1", (), is_last=True))
     return gathering.result()
 
 
@@ -80,7 +79,7 @@ def test_rich_output_is_kept_in_order_and_notes_are_not(gathering):
 def test_how_a_rank_ended_is_in_its_result(gathering):
     boom = ErrorInfo("ValueError", "boom")
     tell(gathering, RankFinished(0, "raised", 2.5, None, boom), RankFinished(2, "ok", 1.0, "42"))
-    gathering.take(CellFinished("cell-1"))
+    gathering.take(CellEvents("cell-1", (), is_last=True))
     result = gathering.result()
     assert (result.rank(0).status, result.rank(0).error, result.rank(0).duration_s) == (
         "raised",
@@ -93,7 +92,7 @@ def test_how_a_rank_ended_is_in_its_result(gathering):
 def test_it_is_over_with_the_cell_not_with_the_last_rank(gathering):
     tell(gathering, RankFinished(0, "ok", 1.0), RankFinished(2, "ok", 1.0))
     assert not gathering.is_over
-    gathering.take(CellFinished("cell-1"))
+    gathering.take(CellEvents("cell-1", (), is_last=True))
     assert gathering.is_over
 
 
@@ -120,7 +119,7 @@ def test_a_gathering_needs_no_watcher():
 
 def test_messages_left_over_from_an_earlier_cell_are_dropped(gathering, watcher):
     tell(gathering, text(0, "old\n"), cell_id="cell-0")
-    gathering.take(CellFinished("cell-0"))
+    gathering.take(CellEvents("cell-0", (), is_last=True))
     gathering.take(CellWaiting("r0", "old"))
     gathering.take(Refused("r0", "CellRefused", "old"))
     assert not gathering.is_over
@@ -131,7 +130,7 @@ def test_messages_left_over_from_an_earlier_cell_are_dropped(gathering, watcher)
 def test_what_arrives_before_the_admission_is_dropped(watcher):
     gathering = Gathering(SubmitCell("r1", "x"), watcher)
     tell(gathering, text(0, "old\n"), cell_id="cell-0")
-    gathering.take(CellFinished("cell-0"))
+    gathering.take(CellEvents("cell-0", (), is_last=True))
     assert not gathering.is_over
     assert watcher.seen == []
 

@@ -1,6 +1,11 @@
 import pytest
 
-from jupyter_dist.coordinator.audience import FAILED_START_KEEP_S, PRESENCE_LEASE_S, WATCH_LEASE_S, Audience
+from jupyter_dist.coordinator.audience import (
+    FAILED_START_KEEP_S,
+    PRESENCE_LEASE_S,
+    WATCH_LEASE_S,
+    Audience,
+)
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (

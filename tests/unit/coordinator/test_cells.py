@@ -2,14 +2,13 @@ import signal
 
 import pytest
 
-from jupyter_dist.coordinator.cells import INTERRUPT_PATIENCE_S, CellRun
+from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, INTERRUPT_PATIENCE_S, CellRun
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
     CellAdmitted,
     CellEvents,
-    CellFinished,
     CellNote,
     CellOutput,
     CellResult,
@@ -73,9 +72,11 @@ def statuses(events):
 
 
 def test_a_cell_goes_to_every_rank_with_the_generation(run, cluster):
-    run()
+    cell = run()
     sent = cluster.outbox.sent_to_ranks(RunCell)
     assert sorted(sent) == [0, 1, 2, 3]
+    assert cluster.outbox.told(CellAdmitted) == [], "a short cell is one delivery to its client"
+    cell.tick(FLUSH_INTERVAL_S)
     assert sent[2] == [RunCell("cell-1", 1, "print(rank)", (0, 1, 2, 3), 3)]
     assert cluster.outbox.told(CellAdmitted, b"me") == [CellAdmitted("r1", "cell-1", (0, 1, 2, 3))]
     assert cluster.roster.ranks_in(EngineState.BUSY) == [0, 1, 2, 3]
@@ -101,7 +102,7 @@ def test_it_is_over_when_the_last_rank_has_finished_and_the_client_knows(
     assert cell.is_over
     assert statuses(events) == dict.fromkeys(range(4), "ok")
     assert events(RankFinished)[-1].value_repr == "42"
-    assert isinstance(cluster.outbox.clients[-1][1], CellFinished)
+    assert cluster.outbox.clients[-1][1].is_last
 
 
 def test_the_end_is_told_once(run, answer, cluster):
@@ -109,7 +110,7 @@ def test_the_end_is_told_once(run, answer, cluster):
     answer(cell, 0)
     for now_s in (1.0, 2.0, 3.0):
         cell.tick(now_s)
-    assert len(cluster.outbox.told(CellFinished)) == 1
+    assert [batch.is_last for batch in cluster.outbox.told(CellEvents)].count(True) == 1
 
 
 def test_what_a_rank_says_comes_before_its_result(run, answer, events):

@@ -47,6 +47,7 @@ def desk(cluster):
 def test_a_cell_goes_to_every_rank_it_names(desk):
     desk.ask(SubmitCell("r1", "x = 1", (1, 2)))
     assert sorted(desk.outbox.sent_to_ranks(RunCell)) == [1, 2]
+    desk.fence.advance(2.0)
     assert desk.outbox.told(CellAdmitted)[0].ranks == (1, 2)
 
 
