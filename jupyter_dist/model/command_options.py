@@ -30,6 +30,8 @@ class OptionParser(argparse.ArgumentParser):
             words = shlex.split(line)
         except ValueError as problem:
             self.error(f"{line!r} cannot be split into words ({problem})")
+        # Without this argparse writes the usage anew for each line, which nobody sees.
+        self.usage = self.usage or self.prog
         return self.parse_intermixed_args(words)
 
     def table(self) -> str:
