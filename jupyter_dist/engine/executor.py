@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from jupyter_dist.engine.namespace import Namespace
-from jupyter_dist.engine.outputs import Outputs, plain_text
+from jupyter_dist.engine.outputs import Outputs
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.errors import PeerFailed
 from jupyter_dist.protocol.messages import CellResult, ErrorInfo, RunCell
@@ -85,7 +85,7 @@ class Executor:
         if isinstance(error, SystemExit):
             text = f"{_describe(error)} (the rank goes on; %dist_stop ends the cluster)"
             return status, ErrorInfo("SystemExit", text, (f"SystemExit: {text}",))
-        traceback = tuple(plain_text(line) for line in self._shell.last_traceback)
+        traceback = self._shell.last_traceback
         return status, ErrorInfo(type(error).__name__, _describe(error), traceback, peer_rank)
 
 
@@ -96,7 +96,7 @@ def _leave_in_peace(signal_number: int, frame: FrameType | None) -> None:
 
 def _describe(error: BaseException) -> str:
     try:
-        return plain_text(str(error))
+        return str(error)
     except Exception as problem:  # noqa: BLE001  (a user's __str__ may raise anything)
         return f"<its str raised {type(problem).__name__}>"
 
@@ -109,7 +109,7 @@ def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:
         if output.kind == "value" and "text/plain" in output.data:
             return str(output.data["text/plain"])
     try:
-        return plain_text(repr(value))
+        return repr(value)
     except Exception as error:  # noqa: BLE001  (a user's __repr__ may raise anything)
         return f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
 

@@ -23,6 +23,7 @@ from jupyter_dist.protocol.messages import AbortCommunicator, Leave, Message, To
 
 STREAM_INTERVAL_S = 0.05
 """How often a running cell's output is looked at."""
+IDLE_INTERVAL_S = 0.5
 ORPHAN_AFTER_S = 10.0
 """An engine whose coordinator is out of reach for so long ends itself."""
 
@@ -47,6 +48,7 @@ class Link(threading.Thread):
         self._outbox: queue.SimpleQueue[tuple[Message, Sequence[Frame]]] = queue.SimpleQueue()
         self._waker = Waker()
         self._flushed = threading.Event()
+        self._has_work = False
 
     def post(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send a message; from any thread."""
@@ -78,7 +80,7 @@ class Link(threading.Thread):
         poller.add(dealer)
         poller.add(self._waker)
         while True:
-            ready = poller.wait(STREAM_INTERVAL_S)
+            ready = poller.wait(STREAM_INTERVAL_S if self._has_work else IDLE_INTERVAL_S)
             if dealer in ready:
                 self._deliver(dealer)
             if self._waker in ready:
@@ -101,6 +103,7 @@ class Link(threading.Thread):
                 if isinstance(message, AbortCommunicator):
                     self.on_abort(message)
                 else:
+                    self._has_work = True
                     self.inbox.put(Delivery(message, buffers))
         except WireError:
             # The coordinator speaks another version: nothing sensible can follow.
@@ -109,4 +112,5 @@ class Link(threading.Thread):
     def _send_posted(self, dealer: Dealer[ToEngine]) -> None:
         while not self._outbox.empty():
             dealer.send(*self._outbox.get())
+            self._has_work = False  # whatever the main thread posts is the end of its work
         self._flushed.set()

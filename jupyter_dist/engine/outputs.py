@@ -7,7 +7,6 @@ true one, and what was said before a crash is on disk for the agent to find.
 
 import codecs
 import io
-import json
 import os
 import sys
 import threading
@@ -15,8 +14,6 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
-
-import msgspec
 
 from jupyter_dist.protocol.messages import Output
 
@@ -165,30 +162,12 @@ def _is_same_file(descriptor: int, other: int) -> bool:
         return False
 
 
-def plain_text(text: str) -> str:
-    """Escape what UTF-8 has no bytes for (lone surrogates)."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def plain_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a MIME bundle fit for the wire: bytes become base64 text, as in notebooks.
+    """Make a MIME bundle as notebooks have it: bytes become base64 text.
 
-    What JSON has no words for is replaced by its repr; nothing here raises.
+    What else may not fit on the wire is the codec's care.
     """
-    bundle = {
+    return {
         mime: b64encode(value).decode("ascii") if isinstance(value, bytes) else value
         for mime, value in data.items()
     }
-    try:
-        msgspec.msgpack.encode(bundle)
-    except Exception:  # noqa: BLE001  (an object inside may raise anything)
-        return {str(mime): _plain_value(value) for mime, value in bundle.items()}
-    return bundle
-
-
-def _plain_value(value: Any) -> Any:
-    try:
-        text = json.dumps(value, default=repr, skipkeys=True, ensure_ascii=False)
-        return json.loads(text.encode("utf-8", "replace"))
-    except Exception as error:  # noqa: BLE001  (an object inside may raise anything)
-        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
