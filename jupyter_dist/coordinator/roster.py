@@ -46,9 +46,9 @@ class EngineRecord:
         if self.sample is None or not self.sample.HasField("collective"):
             return None
         last = self.sample.collective
-        return CollectiveView(
-            last.sequence, last.operation, last.seconds, last.is_running, last.site
-        )
+        # A sample is up to half a second old; an engine that is not busy is in no collective.
+        is_running = last.is_running and self.state is EngineState.BUSY
+        return CollectiveView(last.sequence, last.operation, last.seconds, is_running, last.site)
 
 
 @dataclass
@@ -109,6 +109,8 @@ class Roster:
         engine = self[rank]
         engine.apply(EngineEvent.WORK_SENT)
         engine.cell_label, engine.busy_since_s = label, now_s
+        if engine.sample is not None and engine.sample.HasField("collective"):
+            engine.sample.collective.is_running = False  # what it was seen in belongs to the past
 
     def end_work(self, rank: int) -> None:
         """Note that a busy engine is idle again; an engine that is lost stays lost."""

@@ -55,16 +55,15 @@ def test_a_lost_engine_has_no_beat_and_no_load(cluster):
 
 
 def test_a_busy_engine_inside_a_collective_is_shown_in_it(cluster):
-    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
-    assert view(cluster, 0).state == "idle"
     cluster.roster.start_work(0, "In[1]", 0.0)
+    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
     assert view(cluster, 0).state == "collective"
     assert view(cluster, 0).collective.operation == "barrier"
 
 
 def test_a_collective_that_nobody_completes_is_shown_as_hung(cluster):
-    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
     cluster.roster.start_work(0, "In[1]", 0.0)
+    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
     assert view(cluster, 0, note="rank 0 waits").state == "hung"
 
 
@@ -101,3 +100,13 @@ def test_a_host_is_up_once_its_agent_has_joined_and_lost_when_it_is_gone(startin
 def test_each_snapshot_has_a_higher_number(cluster):
     numbers = [cluster.roster.topology("ready", 1, "", {}, 0.0).sequence for _ in range(3)]
     assert numbers == sorted(set(numbers))
+
+
+def test_an_engine_that_is_not_busy_is_in_no_collective(cluster):
+    cluster.roster.start_work(0, "In[1]", 0.0)
+    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
+    cluster.roster.end_work(0)
+    assert view(cluster, 0).state == "idle"
+    assert not view(cluster, 0).collective.is_running
+    cluster.roster.start_work(0, "In[2]", 1.0)
+    assert view(cluster, 0).state == "busy", "the last sample was of another cell"
