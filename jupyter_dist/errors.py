@@ -87,6 +87,14 @@ class StartFailed(DistError):
     """The cluster did not become ready; everything that was started has been cleaned up."""
 
 
+def no_free_port(host: str) -> str:
+    """Say that an address has no port left to listen on, and where to look."""
+    return (
+        f"no port of {host} is free to listen on. See which programs hold them (ss -tln), or widen "
+        "the range (sysctl net.ipv4.ip_local_port_range)."
+    )
+
+
 class ClusterGone(DistError):
     """The coordinator ended or does not answer."""
 

@@ -27,6 +27,7 @@ from jupyter_dist.errors import (
     ClusterExists,
     ClusterGone,
     NoCluster,
+    StartFailed,
     TransferError,
     UsageError,
 )
@@ -123,9 +124,11 @@ class Cluster:
             raise
         try:
             cluster._await_ready(on_progress)
-        except BaseException:
+        except BaseException as error:
             cluster.detach()
             process.end()
+            if isinstance(error, ClusterGone):
+                raise StartFailed(f"cluster {spec.name!r} did not start: {error.reason}") from error
             raise
         return cluster
 

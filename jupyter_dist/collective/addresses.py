@@ -1,8 +1,9 @@
 """Where ranks are reached: listeners and `host:port` texts."""
 
+import errno
 import socket
 
-from jupyter_dist.errors import UsageError
+from jupyter_dist.errors import UsageError, no_free_port
 
 _BACKLOG = 512
 
@@ -19,8 +20,10 @@ def bind_listener(host: str) -> socket.socket:
     try:
         listener.bind(address)
         listener.listen(_BACKLOG)
-    except OSError:
+    except OSError as error:
         listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise OSError(error.errno, no_free_port(host)) from error
         raise
     return listener
 

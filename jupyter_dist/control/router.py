@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
-from jupyter_dist.errors import MalformedMessage, VersionMismatch
+from jupyter_dist.errors import MalformedMessage, VersionMismatch, no_free_port
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import KeyPair
 from jupyter_dist.protocol.messages import Message
@@ -130,9 +130,15 @@ def secure_server(socket: "zmq.Socket[bytes]", domain: str, key: KeyPair) -> Non
 
 
 def bind_free_port(socket: "zmq.Socket[bytes]", host: str) -> str:
-    """Bind first, tell the number after: a port picked beforehand is a race."""
+    """Bind first, tell the number after: a port picked beforehand is a race.
+
+    Raises OSError when there is none.
+    """
     if ":" in host:
         socket.setsockopt(zmq.IPV6, 1)
         host = f"[{host}]"
-    socket.bind(f"tcp://{host}:*")
+    try:
+        socket.bind(f"tcp://{host}:*")
+    except zmq.ZMQError as error:
+        raise OSError(error.errno, no_free_port(host)) from error
     return socket.getsockopt_string(zmq.LAST_ENDPOINT)

@@ -1,5 +1,6 @@
 """The gRPC service that agents dial; everything they say lands in the coordinator's mailbox."""
 
+import errno
 import queue
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from jupyter_dist.control.poller import Waker
 from jupyter_dist.coordinator.certificates import Authority, Certificate
+from jupyter_dist.errors import no_free_port
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 SERVICE = "jupyter_dist.HostAgents"
@@ -26,6 +28,7 @@ class AgentService:
         self._events: queue.SimpleQueue[tuple[str, pb.AgentEvent | None]] = queue.SimpleQueue()
         self._commands: dict[str, queue.SimpleQueue[pb.AgentCommand | None]] = {}
         self._lock = threading.Lock()
+        self._is_serving = False
         self._credentials = grpc.ssl_server_credentials(
             [(server.private_key, server.certificate)],
             root_certificates=authority.certificate,
@@ -54,9 +57,13 @@ class AgentService:
         health_pb2_grpc.add_HealthServicer_to_server(servicer, self._server)
 
     def bind(self, host: str) -> str:
-        """Listen on a free port of this address and return `host:port`."""
-        port = self._server.add_secure_port(f"{host}:0", self._credentials)
+        """Listen on a free port of this address and return `host:port`; OSError without one."""
+        try:
+            port = self._server.add_secure_port(f"{host}:0", self._credentials)
+        except RuntimeError as error:  # gRPC's only word for it
+            raise OSError(errno.EADDRINUSE, no_free_port(host)) from error
         self._server.start()
+        self._is_serving = True
         return f"{host}:{port}"
 
     def receive(self) -> Iterator[tuple[str, pb.AgentEvent | None]]:
@@ -82,7 +89,8 @@ class AgentService:
         with self._lock:
             for commands in self._commands.values():
                 commands.put(None)
-        self._server.stop(grace=0.5).wait()
+        if self._is_serving:  # the end of a server that never began is waited for in vain
+            self._server.stop(grace=0.5).wait()
         self.waker.close()
 
     def _attend(self, events: Iterator[pb.AgentEvent], context: Any) -> Iterator[pb.AgentCommand]:

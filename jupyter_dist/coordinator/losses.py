@@ -74,6 +74,13 @@ class Losses:
         if not self._roster.lose(rank, reason):
             return
         self._rendezvous.on_lost(rank)
-        self._on_loss(f"rank {rank} ended while starting: {reason}")
+        self._on_loss(f"rank {rank} ended while starting: {reason}{_last_line(words)}")
         if work is not None:
             work.on_lost(rank, reason)
+
+
+def _last_line(words: RankOutput | None) -> str:
+    """Give the last thing a process said, to follow the way it ended."""
+    text = "".join(output.text for output in words.outputs) if words is not None else ""
+    lines = text.strip().splitlines()
+    return f"; it said: {lines[-1].strip()}" if lines else ""

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from typing import NoReturn
 
 import msgspec
@@ -82,6 +83,10 @@ class Zygote:
                 for descriptor in (self._events, self._requests, self._child_ended, self._wake):
                     os.close(descriptor)
                 be_born(birth, self._shell, zygote_pid)
+            except BaseException:
+                traceback.print_exc()
+                sys.stderr.flush()
+                raise
             finally:  # whatever happens, a child never returns into the zygote's loop
                 os._exit(1)
         return pid

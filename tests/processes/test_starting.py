@@ -215,3 +215,35 @@ def test_a_program_that_starts_clusters_leaves_no_warnings(home):
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
+
+
+NETWORK = """
+import fcntl, pathlib, socket, struct, sys
+with socket.socket() as some:  # a new network namespace begins with its loopback down
+    fcntl.ioctl(some, 0x8914, struct.pack("16sH14s", b"lo", 1, bytes(14)))
+pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text(sys.argv[1])
+from jupyter_dist import Cluster
+from jupyter_dist.errors import StartFailed
+try:
+    Cluster.start("localhost:2", timeout_s=10)
+except StartFailed as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("ports", ["40000 40002", "40000 40007"], ids=["coordinator", "ranks"])
+def test_when_all_ports_are_taken_the_start_says_so(home, within, ports):
+    alone = ["unshare", "--net"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("making a network namespace is not allowed here")
+    with within(20):
+        done = subprocess.run(
+            [*alone, sys.executable, "-c", NETWORK, ports],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert "no port of 127.0.0.1 is free" in done.stdout, done.stdout + done.stderr
+    assert "ss -tln" in done.stdout, "the next step is named"
+    home.assert_nothing_left(within_s=1)
