@@ -28,7 +28,6 @@ from jupyter_dist.errors import (
     ClusterGone,
     NoCluster,
     StartFailed,
-    TransferError,
     UsageError,
 )
 from jupyter_dist.launch.connection_file import (
@@ -57,7 +56,7 @@ from jupyter_dist.protocol.messages import (
     TopologyChanged,
     WatchTopology,
 )
-from jupyter_dist.protocol.objects import pack, split_frames, unpack
+from jupyter_dist.protocol.objects import pack, raise_problems, split_frames, unpack
 
 ANSWER_TIMEOUT_S = 10.0
 """A question that needs no rank is answered at once, or nobody is there."""
@@ -265,7 +264,7 @@ class Cluster:
         )
         buffers = [frame for frames in packed for frame in frames]
         answer, _ = self._cells.ask(request, ObjectsPushed, buffers)
-        _raise_problems(answer.problems)
+        raise_problems(answer.problems)
 
     def pull(self, name: str, ranks: Ranks = None) -> dict[int, object]:
         """Fetch one name from the ranks: rank -> object.
@@ -275,7 +274,7 @@ class Cluster:
         self._check_open()
         request = PullObject(self._cells.new_request_id(), name, read_ranks(ranks, self.world_size))
         answer, frames = self._cells.ask(request, ObjectPulled)
-        _raise_problems(answer.problems)
+        raise_problems(answer.problems)
         pieces = split_frames(frames, answer.frame_counts)
         return {rank: unpack(name, piece) for rank, piece in zip(answer.ranks, pieces, strict=True)}
 
@@ -330,13 +329,6 @@ class Cluster:
     def _check_open(self) -> None:
         if not self._is_open:
             raise ClusterGone(self.name, "it was stopped, or this object was detached from it")
-
-
-def _raise_problems(problems: Mapping[int, str]) -> None:
-    if problems:
-        rank, problem = min(problems.items())
-        others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise TransferError(f"rank {rank}: {problem}{others}")
 
 
 def _detach_at_exit(cluster: Cluster) -> None:

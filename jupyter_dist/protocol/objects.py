@@ -4,7 +4,7 @@ Only ever used between authenticated ends; never inside control messages.
 """
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jupyter_dist.errors import TransferError
 from jupyter_dist.protocol.codec import Frame
@@ -54,6 +54,14 @@ def split_frames(frames: Sequence[Frame], counts: Sequence[int]) -> list[list[Fr
 
 def _flat(buffer: pickle.PickleBuffer) -> memoryview:
     return buffer.raw()
+
+
+def raise_problems(problems: Mapping[int, str]) -> None:
+    """Raise TransferError for the first rank that could not send or take an object."""
+    if problems:
+        rank, problem = min(problems.items())
+        others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise TransferError(f"rank {rank}: {problem}{others}")
 
 
 def _writable(frame: Frame) -> Frame:
