@@ -63,15 +63,14 @@ class House:
 
         keys = make_cluster_keys()
         context = new_context()
-        # destroy, not term: term waits for ever for a socket that anybody has left open.
-        self._stack.callback(context.destroy, 0)
+        self._stack.callback(context.term)
         doorkeeper = Doorkeeper(context)
         self._stack.callback(doorkeeper.close)
         doorkeeper.admit("engines", keys.engine.public)
         doorkeeper.admit("clients", keys.client.public)
         # A context of their own is a network thread of their own: no large message delays a beat.
         beats_context = new_context()
-        self._stack.callback(beats_context.destroy, 0)
+        self._stack.callback(beats_context.term)
         beats_doorkeeper = Doorkeeper(beats_context)
         self._stack.callback(beats_doorkeeper.close)
         beats_doorkeeper.admit("beats", keys.engine.public)
@@ -200,18 +199,27 @@ def _coordinate(spec: ClusterSpec, log: IO[bytes], log_path: Path) -> None:
         report = StartReport(house.open())
         signal.signal(signal.SIGTERM, lambda *_: _stop(house))
     except OSError as error:
-        _report(StartReport(problem=str(error)))
-        house.abandon()
+        _give_up(house, str(error))
         return
     except BaseException as error:
-        _report(StartReport(problem=f"{type(error).__name__}: {error}"))
-        house.abandon()
+        _give_up(house, f"{type(error).__name__}: {error}")
         raise
     _report(report)
     try:
         house.serve()
     finally:
         house.close()
+
+
+def _give_up(house: House, problem: str) -> None:
+    """Report why there is no cluster, and clean up undisturbed.
+
+    The starter answers the report with SIGTERM; raised in the middle of closing, it would leave a
+    socket open for which libzmq then waits for ever.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _report(StartReport(problem=problem))
+    house.abandon()
 
 
 def _stop(house: House) -> None:
