@@ -7,6 +7,7 @@ DistError
 │   ├── ClusterExists                 a running cluster already has that name
 │   └── NoCluster                     there is no such running cluster
 ├── StartFailed                       the cluster did not become ready; everything was cleaned up
+│   └── InstallFailed                 jupyter-dist could not be installed on a host
 ├── ClusterGone                       the coordinator ended or does not answer
 ├── CellRefused                       the cell was not admitted: no rank ran it
 ├── CellFailed                        a cell did not end well on some rank (raised by the magics)
@@ -35,15 +36,21 @@ class UsageError(DistError, ValueError):
     """The caller's mistake; nothing was started or changed."""
 
 
+_HOSTS = (
+    "HOST[:SLOTS][,HOST[:SLOTS]…] with SLOTS ≥ 1, where HOST may also be user@HOST, [fd00::1] or "
+    "node[01-04], and join:N stands for N hosts that join by themselves; for example localhost:4"
+)
+
+
 class HostSpecError(UsageError):
     """A host specification that cannot be read."""
 
-    def __init__(self, given: str, problem: str) -> None:
+    def __init__(
+        self, given: str, problem: str, *, where: str = "hosts", accepted: str = _HOSTS
+    ) -> None:
         self.given = given
-        super().__init__(
-            f"hosts {given!r}: {problem}. "
-            "Accepted: HOST:SLOTS[,HOST:SLOTS…] with SLOTS ≥ 1, for example localhost:4."
-        )
+        self.problem = problem
+        super().__init__(f"{where} {given!r}: {problem}. Accepted: {accepted}.")
 
 
 class UnknownRanks(UsageError):
@@ -85,6 +92,18 @@ class NoCluster(UsageError):
 
 class StartFailed(DistError):
     """The cluster did not become ready; everything that was started has been cleaned up."""
+
+
+class InstallFailed(StartFailed):
+    """jupyter-dist could not be installed on a host; `output` has the last lines of pip or ssh."""
+
+    def __init__(self, host: str, reason: str, next_step: str = "", output: str = "") -> None:
+        self.host = host
+        self.reason = reason
+        self.next_step = next_step
+        self.output = output
+        text = f"jupyter-dist could not be installed on {host}: {reason}. {next_step}"
+        super().__init__(text.rstrip())
 
 
 def no_free_port(host: str) -> str:

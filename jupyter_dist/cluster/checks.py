@@ -4,11 +4,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from jupyter_dist.errors import HostSpecError, UnknownRanks, UsageError
+from jupyter_dist.errors import UnknownRanks, UsageError
 from jupyter_dist.launch.connection_file import running_clusters
-from jupyter_dist.launch.local import is_this_machine
 from jupyter_dist.model.rank import parse_ranks
-from jupyter_dist.model.spec import ClusterSpec
 
 Ranks = None | int | str | Iterable[int]
 """Ranks as callers write them: `None` for all, `2`, `"0,2-3"` or any iterable of numbers."""
@@ -39,18 +37,8 @@ def check_directory(cwd: str | os.PathLike[str] | None) -> str:
     """Give the whole path of a directory (None: the present one); raises UsageError."""
     directory = Path(cwd or ".").expanduser().resolve()
     if not directory.is_dir():
-        raise UsageError(f"working directory {str(cwd)!r} does not exist on this machine.")
+        raise UsageError(
+            f"working directory {str(cwd)!r} does not exist on this machine. One that only other "
+            "hosts have is named in a spec file, as cwd of those hosts."
+        )
     return str(directory)
-
-
-def check_hosts(spec: ClusterSpec, given: str) -> None:
-    """Raise HostSpecError for a host that cannot be reached from here."""
-    for host in spec.hosts:
-        try:
-            is_here = is_this_machine(host.name)
-        except OSError as error:
-            raise HostSpecError(given, f"host {host.name!r} is not known ({error})") from error
-        if not is_here:
-            raise HostSpecError(
-                given, f"host {host.name!r} is another machine, and only this one can be used yet"
-            )

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from jupyter_dist.errors import UsageError
-from jupyter_dist.model.spec import COMMUNICATOR_KINDS, parse_duration_s
-
-DEFAULT_RANKS = 4
+from jupyter_dist.model.spec import COMMUNICATOR_KINDS, DEFAULT_RANKS, parse_duration_s
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -69,18 +67,20 @@ def _form(action: argparse.Action) -> str:
 
 def add_start_options(parser: argparse.ArgumentParser) -> None:
     """Add everything that can be asked of a new cluster."""
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "-n", type=read_count, metavar="N", help=f"ranks on this machine (default: {DEFAULT_RANKS})"
     )
-    size.add_argument("--hosts", metavar="HOST:N", help="where to start how many ranks")
+    _add_places(parser, which)
+    _add_installing(parser)
     parser.add_argument("--name", metavar="NAME", help="how to find the cluster again")
     parser.add_argument(
         "--timeout",
         dest="timeout_s",
         type=read_duration_s,
         metavar="S",
-        help="give up when it is not ready after this time, as 60 or 2m (default: 60 s)",
+        help="give up when it is not ready after this time, as 60 or 2m "
+        "(default: 60 s; 10m when hosts join)",
     )
     parser.add_argument(
         "--keep",
@@ -103,10 +103,75 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def start_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Turn the options of a new cluster into the arguments of `Cluster.start`."""
+def add_host_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says where ranks shall be, and how an agent gets there."""
+    _add_places(parser, parser.add_mutually_exclusive_group())
+
+
+def _add_places(parser: argparse.ArgumentParser, which: argparse._MutuallyExclusiveGroup) -> None:
+    which.add_argument(
+        "--hosts",
+        metavar="HOST:N",
+        help="where to start how many ranks, as a:8,user@b:8 or node[01-04]:8; without :N one for "
+        "each GPU; join:N waits for N hosts that come by themselves",
+    )
+    which.add_argument(
+        "--hostfile", metavar="FILE", help="a host file of Open MPI, MPICH, PBS or Slurm"
+    )
+    parser.add_argument("--spec", metavar="FILE", help="a specification of the cluster in TOML")
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="interpreter or environment on the hosts (default: as here, else python3)",
+    )
+    parser.add_argument(
+        "--ssh", metavar="COMMAND", help="ssh and its options, as 'ssh -F FILE' (default: ssh)"
+    )
+    parser.add_argument(
+        "--interface",
+        metavar="NAME|CIDR",
+        help="network on which hosts reach this machine, as eth0 or 10.1.0.0/16",
+    )
+    parser.add_argument(
+        "--tunnel",
+        action="store_true",
+        help="hosts reach this machine through their ssh connections only",
+    )
+
+
+def _add_installing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help="install this jupyter-dist on hosts that have none or another one",
+    )
+    parser.add_argument(
+        "--wheelhouse",
+        metavar="DIR",
+        help="wheels for --install, where hosts have no internet",
+    )
+
+
+def host_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """Turn the options of `add_host_options` into arguments of `Cluster.start`: those given."""
     given = {
-        "hosts": options.hosts or f"localhost:{options.n or DEFAULT_RANKS}",
+        "hosts": options.hosts,
+        "hostfile": options.hostfile,
+        "spec": options.spec,
+        "python": options.python,
+        "ssh": options.ssh,
+        "interface": options.interface,
+        "tunnel": options.tunnel or None,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def start_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """Turn the options of a new cluster into the arguments of `Cluster.start`: those given."""
+    given = {
+        "hosts": f"localhost:{options.n}" if options.n else None,
+        "install": options.install or None,
+        "wheelhouse": options.wheelhouse,
         "name": options.name,
         "timeout_s": options.timeout_s,
         "keep_s": options.keep_s,
@@ -114,7 +179,9 @@ def start_arguments(options: argparse.Namespace) -> dict[str, Any]:
         "cwd": options.cwd,
         "comm": options.comm,
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return host_arguments(options) | {
+        key: value for key, value in given.items() if value is not None
+    }
 
 
 def read_count(text: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from jupyter_dist.errors import UnknownRanks
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.spec import MOST_DEFAULT_SLOTS, HostSpec
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -32,6 +32,11 @@ def assign_ranks(hosts: Sequence[HostSpec]) -> tuple[RankInfo, ...]:
                 RankInfo(len(infos), world_size, local_rank, host.slots, host_rank, host.name)
             )
     return tuple(infos)
+
+
+def default_slots(gpu_count: int, cpu_count: int) -> int:
+    """Say how many engines a host takes when nobody says: one for each GPU, else a few."""
+    return gpu_count or max(1, min(cpu_count, MOST_DEFAULT_SLOTS))
 
 
 def parse_ranks(text: str, world_size: int) -> tuple[int, ...]:

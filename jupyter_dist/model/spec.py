@@ -1,6 +1,9 @@
 """What was asked for: the specification of a cluster and of each of its hosts."""
 
+import ipaddress
 import re
+import shlex
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -8,17 +11,59 @@ from jupyter_dist.errors import HostSpecError, UsageError
 from jupyter_dist.model.health import HealthPolicy
 
 COMMUNICATOR_KINDS = ("auto", "ring", "none")
+LAUNCHERS = ("auto", "local", "ssh", "join")
+START_METHODS = ("fork", "spawn")
+JOIN = "join"
+"""In place of a name: hosts that nobody names yet, because they come by themselves."""
+DEFAULT_RANKS = 4
+DEFAULT_HOSTS = f"localhost:{DEFAULT_RANKS}"
+MOST_HOSTS = 4096
+MOST_SLOTS = 4096
+MOST_DEFAULT_SLOTS = 4
+"""Ranks on a host without GPUs, when nobody says how many; fewer where there are fewer cores."""
+_HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_IPV6 = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?")
+_USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@\\-]*")
+_VARIABLE = re.compile(r"[^=\0]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(:(?P<slots>[^:]*))?")
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>ms|s|m|h|d)?")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 
 
-class HostSpec(msgspec.Struct, frozen=True):
-    """One host and the number of engines it shall run."""
+class HostSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One host, how an agent gets onto it, and what its engines find there."""
 
     name: str
-    slots: int
+    """As the user calls it; IPv6 addresses in brackets. Nobody else in the cluster has it."""
+    slots: int = 0
+    """Engines to run; 0: one for each GPU, else for each core up to MOST_DEFAULT_SLOTS."""
+    launcher: str = "auto"
+    """local, ssh or join (somebody else starts the agent); auto: local if it is this machine."""
+    user: str = ""
+    """Whom to be there; empty: what ssh's configuration says."""
+    port: int = 0
+    """Of its sshd; 0: what ssh's configuration says."""
+    ssh: tuple[str, ...] = ("ssh",)
+    """The ssh command and its options, as words."""
+    python: str = ""
+    """Interpreter or environment directory there; empty: the same path as here, else python3."""
+    setup: tuple[str, ...] = ()
+    """Shell commands before Python starts, in a login shell, as `module load cuda`."""
+    env: dict[str, str] = {}
+    """Variables of its ranks, added to those of the cluster."""
+    cwd: str = ""
+    """Working directory of its ranks; empty: the cluster's if it exists there, else home."""
+    devices: tuple[int, ...] = ()
+    """CUDA devices that its ranks may use, in this order; empty: all."""
+    interface: str = ""
+    """Network for its data path, as a name (ib0) or a network (10.1.0.0/16); empty: by route."""
+    tunnel: bool = False
+    """Reach the coordinator through the ssh connection instead of dialing it directly."""
+
+    @property
+    def address(self) -> str:
+        """The name as programs take it: IPv6 without its brackets."""
+        return self.name.strip("[]")
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,32 +78,22 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = "."
     start_method: str = "fork"
     collective_timeout_s: float = 1800.0
+    interface: str = ""
+    """Network on which the coordinator listens, as a name or a network; empty: all it needs."""
+    install: bool = False
+    """Install this jupyter-dist on hosts that have none or another one."""
+    wheelhouse: str = ""
+    """Directory of wheels to install from, for hosts without internet; empty: the host's pip."""
+    one_machine: bool = False
+    """Several host names may lead to one machine: a rehearsal of many hosts."""
     health: HealthPolicy = HealthPolicy()
 
     @property
     def world_size(self) -> int:
-        """Number of ranks over all hosts."""
+        """Number of ranks over all hosts; 0 while a host has not told how many it takes."""
+        if any(host.slots == 0 for host in self.hosts):
+            return 0
         return sum(host.slots for host in self.hosts)
-
-
-def parse_hosts(text: str) -> tuple[HostSpec, ...]:
-    """Read `a:8,b:8`; raises HostSpecError naming what was given and what is accepted."""
-    hosts: list[HostSpec] = []
-    for part in (piece.strip() for piece in text.split(",")):
-        match = _HOST.fullmatch(part)
-        if match is None:
-            raise HostSpecError(text, f"{part!r} is not HOST:SLOTS")
-        slots_text = match["slots"]
-        if slots_text is None:
-            raise HostSpecError(text, f"{part!r} does not say how many slots")
-        if not slots_text.isdecimal() or int(slots_text) < 1:
-            raise HostSpecError(text, f"{slots_text!r} is not a number of slots")
-        hosts.append(HostSpec(match["name"], int(slots_text)))
-    names = [host.name for host in hosts]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise HostSpecError(text, f"{', '.join(twice)} is named twice")
-    return tuple(hosts)
 
 
 def parse_duration_s(text: str) -> float:
@@ -70,6 +105,56 @@ def parse_duration_s(text: str) -> float:
             "for example 15m."
         )
     return float(match["number"]) * _UNIT_S[match["unit"]]
+
+
+def parse_ssh(command: str | Sequence[str]) -> tuple[str, ...]:
+    """Read an ssh command, split as in a shell unless it comes as words."""
+    try:
+        words = tuple(shlex.split(command) if isinstance(command, str) else command)
+    except ValueError as problem:
+        raise UsageError(
+            f"ssh command {command!r} cannot be split into words: {problem}."
+        ) from None
+    if not words or not all(isinstance(word, str) and word for word in words):
+        raise UsageError(f"ssh command {command!r} is not accepted. Give it as 'ssh -F FILE'.")
+    return words
+
+
+def default_timeout_s(hosts: Sequence[HostSpec]) -> float:
+    """Say how long a start may take: longer where people or schedulers must act first."""
+    return 600.0 if any(host.launcher == JOIN for host in hosts) else 60.0
+
+
+def is_ipv6(text: str) -> bool:
+    """Tell whether this is an IPv6 address (without brackets)."""
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return _IPV6.fullmatch(text) is not None
+
+
+def is_host_name(text: str) -> bool:
+    """Tell whether a host can have this name: letters, digits, `_.-`, or IPv6 in brackets."""
+    if text.startswith("[") and text.endswith("]"):
+        return is_ipv6(text[1:-1])
+    return _HOST_NAME.fullmatch(text) is not None
+
+
+def is_user_name(text: str) -> bool:
+    """Tell whether ssh can be told to log in as this user."""
+    return _USER_NAME.fullmatch(text) is not None
+
+
+def check_named_once(hosts: Sequence[HostSpec], given: str) -> None:
+    """Raise HostSpecError when two of the hosts have one name."""
+    seen: set[str] = set()
+    for host in hosts:
+        address = host.address.lower()
+        key = ipaddress.IPv6Address(address).compressed if is_ipv6(address) else address
+        if key in seen:
+            raise HostSpecError(given, f"{host.name} is named twice")
+        seen.add(key)
 
 
 def check_spec(spec: ClusterSpec) -> ClusterSpec:
@@ -84,9 +169,73 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
             f"communicator {spec.communicator!r} is unknown. "
             f"Accepted: {', '.join(COMMUNICATOR_KINDS)}."
         )
-    for what, seconds in (("timeout", spec.timeout_s), ("keep", spec.keep_s)):
+    times = {
+        "timeout": spec.timeout_s,
+        "keep": spec.keep_s,
+        "collective timeout": spec.collective_timeout_s,
+    }
+    for what, seconds in times.items():
         if not seconds > 0:
             raise UsageError(f"{what} {seconds} is not accepted: it must be more than 0 s.")
-    if spec.start_method not in ("fork", "spawn"):
+    if spec.start_method not in START_METHODS:
         raise UsageError(f"start method {spec.start_method!r}: accepted are fork and spawn.")
+    _check_variables(spec.env, "the cluster")
+    _check_interface(spec.interface, "the cluster")
+    if not 0 < len(spec.hosts) <= MOST_HOSTS:
+        raise UsageError(f"{len(spec.hosts)} hosts are not accepted: a cluster has 1-{MOST_HOSTS}.")
+    for host in spec.hosts:
+        _check_host(host)
+    check_named_once(spec.hosts, ",".join(host.name for host in spec.hosts))
     return spec
+
+
+def _check_host(host: HostSpec) -> None:
+    if not is_host_name(host.name) or host.name == JOIN:
+        raise HostSpecError(host.name, "no host can have this name")
+    who = f"host {host.name!r}"
+    problems = {
+        f"user {host.user!r}: give a name without spaces": host.user
+        and not is_user_name(host.user),
+        f"slots {host.slots}: give 1-{MOST_SLOTS}, or 0 for as many as it has GPUs": not (
+            0 <= host.slots <= MOST_SLOTS
+        ),
+        f"launcher {host.launcher!r}: accepted are {', '.join(LAUNCHERS)}": (
+            host.launcher not in LAUNCHERS
+        ),
+        f"port {host.port}: give 1-65535, or 0 for what ssh's configuration says": not (
+            0 <= host.port <= 65535
+        ),
+        "devices: name each only once, from 0 on": (
+            len(set(host.devices)) < len(host.devices) or min(host.devices, default=0) < 0
+        ),
+        "setup: each command stands on one line": any(
+            not command.strip() or "\n" in command for command in host.setup
+        ),
+    }
+    for problem, is_there in problems.items():
+        if is_there:
+            raise UsageError(f"{who}, {problem}.")
+    parse_ssh(host.ssh)
+    _check_variables(host.env, who)
+    _check_interface(host.interface, who)
+
+
+def _check_variables(env: Mapping[str, str], who: str) -> None:
+    for key, value in env.items():
+        if _VARIABLE.fullmatch(key) is None or not isinstance(value, str) or "\0" in value:
+            raise UsageError(
+                f"environment of {who}: {key!r} = {value!r} is not accepted. Accepted: a name "
+                "without '=' and a string, for example OMP_NUM_THREADS=1."
+            )
+
+
+def _check_interface(interface: str, who: str) -> None:
+    if "/" not in interface:
+        return
+    try:
+        ipaddress.ip_network(interface, strict=False)
+    except ValueError as problem:
+        raise UsageError(
+            f"interface {interface!r} of {who} is not a network ({problem}). Accepted: the name "
+            "of an interface, or a network such as 10.1.0.0/16."
+        ) from None

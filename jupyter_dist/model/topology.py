@@ -60,6 +60,9 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: str = "starting"
     """starting, up or lost."""
+    address: str = ""
+    """Own address on the data path, and the name of its interface (empty: loopback)."""
+    interface: str = ""
     cpu_count: int = 0
     cpu_percent: float = 0.0
     memory_total_bytes: int = 0

@@ -1,11 +1,8 @@
-import socket
-
 import pytest
 
 from jupyter_dist.cluster import checks
-from jupyter_dist.cluster.checks import check_directory, check_hosts, free_name, read_ranks
-from jupyter_dist.errors import HostSpecError, UnknownRanks, UsageError
-from jupyter_dist.model.spec import ClusterSpec, parse_hosts
+from jupyter_dist.cluster.checks import check_directory, free_name, read_ranks
+from jupyter_dist.errors import UnknownRanks, UsageError
 
 
 @pytest.mark.parametrize(
@@ -51,27 +48,3 @@ def test_a_directory_that_is_missing_or_a_file_is_refused(tmp_path):
     for name in ("missing", "file"):
         with pytest.raises(UsageError, match=name):
             check_directory(tmp_path / name)
-
-
-def hosts(text):
-    check_hosts(ClusterSpec(name="demo", hosts=parse_hosts(text)), text)
-
-
-def test_this_machine_is_known_by_its_names():
-    hosts("localhost:1")
-    hosts(f"{socket.gethostname()}:1")
-
-
-def test_a_host_that_nobody_knows_is_refused(monkeypatch):
-    def unknown(host):
-        raise OSError("Name or service not known")
-
-    monkeypatch.setattr(checks, "is_this_machine", unknown)
-    with pytest.raises(HostSpecError, match="'nowhere' is not known"):
-        hosts("nowhere:1")
-
-
-def test_another_machine_is_refused_until_it_can_be_used(monkeypatch):
-    monkeypatch.setattr(checks, "is_this_machine", lambda host: host == "localhost")
-    with pytest.raises(HostSpecError, match="'far' is another machine"):
-        hosts("localhost:1,far:1")

@@ -1,8 +1,8 @@
 import pytest
 
 from jupyter_dist.errors import UnknownRanks
+from jupyter_dist.model.host_list import parse_hosts
 from jupyter_dist.model.rank import RankInfo, assign_ranks, format_ranks, name_ranks, parse_ranks
-from jupyter_dist.model.spec import parse_hosts
 
 
 def test_ranks_are_dense_over_hosts_in_the_order_given():

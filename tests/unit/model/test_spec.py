@@ -1,48 +1,18 @@
 import pytest
 
-from jupyter_dist.errors import HostSpecError, UsageError
+from jupyter_dist.errors import UsageError
 from jupyter_dist.model.spec import (
     ClusterSpec,
     HostSpec,
     check_spec,
+    default_timeout_s,
     parse_duration_s,
-    parse_hosts,
+    parse_ssh,
 )
 
 
 def make(**changes):
-    return ClusterSpec(**{"name": "demo", "hosts": parse_hosts("a:2,b:3"), **changes})
-
-
-def test_hosts_keep_their_order_and_slots():
-    assert parse_hosts("b:8, a:2") == (HostSpec("b", 8), HostSpec("a", 2))
-
-
-def test_an_ipv6_address_stands_in_brackets():
-    assert parse_hosts("[::1]:4") == (HostSpec("[::1]", 4),)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "is not HOST:SLOTS"),
-        ("a:1,", "is not HOST:SLOTS"),
-        ("a b:1", "is not HOST:SLOTS"),
-        ("::1:4", "is not HOST:SLOTS"),
-        ("a;rm -rf:1", "is not HOST:SLOTS"),
-        ("a", "does not say how many slots"),
-        ("a:", "'' is not a number of slots"),
-        ("a:0", "'0' is not a number of slots"),
-        ("a:-1", "'-1' is not a number of slots"),
-        ("a:1.5", "'1.5' is not a number of slots"),
-        ("a:1,b:1,a:2", "a is named twice"),
-    ],
-)
-def test_hosts_that_cannot_be_meant_are_refused_with_their_problem(text, problem):
-    with pytest.raises(HostSpecError) as caught:
-        parse_hosts(text)
-    assert problem in str(caught.value)
-    assert caught.value.given == text
+    return ClusterSpec(**{"name": "demo", "hosts": (HostSpec("a", 2), HostSpec("b", 3)), **changes})
 
 
 @pytest.mark.parametrize(
@@ -71,6 +41,38 @@ def test_the_world_is_as_large_as_all_slots():
     assert make().world_size == 5
 
 
+def test_the_world_has_no_size_while_a_host_decides_for_itself():
+    assert make(hosts=(HostSpec("a", 2), HostSpec("b"))).world_size == 0
+
+
+def test_an_address_has_no_brackets():
+    assert HostSpec("[fd00::1]").address == "fd00::1"
+    assert HostSpec("node01").address == "node01"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("ssh", ("ssh",)),
+        ("ssh -F 'my file'", ("ssh", "-F", "my file")),
+        (["ssh", "-F", "my file"], ("ssh", "-F", "my file")),
+    ],
+)
+def test_an_ssh_command_is_read_as_words(given, words):
+    assert parse_ssh(given) == words
+
+
+@pytest.mark.parametrize("given", ["", "ssh 'x", [], [""], ["ssh", 1]])
+def test_an_ssh_command_that_cannot_be_run_is_refused(given):
+    with pytest.raises(UsageError, match="ssh command"):
+        parse_ssh(given)
+
+
+def test_hosts_that_join_get_more_time():
+    assert default_timeout_s([HostSpec("a")]) == 60
+    assert default_timeout_s([HostSpec("a"), HostSpec("join-1", launcher="join")]) == 600
+
+
 def test_a_sound_spec_passes_unchanged():
     spec = make()
     assert check_spec(spec) is spec
@@ -89,9 +91,60 @@ def test_names_that_cannot_be_file_names_are_refused(name):
         ({"timeout_s": 0}, "timeout 0"),
         ({"timeout_s": float("nan")}, "timeout nan"),
         ({"keep_s": -1}, "keep -1"),
+        ({"collective_timeout_s": 0}, "collective timeout 0"),
         ({"start_method": "vfork"}, "fork and spawn"),
+        ({"env": {"A": 1}}, "the cluster: 'A' = 1"),
+        ({"env": {"A=B": "1"}}, "the cluster: 'A=B'"),
+        ({"interface": "10.1.0.0/99"}, "interface '10.1.0.0/99' of the cluster is not a network"),
+        ({"hosts": ()}, "a cluster has 1-4096"),
+        ({"hosts": (HostSpec("a"), HostSpec("b"), HostSpec("a"))}, "'a,b,a': a is named twice"),
     ],
 )
 def test_what_cannot_be_meant_is_named_with_what_is_accepted(changes, named):
     with pytest.raises(UsageError, match=named):
         check_spec(make(**changes))
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"name": "a b"}, "hosts 'a b': no host can have this name"),
+        ({"name": "-oProxyCommand=x"}, "no host can have this name"),
+        ({"name": "join"}, "hosts 'join': no host can have this name"),
+        ({"name": "[fe80::1%../x]"}, "no host can have this name"),
+        ({"slots": -1}, "host 'a', slots -1: give 1-4096"),
+        ({"slots": 4097}, "slots 4097"),
+        ({"launcher": "rsh"}, "launcher 'rsh': accepted are auto, local, ssh, join"),
+        ({"user": "-l"}, "user '-l'"),
+        ({"user": "a b"}, "user 'a b'"),
+        ({"port": 65536}, "port 65536: give 1-65535"),
+        ({"ssh": ()}, r"ssh command \(\)"),
+        ({"setup": ("a\nb",)}, "each command stands on one line"),
+        ({"devices": (0, 0)}, "name each only once"),
+        ({"devices": (-1,)}, "from 0 on"),
+        ({"env": {"": "x"}}, "environment of host 'a': ''"),
+        ({"interface": "x/y"}, "interface 'x/y' of host 'a'"),
+    ],
+)
+def test_what_cannot_be_meant_of_a_host_names_the_host(fields, named):
+    with pytest.raises(UsageError, match=named):
+        check_spec(make(hosts=(HostSpec(**{"name": "a", **fields}),)))
+
+
+def test_everything_that_a_host_can_be_asked_is_accepted():
+    host = HostSpec(
+        name="[fe80::1%eth0]",
+        slots=8,
+        launcher="ssh",
+        user="EXAMPLE\\alice",
+        port=2222,
+        ssh=("ssh", "-F", "x"),
+        python="/opt/env",
+        setup=("module load cuda",),
+        env={"A": ""},
+        cwd="/work",
+        devices=(3, 1),
+        interface="10.1.0.0/16",
+        tunnel=True,
+    )
+    check_spec(make(hosts=(host,)))

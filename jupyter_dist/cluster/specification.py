@@ -1,0 +1,189 @@
+"""What a start is asked for, put together from its arguments, a host file or a spec file."""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from msgspec.structs import replace
+
+from jupyter_dist.cluster.checks import check_directory, free_name
+from jupyter_dist.errors import HostSpecError, UsageError
+from jupyter_dist.launch.local import is_this_machine
+from jupyter_dist.model.host_list import parse_hostfile, parse_hosts
+from jupyter_dist.model.spec import (
+    DEFAULT_HOSTS,
+    ClusterSpec,
+    HostSpec,
+    check_spec,
+    default_timeout_s,
+    parse_ssh,
+)
+from jupyter_dist.model.spec_file import read_spec
+
+_LOOKUPS_AT_ONCE = 32
+_FIELDS = {
+    "timeout_s": "timeout_s",
+    "keep_s": "keep_s",
+    "comm": "communicator",
+    "start_method": "start_method",
+    "interface": "interface",
+    "install": "install",
+    "one_machine": "one_machine",
+}
+"""Wishes that are a field of ClusterSpec as they stand."""
+
+StrPath = str | os.PathLike[str]
+
+
+class Wishes(TypedDict, total=False):
+    """What a start can be asked for besides its hosts; None is as good as absent."""
+
+    name: str | None
+    timeout_s: float | None
+    keep_s: float | None
+    env: Mapping[str, str] | None
+    cwd: StrPath | None
+    comm: str | None
+    start_method: str | None
+    python: str | None
+    """On every host."""
+    ssh: str | Sequence[str] | None
+    """On every host that ssh reaches."""
+    interface: str | None
+    tunnel: bool | None
+    """On every host that ssh reaches."""
+    install: bool | None
+    wheelhouse: StrPath | None
+    one_machine: bool | None
+
+
+def specify(
+    hosts: str | Sequence[HostSpec] | None = None,
+    *,
+    hostfile: StrPath | None = None,
+    spec_file: StrPath | ClusterSpec | None = None,
+    **wishes: Unpack[Wishes],
+) -> ClusterSpec:
+    """Put together what a start would use; nothing is started.
+
+    The wishes go before what the spec file says; variables of both are joined. Launchers are
+    resolved: `local` for this machine, else `ssh`. Raises UsageError.
+    """
+    asked = {key: value for key, value in wishes.items() if value is not None}
+    named = _read_named(hosts, hostfile)
+    spec = _apply(asked, _read_draft(spec_file, named))
+    given = hosts if isinstance(hosts, str) else ",".join(host.name for host in spec.hosts)
+    spec = replace(check_spec(spec), hosts=_resolve(spec, given))
+    return check_spec(replace(spec, hosts=tuple(_apply_to(host, asked) for host in spec.hosts)))
+
+
+def _read_named(
+    hosts: str | Sequence[HostSpec] | None, hostfile: StrPath | None
+) -> tuple[HostSpec, ...]:
+    """Read the hosts that stand outside of a spec file; empty when nobody named any."""
+    if hosts is not None and hostfile is not None:
+        raise UsageError(
+            f"hosts {hosts!r} and host file {str(hostfile)!r} both name hosts. Give one of them."
+        )
+    if hostfile is not None:
+        return parse_hostfile(_read_file(hostfile, "host file"), str(hostfile))
+    if hosts is None:
+        return ()
+    if isinstance(hosts, str):
+        return parse_hosts(hosts)
+    strange = [host for host in hosts if not isinstance(host, HostSpec)]
+    if strange or not hosts:
+        problem = f"{strange[0]!r} is not a HostSpec" if strange else "there is none"
+        raise HostSpecError(str(hosts), f"{problem}; give a text, or a sequence of HostSpec")
+    return tuple(hosts)
+
+
+def _read_draft(
+    spec_file: StrPath | ClusterSpec | None, named: tuple[HostSpec, ...]
+) -> ClusterSpec:
+    """Give the specification before any wish; its name may be empty."""
+    if isinstance(spec_file, ClusterSpec):
+        if spec_file.hosts and named:
+            raise UsageError("The spec names hosts, and so do you. Leave out one of both.")
+        found = spec_file.hosts or named or parse_hosts(DEFAULT_HOSTS)
+        return replace(spec_file, hosts=found)
+    if spec_file is not None:
+        return read_spec(_read_file(spec_file, "spec file"), spec_file, named)
+    found = named or parse_hosts(DEFAULT_HOSTS)
+    return ClusterSpec(name="", hosts=found, timeout_s=default_timeout_s(found))
+
+
+def _read_file(path: StrPath, what: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
+        raise UsageError(f"{what} {str(path)!r} cannot be read: {reason}.") from None
+
+
+def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
+    """Apply the wishes that concern the whole cluster."""
+    wheelhouse = asked.get("wheelhouse", draft.wheelhouse)
+    return replace(
+        draft,
+        name=asked.get("name") or draft.name or free_name(),
+        env={**draft.env, **asked.get("env", {})},
+        cwd=check_directory(asked.get("cwd", draft.cwd)),
+        wheelhouse=_check_wheelhouse(wheelhouse) if wheelhouse else "",
+        **{field: asked[wish] for wish, field in _FIELDS.items() if wish in asked},
+    )
+
+
+def _apply_to(host: HostSpec, asked: Mapping[str, Any]) -> HostSpec:
+    """Apply the wishes that concern one host, whose launcher is known."""
+    host = replace(host, python=asked.get("python", host.python))
+    if host.launcher != "ssh":
+        return host
+    ssh = parse_ssh(asked["ssh"]) if "ssh" in asked else host.ssh
+    return replace(host, ssh=ssh, tunnel=asked.get("tunnel", host.tunnel))
+
+
+def _check_wheelhouse(given: StrPath) -> str:
+    directory = Path(given).expanduser().resolve()
+    if not directory.is_dir():
+        raise UsageError(
+            f"wheelhouse {str(given)!r} is not a directory on this machine. Fill one with "
+            "`pip wheel --wheel-dir DIR jupyter-dist`, on a machine like the hosts."
+        )
+    return str(directory)
+
+
+def _resolve(spec: ClusterSpec, given: str) -> tuple[HostSpec, ...]:
+    """Replace the launcher `auto`; raises HostSpecError when this machine has two names."""
+    unknown = [host for host in spec.hosts if host.launcher == "auto"]
+    # Each name may take a resolver's whole patience.
+    with ThreadPoolExecutor(_LOOKUPS_AT_ONCE) as threads:
+        answers = threads.map(_is_here, (host.address for host in unknown))
+        found = dict(zip((host.name for host in unknown), answers, strict=True))
+    here = [h for h in spec.hosts if h.launcher == "local" or found.get(h.name)]
+    if len(here) > 1 and not spec.one_machine:
+        slots = 0 if any(host.slots == 0 for host in here) else sum(host.slots for host in here)
+        once = f"{here[0].name}:{slots}" if slots else here[0].name
+        names = ", ".join(host.name for host in here[:-1]) + f" and {here[-1].name}"
+        raise HostSpecError(
+            given,
+            f"{names} are the same machine (this one); name it once: {once} (a rehearsal of many "
+            "hosts on one machine is allowed by one_machine in a spec file or in Cluster.start)",
+        )
+    # Somebody else on this machine is reached as on any other.
+    return tuple(
+        replace(host, launcher="local" if found[host.name] and not host.user else "ssh")
+        if host.name in found
+        else host
+        for host in spec.hosts
+    )
+
+
+def _is_here(address: str) -> bool:
+    """Tell whether it is this machine; a name that only ssh's configuration knows is not."""
+    try:
+        return is_this_machine(address)
+    except (OSError, UnicodeError):
+        return False

@@ -1,0 +1,141 @@
+"""The keys of a specification file: what each accepts, and how its value is read."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jupyter_dist.model.spec import (
+    COMMUNICATOR_KINDS,
+    LAUNCHERS,
+    START_METHODS,
+    parse_duration_s,
+    parse_ssh,
+)
+
+
+class Kind(NamedTuple):
+    """What a key accepts, in words, and how its value is read.
+
+    Raises ValueError or OverflowError for what is not accepted.
+    """
+
+    accepted: str
+    read: Callable[[Any], Any]
+
+
+def _read_text(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError
+    return value
+
+
+def _read_number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError
+    return value
+
+
+def _read_numbers(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise ValueError
+    return tuple(_read_number(each) for each in value)
+
+
+def _read_flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _read_duration_s(value: object) -> float:
+    if isinstance(value, str):
+        return parse_duration_s(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError
+    return float(value)
+
+
+def write_duration(seconds: float) -> str | float:
+    """Write seconds as `15m` where that is exact."""
+    for unit, length_s in (("h", 3600), ("m", 60), ("s", 1)):
+        if 0 < seconds < 1e9 and seconds % length_s == 0:
+            return f"{seconds / length_s:.0f}{unit}"
+    return seconds
+
+
+def _read_commands(value: object) -> tuple[str, ...]:
+    """Read a list of commands, or a text with one on a line."""
+    commands = value.splitlines() if isinstance(value, str) else value
+    if not isinstance(commands, list):
+        raise ValueError
+    return tuple(each for each in map(_read_text, commands) if each.strip())
+
+
+def _read_words(value: object) -> tuple[str, ...]:
+    if not isinstance(value, str | list):
+        raise ValueError
+    return parse_ssh(value)
+
+
+def _read_variables(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError
+    return {key: _read_text(each) for key, each in value.items()}
+
+
+def _one_of(*choices: str) -> Kind:
+    def read(value: object) -> str:
+        if value not in choices:
+            raise ValueError
+        return str(value)
+
+    return Kind(" or ".join(f'"{choice}"' for choice in choices), read)
+
+
+def _text(example: str) -> Kind:
+    return Kind(f'a text, for example "{example}"', _read_text)
+
+
+def _number(example: str) -> Kind:
+    return Kind(f"a whole number, {example}", _read_number)
+
+
+_FLAG = Kind("true or false", _read_flag)
+DURATION = Kind('a time, for example "2m", or a number of seconds', _read_duration_s)
+_VARIABLES = Kind('a table of texts, for example { OMP_NUM_THREADS = "1" }', _read_variables)
+_NETWORK = _text("10.1.0.0/16")
+
+DEFAULTS = {
+    "slots": _number("0 for as many as the host has GPUs"),
+    "user": _text("alice"),
+    "port": _number("for example 22"),
+    "ssh": Kind('a command or a list of its words, for example "ssh -F FILE"', _read_words),
+    "python": _text("/opt/env/bin/python"),
+    "setup": Kind('a command or a list of them, for example "module load cuda"', _read_commands),
+    "cwd": _text("/home/alice/project"),
+    "devices": Kind("a list of whole numbers, for example [0, 1]", _read_numbers),
+    "interface": _NETWORK,
+    "tunnel": _FLAG,
+    "env": _VARIABLES,
+}
+HOST = {"name": _text("node[01-04]"), "launcher": _one_of(*LAUNCHERS), **DEFAULTS}
+CLUSTER = {
+    "name": _text("weather"),
+    "communicator": _one_of(*COMMUNICATOR_KINDS),
+    "timeout": DURATION,
+    "keep": DURATION,
+    "collective_timeout": DURATION,
+    "cwd": _text("project"),
+    "start_method": _one_of(*START_METHODS),
+    "interface": _NETWORK,
+    "install": _FLAG,
+    "wheelhouse": _text("wheels"),
+    "one_machine": _FLAG,
+    "env": _VARIABLES,
+}
+HEALTH = dict.fromkeys(("interval", "suspect_after", "lost_after"), DURATION)
+FIELDS = {
+    key: f"{key}_s"
+    for kinds in (CLUSTER, HEALTH)
+    for key, kind in kinds.items()
+    if kind is DURATION
+}

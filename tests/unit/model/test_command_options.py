@@ -1,0 +1,55 @@
+import pytest
+
+from jupyter_dist.errors import UsageError
+from jupyter_dist.model.command_options import (
+    OptionParser,
+    add_host_options,
+    add_start_options,
+    host_arguments,
+    start_arguments,
+)
+
+
+@pytest.fixture
+def start():
+    parser = OptionParser(prog="start", example="start")
+    add_start_options(parser)
+    return lambda line: start_arguments(parser.read(line))
+
+
+@pytest.fixture
+def check():
+    parser = OptionParser(prog="check", example="check")
+    add_host_options(parser)
+    return lambda line: host_arguments(parser.read(line))
+
+
+def test_nothing_given_is_nothing_handed_over(start, check):
+    assert start("") == check("") == {}
+
+
+def test_where_and_how_is_asked_alike_for_a_start_and_for_a_check(start, check):
+    line = "--hostfile h --spec s --python p --ssh 'ssh -F x' --interface ib0 --tunnel"
+    given = {"hostfile": "h", "spec": "s", "python": "p", "ssh": "ssh -F x", "interface": "ib0"}
+    assert start(line) == check(line) == {**given, "tunnel": True}
+    assert start("--hosts 'n[1-2]:8'") == check("--hosts 'n[1-2]:8'") == {"hosts": "n[1-2]:8"}
+
+
+def test_a_number_of_ranks_means_this_machine(start):
+    assert start("-n 3 --install --wheelhouse w") == {
+        "hosts": "localhost:3",
+        "install": True,
+        "wheelhouse": "w",
+    }
+
+
+@pytest.mark.parametrize("line", ["-n 1 --hosts a", "-n 1 --hostfile f", "--hosts a --hostfile f"])
+def test_hosts_are_named_in_one_way_only(start, line):
+    with pytest.raises(UsageError, match="not allowed with argument"):
+        start(line)
+
+
+@pytest.mark.parametrize("line", ["-n 1", "--install", "--wheelhouse w", "--name x"])
+def test_a_check_takes_nothing_but_where_and_how(check, line):
+    with pytest.raises(UsageError, match="unrecognized arguments"):
+        check(line)
