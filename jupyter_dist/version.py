@@ -1,3 +1,9 @@
-"""The version, in a module that imports nothing, so that every layer may ask for it."""
+"""The versions, in a module that imports nothing, so that every layer may ask for them."""
 
 __version__ = "0.1.0"
+
+WIRE = "jupyter-dist/1"
+"""What processes of a cluster say to each other; two that differ in this never talk.
+
+Adding a field with a default keeps it.
+"""

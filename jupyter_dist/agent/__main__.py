@@ -1,197 +1,158 @@
-"""One agent's whole life: wake the zygote, dial home, start and watch engines, leave nothing."""
+"""One agent's whole life: wake the zygote, find home, serve, leave nothing.
+
+The zygote comes first, because its imports take longest; what the agent itself needs is imported
+while the zygote wakes.
+"""
 
 import argparse
 import contextlib
 import os
 import shutil
 import signal
-import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import psutil
 
-from jupyter_dist.agent.engines import EngineTable
-from jupyter_dist.agent.home import Home
-from jupyter_dist.agent.placements import Placements
-from jupyter_dist.agent.zygote_process import ZygoteProcess, describe_birth, thread_wishes
-from jupyter_dist.launch.base import Invitation
+from jupyter_dist.agent.zygote_process import ZygoteProcess
+from jupyter_dist.errors import DistError, StartFailed, VersionMismatch
+from jupyter_dist.launch.base import GREETING, HOME_UNREACHABLE, Greeting, Invitation
+from jupyter_dist.launch.join_file import read_join_file
 from jupyter_dist.launch.lifeline import die_with_parent
 from jupyter_dist.launch.private_dir import make_memory_dir, make_private_dir
-from jupyter_dist.model.rank import RankInfo
-from jupyter_dist.probe.gpus import sample_gpus
-from jupyter_dist.protocol import host_agent_pb2 as pb
-from jupyter_dist.version import __version__
+from jupyter_dist.version import WIRE, __version__
 
-TELEMETRY_INTERVAL_S = 0.5
 ZYGOTE_END_TIMEOUT_S = 5.0
 
 
-class Agent:
-    """One host's hands."""
-
-    def __init__(
-        self, invitation: Invitation, run_dir: Path, memory_dir: Path, zygote: ZygoteProcess
-    ) -> None:
-        self._invitation = invitation
-        self._run_dir = run_dir
-        self._memory_dir = memory_dir
-        self._zygote = zygote
-        self._placements = Placements(memory_dir)
-        self._engines = EngineTable(run_dir, memory_dir)
-        self._all_ended = threading.Condition()
-        self._over = threading.Event()
-        self._home = Home(invitation)
-        signal.signal(signal.SIGTERM, lambda *_: self._home.hang_up())
-
-    def serve(self) -> None:
-        """Attend the coordinator until it says stop, or is gone."""
-        self._home.tell(pb.AgentEvent(joined=self._introduction()))
-        self._zygote.listen(self._on_zygote_event, self._on_zygote_end)
-        threading.Thread(target=self._send_telemetry, name="telemetry", daemon=True).start()
-        for command in self._home.commands():
-            match command.WhichOneof("command"):
-                case "start_engines":
-                    self._start_engines(command.start_engines)
-                case "send_signal":
-                    self._send_signal(command.send_signal)
-                case "place_chunk":
-                    placed = self._placements.add(command.place_chunk)
-                    if placed is not None:
-                        self._home.tell(pb.AgentEvent(placed=placed))
-                case "remove_placed":
-                    self._placements.remove(command.remove_placed.request_id)
-                case "stop":
-                    self._stop_engines(command.stop.grace_s)
-                    self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))
-        self._over.set()
-        self._home.close()
-
-    def _introduction(self) -> pb.Joined:
-        return pb.Joined(
-            host=self._invitation.host,
-            hostname=socket.gethostname(),
-            pid=os.getpid(),
-            version=__version__,
-            cpu_count=psutil.cpu_count() or 1,
-            memory_total_bytes=psutil.virtual_memory().total,
-            log_dir=str(self._run_dir),
-        )
-
-    def _start_engines(self, command: pb.StartEngines) -> None:
-        invitation = self._invitation
-        births = [
-            describe_birth(
-                RankInfo(
-                    place.rank,
-                    place.world_size,
-                    place.local_rank,
-                    place.local_world_size,
-                    place.host_rank,
-                    place.host,
-                ),
-                generation=command.generation,
-                cluster=invitation.cluster,
-                engines_address=invitation.engines_address,
-                beats_address=invitation.beats_address,
-                credentials=msgspec.to_builtins(invitation.engine_credentials),
-                run_dir=str(self._run_dir),
-                memory_dir=str(self._memory_dir),
-                bind_host=invitation.bind_host,
-                communicator=invitation.communicator,
-                collective_timeout_s=invitation.collective_timeout_s,
-                env={**thread_wishes(), **invitation.env},
-                cwd=invitation.cwd,
-            )
-            for place in command.places
-        ]
-        try:
-            self._zygote.start_engines(births)
-        except BrokenPipeError:
-            self._on_zygote_end()
-
-    def _send_signal(self, command: pb.SendSignal) -> None:
-        reached = self._engines.send_signal(list(command.ranks), command.signal)
-        event = pb.SignalSent(request_id=command.request_id, ranks=reached)
-        self._home.tell(pb.AgentEvent(signal_sent=event))
-
-    def _on_zygote_event(self, event: dict[str, Any]) -> None:
-        match event["kind"]:
-            case "started":
-                self._engines.add(event["rank"], event["pid"])
-                started = pb.EngineStarted(rank=event["rank"], pid=event["pid"])
-                self._home.tell(pb.AgentEvent(engine_started=started))
-            case "exited":
-                self._engines.remove(event["rank"])
-                exited = self._engines.exit_event(
-                    event["rank"], event["pid"], event["exit_code"], event["signal"]
-                )
-                self._home.tell(pb.AgentEvent(engine_exited=exited))
-                with self._all_ended:
-                    self._all_ended.notify_all()
-
-    def _on_zygote_end(self) -> None:
-        """Report every engine as gone: they end with the zygote."""
-        if self._over.is_set():
-            return
-        for rank in self._engines.ranks():
-            self._engines.remove(rank)
-            exited = self._engines.exit_event(rank, 0, 0, signal.SIGKILL)
-            self._home.tell(pb.AgentEvent(engine_exited=exited))
-        problem = pb.StartProblem(reason="the engines' parent process (zygote) has ended")
-        self._home.tell(pb.AgentEvent(start_problem=problem))
-
-    def _stop_engines(self, grace_s: float) -> None:
-        """Give engines time to leave by themselves, then end what is left."""
-        with self._all_ended:
-            self._all_ended.wait_for(lambda: not self._engines.ranks(), grace_s)
-        self._over.set()
-        self._zygote.end(ZYGOTE_END_TIMEOUT_S)
-
-    def _send_telemetry(self) -> None:
-        while not self._over.wait(TELEMETRY_INTERVAL_S):
-            memory = psutil.virtual_memory()
-            sample = pb.Telemetry(
-                cpu_percent=psutil.cpu_percent(),
-                memory_used_bytes=memory.total - memory.available,
-                engines=self._engines.sample(),
-                gpus=[pb.GpuSample(**msgspec.structs.asdict(gpu)) for gpu in sample_gpus()],
-            )
-            self._home.tell(pb.AgentEvent(telemetry=sample))
+def main() -> int:
+    """Serve one cluster on this host; gives the exit status."""
+    options = _read_options()
+    if options.parent_pid:
+        die_with_parent(options.parent_pid, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    # Ctrl-C ends an agent that was started by hand; others must not hear the notebook's.
+    signal.signal(signal.SIGINT, (lambda *_: sys.exit(1)) if options.join else signal.SIG_IGN)
+    try:
+        # A join file that cannot be read is told before anything is started.
+        joining = read_join_file(Path(options.join)) if options.join else None
+        with _directories() as (run_dir, memory_dir), _zygote(run_dir, options) as zygote:
+            if options.over_ssh:
+                _greet()
+            invitation = joining or _read_invitation()
+            if invitation is not None:
+                _serve(invitation, options, (run_dir, memory_dir), zygote)
+    except DistError as error:
+        sys.stderr.write(f"jupyter-dist: {error}\n")
+        return HOME_UNREACHABLE
+    return 0
 
 
-def main() -> None:
-    """Serve one cluster on this host; the invitation comes on stdin."""
+def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="jupyter_dist.agent")
     parser.add_argument("--start-method", default="fork", choices=("fork", "spawn"))
     parser.add_argument("--parent-pid", type=int, default=0)
-    arguments = parser.parse_args()
-    if arguments.parent_pid:
-        die_with_parent(arguments.parent_pid, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    directories: list[Path] = []
-    zygote = None
+    parser.add_argument("--over-ssh", action="store_true")
+    parser.add_argument("--join", default="")
+    parser.add_argument("--name", default="")
+    parser.add_argument("--slots", type=int, default=0)
+    return parser.parse_args()
+
+
+def _serve(
+    invitation: Invitation,
+    options: argparse.Namespace,
+    directories: tuple[Path, Path],
+    zygote: ZygoteProcess,
+) -> None:
+    """Find home and attend; raises DistError when there is no way, or no welcome."""
+    from jupyter_dist.agent.agent import Agent
+    from jupyter_dist.agent.dial import find_home
+
+    if invitation.wire != WIRE:
+        raise VersionMismatch(WIRE, invitation.wire)
+    orphan = threading.Event()
+    if options.over_ssh:
+        _end_without_ssh(orphan)
     try:
-        directories.append(run_dir := make_private_dir())
-        directories.append(memory_dir := make_memory_dir())
+        found = find_home(invitation)
+    except DistError as error:
+        if not 0 < invitation.good_until_s < time.time():
+            raise
+        until = time.strftime("%H:%M:%S", time.localtime(invitation.good_until_s))
+        raise StartFailed(
+            f"{error}. The join file was good until {until}; start the cluster again for a new one"
+        ) from error
+    agent = Agent(invitation, found, directories, zygote)
+    agent.introduce(options.name or invitation.host, options.slots)
+    if options.join:
+        agent.on_admitted = _say_joined
+    else:
+        agent.on_admitted = lambda _cluster, _host: orphan.set()
+    agent.serve()
+
+
+def _say_joined(cluster: str, host: str) -> None:
+    sys.stderr.write(f"joined cluster {cluster} as {host}; this agent ends with it\n")
+
+
+def _greet() -> None:
+    """Say what is here before anything secret is sent; then stdout is as good as stderr."""
+    greeting = Greeting(WIRE, __version__, sys.executable)
+    sys.stdout.write(f"{GREETING}{msgspec.json.encode(greeting).decode()}\n")
+    sys.stdout.flush()
+    os.dup2(2, 1)
+
+
+def _read_invitation() -> Invitation | None:
+    """Read it from stdin; None when the coordinator ended before it could invite us."""
+    line = sys.stdin.buffer.readline()
+    return msgspec.json.decode(line, type=Invitation) if line else None
+
+
+def _end_without_ssh(is_admitted: threading.Event) -> None:
+    """End this agent when ssh goes before the coordinator has taken it in.
+
+    Later the stream to the coordinator counts, not ssh's connection.
+    """
+
+    def watch() -> None:
+        # Not through sys.stdin: a thread inside it would break the end of the interpreter.
+        while os.read(0, 4096):
+            continue
+        if not is_admitted.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="ssh-watch", daemon=True).start()
+
+
+@contextlib.contextmanager
+def _directories() -> Iterator[tuple[Path, Path]]:
+    """Make the private directories, and remove them in the end."""
+    made: list[Path] = []
+    try:
+        made.append(run_dir := make_private_dir())
+        made.append(memory_dir := make_memory_dir())
         (run_dir / "ipython").mkdir()
-        zygote = ZygoteProcess(run_dir, arguments.start_method)
-        line = sys.stdin.buffer.readline()
-        if line:  # else the coordinator ended before it could invite us
-            invitation = msgspec.json.decode(line, type=Invitation)
-            Agent(invitation, run_dir, memory_dir, zygote).serve()
+        yield run_dir, memory_dir
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break the cleaning
-        if zygote is not None:
-            zygote.end(ZYGOTE_END_TIMEOUT_S)
-        for directory in directories:
+        for directory in made:
             with contextlib.suppress(OSError):
                 _remove(directory)
+
+
+@contextlib.contextmanager
+def _zygote(run_dir: Path, options: argparse.Namespace) -> Iterator[ZygoteProcess]:
+    """Wake the zygote, and end it in the end."""
+    zygote = ZygoteProcess(run_dir, options.start_method)
+    try:
+        yield zygote
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break the cleaning
+        zygote.end(ZYGOTE_END_TIMEOUT_S)
 
 
 def _remove(directory: Path) -> None:
@@ -210,4 +171,4 @@ def _remove(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

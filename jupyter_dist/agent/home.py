@@ -1,29 +1,33 @@
 """The agent's stream to the coordinator: events go up, commands come down."""
 
 import queue
+import threading
 from collections.abc import Iterator
 
 import grpc
 
-from jupyter_dist.launch.base import Invitation
+from jupyter_dist.launch.base import SERVER_NAME, Invitation
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 ATTEND = "/jupyter_dist.HostAgents/Attend"
-SERVER_NAME = "jupyter-dist-coordinator"
-"""Name in the coordinator's certificate; addresses change, this does not."""
 KEEPALIVE_MS = 2000
 
 
 class Home:
     """One mutual-TLS connection to the coordinator."""
 
-    def __init__(self, invitation: Invitation) -> None:
+    def __init__(self, invitation: Invitation, address: str) -> None:
         self._events: queue.SimpleQueue[pb.AgentEvent | None] = queue.SimpleQueue()
+        self.refusal = ""
+        """Why the coordinator does not want this agent, or empty."""
+        self._is_admitted = False
+        self._timeout_s = invitation.dial_timeout_s
         credentials = grpc.ssl_channel_credentials(
             invitation.ca_certificate, invitation.private_key, invitation.certificate
         )
+        host = f"[{address}]" if ":" in address else address
         self._channel = grpc.secure_channel(
-            invitation.coordinator_address,
+            f"{host}:{invitation.ports.agents}",
             credentials,
             options=[
                 ("grpc.ssl_target_name_override", SERVER_NAME),
@@ -40,6 +44,11 @@ class Home:
         )
         self._call = attend(iter(self._events.get, None), wait_for_ready=True)
 
+    @property
+    def is_admitted(self) -> bool:
+        """The coordinator has taken this agent in."""
+        return self._is_admitted
+
     def tell(self, event: pb.AgentEvent) -> None:
         """Send an event; from any thread."""
         self._events.put(event)
@@ -50,11 +59,25 @@ class Home:
         self._events.put(None)
 
     def commands(self) -> Iterator[pb.AgentCommand]:
-        """Give the commands as they come; ends when the coordinator is gone or hangs up."""
+        """Give the commands as they come; ends when the coordinator is gone or hangs up.
+
+        `refusal` is set then when this agent was never admitted.
+        """
+        patience = threading.Timer(self._timeout_s, self._call.cancel)
+        patience.daemon = True
+        patience.start()
+        self.refusal = "the coordinator does not accept this agent's certificate"
         try:
-            yield from self._call
-        except grpc.RpcError:
-            return
+            for command in self._call:
+                if command.WhichOneof("command") == "admitted":
+                    patience.cancel()
+                    self._is_admitted, self.refusal = True, ""
+                yield command
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.PERMISSION_DENIED:
+                self.refusal = error.details()
+        finally:
+            patience.cancel()
 
     def hang_up(self) -> None:
         """Break the stream, so that `commands` ends; from any thread or a signal handler."""

@@ -19,6 +19,14 @@ def thread_wishes() -> dict[str, str]:
     return {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
 
 
+def interface_wishes(interface: str) -> dict[str, str]:
+    """Make NCCL and gloo use the interface of the data path, unless this host says otherwise."""
+    wishes = {"NCCL_SOCKET_IFNAME": f"={interface}", "GLOO_SOCKET_IFNAME": interface}
+    if not interface:
+        return {}
+    return {name: wish for name, wish in wishes.items() if name not in os.environ}
+
+
 class ZygoteProcess:
     """Starts the zygote at once, so that it imports while the agent does."""
 

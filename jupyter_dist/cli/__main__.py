@@ -1,9 +1,10 @@
-"""`jupyter dist start|list|status|run|stop`: clusters from a terminal.
+"""`jupyter dist check|start|spec|list|status|run|stop`: clusters from a terminal.
 
 Exit status: 0, 1 when something did not end well, 2 when the command cannot be meant.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,10 @@ from time import monotonic
 from jupyter_dist.errors import DistError, UsageError
 from jupyter_dist.model.command_options import (
     OptionParser,
+    add_host_options,
     add_start_options,
+    host_arguments,
+    read_count,
     read_duration_s,
     start_arguments,
 )
@@ -55,15 +59,32 @@ def build_parser() -> OptionParser:
         one.set_defaults(call=call, parser=one)
         return one
 
+    add_host_options(add(check, "Examine hosts; start nothing.", "check --hosts a:8,b:8"))
     add_start_options(add(start, "Start a cluster; it lives on.", "start -n 4 --name demo"))
+    add_start_options(
+        add(show_spec, "Write what a start would use, as TOML.", "spec --hosts a:8,b:8")
+    )
     add(show_running, "Name the clusters that are running.", "list")
     _add_name(add(show_status, "Show the ranks of a cluster.", "status demo"))
     _add_run_options(add(run_file, "Run a file on every rank.", "run train.py --ranks 0,2-3"))
+    _add_agent_options(
+        add(join_by_file, "Give this machine to a cluster that waits.", "agent --join FILE")
+    )
     stopping = add(stop, "End a cluster: its processes and its files.", "stop demo")
     which = stopping.add_mutually_exclusive_group()
     _add_name(which)
     which.add_argument("--all", action="store_true", help="every cluster that is running")
     return parser
+
+
+def _add_agent_options(parser: OptionParser) -> None:
+    parser.add_argument(
+        "--join", metavar="FILE", required=True, help="the file that `--hosts join:N` has written"
+    )
+    parser.add_argument("--name", metavar="HOST", help="what to call this host in the cluster")
+    parser.add_argument(
+        "--slots", type=read_count, metavar="N", help="ranks to take (default: one for each GPU)"
+    )
 
 
 def _add_name(parser: argparse._ActionsContainer) -> None:
@@ -83,10 +104,28 @@ def _add_run_options(parser: OptionParser) -> None:
     )
 
 
+def check(options: argparse.Namespace) -> int:
+    """Write what was found on the hosts; status 1 when it would keep a cluster from working."""
+    from jupyter_dist.cluster.doctor import examine
+    from jupyter_dist.cluster.specification import specify
+    from jupyter_dist.views.findings_view import FindingsView
+
+    arguments = host_arguments(options)
+    spec = specify(spec_file=arguments.pop("spec", None), **arguments)
+    view = FindingsView([host.name for host in spec.hosts])
+    try:
+        diagnosis = examine(spec)
+    except BaseException:
+        view.fail("not examined")
+        raise
+    view.finish(diagnosis)
+    return 0 if diagnosis.is_good else 1
+
+
 def start(options: argparse.Namespace) -> int:
     """Start a cluster and say how to use it."""
     from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.views.start_progress import StartProgressView
+    from jupyter_dist.views.start_progress import StartProgressView, ready_text
     from jupyter_dist.views.terminal import Terminal
 
     view = StartProgressView(display=Terminal(sys.stderr.write, is_tty=sys.stderr.isatty()))
@@ -99,15 +138,23 @@ def start(options: argparse.Namespace) -> int:
         view.fail("not started")
         raise
     name = cluster.name
-    view.finish(
-        f"cluster {name}: {cluster.world_size} ranks ready in {monotonic() - started_s:.1f} s"
-    )
+    view.finish(ready_text(name, cluster.world_size, monotonic() - started_s, cluster.notes))
     _write(
         f"{name}\n"
         f"  in a notebook:  %load_ext jupyter_dist, then %dist_attach {name}\n"
         f"  from here:      jupyter dist run FILE --name {name}\n"
         f"  to end it:      jupyter dist stop {name}\n"
     )
+    return 0
+
+
+def show_spec(options: argparse.Namespace) -> int:
+    """Write the specification that a start with these options would use; nothing is started."""
+    from jupyter_dist.cluster.specification import specify
+    from jupyter_dist.model.spec_file import write_spec
+
+    arguments = start_arguments(options)
+    _write(write_spec(specify(spec_file=arguments.pop("spec", None), **arguments)))
     return 0
 
 
@@ -149,6 +196,15 @@ def run_file(options: argparse.Namespace) -> int:
     view.finish(result)
     result.raise_first()
     return 0
+
+
+def join_by_file(options: argparse.Namespace) -> int:
+    """Become an agent of the cluster whose join file this is, until the cluster ends."""
+    words = ["--join", options.join, "--name", options.name or ""]
+    if options.slots:
+        words += ["--slots", str(options.slots)]
+    # The agent takes over this process, so that what started it can signal it and wait for it.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "jupyter_dist.agent", *words])
 
 
 def stop(options: argparse.Namespace) -> int:

@@ -2,23 +2,17 @@
 
 import atexit
 import contextlib
-import os
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from jupyter_dist.cluster.checks import (
-    Ranks,
-    check_directory,
-    check_hosts,
-    free_name,
-    read_ranks,
-)
+from jupyter_dist.cluster.checks import Ranks, read_ranks
 from jupyter_dist.cluster.coordinator_process import CoordinatorProcess
 from jupyter_dist.cluster.line import Line
 from jupyter_dist.cluster.result import SpmdResult
+from jupyter_dist.cluster.specification import StrPath, Wishes, specify
 from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
 from jupyter_dist.cluster.status import ClusterStatus
 from jupyter_dist.cluster.watch import Subscriber, Watch
@@ -37,7 +31,7 @@ from jupyter_dist.launch.connection_file import (
     running_clusters,
 )
 from jupyter_dist.launch.lifeline import process_lives
-from jupyter_dist.model.spec import ClusterSpec, check_spec, parse_hosts
+from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol.messages import (
     AwaitReady,
@@ -77,8 +71,11 @@ class Cluster:
         self._control = Line(self._context, connection)
         self._watch = Watch(Line(self._context, connection), connection.name)
         self._is_open = True
+        self._world_size = connection.world_size
         self.log_dirs: dict[str, str] = {}
         """For each host, where what its ranks say is kept until the cluster stops."""
+        self.notes: tuple[str, ...] = ()
+        """What to know about its hosts, as versions that differ; one sentence each."""
         _detach_at_exit(self)
 
     # --- beginning and end ---
@@ -86,38 +83,43 @@ class Cluster:
     @classmethod
     def start(  # noqa: PLR0913  (each is an option of %dist_start)
         cls,
-        hosts: str = "localhost:4",
+        hosts: str | Sequence[HostSpec] | None = None,
         *,
+        hostfile: StrPath | None = None,
+        spec: StrPath | ClusterSpec | None = None,
         name: str | None = None,
-        timeout_s: float = 60.0,
-        keep_s: float = 900.0,
+        timeout_s: float | None = None,
+        keep_s: float | None = None,
         env: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        comm: str = "auto",
-        start_method: str = "fork",
+        cwd: StrPath | None = None,
+        comm: str | None = None,
+        python: str | None = None,
+        ssh: str | Sequence[str] | None = None,
+        interface: str | None = None,
+        tunnel: bool | None = None,
+        install: bool | None = None,
+        wheelhouse: StrPath | None = None,
+        one_machine: bool | None = None,
+        start_method: str | None = None,
         on_progress: Callable[[StartProgress], None] | None = None,
     ) -> Self:
-        """Start engines on the hosts and wait until every rank is ready.
+        """Start engines on the hosts (none named: four on this machine), until all are ready.
 
+        One of `hosts`, `hostfile` (a path) and `spec` (the path of a TOML file, or a ClusterSpec)
+        names the hosts; everything else, where it is given, goes before what the spec says.
         Raises UsageError (nothing was started) or StartFailed (everything was cleaned up).
         The cluster lives on after this process, for `keep_s` seconds without a client.
         """
-        spec = ClusterSpec(
-            name=name or free_name(),
-            hosts=parse_hosts(hosts),
-            communicator=comm,
-            timeout_s=timeout_s,
-            keep_s=keep_s,
-            env=dict(env or {}),
-            cwd=check_directory(cwd),
-            start_method=start_method,
-        )
-        check_hosts(check_spec(spec), hosts)
+        wishes = Wishes(name=name, timeout_s=timeout_s, keep_s=keep_s, env=env, cwd=cwd, comm=comm)
+        wishes |= {"python": python, "ssh": ssh, "interface": interface, "tunnel": tunnel}
+        wishes |= {"install": install, "wheelhouse": wheelhouse, "one_machine": one_machine}
+        wishes |= {"start_method": start_method}
+        spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes)
         if read_connection(connection_path(spec.name)) is not None:
             raise ClusterExists(spec.name)
         process = CoordinatorProcess(spec)
         try:
-            cluster = cls(process.wait_for_report(timeout_s), process)
+            cluster = cls(process.wait_for_report(spec.timeout_s), process)
         except BaseException:
             process.end()
             raise
@@ -203,7 +205,7 @@ class Cluster:
     @property
     def world_size(self) -> int:
         """Number of ranks."""
-        return self._connection.world_size
+        return self._world_size
 
     @property
     def is_running(self) -> bool:
@@ -313,6 +315,8 @@ class Cluster:
         request = AwaitReady(self._control.new_request_id())
         ready, _ = self._control.ask(request, ClusterReady, on_other=pass_on)
         self.log_dirs = dict(ready.log_dirs)
+        self.notes = ready.notes
+        self._world_size = ready.world_size
         self._watch.start()
 
     def _wait_for_end(self) -> None:

@@ -42,9 +42,7 @@ class Dealer(Generic[Incoming]):
         self._socket.setsockopt(zmq.RCVHWM, 0)
         self._monitor = self._socket.get_monitor_socket(_CONNECTION_EVENTS)
         self._cut_since_s: float | None = monotonic()
-        if "[" in address:
-            self._socket.setsockopt(zmq.IPV6, 1)
-        self._socket.connect(address)
+        dial(self._socket, address)
 
     @property
     def pollable(self) -> Any:
@@ -97,3 +95,10 @@ def secure_client(socket: "zmq.Socket[bytes]", credentials: Credentials) -> None
     socket.setsockopt(zmq.RECONNECT_IVL, 100)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
     socket.setsockopt(zmq.LINGER, 0)
+
+
+def dial(socket: "zmq.Socket[bytes]", address: str) -> None:
+    """Connect to `tcp://host:port`; IPv6 hosts stand in brackets."""
+    if "[" in address:
+        socket.setsockopt(zmq.IPV6, 1)
+    socket.connect(address)

@@ -12,7 +12,7 @@ from typing import Any
 
 import zmq
 
-from jupyter_dist.control.dealer import secure_client
+from jupyter_dist.control.dealer import dial, secure_client
 from jupyter_dist.control.router import bind_free_port, secure_server
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
@@ -28,7 +28,7 @@ class HeartbeatEcho:
         self._socket = context.socket(zmq.DEALER)
         secure_client(self._socket, credentials)
         self._socket.identity = identity
-        self._socket.connect(address)
+        dial(self._socket, address)
         self._thread = threading.Thread(target=self._echo, name="heartbeat-echo", daemon=True)
 
     def start(self) -> None:
@@ -54,8 +54,8 @@ class HeartbeatMonitor:
         """The socket itself."""
         return self._socket
 
-    def bind(self, host: str) -> str:
-        """Listen on a free port of this address and return `tcp://host:port`."""
+    def bind(self, host: str) -> int:
+        """Listen on a free port of this address and return the port."""
         return bind_free_port(self._socket, host)
 
     def ask(self, identities: Iterable[bytes]) -> None:

@@ -69,8 +69,8 @@ class Router(Generic[Incoming]):
         """The socket itself."""
         return self._socket
 
-    def bind(self, host: str) -> str:
-        """Listen on a free port of this address and return `tcp://host:port`."""
+    def bind(self, host: str) -> int:
+        """Listen on a free port of this address and return the port."""
         return bind_free_port(self._socket, host)
 
     def send(self, identity: bytes, message: Message, buffers: Sequence[Frame] = ()) -> None:
@@ -129,10 +129,10 @@ def secure_server(socket: "zmq.Socket[bytes]", domain: str, key: KeyPair) -> Non
     socket.setsockopt(zmq.LINGER, 0)
 
 
-def bind_free_port(socket: "zmq.Socket[bytes]", host: str) -> str:
+def bind_free_port(socket: "zmq.Socket[bytes]", host: str) -> int:
     """Bind first, tell the number after: a port picked beforehand is a race.
 
-    Raises OSError when there is none.
+    `::` takes IPv4 as well. Raises OSError when there is none.
     """
     if ":" in host:
         socket.setsockopt(zmq.IPV6, 1)
@@ -141,4 +141,4 @@ def bind_free_port(socket: "zmq.Socket[bytes]", host: str) -> str:
         socket.bind(f"tcp://{host}:*")
     except zmq.ZMQError as error:
         raise OSError(error.errno, no_free_port(host)) from error
-    return socket.getsockopt_string(zmq.LAST_ENDPOINT)
+    return int(socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])

@@ -12,6 +12,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from jupyter_dist.control.poller import Waker
 from jupyter_dist.coordinator.certificates import Authority, Certificate
+from jupyter_dist.coordinator.guests import GuestBook, NotAdmitted
 from jupyter_dist.errors import no_free_port
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
@@ -22,9 +23,9 @@ _MAX_AGENTS = 1024
 class AgentService:
     """One stream per host. Events are taken with `receive`, after `waker` has woken the loop."""
 
-    def __init__(self, hosts: tuple[str, ...], authority: Authority, server: Certificate) -> None:
+    def __init__(self, guests: GuestBook, authority: Authority, server: Certificate) -> None:
         self.waker = Waker()
-        self._hosts = frozenset(hosts)
+        self._guests = guests
         self._events: queue.SimpleQueue[tuple[str, pb.AgentEvent | None]] = queue.SimpleQueue()
         self._commands: dict[str, queue.SimpleQueue[pb.AgentCommand | None]] = {}
         self._lock = threading.Lock()
@@ -56,15 +57,16 @@ class AgentService:
         servicer.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(servicer, self._server)
 
-    def bind(self, host: str) -> str:
-        """Listen on a free port of this address and return `host:port`; OSError without one."""
+    def bind(self, host: str) -> int:
+        """Listen on a free port of this address and return the port; OSError without one."""
+        at = f"[{host}]" if ":" in host else host
         try:
-            port = self._server.add_secure_port(f"{host}:0", self._credentials)
+            port = self._server.add_secure_port(f"{at}:0", self._credentials)
         except RuntimeError as error:  # gRPC's only word for it
             raise OSError(errno.EADDRINUSE, no_free_port(host)) from error
         self._server.start()
         self._is_serving = True
-        return f"{host}:{port}"
+        return int(port)
 
     def receive(self) -> Iterator[tuple[str, pb.AgentEvent | None]]:
         """Give what has arrived as (host, event); event None: the agent's stream broke."""
@@ -95,12 +97,14 @@ class AgentService:
 
     def _attend(self, events: Iterator[pb.AgentEvent], context: Any) -> Iterator[pb.AgentCommand]:
         """Serve one agent's stream, on a thread of the server."""
-        first = next(events, None)
-        host = first.joined.host if first is not None else ""
+        first = next(events, None) or pb.AgentEvent()
         names = context.auth_context().get("x509_common_name", [])
-        if first is None or host not in self._hosts or host.encode()[:64] not in names:
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, f"host {host!r} was not invited")
+        try:
+            host = self._guests.admit(names, first.joined.host)
+        except NotAdmitted as refusal:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
         commands: queue.SimpleQueue[pb.AgentCommand | None] = queue.SimpleQueue()
+        commands.put(pb.AgentCommand(admitted=pb.Admitted(host=host)))
         with self._lock:
             self._commands[host] = commands
         context.add_callback(lambda: commands.put(None))

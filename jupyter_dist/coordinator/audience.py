@@ -1,6 +1,6 @@
 """The clients: who waits for the start, who watches, and whether anybody is left."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jupyter_dist.coordinator.outbox import Outbox
@@ -37,12 +37,20 @@ class Audience:
     """Keeps clients informed, and knows when nobody has been there for too long."""
 
     def __init__(
-        self, roster: Roster, rendezvous: Rendezvous, outbox: Outbox, keep_s: float
+        self,
+        roster: Roster,
+        rendezvous: Rendezvous,
+        outbox: Outbox,
+        keep_s: float,
+        describe_waiting: Callable[[Sequence[str]], str],
     ) -> None:
         self._roster = roster
         self._rendezvous = rendezvous
         self._outbox = outbox
         self._keep_s = keep_s
+        self._describe_waiting = describe_waiting
+        self.notes: Sequence[str] = ()
+        """What users should know about the hosts once the cluster is ready."""
         self._last_heard_s: float | None = None
         self._awaiting: dict[bytes, str] = {}
         self._told_stage = ("", -1)
@@ -74,8 +82,8 @@ class Audience:
         del now_s
         if self.has_been_ready or not self._awaiting:
             return
-        waiting_hosts = [host.name for host in self._roster.hosts.values() if host.joined is None]
-        stage = f"waiting for {', '.join(waiting_hosts)}" if waiting_hosts else "starting ranks"
+        missing = [host.name for host in self._roster.missing_hosts]
+        stage = self._describe_waiting(missing) if missing else "starting ranks"
         ready = self._roster.world_size - len(self._rendezvous.missing_ranks)
         if (stage, ready) == self._told_stage:
             return
@@ -151,6 +159,10 @@ class Audience:
         self._outbox.to_client(
             client,
             ClusterReady(
-                request_id, self._rendezvous.generation, self._roster.world_size, log_dirs
+                request_id,
+                self._rendezvous.generation,
+                self._roster.world_size,
+                log_dirs,
+                tuple(self.notes),
             ),
         )

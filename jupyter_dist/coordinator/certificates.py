@@ -1,6 +1,7 @@
 """The cluster's own certificate authority; its key never leaves the coordinator's memory."""
 
 import datetime as dt
+import hashlib
 from typing import NamedTuple
 
 from cryptography import x509
@@ -8,7 +9,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-SERVER_NAME = "jupyter-dist-coordinator"
+from jupyter_dist.launch.base import SERVER_NAME
+
+_LONGEST_NAME = 64
 _LIFETIME = dt.timedelta(days=90)
 _CLOCK_SKEW = dt.timedelta(hours=24)
 
@@ -63,8 +66,13 @@ class Authority:
         )
 
 
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
+def common_name(name: str) -> str:
+    """Give a name as certificates carry it: those of more than 64 characters as their digest."""
+    return name if len(name) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
+
+
+def _name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name(name))])
 
 
 def _builder(

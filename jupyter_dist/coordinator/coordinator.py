@@ -8,8 +8,10 @@ from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.poller import Poller, Source
 from jupyter_dist.control.router import Received, Router
 from jupyter_dist.coordinator.agents import AgentService
+from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.audience import Audience
 from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellRun
+from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.hosts import Hosts
 from jupyter_dist.coordinator.losses import Losses
@@ -19,10 +21,11 @@ from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.model.engine_state import EngineEvent
 from jupyter_dist.model.rank import name_ranks
-from jupyter_dist.model.spec import ClusterSpec
+from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import (
     CellOutput,
     CellResult,
@@ -50,25 +53,32 @@ PLACE_CHUNK_BYTES = 2 << 20
 class Coordinator:
     """Owns the sockets and the clock; the parts decide."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  (every socket has one owner, and this is it)
         self,
         spec: ClusterSpec,
         engines: Router[ToCoordinator],
         clients: Router[FromClient],
         beats: HeartbeatMonitor,
         agents: AgentService,
-        read_log: Callable[[], str],
+        arrivals: Arrivals,
+        credentials: Credentials,
     ) -> None:
         self._spec = spec
-        self._read_log = read_log
+        self._arrivals = arrivals
         self._engines, self._clients, self._beats, self._agents = engines, clients, beats, agents
         self._roster = Roster(spec)
         kind = "ring" if spec.communicator == "auto" else spec.communicator
         self._rendezvous = Rendezvous(self._roster, kind, self)
         self._fence = Fence(self._roster, self._rendezvous, self)
-        self._audience = Audience(self._roster, self._rendezvous, self, spec.keep_s)
+        self._audience = Audience(
+            self._roster, self._rendezvous, self, spec.keep_s, arrivals.describe_waiting
+        )
         self._losses = Losses(self._roster, self._rendezvous, self._fence, self.fail_start)
-        self._hosts = Hosts(self._roster, self._rendezvous, self._fence, self._losses, agents.send)
+        deployment = Deployment(spec, kind, credentials)
+        self._hosts = Hosts(
+            self._roster, self._rendezvous, self._fence, self._losses, deployment, agents.send
+        )
+        self._audience.notes = self._hosts.notes
         self._requests = Requests(self._roster, self._rendezvous, self._fence, self._audience, self)
         self._next_beat_s = 0.0
         self.start_problem = ""
@@ -206,30 +216,35 @@ class Coordinator:
     # --- start and stop ---
 
     def _watch_start(self, now_s: float, deadline_s: float) -> None:
+        missing = [host.name for host in self._roster.missing_hosts]
         problem = self._hosts.problem or self._rendezvous.problem
         if problem:
             self.fail_start(problem)
         elif self._rendezvous.is_complete:
             self._audience.tell_ready()
+        elif absence := self._arrivals.problem(missing, now_s):
+            self._refuse_start(absence)
+        elif now_s > deadline_s and missing:
+            what = f"not all hosts joined within {self._spec.timeout_s:g} s"
+            self._refuse_start(f"{what}. {self._arrivals.explain_missing(missing)}")
         elif now_s > deadline_s:
-            missing = self._rendezvous.missing_ranks
-            silent = [host.name for host in self._roster.hosts.values() if host.joined is None]
-            self.fail_start(
-                f"{name_ranks(missing)} not ready within {self._spec.timeout_s:g} s"
-                + (f"; no agent came from {', '.join(silent)}" if silent else "")
-            )
+            ranks = name_ranks(self._rendezvous.missing_ranks)
+            self.fail_start(f"{ranks} not ready within {self._spec.timeout_s:g} s")
 
     def fail_start(self, problem: str) -> None:
-        """Give up starting; clients are told why, with what the engines' parent left in the log."""
+        """Give up starting; clients are told why, with what agents and zygotes have said last."""
+        log = self._arrivals.log_tail()
+        self._refuse_start(f"{problem}. The agents said last:\n{log}" if log else problem)
+
+    def _refuse_start(self, problem: str) -> None:
         if not self._audience.has_been_ready and not self.start_problem:
-            log = self._read_log()
-            self.start_problem = f"{problem}. Its log ends with:\n{log}" if log else problem
-            self._audience.tell_start_failed(self.start_problem)
+            self.start_problem = problem
+            self._audience.tell_start_failed(problem)
 
     def leave(self) -> set[str]:
         """Let every engine and agent end, and wait for their word, at most a few seconds.
 
-        Gives the hosts whose agent has not confirmed, because it never came or is stuck.
+        Gives the hosts whose agent has not confirmed: it never came, is stuck, or was lost.
         """
         for rank in self._roster.present_ranks():
             self.to_engine(rank, Leave())
@@ -249,7 +264,18 @@ class Coordinator:
             for host, event in self._agents.receive():
                 if event is None or event.WhichOneof("event") == "all_stopped":
                     self._hosts.stopped.add(host)
-        return set(self._roster.hosts) - self._hosts.stopped
+        lost = {name for name, host in self._roster.hosts.items() if host.is_lost}
+        return (set(self._roster.hosts) - self._hosts.stopped) | lost
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks; 0 while it is not known."""
+        return self._roster.world_size
+
+    @property
+    def host_specs(self) -> tuple[HostSpec, ...]:
+        """Hosts as they are, with the names and slots that they have told."""
+        return tuple(host.spec for host in self._roster.hosts.values())
 
     @property
     def stop_request(self) -> tuple[bytes, str] | None:

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 
-import msgspec
-
+from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.losses import Losses
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.coordinator.transfers import Transfer
+from jupyter_dist.errors import UsageError, VersionMismatch
+from jupyter_dist.model.interfaces import choose_interfaces
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.version import WIRE
 
 Send = Callable[[str, pb.AgentCommand], bool]
 
@@ -18,46 +20,61 @@ class Hosts:
     """Hands each agent's events to the part they concern."""
 
     def __init__(
-        self, roster: Roster, rendezvous: Rendezvous, fence: Fence, losses: Losses, send: Send
+        self,
+        roster: Roster,
+        rendezvous: Rendezvous,
+        fence: Fence,
+        losses: Losses,
+        deployment: Deployment,
+        send: Send,
     ) -> None:
         self._roster = roster
         self._rendezvous = rendezvous
         self._fence = fence
         self._losses = losses
+        self._deployment = deployment
         self._send = send
         self.stopped: set[str] = set()
         """Hosts on which nothing of ours runs any more but the agent."""
         self.problem = ""
         """Why a host cannot start its engines, or empty."""
+        self.notes: list[str] = []
+        """What the user should know about the hosts, one sentence each."""
 
     def on_event(self, host: str, event: pb.AgentEvent, now_s: float) -> None:
         """Take in one event of an agent."""
-        record = self._roster.hosts[host]
         match event.WhichOneof("event"):
             case "joined":
-                record.joined, record.is_lost = event.joined, False
-                self._start_engines(host)
+                self._on_joined(host, event.joined)
             case "engine_started":
                 self._roster[event.engine_started.rank].pid = event.engine_started.pid
             case "engine_exited":
                 self._losses.on_exit(event.engine_exited, now_s)
-            case "signal_sent":
-                self._fence.signals_under_way.discard(f"{event.signal_sent.request_id}@{host}")
             case "telemetry":
                 self._roster.take_telemetry(host, event.telemetry)
             case "start_problem":
                 self.problem = f"{host}: {event.start_problem.reason}"
+            case "note":
+                self.notes.append(f"{host}: {event.note.text}")
+            case "all_stopped":
+                self.stopped.add(host)
+            case _:
+                self._on_answer(host, event)
+
+    def _on_answer(self, host: str, event: pb.AgentEvent) -> None:
+        """Take in that an agent has done what it was told."""
+        match event.WhichOneof("event"):
+            case "signal_sent":
+                self._fence.signals_under_way.discard(f"{event.signal_sent.request_id}@{host}")
             case "placed":
                 if isinstance(self._fence.current, Transfer):
                     self._fence.current.on_placed(host, event.placed)
-            case "all_stopped":
-                self.stopped.add(host)
 
     def on_gone(self, host: str) -> None:
         """Take in that an agent's stream has broken."""
         self.stopped.add(host)
-        record = self._roster.hosts[host]
-        if not record.is_lost:
+        record = self._roster.hosts.get(host)
+        if record is not None and not record.is_lost:
             record.is_lost = True
             self._fence.signals_under_way = {
                 under_way
@@ -66,8 +83,26 @@ class Hosts:
             }
             self._losses.on_host_gone(host)
 
-    def _start_engines(self, host: str) -> None:
-        engines = self._roster.on_host(host)
-        places = [pb.RankPlace(**msgspec.structs.asdict(engine.info)) for engine in engines]
-        command = pb.StartEngines(places=places, generation=self._rendezvous.generation)
-        self._send(host, pb.AgentCommand(start_engines=command))
+    def _on_joined(self, host: str, joined: pb.Joined) -> None:
+        """Take in a host; with the last one every rank has its place, and engines are started."""
+        if joined.wire != WIRE:
+            self.problem = f"{host}: {VersionMismatch(WIRE, joined.wire)}"
+            return
+        self._roster.take_joined(host, joined)
+        if self._roster.missing_hosts or self.problem:
+            return
+        try:
+            self._deployment.check_machines(self._roster)
+            interfaces = choose_interfaces(
+                {name: record.network for name, record in self._roster.hosts.items()}
+            )
+        except UsageError as error:
+            self.problem = str(error)
+            return
+        self._roster.seat()
+        self._rendezvous.expect_all()
+        self.notes += self._deployment.describe(self._roster)
+        for name, interface in interfaces.items():
+            self._roster.hosts[name].interface = interface
+            command = self._deployment.order(self._roster, name, self._rendezvous.generation)
+            self._send(name, pb.AgentCommand(start_engines=command))

@@ -27,12 +27,16 @@ class Rendezvous:
     @property
     def is_complete(self) -> bool:
         """Every expected rank is ready in this generation."""
-        return self._ready >= self._expected and not self.problem
+        return self._ready >= self._expected and not self.problem and self._roster.world_size > 0
 
     @property
     def missing_ranks(self) -> list[int]:
         """Ranks that are not ready yet."""
         return sorted(self._expected - self._ready)
+
+    def expect_all(self) -> None:
+        """Wait for every rank, now that it is known how many there are."""
+        self._expected = set(range(self._roster.world_size))
 
     def on_hello(self, hello: Hello) -> None:
         """Take in who is there; with the last one, tell everybody."""

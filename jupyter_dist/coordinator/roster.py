@@ -1,11 +1,14 @@
 """Who is there: every engine and host with its state, as the coordinator knows it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from jupyter_dist.model.engine_state import EngineEvent, EngineState, next_state
-from jupyter_dist.model.rank import RankInfo, assign_ranks
-from jupyter_dist.model.spec import ClusterSpec
+from jupyter_dist.model.interfaces import HostNetwork, Interface
+from jupyter_dist.model.rank import RankInfo, assign_ranks, default_slots
+from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.model.topology import (
     CollectiveView,
     EngineView,
@@ -55,10 +58,27 @@ class EngineRecord:
 class HostRecord:
     """What is known of one host."""
 
-    name: str
+    spec: HostSpec
     joined: pb.Joined | None = None
     is_lost: bool = False
     telemetry: pb.Telemetry = field(default_factory=pb.Telemetry)
+    interface: Interface | None = None
+    """Of its data path, once all hosts are known."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in this cluster."""
+        return self.spec.name
+
+    @property
+    def network(self) -> HostNetwork:
+        """What it has told of its network."""
+        joined = self.joined or pb.Joined()
+        interfaces = tuple(
+            Interface(each.name, each.address, each.prefix_length, each.speed_mbps)
+            for each in joined.interfaces
+        )
+        return HostNetwork(interfaces, joined.local_address, self.spec.interface, joined.machine)
 
 
 class Roster:
@@ -66,9 +86,40 @@ class Roster:
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
-        self.engines = [EngineRecord(info) for info in assign_ranks(spec.hosts)]
-        self.hosts = {host.name: HostRecord(host.name) for host in spec.hosts}
+        self.hosts = {host.name: HostRecord(host) for host in spec.hosts}
+        self.engines: list[EngineRecord] = []
+        if spec.world_size:
+            self._seat(spec.hosts)
         self._sequence = 0
+
+    @property
+    def missing_hosts(self) -> list[HostRecord]:
+        """Hosts whose agent has not joined yet."""
+        return [host for host in self.hosts.values() if host.joined is None]
+
+    def take_joined(self, name: str, joined: pb.Joined) -> None:
+        """Take in a host; one that joins by itself takes the next place that is kept for such."""
+        if name not in self.hosts:
+            place = next(host for host in self.missing_hosts if host.spec.launcher == "join")
+            place.spec = msgspec.structs.replace(place.spec, name=name)
+            self.hosts = {host.name: host for host in self.hosts.values()}
+        host = self.hosts[name]
+        host.joined, host.is_lost = joined, False
+        if not host.spec.slots:
+            slots = (
+                joined.slots
+                or len(host.spec.devices)
+                or default_slots(joined.gpu_count, joined.cpu_count)
+            )
+            host.spec = msgspec.structs.replace(host.spec, slots=slots)
+
+    def seat(self) -> None:
+        """Give every slot its rank, now that all hosts have told how many they take."""
+        if not self.engines:
+            self._seat([host.spec for host in self.hosts.values()])
+
+    def _seat(self, hosts: Sequence[HostSpec]) -> None:
+        self.engines = [EngineRecord(info) for info in assign_ranks(hosts)]
 
     def __getitem__(self, rank: int) -> EngineRecord:
         return self.engines[rank]
@@ -154,6 +205,8 @@ class Roster:
         return HostView(
             name=host.name,
             state="lost" if host.is_lost else "up" if joined else "starting",
+            address=host.interface.address if host.interface else "",
+            interface=host.interface.name if host.interface else "",
             cpu_count=joined.cpu_count if joined else 0,
             cpu_percent=seen.cpu_percent,
             memory_total_bytes=joined.memory_total_bytes if joined else 0,

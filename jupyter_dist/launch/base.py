@@ -4,41 +4,85 @@ from typing import Protocol
 
 import msgspec
 
-from jupyter_dist.protocol.credentials import Credentials
+from jupyter_dist.model.spec import HostSpec
+
+SERVER_NAME = "jupyter-dist-coordinator"
+"""Name in the coordinator's certificate; addresses change, this does not."""
+HOME_UNREACHABLE = 94
+"""Exit status of an agent that found no way to the coordinator; its last lines say why."""
+GREETING = "jupyter-dist agent "
+"""An agent that was started over ssh says this and a Greeting in JSON before anything else."""
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """The coordinator's three ports, as an agent reaches them."""
+
+    agents: int
+    """gRPC: the agents' own stream."""
+    engines: int
+    """ZeroMQ: the control channel of its engines."""
+    beats: int
+    """ZeroMQ: their heartbeats."""
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent needs to dial home; travels on its stdin, never on a command line."""
+    """What an agent needs to dial home.
 
+    It travels on the agent's stdin, or in a join file with mode 0600; never on a command line.
+    What its engines need comes over the connection, once both ends have proven who they are.
+    """
+
+    wire: str
+    """Version of everything that is said; another one is refused."""
     cluster: str
     host: str
-    coordinator_address: str
-    """`host:port` of the coordinator's gRPC service."""
+    """Name of the host in its cluster; empty in a join file: the agent brings its own."""
+    homes: tuple[str, ...]
+    """Every address the coordinator may have for this host, the likeliest first."""
+    ports: Ports
+    dial_timeout_s: float
     ca_certificate: bytes
     certificate: bytes
     private_key: bytes
-    engines_address: str
-    beats_address: str
-    engine_credentials: Credentials
-    bind_host: str
-    communicator: str
-    collective_timeout_s: float
-    env: dict[str, str]
-    cwd: str
+    good_until_s: float = 0.0
+    """When a join file stops being good, in seconds since 1970; 0 for others."""
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """What an agent is, before anything is entrusted to it."""
+
+    wire: str
+    version: str
+    python: str
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why there is no agent on a host."""
+
+    reason: str
+    next_step: str = ""
+    last_lines: str = ""
+    """What ssh, or the agent, said last."""
+
+    def __str__(self) -> str:
+        return f"{self.reason}. {self.next_step}".rstrip(" .") + "."
 
 
 class AgentProcess(Protocol):
     """An agent that is being started; shaped like Popen."""
 
     @property
-    def pid(self) -> int:
-        """Process number on this machine (of ssh, for a remote one)."""
+    def stage(self) -> str:
+        """What it is doing before it has joined, as `ssh connects`."""
 
     def invite(self, invitation: Invitation) -> None:
-        """Tell it where home is."""
+        """Tell it where home is, as soon as it can be told."""
 
     def poll(self) -> int | None:
         """Give the exit status, or None while it runs."""
+
+    def explain(self) -> Failure:
+        """Say why it ended, or what it was doing last."""
 
     def wait(self, timeout_s: float) -> int | None:
         """Wait for the end and give the exit status, or None when it still runs."""
@@ -53,5 +97,5 @@ class AgentProcess(Protocol):
 class Launcher(Protocol):
     """A way to get an agent onto a host."""
 
-    def start(self, host: str) -> AgentProcess:
+    def start(self, host: HostSpec) -> AgentProcess:
         """Start an agent on this host; raises OSError when that cannot even be tried."""

@@ -8,6 +8,7 @@ import msgspec
 from jupyter_core.paths import jupyter_runtime_dir
 
 from jupyter_dist.launch.lifeline import process_lives
+from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.protocol.credentials import Credentials
 
 _PREFIX = "jupyter-dist-"
@@ -21,7 +22,10 @@ class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Credentials
     coordinator_pid: int
     world_size: int
+    """0 while the hosts have not told how many ranks they take."""
     log_path: str
+    hosts: tuple[HostSpec, ...] = ()
+    """How each host was reached, for what is to be copied there later."""
 
 
 class StartReport(msgspec.Struct, frozen=True):

@@ -3,24 +3,28 @@
 import socket
 import subprocess
 import sys
-from typing import IO
+from pathlib import Path
 
 import msgspec
 import psutil
 
-from jupyter_dist.launch.base import Invitation
+from jupyter_dist.launch.base import Failure, Invitation
+from jupyter_dist.launch.remote_command import python_script, shell_for
+from jupyter_dist.launch.ssh_failures import last_lines
+from jupyter_dist.model.spec import HostSpec
 
 
 class LocalAgent:
     """An agent process on this machine."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", log_path: Path) -> None:
         self._process = process
+        self._log_path = log_path
 
     @property
-    def pid(self) -> int:
-        """Process number."""
-        return self._process.pid
+    def stage(self) -> str:
+        """What it is doing before it has joined."""
+        return "Python starts"
 
     def invite(self, invitation: Invitation) -> None:
         """Tell it where home is; a process that is gone already is found by `poll`."""
@@ -34,6 +38,13 @@ class LocalAgent:
     def poll(self) -> int | None:
         """Give the exit status, or None while it runs."""
         return self._process.poll()
+
+    def explain(self) -> Failure:
+        """Say why it ended, or what it was doing last."""
+        status = self._process.poll()
+        text = self._log_path.read_text(errors="replace")
+        what = "has not joined" if status is None else f"ended with status {status}"
+        return Failure(f"its agent {what}", last_lines=last_lines(text))
 
     def wait(self, timeout_s: float) -> int | None:
         """Wait for the end and give the exit status, or None when it still runs."""
@@ -55,27 +66,25 @@ class LocalAgent:
 class LocalLauncher:
     """Starts agents as child processes; to be used from the main thread (see lifeline.py)."""
 
-    def __init__(self, log: IO[bytes], start_method: str, parent_pid: int) -> None:
-        self._log = log
+    def __init__(self, log_dir: Path, start_method: str, parent_pid: int) -> None:
+        self._log_dir = log_dir
         self._start_method = start_method
         self._parent_pid = parent_pid
 
-    def start(self, host: str) -> LocalAgent:
-        """Start an agent that will call itself `host`."""
-        del host
-        process = subprocess.Popen(
-            # -P: a file named like one of our imports in the current directory must not win.
-            [
-                *(sys.executable, "-P", "-m", "jupyter_dist.agent"),
-                *("--start-method", self._start_method),
-                *("--parent-pid", str(self._parent_pid)),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
-        return LocalAgent(process)
+    def start(self, host: HostSpec) -> LocalAgent:
+        """Start an agent on this machine."""
+        # -P: a file named like one of our imports in the current directory must not win.
+        arguments = ["-P", "-m", "jupyter_dist.agent", "--start-method", self._start_method]
+        arguments += ["--parent-pid", str(self._parent_pid)]
+        command = [sys.executable, *arguments]
+        if host.python or host.setup:
+            command = [*shell_for(host), python_script(host, arguments)]
+        log_path = self._log_dir / f"agent-{host.name}.log"
+        with log_path.open("ab") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
+        return LocalAgent(process, log_path)
 
 
 def is_this_machine(host: str) -> bool:

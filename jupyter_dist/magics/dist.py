@@ -1,4 +1,4 @@
-"""The line magics: start a cluster, look at it, move objects, stop it."""
+"""The line magics: check hosts, start a cluster, look at it, move objects, stop it."""
 
 from argparse import Namespace
 from time import monotonic
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_dist.errors import UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
-from jupyter_dist.model.command_options import start_arguments
+from jupyter_dist.model.command_options import host_arguments, start_arguments
 from jupyter_dist.model.rank import name_ranks
 
 if TYPE_CHECKING:
@@ -22,6 +22,26 @@ class ClusterMagics:
         self._shell = shell
         self._current = current
 
+    @command(accepted.CHECK)
+    def dist_check(self, options: Namespace) -> None:
+        """Examine hosts without starting anything: what they have, and whom they reach.
+
+        What keeps a cluster from working there is marked ✗, each with the next step.
+        """
+        from jupyter_dist.cluster.doctor import examine
+        from jupyter_dist.cluster.specification import specify
+        from jupyter_dist.views.findings_view import FindingsView
+
+        arguments = host_arguments(options)
+        spec = specify(spec_file=arguments.pop("spec", None), **arguments)
+        view = FindingsView([host.name for host in spec.hosts], display=self._display)
+        try:
+            diagnosis = examine(spec)
+        except BaseException as problem:
+            view.fail(f"not examined: {type(problem).__name__}")
+            raise
+        view.finish(diagnosis)
+
     @command(accepted.START)
     def dist_start(self, options: Namespace) -> None:
         """Start a cluster; `%%spmd` cells then run on every one of its ranks.
@@ -29,7 +49,7 @@ class ClusterMagics:
         It lives on when the notebook's kernel ends: %dist_attach finds it again.
         """
         from jupyter_dist.cluster.cluster import Cluster
-        from jupyter_dist.views.start_progress import StartProgressView
+        from jupyter_dist.views.start_progress import StartProgressView, ready_text
 
         if options.name is None:
             self._current.check_none_runs()
@@ -43,7 +63,7 @@ class ClusterMagics:
             view.fail(f"not started: {type(problem).__name__}")
             raise
         ready_s = monotonic() - started_s
-        view.finish(f"cluster {cluster.name}: {cluster.world_size} ranks ready in {ready_s:.1f} s")
+        view.finish(ready_text(cluster.name, cluster.world_size, ready_s, cluster.notes))
         self._take(cluster)
 
     @command(accepted.ATTACH)

@@ -13,6 +13,7 @@ from jupyter_dist.magics.spmd import AUTO_CELL, AutoSpmd, SpmdMagics
 _CURRENT: WeakKeyDictionary[Shell, CurrentCluster] = WeakKeyDictionary()
 
 _LINE_MAGICS = (
+    "dist_check",
     "dist_start",
     "dist_attach",
     "dist_status",

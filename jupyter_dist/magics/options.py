@@ -2,11 +2,13 @@
 
 from jupyter_dist.model.command_options import (
     OptionParser,
+    add_host_options,
     add_start_options,
     read_duration_s,
     read_identifier,
 )
 
+CHECK = OptionParser(prog="%dist_check", example="%dist_check --hosts nodeA:8,nodeB:8")
 START = OptionParser(prog="%dist_start", example="%dist_start -n 4 --name demo")
 SPMD = OptionParser(prog="%%spmd", example="%%spmd --ranks 0,2-3 --timeout 30s -o result")
 STATUS = OptionParser(prog="%dist_status", example="%dist_status")
@@ -20,6 +22,7 @@ AUTO = OptionParser(prog="%dist_auto", example="%dist_auto on")
 LOCAL = OptionParser(prog="%%local", example="%%local")
 
 PARSERS = (
+    CHECK,
     START,
     SPMD,
     STATUS,
@@ -35,6 +38,7 @@ PARSERS = (
 
 
 def _fill() -> None:
+    add_host_options(CHECK)
     add_start_options(START)
     for parser in (SPMD, INTERRUPT, PUSH, PULL):
         parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")

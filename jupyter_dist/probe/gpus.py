@@ -21,6 +21,12 @@ def _nvml() -> Any:
     return pynvml
 
 
+def count_gpus() -> int:
+    """Count the GPUs of this machine."""
+    nvml = _nvml()
+    return int(nvml.nvmlDeviceGetCount()) if nvml is not None else 0
+
+
 def sample_gpus() -> tuple[GpuView, ...]:
     """Observe every GPU; those that cannot be asked are left out."""
     nvml = _nvml()

@@ -13,9 +13,10 @@ from jupyter_dist.protocol.messages import (
     ToCoordinator,
     ToEngine,
 )
+from jupyter_dist.version import WIRE
 
-VERSION = b"jupyter-dist/1"
-"""First frame of everything on the control channel. Adding a field with a default keeps it."""
+VERSION = WIRE.encode()
+"""First frame of everything on the control channel."""
 
 Frame = bytes | bytearray | memoryview
 Incoming = TypeVar("Incoming")

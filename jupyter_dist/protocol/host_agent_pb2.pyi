@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -15,6 +15,7 @@ class AgentEvent(_message.Message):
     START_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     ALL_STOPPED_FIELD_NUMBER: _ClassVar[int]
     PLACED_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     engine_started: EngineStarted
     engine_exited: EngineExited
@@ -23,10 +24,18 @@ class AgentEvent(_message.Message):
     start_problem: StartProblem
     all_stopped: AllStopped
     placed: Placed
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ...) -> None: ...
+    note: Note
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
-    __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir")
+    __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses")
+    class VersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     HOST_FIELD_NUMBER: _ClassVar[int]
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +43,16 @@ class Joined(_message.Message):
     CPU_COUNT_FIELD_NUMBER: _ClassVar[int]
     MEMORY_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     LOG_DIR_FIELD_NUMBER: _ClassVar[int]
+    GPU_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    WIRE_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    INTERFACES_FIELD_NUMBER: _ClassVar[int]
+    HOME_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    FAILED_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     host: str
     hostname: str
     pid: int
@@ -41,7 +60,29 @@ class Joined(_message.Message):
     cpu_count: int
     memory_total_bytes: int
     log_dir: str
-    def __init__(self, host: _Optional[str] = ..., hostname: _Optional[str] = ..., pid: _Optional[int] = ..., version: _Optional[str] = ..., cpu_count: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., log_dir: _Optional[str] = ...) -> None: ...
+    gpu_count: int
+    slots: int
+    wire: str
+    machine: str
+    python: str
+    versions: _containers.ScalarMap[str, str]
+    interfaces: _containers.RepeatedCompositeFieldContainer[Interface]
+    home_address: str
+    local_address: str
+    failed_addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, host: _Optional[str] = ..., hostname: _Optional[str] = ..., pid: _Optional[int] = ..., version: _Optional[str] = ..., cpu_count: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., log_dir: _Optional[str] = ..., gpu_count: _Optional[int] = ..., slots: _Optional[int] = ..., wire: _Optional[str] = ..., machine: _Optional[str] = ..., python: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., interfaces: _Optional[_Iterable[_Union[Interface, _Mapping]]] = ..., home_address: _Optional[str] = ..., local_address: _Optional[str] = ..., failed_addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Interface(_message.Message):
+    __slots__ = ("name", "address", "prefix_length", "speed_mbps")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    SPEED_MBPS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    prefix_length: int
+    speed_mbps: int
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., prefix_length: _Optional[int] = ..., speed_mbps: _Optional[int] = ...) -> None: ...
 
 class EngineStarted(_message.Message):
     __slots__ = ("rank", "pid")
@@ -141,6 +182,12 @@ class AllStopped(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Note(_message.Message):
+    __slots__ = ("text",)
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    def __init__(self, text: _Optional[str] = ...) -> None: ...
+
 class Placed(_message.Message):
     __slots__ = ("request_id", "path", "problem")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -152,18 +199,26 @@ class Placed(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., path: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     PLACE_CHUNK_FIELD_NUMBER: _ClassVar[int]
     REMOVE_PLACED_FIELD_NUMBER: _ClassVar[int]
+    ADMITTED_FIELD_NUMBER: _ClassVar[int]
     start_engines: StartEngines
     send_signal: SendSignal
     stop: Stop
     place_chunk: PlaceChunk
     remove_placed: RemovePlaced
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ...) -> None: ...
+    admitted: Admitted
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ...) -> None: ...
+
+class Admitted(_message.Message):
+    __slots__ = ("host",)
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    def __init__(self, host: _Optional[str] = ...) -> None: ...
 
 class RankPlace(_message.Message):
     __slots__ = ("rank", "world_size", "local_rank", "local_world_size", "host_rank", "host")
@@ -182,12 +237,39 @@ class RankPlace(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ...) -> None: ...
 
 class StartEngines(_message.Message):
-    __slots__ = ("places", "generation")
+    __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required")
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     PLACES_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    SERVER_PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    OWN_PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    OWN_SECRET_KEY_FIELD_NUMBER: _ClassVar[int]
+    COMMUNICATOR_FIELD_NUMBER: _ClassVar[int]
+    COLLECTIVE_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    BIND_HOST_FIELD_NUMBER: _ClassVar[int]
+    INTERFACE_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    IS_CWD_REQUIRED_FIELD_NUMBER: _ClassVar[int]
     places: _containers.RepeatedCompositeFieldContainer[RankPlace]
     generation: int
-    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ...) -> None: ...
+    server_public_key: str
+    own_public_key: str
+    own_secret_key: str
+    communicator: str
+    collective_timeout_s: float
+    bind_host: str
+    interface: str
+    env: _containers.ScalarMap[str, str]
+    cwd: str
+    is_cwd_required: bool
+    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ...) -> None: ...
 
 class SendSignal(_message.Message):
     __slots__ = ("request_id", "ranks", "signal")

@@ -304,6 +304,8 @@ class ClusterReady(Message, frozen=True):
     world_size: int
     log_dirs: dict[str, str] = {}
     """For each host, where what its ranks say is kept until the cluster stops."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the hosts, as differing versions; one sentence each."""
 
 
 class Refused(Message, frozen=True):

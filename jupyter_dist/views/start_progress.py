@@ -1,6 +1,7 @@
 """How the start of a cluster goes: a slim bar that ends as one line."""
 
 import html
+from collections.abc import Sequence
 from typing import Any
 
 from jupyter_dist.protocol.messages import StartProgress
@@ -51,7 +52,7 @@ class StartProgressView:
     def _end(self, text: str, style: str) -> None:
         if self._terminal is not None:
             self._terminal.show_status("")
-            self._terminal.write_lines([text])
+            self._terminal.write_lines(text.splitlines())
             return
         body = html.escape(text, quote=False)
         self._show(f'<div style="{_INDENT};{style}white-space:pre-wrap">{body}</div>', text)
@@ -62,6 +63,12 @@ class StartProgressView:
             self._handle.update(bundle, raw=True)
         elif self._display is not None:
             self._handle = self._display(bundle, raw=True, display_id=True)
+
+
+def ready_text(name: str, world_size: int, ready_s: float, notes: Sequence[str]) -> str:
+    """Write the last line of a start that went well; below it what to know about the hosts."""
+    first = f"cluster {name}: {world_size} ranks ready in {ready_s:.1f} s"
+    return "\n".join([first, *(f"note: {note}" for note in notes)])
 
 
 def _share(progress: StartProgress) -> float:

@@ -155,7 +155,7 @@ def test_ranks_end_with_what_keeps_them(start, home, in_background, sweep, find,
 
 
 def test_one_of_two_hosts_may_be_lost(start, home, in_background, sweep):
-    cluster = start("localhost:1,127.0.0.1:1")
+    cluster = start("localhost:1,127.0.0.1:1", one_machine=True)
     cluster.run("kept = rank")
     agents_of(cluster)[1].kill()
     wait_until(lambda: cluster.status().ranks[1] == "lost", 3, "rank 1 is lost")

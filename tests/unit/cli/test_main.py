@@ -7,7 +7,10 @@ import pytest
 from jupyter_dist.cli.__main__ import main
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.errors import NoCluster, StartFailed
+from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.spec_file import read_spec
 from jupyter_dist.protocol.messages import ErrorInfo
+from jupyter_dist.views.start_progress import ready_text
 
 
 class FakeCluster:
@@ -16,6 +19,7 @@ class FakeCluster:
     def __init__(self, hosts="localhost:4", *, name="demo", on_progress=None, **options):
         self.name, self.hosts, self.options = name, hosts, options
         self.world_size = 4
+        self.notes = ()
 
     @classmethod
     def start(cls, hosts="localhost:4", **options):
@@ -72,6 +76,7 @@ def clusters(monkeypatch):
         "views.cell_output": {"CellOutputView": FakeView},
         "views.start_progress": {
             "StartProgressView": FakeView,
+            "ready_text": ready_text,
         },
     }
     for name, members in fakes.items():
@@ -99,6 +104,33 @@ def test_start_says_how_to_attach(dist, clusters):
     assert "%dist_attach a" in out
     assert clusters.made.hosts == "localhost:2"
     assert clusters.made.options == {"env": {"K": "V"}, "keep_s": 7200.0}
+
+
+def test_start_hands_over_where_and_how(dist, clusters, tmp_path):
+    line = "start --hosts far:8 --spec x.toml --python /env --interface ib0 --tunnel --install"
+    assert dist(*line.split(), "--ssh", "ssh -F x", "--wheelhouse", "wheels")[0] == 0
+    assert clusters.made.hosts == "far:8"
+    assert clusters.made.options == {
+        "spec": "x.toml",
+        "python": "/env",
+        "interface": "ib0",
+        "tunnel": True,
+        "install": True,
+        "ssh": "ssh -F x",
+        "wheelhouse": "wheels",
+    }
+
+
+def test_spec_writes_what_a_start_would_use_and_starts_nothing(dist, clusters, tmp_path):
+    (tmp_path / "hosts").write_text("localhost slots=2\n")
+    (tmp_path / "more.toml").write_text('keep = "2h"\n')
+    line = ["spec", "--hostfile", str(tmp_path / "hosts"), "--spec", str(tmp_path / "more.toml")]
+    status, out, err = dist(*line, "--name", "demo", "--cwd", str(tmp_path))
+    assert (status, err) == (0, "")
+    spec = read_spec(out, "out.toml")
+    assert spec.hosts == (HostSpec("localhost", 2, launcher="local"),)
+    assert (spec.name, spec.keep_s, spec.cwd) == ("demo", 7200.0, str(tmp_path))
+    assert clusters.names == []
 
 
 def test_list_names_what_runs(dist, clusters):
@@ -155,6 +187,10 @@ def test_stop_ends_one_or_all(dist, clusters):
         (["frob"], "'frob'"),
         (["start", "-n", "0"], "start: argument -n: '0'"),
         (["start", "--frob"], "start: unrecognized arguments: --frob"),
+        (["start", "-n", "2", "--hosts", "a"], "--hosts: not allowed with argument -n"),
+        (["start", "--hostfile", "x", "--hosts", "a"], "--hosts: not allowed with argument"),
+        (["spec", "--hosts", "a:0"], "'0' is not a number of slots"),
+        (["spec", "--spec", "/no/such/file"], "spec file '/no/such/file' cannot be read"),
         (["stop", "a", "--all"], "--all"),
         (["stop", "nope"], "'nope'"),
         (["run", "/no/such/file"], "/no/such/file cannot be read: No such file"),

@@ -6,7 +6,8 @@ from fakes.outbox import RecordingOutbox
 from jupyter_dist.coordinator.output_log import OutputLog
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
-from jupyter_dist.model.spec import ClusterSpec, parse_hosts
+from jupyter_dist.model.host_list import parse_hosts
+from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.protocol.messages import Hello, Ready
 
 
@@ -14,10 +15,11 @@ from jupyter_dist.protocol.messages import Hello, Ready
 class Cluster:
     """The coordinator's parts, without its sockets and its clock."""
 
-    roster: Roster
+    spec: ClusterSpec
     outbox: RecordingOutbox = field(default_factory=RecordingOutbox)
 
     def __post_init__(self):
+        self.roster = Roster(self.spec)
         self.rendezvous = Rendezvous(self.roster, "ring", self.outbox)
         self.log = OutputLog()
 
@@ -39,7 +41,7 @@ class Cluster:
 def starting():
     """Four ranks on two hosts, none of which has joined."""
     spec = ClusterSpec(name="demo", hosts=parse_hosts("a:2,b:2"))
-    return Cluster(Roster(spec))
+    return Cluster(spec)
 
 
 @pytest.fixture

@@ -25,7 +25,13 @@ def describe(state="ready"):
 
 @pytest.fixture
 def audience(starting):
-    return Audience(starting.roster, starting.rendezvous, starting.outbox, KEEP_S)
+    return Audience(
+        starting.roster,
+        starting.rendezvous,
+        starting.outbox,
+        KEEP_S,
+        lambda hosts: f"waiting for {', '.join(hosts)}",
+    )
 
 
 def watch(audience, now_s, interval_s=1.0, client=b"w"):

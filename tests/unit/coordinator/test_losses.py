@@ -1,11 +1,14 @@
 import pytest
 
+from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.hosts import Hosts
 from jupyter_dist.coordinator.losses import EXIT_GRACE_S, Losses
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.health import HealthPolicy
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.credentials import Credentials, KeyPair
+from jupyter_dist.version import WIRE
 
 POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3.0, lost_after_s=10.0)
 
@@ -34,7 +37,11 @@ def house(cluster):
         cluster.commands.append((host, command))
         return True
 
-    cluster.hosts = Hosts(cluster.roster, cluster.rendezvous, cluster.fence, cluster.losses, send)
+    credentials = Credentials("server", KeyPair("public", "secret"))
+    deployment = Deployment(cluster.spec, "ring", credentials)
+    cluster.hosts = Hosts(
+        cluster.roster, cluster.rendezvous, cluster.fence, cluster.losses, deployment, send
+    )
     return cluster
 
 
@@ -87,11 +94,32 @@ def test_an_interrupt_on_its_way_to_a_host_that_is_gone_closes_no_fence(house):
     assert house.fence.signals_under_way == {"request-1@a"}
 
 
-def test_an_agent_that_joins_is_told_to_start_exactly_its_own_ranks(house):
-    joined = pb.Joined(host="b", hostname="b.lab", pid=9, cpu_count=8)
-    house.hosts.on_event("b", pb.AgentEvent(joined=joined), 1.0)
-    [(host, command)] = house.commands
-    assert host == "b"
+def join(house, *names, **facts):
+    for name in names:
+        interface = pb.Interface(name="eth0", address=f"10.0.0.{ord(name[0])}", prefix_length=24)
+        joined = pb.Joined(
+            **{
+                "host": name,
+                "hostname": f"{name}.lab",
+                "machine": name,
+                "wire": WIRE,
+                "interfaces": [interface],
+                **facts,
+            }
+        )
+        house.hosts.on_event(name, pb.AgentEvent(joined=joined), 1.0)
+
+
+def test_once_all_agents_are_there_each_is_told_to_start_exactly_its_own_ranks(house):
+    join(house, "b")
+    assert house.commands == []
+    join(house, "a")
+    assert [host for host, _ in house.commands] == ["a", "b"]
+    command = house.commands[1][1]
+    assert (command.start_engines.bind_host, command.start_engines.interface) == (
+        "10.0.0.98",
+        "eth0",
+    )
     assert [place.rank for place in command.start_engines.places] == [2, 3]
     assert [place.local_rank for place in command.start_engines.places] == [0, 1]
     assert command.start_engines.generation == house.rendezvous.generation
@@ -114,3 +142,28 @@ def test_a_host_that_cannot_start_says_why(house):
     problem = pb.StartProblem(reason="no zygote")
     house.hosts.on_event("a", pb.AgentEvent(start_problem=problem), 1.0)
     assert house.hosts.problem == "a: no zygote"
+
+
+def test_an_agent_of_another_version_ends_the_start_and_is_told_nothing(house):
+    join(house, "a", wire="jupyter-dist/0")
+    join(house, "b")
+    assert house.commands == []
+    assert house.hosts.problem.startswith("a: this side speaks jupyter-dist/1, the other side")
+
+
+def test_two_names_of_one_machine_end_the_start(house):
+    join(house, "a", "b", machine="m1", hostname="vm")
+    assert house.commands == []
+    assert house.hosts.problem == "a and b are the same machine (vm). Name it once: a:4."
+
+
+def test_hosts_that_differ_are_noted(house):
+    join(house, "a", versions={"numpy": "1.26.4"})
+    join(house, "b", versions={"numpy": "0.1"})
+    assert any(note.startswith("numpy differs: ") for note in house.hosts.notes)
+    assert any("0.1 on b" in note for note in house.hosts.notes)
+
+
+def test_a_note_of_an_agent_carries_its_host(house):
+    house.hosts.on_event("a", pb.AgentEvent(note=pb.Note(text="no /data here")), 1.0)
+    assert house.hosts.notes == ["a: no /data here"]

@@ -30,7 +30,7 @@ from jupyter_dist.protocol.messages import (
 def desk(cluster):
     """The desk; `ask(message, client, buffers)` hands a request in and lets the fence work."""
     cluster.fence = Fence(cluster.roster, cluster.rendezvous, cluster.outbox)
-    audience = Audience(cluster.roster, cluster.rendezvous, cluster.outbox, 900.0)
+    audience = Audience(cluster.roster, cluster.rendezvous, cluster.outbox, 900.0, ", ".join)
     cluster.requests = Requests(
         cluster.roster, cluster.rendezvous, cluster.fence, audience, cluster.outbox
     )

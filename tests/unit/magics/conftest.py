@@ -12,6 +12,7 @@ from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.cluster.spmd import check_syntax
 from jupyter_dist.errors import ClusterExists, NoCluster, StartFailed
 from jupyter_dist.protocol.messages import ErrorInfo
+from jupyter_dist.views.start_progress import ready_text
 
 FAILED = ErrorInfo("ZeroDivisionError", "division by zero", ("Cell In[1], line 2", "1/0"))
 
@@ -30,6 +31,7 @@ class FakeCluster:
         self.statuses = ["ok"] * self.world_size
         self.problem = None
         self.log_dirs = {"localhost": "/logs"}
+        self.notes = ()
 
     @property
     def is_running(self):
@@ -120,6 +122,7 @@ def world(monkeypatch):
         "views.cell_output": {"choose_view": lambda _shell, **asked: make(FakeView, asked)},
         "views.start_progress": {
             "StartProgressView": lambda display: make(FakeProgress, {"display": display}),
+            "ready_text": ready_text,
         },
         "views.topology_widget": {"show_topology": shown.append},
         "views.topology_snapshot": {"topology_text": lambda topology: f"text of {topology}"},

@@ -1,0 +1,225 @@
+"""What an agent does once it knows home: start and watch engines, carry signals, observe."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from jupyter_dist.agent.dial import Found
+from jupyter_dist.agent.engines import EngineTable
+from jupyter_dist.agent.home import Home
+from jupyter_dist.agent.placements import Placements
+from jupyter_dist.agent.zygote_process import (
+    ZygoteProcess,
+    describe_birth,
+    interface_wishes,
+    thread_wishes,
+)
+from jupyter_dist.errors import StartFailed
+from jupyter_dist.launch.base import Invitation
+from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.probe.gpus import count_gpus, sample_gpus
+from jupyter_dist.probe.network import list_interfaces, machine_id
+from jupyter_dist.probe.software import list_versions
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.version import WIRE, __version__
+
+TELEMETRY_INTERVAL_S = 0.5
+ZYGOTE_END_TIMEOUT_S = 5.0
+
+
+class Agent:
+    """One host's hands."""
+
+    def __init__(
+        self,
+        invitation: Invitation,
+        found: Found,
+        directories: tuple[Path, Path],
+        zygote: ZygoteProcess,
+    ) -> None:
+        self._invitation = invitation
+        self._found = found
+        self._run_dir, memory_dir = directories
+        self._memory_dir = memory_dir
+        self._zygote = zygote
+        self._placements = Placements(memory_dir)
+        self._engines = EngineTable(self._run_dir, memory_dir)
+        self._all_ended = threading.Condition()
+        self._over = threading.Event()
+        self._home = Home(invitation, found.address)
+        self.on_admitted: Callable[[str, str], None] = lambda _cluster, _host: None
+        """Called with the cluster's name and the host's once the coordinator has taken us in."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda *_: self._home.hang_up())
+
+    def introduce(self, host: str, slots: int) -> None:
+        """Say what this host is; `host` and `slots` are wishes of an agent that joins by itself."""
+        joined = pb.Joined(
+            host=host or socket.gethostname(),
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+            version=__version__,
+            cpu_count=len(os.sched_getaffinity(0)),
+            memory_total_bytes=psutil.virtual_memory().total,
+            log_dir=str(self._run_dir),
+            gpu_count=count_gpus(),
+            slots=slots,
+            wire=WIRE,
+            machine=machine_id(),
+            python=sys.executable,
+            versions=list_versions(),
+            interfaces=[pb.Interface(**msgspec.structs.asdict(each)) for each in list_interfaces()],
+            home_address=self._found.address,
+            local_address=self._found.local_address,
+            failed_addresses=self._found.failed,
+        )
+        self._home.tell(pb.AgentEvent(joined=joined))
+
+    def serve(self) -> None:
+        """Attend the coordinator until it says stop, or is gone.
+
+        Raises StartFailed when it does not want this agent.
+        """
+        self._zygote.listen(self._on_zygote_event, self._on_zygote_end)
+        threading.Thread(target=self._send_telemetry, name="telemetry", daemon=True).start()
+        for command in self._home.commands():
+            self._obey(command)
+        self._over.set()
+        self._home.close()
+        if self._home.refusal:
+            raise StartFailed(self._home.refusal)
+
+    def _obey(self, command: pb.AgentCommand) -> None:
+        match command.WhichOneof("command"):
+            case "admitted":
+                self.on_admitted(self._invitation.cluster, command.admitted.host)
+            case "start_engines":
+                self._start_engines(command.start_engines)
+            case "send_signal":
+                self._send_signal(command.send_signal)
+            case "place_chunk":
+                placed = self._placements.add(command.place_chunk)
+                if placed is not None:
+                    self._home.tell(pb.AgentEvent(placed=placed))
+            case "remove_placed":
+                self._placements.remove(command.remove_placed.request_id)
+            case "stop":
+                self._stop_engines(command.stop.grace_s)
+                self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))
+
+    def _start_engines(self, command: pb.StartEngines) -> None:
+        cwd = self._working_directory(command)
+        if cwd is None:
+            return
+        env = {**thread_wishes(), **interface_wishes(command.interface), **command.env}
+        births = [
+            describe_birth(
+                RankInfo(
+                    place.rank,
+                    place.world_size,
+                    place.local_rank,
+                    place.local_world_size,
+                    place.host_rank,
+                    place.host,
+                ),
+                generation=command.generation,
+                cluster=self._invitation.cluster,
+                engines_address=self._home_endpoint(self._invitation.ports.engines),
+                beats_address=self._home_endpoint(self._invitation.ports.beats),
+                credentials={
+                    "server_public": command.server_public_key,
+                    "own": {
+                        "public": command.own_public_key,
+                        "secret": command.own_secret_key,
+                    },
+                },
+                run_dir=str(self._run_dir),
+                memory_dir=str(self._memory_dir),
+                bind_host=command.bind_host,
+                communicator=command.communicator,
+                collective_timeout_s=command.collective_timeout_s,
+                env=env,
+                cwd=cwd,
+            )
+            for place in command.places
+        ]
+        try:
+            self._zygote.start_engines(births)
+        except BrokenPipeError:
+            self._on_zygote_end()
+
+    def _home_endpoint(self, port: int) -> str:
+        """Give an address of the coordinator as ZeroMQ takes it."""
+        address = self._found.address
+        return f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
+
+    def _working_directory(self, command: pb.StartEngines) -> str | None:
+        """Give the directory asked for, or home where another will do; None when it must be."""
+        if os.access(command.cwd, os.X_OK) and os.path.isdir(command.cwd):
+            return command.cwd
+        if command.is_cwd_required:
+            problem = pb.StartProblem(reason=f"working directory {command.cwd!r} is not there")
+            self._home.tell(pb.AgentEvent(start_problem=problem))
+            return None
+        home = os.path.expanduser("~")
+        note = pb.Note(text=f"{command.cwd} is not there; its ranks work in {home}")
+        self._home.tell(pb.AgentEvent(note=note))
+        return home
+
+    def _send_signal(self, command: pb.SendSignal) -> None:
+        reached = self._engines.send_signal(list(command.ranks), command.signal)
+        event = pb.SignalSent(request_id=command.request_id, ranks=reached)
+        self._home.tell(pb.AgentEvent(signal_sent=event))
+
+    def _on_zygote_event(self, event: dict[str, Any]) -> None:
+        match event["kind"]:
+            case "started":
+                self._engines.add(event["rank"], event["pid"])
+                started = pb.EngineStarted(rank=event["rank"], pid=event["pid"])
+                self._home.tell(pb.AgentEvent(engine_started=started))
+            case "exited":
+                self._engines.remove(event["rank"])
+                exited = self._engines.exit_event(
+                    event["rank"], event["pid"], event["exit_code"], event["signal"]
+                )
+                self._home.tell(pb.AgentEvent(engine_exited=exited))
+                with self._all_ended:
+                    self._all_ended.notify_all()
+
+    def _on_zygote_end(self) -> None:
+        """Report every engine as gone: they end with the zygote."""
+        if self._over.is_set():
+            return
+        for rank in self._engines.ranks():
+            self._engines.remove(rank)
+            exited = self._engines.exit_event(rank, 0, 0, signal.SIGKILL)
+            self._home.tell(pb.AgentEvent(engine_exited=exited))
+        problem = pb.StartProblem(reason="the engines' parent process (zygote) has ended")
+        self._home.tell(pb.AgentEvent(start_problem=problem))
+
+    def _stop_engines(self, grace_s: float) -> None:
+        """Give engines time to leave by themselves, then end what is left."""
+        with self._all_ended:
+            self._all_ended.wait_for(lambda: not self._engines.ranks(), grace_s)
+        self._over.set()
+        self._zygote.end(ZYGOTE_END_TIMEOUT_S)
+
+    def _send_telemetry(self) -> None:
+        while not self._over.wait(TELEMETRY_INTERVAL_S):
+            memory = psutil.virtual_memory()
+            sample = pb.Telemetry(
+                cpu_percent=psutil.cpu_percent(),
+                memory_used_bytes=memory.total - memory.available,
+                engines=self._engines.sample(),
+                gpus=[pb.GpuSample(**msgspec.structs.asdict(gpu)) for gpu in sample_gpus()],
+            )
+            self._home.tell(pb.AgentEvent(telemetry=sample))

@@ -1,0 +1,121 @@
+"""The way home: every address that the coordinator may have is tried, and what came of it told.
+
+An address counts only when the coordinator itself answers there, on all of its three ports: a
+machine with the same private address, or a firewall that lets one port through, is found out here
+and not by a silence later.
+"""
+
+import queue
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from time import monotonic
+
+import msgspec
+
+from jupyter_dist.errors import DistError
+from jupyter_dist.launch.base import SERVER_NAME, Invitation
+
+ATTEMPT_TIMEOUT_S = 5.0
+"""A port that is silent for so long is behind a firewall."""
+PREFERENCE_S = 0.05
+"""After one address worked, a better one may still answer for so long."""
+_SLICE_S = 0.2
+LOOPBACK = "127.0.0.1"
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The way that works, and those that do not."""
+
+    address: str
+    local_address: str
+    failed: tuple[str, ...] = ()
+
+
+class HomeUnreachable(DistError):
+    """None of the coordinator's addresses works from here."""
+
+    def __init__(self, cluster: str, failed: tuple[str, ...]) -> None:
+        tried = "; ".join(failed) or "it has none"
+        super().__init__(f"no address of cluster {cluster!r} works from this host: {tried}")
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    order: int
+    address: str
+    local_address: str = ""
+    problem: str = ""
+
+
+def find_home(invitation: Invitation) -> Found:
+    """Try all addresses at once; give the likeliest that works.
+
+    Raises HomeUnreachable, which names each address with the reason.
+    """
+    if invitation.homes == (LOOPBACK,):
+        return Found(LOOPBACK, LOOPBACK)  # the same machine, or ssh's own end of a tunnel
+    outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
+    for order, address in enumerate(invitation.homes):
+        threading.Thread(
+            target=lambda *case: outcomes.put(_try(*case)),
+            args=(order, address, invitation),
+            name=f"dial-{address}",
+            daemon=True,
+        ).start()
+    worked: list[_Outcome] = []
+    failed: list[_Outcome] = []
+    for outcome in _collect(outcomes, len(invitation.homes), worked):
+        (failed if outcome.problem else worked).append(outcome)
+    reasons = tuple(f"{outcome.address} {outcome.problem}" for outcome in failed)
+    if not worked:
+        raise HomeUnreachable(invitation.cluster, reasons)
+    best = min(worked, key=lambda outcome: outcome.order)
+    return Found(best.address, best.local_address, reasons)
+
+
+def _collect(
+    outcomes: "queue.SimpleQueue[_Outcome]", count: int, worked: list[_Outcome]
+) -> Iterator[_Outcome]:
+    """Give what comes, until all have come, or a moment after the first that worked."""
+    deadline_s = monotonic() + 3 * ATTEMPT_TIMEOUT_S + 1.0
+    is_shortened = False
+    while count and (remaining_s := deadline_s - monotonic()) > 0:
+        try:
+            yield outcomes.get(timeout=min(remaining_s, _SLICE_S))
+        except queue.Empty:
+            continue
+        count -= 1
+        if worked and not is_shortened:
+            is_shortened = True
+            deadline_s = monotonic() + PREFERENCE_S
+
+
+def _try(order: int, address: str, invitation: Invitation) -> _Outcome:
+    ports = invitation.ports
+    port = ports.agents
+    try:
+        local_address = _prove(address, port, invitation.ca_certificate)
+        for port in (ports.engines, ports.beats):
+            with socket.create_connection((address, port), ATTEMPT_TIMEOUT_S):
+                pass
+    except ssl.SSLError:
+        problem = f"answers on port {port}, but it is not this cluster's coordinator"
+        return _Outcome(order, address, problem=problem)
+    except TimeoutError:
+        problem = f"is silent on port {port} (a firewall, or no way there)"
+        return _Outcome(order, address, problem=problem)
+    except OSError as error:
+        problem = f"cannot be reached on port {port} ({error.strerror or error})"
+        return _Outcome(order, address, problem=problem)
+    return _Outcome(order, address, local_address)
+
+
+def _prove(address: str, port: int, authority: bytes) -> str:
+    """Make sure that the cluster's coordinator answers; give our end of the connection."""
+    context = ssl.create_default_context(cadata=authority.decode())
+    with (
+        socket.create_connection((address, port), ATTEMPT_TIMEOUT_S) as plain,
+        context.wrap_socket(plain, server_hostname=SERVER_NAME) as secure,
+    ):
+        return str(secure.getsockname()[0])

@@ -1,0 +1,121 @@
+"""Agents under way: started, invited, and explained when one does not come."""
+
+import contextlib
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from time import monotonic
+
+from jupyter_dist.launch.base import AgentProcess, Failure, Invitation, Launcher
+from jupyter_dist.launch.ssh_failures import last_lines
+from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.text import name_some
+
+OTHERS_GRACE_S = 3.0
+"""After one host failed, the others may fail as well for so long: all of them are told at once."""
+
+
+class Arrivals:
+    """Every agent that somebody has to start, by host."""
+
+    def __init__(self, launchers: dict[str, Launcher], log_dir: Path) -> None:
+        self._launchers = launchers
+        self._log_dir = log_dir
+        self._agents: dict[str, AgentProcess] = {}
+        self._failing_since_s: float | None = None
+        self.join_path: Path | None = None
+        """Where the join file is, when agents are to come by themselves."""
+
+    def start(self, hosts: Sequence[HostSpec]) -> None:
+        """Start the agents of these hosts, all at once; those that join by file come themselves."""
+        for host in hosts:
+            if host.launcher != "join":
+                self._agents[host.name] = self._launchers[host.launcher].start(host)
+
+    def invite(self, host: str, invitation: Invitation) -> None:
+        """Tell the agent of this host where home is."""
+        if host in self._agents:
+            self._agents[host].invite(invitation)
+
+    def describe_waiting(self, hosts: Collection[str]) -> str:
+        """Say what these hosts, which have not joined, are doing."""
+        groups: dict[str, list[str]] = {}
+        joiners = 0
+        for host in hosts:
+            if host in self._agents:
+                groups.setdefault(self._agents[host].stage, []).append(host)
+            else:
+                joiners += 1
+        parts = [f"{name_some(names)} ({stage})" for stage, names in groups.items()]
+        if joiners:
+            agents = "an agent" if joiners == 1 else f"{joiners} agents"
+            parts.append(f"{agents} to join: jupyter dist agent --join {self.join_path}")
+        return f"waiting for {'; '.join(parts)}"
+
+    def problem(self, missing: Collection[str], now_s: float) -> str:
+        """Say why the start cannot succeed, once all that will fail has failed; else empty."""
+        failed = [
+            host
+            for host in missing
+            if host in self._agents and self._agents[host].poll() is not None
+        ]
+        if not failed:
+            return ""
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        is_settled = len(failed) == len([host for host in missing if host in self._agents])
+        if not is_settled and now_s - self._failing_since_s < OTHERS_GRACE_S:
+            return ""
+        return _describe({host: self._agents[host].explain() for host in failed})
+
+    def explain_missing(self, missing: Collection[str]) -> str:
+        """Say what came last from hosts that have not joined in time."""
+        known = {host: self._agents[host].explain() for host in missing if host in self._agents}
+        joiners = len(missing) - len(known)
+        text = _describe(known)
+        if joiners:
+            text = f"{joiners} agents did not join with {self.join_path}. {text}"
+        return text.strip()
+
+    def log_tail(self) -> str:
+        """Give the last lines of all that agents have said."""
+        parts = []
+        for path in sorted(self._log_dir.glob("*.log")):
+            text = last_lines(path.read_text(errors="replace"), 30)
+            if text:
+                parts.append(text if len(self._agents) == 1 else f"[{path.stem}]\n{text}")
+        return "\n".join(parts)
+
+    def terminate(self, hosts: Collection[str] | None = None) -> None:
+        """Ask the agents of these hosts (None: of all) to end."""
+        for host, agent in self._agents.items():
+            if hosts is None or host in hosts:
+                agent.terminate()
+
+    def end(self, timeout_s: float) -> None:
+        """Wait until all have ended, and end those that do not."""
+        deadline_s = monotonic() + timeout_s
+        for agent in self._agents.values():
+            if agent.wait(max(0.0, deadline_s - monotonic())) is None:
+                agent.kill()
+        self.remove_join_file()
+
+    def remove_join_file(self) -> None:
+        """Remove the join file, when there is one and nobody else may use it."""
+        if self.join_path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self.join_path.unlink()
+
+
+def _describe(failures: dict[str, Failure]) -> str:
+    """Write one sentence for each host, and below them what each has said last."""
+    sentences = " ".join(f"{host}: {failure}" for host, failure in failures.items())
+    if len(failures) > 1:
+        sentences = f"{len(failures)} hosts failed. " + "\n".join(
+            f"{host}: {failure}" for host, failure in failures.items()
+        )
+    said = [
+        f"--- {host} said last ---\n{failure.last_lines}"
+        for host, failure in failures.items()
+        if failure.last_lines
+    ]
+    return "\n".join([sentences, *said])

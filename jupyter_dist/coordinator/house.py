@@ -1,0 +1,225 @@
+"""Everything a coordinator has opened: agents first (they take longest), sockets, files."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jupyter_dist.control.context import new_context
+from jupyter_dist.control.heartbeat import HeartbeatMonitor
+from jupyter_dist.control.keys import make_cluster_keys
+from jupyter_dist.control.router import Doorkeeper, Router
+from jupyter_dist.coordinator.arrivals import Arrivals
+from jupyter_dist.launch.base import Invitation, Ports
+from jupyter_dist.launch.connection_file import (
+    ConnectionInfo,
+    connection_path,
+    write_connection,
+)
+from jupyter_dist.launch.join_file import JOINER, join_path, write_join_file
+from jupyter_dist.launch.local import LocalLauncher
+from jupyter_dist.launch.ssh import SshLauncher, SshOrder
+from jupyter_dist.model.interfaces import find_interface
+from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.probe.network import list_interfaces, offered_addresses
+from jupyter_dist.protocol import codec
+from jupyter_dist.protocol.credentials import ClusterKeys
+from jupyter_dist.protocol.messages import ClusterStopping, FromClient, ToCoordinator
+from jupyter_dist.version import WIRE, __version__
+
+if TYPE_CHECKING:  # imported late, see House.open
+    from jupyter_dist.coordinator.certificates import Authority
+
+LOOPBACK = "127.0.0.1"
+AGENT_END_TIMEOUT_S = 6.0
+FILE_CHECK_INTERVAL_S = 1.0
+LONGEST_DIAL_S = 20.0
+
+
+class House:
+    """Opens everything a cluster needs on this machine, and closes all of it again."""
+
+    def __init__(self, spec: ClusterSpec, state_dir: Path, log_path: Path) -> None:
+        self._spec = spec
+        self._log_path = log_path
+        order = SshOrder(
+            wire=WIRE,
+            version=__version__,
+            start_method=spec.start_method,
+            log_dir=state_dir,
+            timeout_s=spec.timeout_s,
+            install=spec.install,
+            wheelhouse=Path(spec.wheelhouse) if spec.wheelhouse else None,
+        )
+        local = LocalLauncher(state_dir, spec.start_method, os.getpid())
+        ssh = SshLauncher(order)
+        self._arrivals = Arrivals({"local": local, "auto": local, "ssh": ssh}, state_dir)
+        self._stack = contextlib.ExitStack()
+        self._stack.callback(self._arrivals.end, AGENT_END_TIMEOUT_S)
+        # The agents' imports take longest, so they begin before ours.
+        self._arrivals.start(spec.hosts)
+
+    def open(self) -> ConnectionInfo:
+        """Open every socket, invite the agents, write the connection file."""
+        from jupyter_dist.coordinator.agents import AgentService
+        from jupyter_dist.coordinator.certificates import Authority
+        from jupyter_dist.coordinator.coordinator import Coordinator
+        from jupyter_dist.coordinator.guests import GuestBook
+
+        keys = make_cluster_keys()
+        engines, self.clients, beats = self._open_routers(keys)
+        authority = Authority()
+        joining = [host for host in self._spec.hosts if host.launcher == "join"]
+        invited = [host.name for host in self._spec.hosts if host.launcher != "join"]
+        self._guests = GuestBook(invited, len(joining))
+        agents = AgentService(self._guests, authority, authority.issue_server())
+        self._stack.callback(agents.close)
+        at = _listening_address(self._spec)
+        ports = Ports(agents.bind(at), engines.bind(at), beats.bind(at))
+        for host in self._spec.hosts:
+            if host.launcher != "join":
+                homes = _homes(at, host)
+                invitation = self._invitation(host.name, homes, ports, authority)
+                self._arrivals.invite(host.name, invitation)
+        if joining:
+            self._write_join_file(at, ports, authority)
+        self.coordinator = Coordinator(
+            self._spec,
+            engines,
+            self.clients,
+            beats,
+            agents,
+            self._arrivals,
+            keys.for_engine(),
+        )
+        return self._publish(self.clients.bind(LOOPBACK), keys)
+
+    def serve(self) -> None:
+        """Serve until the end, then let everyone leave."""
+        self.coordinator.serve(self._tick)
+        self._arrivals.terminate(self.coordinator.leave())
+
+    def close(self) -> None:
+        """End agents, remove the connection file, answer who asked for the end, close sockets."""
+        self._arrivals.end(AGENT_END_TIMEOUT_S)
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+        request = self.coordinator.stop_request
+        if request is not None:
+            self.coordinator.to_client(request[0], ClusterStopping(request[1]))
+        self._stack.close()
+
+    def abandon(self) -> None:
+        """Close what a failed start has opened; agents may not even be invited yet."""
+        self._arrivals.terminate()
+        self._stack.close()
+
+    def _open_routers(
+        self, keys: ClusterKeys
+    ) -> tuple[Router[ToCoordinator], Router[FromClient], HeartbeatMonitor]:
+        context = new_context()
+        self._stack.callback(context.term)
+        doorkeeper = Doorkeeper(context)
+        self._stack.callback(doorkeeper.close)
+        doorkeeper.admit("engines", keys.engine.public)
+        doorkeeper.admit("clients", keys.client.public)
+        # A context of their own is a network thread of their own: no large message delays a beat.
+        beats_context = new_context()
+        self._stack.callback(beats_context.term)
+        beats_doorkeeper = Doorkeeper(beats_context)
+        self._stack.callback(beats_doorkeeper.close)
+        beats_doorkeeper.admit("beats", keys.engine.public)
+        engines = Router(context, "engines", keys.server, codec.from_engine())
+        clients = Router(context, "clients", keys.server, codec.from_client())
+        beats = HeartbeatMonitor(beats_context, "beats", keys.server)
+        for router in (engines, clients, beats):
+            self._stack.callback(router.close)
+        return engines, clients, beats
+
+    def _invitation(
+        self, host: str, homes: Sequence[str], ports: Ports, authority: "Authority"
+    ) -> Invitation:
+        certificate = authority.issue_agent(host or JOINER)
+        return Invitation(
+            wire=WIRE,
+            cluster=self._spec.name,
+            host=host,
+            homes=tuple(homes),
+            ports=ports,
+            dial_timeout_s=min(LONGEST_DIAL_S, self._spec.timeout_s / 2),
+            ca_certificate=authority.certificate,
+            certificate=certificate.certificate,
+            private_key=certificate.private_key,
+        )
+
+    def _write_join_file(self, at: str, ports: Ports, authority: "Authority") -> None:
+        path = join_path(self._spec.name)
+        invitation = self._invitation("", _offered(at), ports, authority)
+        good_until_s = time() + self._spec.timeout_s
+        write_join_file(path, msgspec.structs.replace(invitation, good_until_s=good_until_s))
+        self._arrivals.join_path = path
+
+    def _publish(self, clients_port: int, keys: ClusterKeys) -> ConnectionInfo:
+        self._path = connection_path(self._spec.name)
+        self._info = ConnectionInfo(
+            name=self._spec.name,
+            clients_address=f"tcp://{LOOPBACK}:{clients_port}",
+            credentials=keys.for_client(),
+            coordinator_pid=os.getpid(),
+            world_size=self._spec.world_size,
+            log_path=str(self._log_path),
+            hosts=self._spec.hosts,
+        )
+        write_connection(self._path, self._info, is_new=True)
+        self._next_check_s = monotonic() + FILE_CHECK_INTERVAL_S
+        return self._info
+
+    def _tick(self, now_s: float) -> None:
+        """Keep the connection file true, and write it again when somebody has deleted it."""
+        if self._info.world_size != self.coordinator.world_size:
+            hosts = self.coordinator.host_specs
+            self._info = msgspec.structs.replace(
+                self._info, world_size=self.coordinator.world_size, hosts=hosts
+            )
+            self._write_connection()
+        if now_s >= self._next_check_s:
+            self._next_check_s = now_s + FILE_CHECK_INTERVAL_S
+            if not self._path.exists():
+                self._write_connection()
+            if self._guests.is_full:
+                self._arrivals.remove_join_file()
+
+    def _write_connection(self) -> None:
+        with contextlib.suppress(OSError):  # a full disk: tried again next time
+            write_connection(self._path, self._info)
+
+
+def _listening_address(spec: ClusterSpec) -> str:
+    """Choose where to listen: only on this machine as long as nobody dials from outside."""
+    if all(host.launcher in ("local", "auto") or host.tunnel for host in spec.hosts):
+        return LOOPBACK
+    interfaces = list_interfaces()
+    if spec.interface:
+        return find_interface(interfaces, spec.interface, "this machine").address
+    has_ipv6 = any(":" in interface.address for interface in interfaces)
+    return "::" if has_ipv6 and socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104  (encrypted)
+
+
+def _homes(at: str, host: HostSpec) -> tuple[str, ...]:
+    """Give the addresses that this host is to try when we listen at `at`."""
+    if host.launcher in ("local", "auto") or host.tunnel:
+        return (LOOPBACK,) if at in ("::", "0.0.0.0", LOOPBACK) else (at,)  # noqa: S104
+    return _offered(at)
+
+
+def _offered(at: str) -> tuple[str, ...]:
+    """Give every address under which others may reach a socket that listens at `at`."""
+    if at not in ("::", "0.0.0.0"):  # noqa: S104
+        return (at,)
+    offered = offered_addresses(list_interfaces())
+    return tuple(address for address in offered if at == "::" or ":" not in address)

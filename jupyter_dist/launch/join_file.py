@@ -1,0 +1,40 @@
+"""The file with which agents join by themselves: an invitation that is good for any host."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from jupyter_dist.errors import UsageError
+from jupyter_dist.launch.base import Invitation
+from jupyter_dist.launch.connection_file import connection_path
+
+JOINER = "(joins by file)"
+"""Common name of the certificate in a join file; no host can be called so."""
+
+
+def join_path(cluster: str) -> Path:
+    """Path of the join file of the cluster with this name."""
+    return connection_path(cluster).with_suffix(".join")
+
+
+def write_join_file(path: Path, invitation: Invitation) -> None:
+    """Write it, readable by its owner only."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(invitation))
+
+
+def read_join_file(path: Path) -> Invitation:
+    """Read it; raises UsageError when there is none, or when it is something else."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Invitation)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except msgspec.DecodeError as error:
+        reason = f"it is not a join file ({error})"
+    raise UsageError(
+        f"join file {str(path)!r} cannot be read: {reason}. %dist_start --hosts join:N writes one "
+        "and says where; it is gone once N agents have joined, or the start is over."
+    )

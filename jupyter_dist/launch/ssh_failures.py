@@ -1,0 +1,128 @@
+"""Why a command that `remote_command` wrote has failed, in words, and what the user can do.
+
+Whose words to look for is told by the status: ssh has one for its own troubles, and passes on
+that of what ran on the host otherwise. The words themselves stand in `ssh_sayings`.
+"""
+
+import re
+import shlex
+import signal
+from collections.abc import Sequence
+
+import msgspec
+
+from jupyter_dist.launch.remote_command import NO_PYTHON, SETUP_FAILED
+from jupyter_dist.launch.ssh_sayings import FROM_HOST, FROM_SSH, Saying
+from jupyter_dist.model.spec import HostSpec
+
+SSH_FAILED = 255
+"""Status of ssh when it did not get there, or when a signal ended what ran there."""
+_MOST_CHARACTERS = 8_000
+_OVER_OTHERS = re.compile(r"^Connection (?:closed by|reset by|to) UNKNOWN port", re.MULTILINE)
+_TRY_IT = "Try `{login} true` by hand."
+_BY_STATUS = {
+    SETUP_FAILED: Saying("", "a setup command failed ({last})", _TRY_IT),
+    NO_PYTHON: Saying("", "there is no such Python ({last})", "Name one with --python."),
+    126: Saying("", "the shell there could not run a program ({last})", _TRY_IT),
+    127: Saying("", "the shell there did not find a program ({last})", _TRY_IT),
+    SSH_FAILED: Saying(
+        "",
+        "{last} (status 255)",
+        f"{_TRY_IT} If that goes well, a signal has ended what ran there: look for lack of memory.",
+    ),
+}
+_OTHER_STATUS = Saying("", "{last} (status {status})", _TRY_IT)
+_SILENCE = Saying(
+    "",
+    "it ended with status {status} and said nothing",
+    f"{_TRY_IT} A login shell such as nologin lets nobody run anything.",
+)
+
+
+class SshFailure(msgspec.Struct, frozen=True):
+    """What went wrong with a command on a host."""
+
+    reason: str
+    """One sentence fragment without its full stop."""
+    next_step: str
+    """A whole sentence, or a few."""
+
+
+def explain_ssh(host: HostSpec, status: int, stderr: str) -> SshFailure:
+    """Tell why the command ended with this status, having said this on stderr."""
+    if (name := _signal_name(status)) is not None:
+        return _explain_signal(name, is_here=status < 0)
+    found = find_saying(FROM_SSH if status == SSH_FAILED else FROM_HOST, host, stderr)
+    if found is not None:
+        return found
+    last = last_lines(stderr, 1)
+    saying = _BY_STATUS.get(status, _OTHER_STATUS if last else _SILENCE)
+    words = {"last": last.rstrip(".") or "it said nothing", "status": str(status)}
+    return _fill(saying, {**_known(host), **words})
+
+
+def find_saying(sayings: Sequence[Saying], host: HostSpec, text: str) -> SshFailure | None:
+    """Explain a text by the first saying that fits it, or give None."""
+    tidy = "\n".join(_lines(text[-_MOST_CHARACTERS:]))
+    for saying in sayings:
+        *_, match = (None, *re.finditer(saying.said, tidy, re.MULTILINE))
+        if match is not None:
+            return _explain_saying(host, saying, match)
+    return None
+
+
+def last_lines(text: str, count: int = 12) -> str:
+    """Give the last lines that have something in them."""
+    return "\n".join([line for line in _lines(text) if line.strip()][-count:])
+
+
+def _lines(text: str) -> list[str]:
+    # ssh ends its lines as terminals in raw mode need it.
+    return [line.rstrip() for line in text.replace("\r", "").splitlines()]
+
+
+def _explain_saying(host: HostSpec, saying: Saying, match: re.Match[str]) -> SshFailure:
+    words = {**_known(host), **{name: text or "" for name, text in match.groupdict().items()}}
+    if _OVER_OTHERS.search(match.string) is None:
+        return _fill(saying, words)
+    at = words.get("at", "")
+    if at:
+        words |= {"place": at, "copy_key": f"ssh-copy-id {words.get('who', '')}@{at}"}
+    failure = _fill(saying, words)
+    over = f"on the way over {at or 'a jump host or proxy'}, "
+    return SshFailure(over + failure.reason, failure.next_step)
+
+
+def _known(host: HostSpec) -> dict[str, str]:
+    port = ["-p", str(host.port)] if host.port else []
+    user = ["-l", host.user] if host.user else []
+    target = f"{host.user}@{host.address}" if host.user else host.address
+    return {
+        "host": host.name,
+        "place": host.name,
+        "ssh": shlex.join(host.ssh),
+        "login": shlex.join([*host.ssh, *port, *user, host.address]),
+        "copy_key": shlex.join(["ssh-copy-id", *port, target]),
+    }
+
+
+def _fill(saying: Saying, words: dict[str, str]) -> SshFailure:
+    reason = saying.reason.format_map(words).rstrip(".")
+    return SshFailure(reason, saying.next_step.format_map(words))
+
+
+def _signal_name(status: int) -> str | None:
+    """Name the signal that ended ssh (negative) or, as shells tell it, a program on the host."""
+    try:
+        return signal.Signals(-status if status < 0 else status - 128).name
+    except ValueError:
+        return None
+
+
+def _explain_signal(name: str, *, is_here: bool) -> SshFailure:
+    if is_here:
+        return SshFailure(f"ssh was ended by {name} on this machine", "Start again.")
+    cause = "for lack of memory" if name == signal.SIGKILL.name else "at the end of a job"
+    return SshFailure(
+        f"it was ended there by {name}", f"See who sends that, as a system may do {cause}."
+    )
