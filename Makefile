@@ -8,7 +8,7 @@ DEMO := out/01_first_cell.ipynb
 LAB_OPTIONS ?= $(if $(filter 0,$(shell id -u)),--allow-root)
 
 help: ## list what there is
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(VENV)/notebook ## run the first notebook headless on 4 local ranks, show what they say
 	$(BIN)/python notebooks/execute.py notebooks/01_first_cell.ipynb $(DEMO)
@@ -16,7 +16,10 @@ demo: $(VENV)/notebook ## run the first notebook headless on 4 local ranks, show
 lab: $(VENV)/lab ## open the first notebook in JupyterLab
 	$(BIN)/jupyter lab $(LAB_OPTIONS) notebooks/01_first_cell.ipynb
 
-test: $(VENV)/test chromium ## install what the tests need, and run them all
+hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this machine (root)
+	@$(BIN)/python tests/hosts/open_lab.py
+
+test: $(VENV)/test chromium host-tools ## install what the tests need, and run them all
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 check: $(VENV)/test ## ruff, mypy, import-linter and the unit tests
@@ -43,6 +46,9 @@ clean: ## remove the virtual environments and everything built
 chromium: ## install Chromium from Debian if it is missing and we may
 	@sh tests/browser/install_chromium.sh
 
+host-tools: ## install what the lab of hosts needs if it is missing and we may
+	@sh tests/hosts/install_packages.sh
+
 $(VENV)/bin/python:
 	sh tests/make_venv.sh $(PYTHON) $(VENV)
 
@@ -51,4 +57,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab test check bench proto clean chromium
+.PHONY: help demo lab hosts-lab test check bench proto clean chromium host-tools

@@ -1,0 +1,70 @@
+"""Clusters on the hosts of a lab: how tests start them, and what they may leave: nothing."""
+
+import time
+
+import pytest
+
+from jupyter_dist import Cluster
+from jupyter_dist.errors import StartFailed
+from tests.processes.conftest import ClusterFactory
+from tests.processes.leftovers import wait_until
+
+GRACE_S = 15.0
+"""Seconds after a cluster's end within which nothing of it may be left on any machine."""
+START_TIMEOUT_S = 40.0
+
+
+class LabClusters(ClusterFactory):
+    """Starts clusters on hosts of a lab, and stops them all in the end."""
+
+    def __init__(self, home, lab):
+        super().__init__(home)
+        self._lab = lab
+
+    def __call__(self, hosts=None, **options):
+        """Start a cluster; options as in `Cluster.start`."""
+        return super().__call__(hosts, **self._complete(options))
+
+    def refusal(self, hosts=None, within_s=10.0, **options):
+        """Give what StartFailed says of a start that must fail in time and leave nothing."""
+        began_s = time.monotonic()
+        with pytest.raises(StartFailed) as caught:
+            Cluster.start(hosts, **self._complete(options))
+        took_s = time.monotonic() - began_s
+        assert took_s < within_s, f"took {took_s:.1f} s: {caught.value}"
+        self.assert_nothing_left()
+        return str(caught.value)
+
+    def assert_nothing_left(self, within_s=GRACE_S):
+        """Fail when soon anything of any cluster is still there, here or on a host."""
+        deadline_s = time.monotonic() + within_s
+        self._home.assert_nothing_left(within_s)
+        self._lab.assert_nothing_left(max(0.0, deadline_s - time.monotonic()))
+
+    def assert_no_process_left(self, within_s=GRACE_S):
+        """As `assert_nothing_left`; but who was killed could not remove its files."""
+        wait_until(
+            lambda: not self._home.processes() and not any(map(self._ours, self._lab.names)),
+            within_s,
+            "all processes have ended, here and on all hosts",
+        )
+
+    def _ours(self, host):
+        return [what for what in self._lab.leftovers(host) if ": file " not in what]
+
+    def _complete(self, options):
+        return {"ssh": self._lab.ssh, "timeout_s": START_TIMEOUT_S, **options}
+
+
+def values(result):
+    """What the last expression was on each rank; fails with what went wrong."""
+    assert result.ok, [str(rank.error) for rank in result]
+    return [rank.value_repr for rank in result]
+
+
+def parts(refusal):
+    """The lines before what hosts have said last, and those after it, of a StartFailed."""
+    lines = refusal.splitlines()
+    heads = [number for number, line in enumerate(lines) if line.startswith("--- ")]
+    first = heads[0] if heads else len(lines)
+    return lines[:first], lines[first:]

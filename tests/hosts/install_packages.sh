@@ -1,0 +1,27 @@
+#!/bin/sh
+# Install what the lab of hosts is built with when it is missing and we may; without it the tests
+# of many hosts skip and say so.
+set -eu
+PATH=$PATH:/usr/sbin:/sbin
+missing=
+for pair in sshd:openssh-server ssh:openssh-client nft:nftables ip:iproute2 rsync:rsync; do
+    command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
+done
+if [ -z "$missing" ]; then
+    exit 0
+fi
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "Missing and not to be installed from here:$missing. The tests of many hosts will skip."
+    exit 0
+fi
+# The lab starts servers of its own; this machine shall not get one.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+apt-get update -qq &&
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+        $missing >/dev/null ||
+    echo "Not installed:$missing. The tests of many hosts will skip."
