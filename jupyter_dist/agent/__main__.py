@@ -18,9 +18,8 @@ from pathlib import Path
 import msgspec
 
 from jupyter_dist.agent.zygote_process import ZygoteProcess
-from jupyter_dist.errors import DistError, StartFailed, VersionMismatch
+from jupyter_dist.errors import DistError, StartFailed, UsageError, VersionMismatch
 from jupyter_dist.launch.base import GREETING, HOME_UNREACHABLE, Greeting, Invitation
-from jupyter_dist.launch.join_file import read_join_file
 from jupyter_dist.launch.lifeline import die_with_parent
 from jupyter_dist.launch.private_dir import make_memory_dir, make_private_dir
 from jupyter_dist.version import WIRE, __version__
@@ -38,7 +37,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, (lambda *_: sys.exit(1)) if options.join else signal.SIG_IGN)
     try:
         # A join file that cannot be read is told before anything is started.
-        joining = read_join_file(Path(options.join)) if options.join else None
+        joining = _read_join_file(options.join) if options.join else None
         with _directories() as (run_dir, memory_dir), _zygote(run_dir, options) as zygote:
             if options.over_ssh:
                 _greet()
@@ -47,8 +46,17 @@ def main() -> int:
                 _serve(invitation, options, (run_dir, memory_dir), zygote)
     except DistError as error:
         sys.stderr.write(f"jupyter-dist: {error}\n")
-        return HOME_UNREACHABLE
+        return _status_of(error)
     return 0
+
+
+def _status_of(error: DistError) -> int:
+    """Give the exit status, as `jupyter dist` has it where no other is agreed on."""
+    from jupyter_dist.agent.dial import HomeUnreachable
+
+    if isinstance(error, HomeUnreachable):
+        return HOME_UNREACHABLE
+    return 2 if isinstance(error, UsageError) else 1
 
 
 def _read_options() -> argparse.Namespace:
@@ -80,12 +88,9 @@ def _serve(
     try:
         found = find_home(invitation)
     except DistError as error:
-        if not 0 < invitation.good_until_s < time.time():
+        if not options.join:
             raise
-        until = time.strftime("%H:%M:%S", time.localtime(invitation.good_until_s))
-        raise StartFailed(
-            f"{error}. The join file was good until {until}; start the cluster again for a new one"
-        ) from error
+        raise StartFailed(f"{error}. {_describe_age(invitation.good_until_s)}") from error
     agent = Agent(invitation, found, directories, zygote)
     agent.introduce(options.name or invitation.host, options.slots)
     if options.join:
@@ -93,6 +98,14 @@ def _serve(
     else:
         agent.on_admitted = lambda _cluster, _host: orphan.set()
     agent.serve()
+
+
+def _describe_age(good_until_s: float) -> str:
+    """Say of a join file whether it can still be good, and what to do if not."""
+    until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(good_until_s))
+    if good_until_s < time.time():
+        return f"The join file was good until {until}; start the cluster again for a new one"
+    return f"The join file is good until {until}, unless the start is over or the cluster has ended"
 
 
 def _say_joined(cluster: str, host: str) -> None:
@@ -105,6 +118,12 @@ def _greet() -> None:
     sys.stdout.write(f"{GREETING}{msgspec.json.encode(greeting).decode()}\n")
     sys.stdout.flush()
     os.dup2(2, 1)
+
+
+def _read_join_file(path: str) -> Invitation:
+    from jupyter_dist.launch.join_file import read_join_file
+
+    return read_join_file(Path(path))
 
 
 def _read_invitation() -> Invitation | None:

@@ -99,8 +99,10 @@ def _try(order: int, address: str, invitation: Invitation) -> _Outcome:
         for port in (ports.engines, ports.beats):
             with socket.create_connection((address, port), ATTEMPT_TIMEOUT_S):
                 pass
-    except ssl.SSLError:
+    except ssl.SSLError as error:
         problem = f"answers on port {port}, but it is not this cluster's coordinator"
+        if isinstance(error, ssl.SSLCertVerificationError):  # this host's clock may be wrong, too
+            problem += f" ({error.verify_message})"
         return _Outcome(order, address, problem=problem)
     except TimeoutError:
         problem = f"is silent on port {port} (a firewall, or no way there)"
@@ -113,7 +115,9 @@ def _try(order: int, address: str, invitation: Invitation) -> _Outcome:
 
 def _prove(address: str, port: int, authority: bytes) -> str:
     """Make sure that the cluster's coordinator answers; give our end of the connection."""
-    context = ssl.create_default_context(cadata=authority.decode())
+    # Not the default context: from Python 3.13 on that refuses authorities as plain as ours.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=authority.decode())
     with (
         socket.create_connection((address, port), ATTEMPT_TIMEOUT_S) as plain,
         context.wrap_socket(plain, server_hostname=SERVER_NAME) as secure,

@@ -96,6 +96,7 @@ class Cluster:
         python: str | None = None,
         ssh: str | Sequence[str] | None = None,
         interface: str | None = None,
+        ports: str | None = None,
         tunnel: bool | None = None,
         install: bool | None = None,
         wheelhouse: StrPath | None = None,
@@ -111,7 +112,8 @@ class Cluster:
         The cluster lives on after this process, for `keep_s` seconds without a client.
         """
         wishes = Wishes(name=name, timeout_s=timeout_s, keep_s=keep_s, env=env, cwd=cwd, comm=comm)
-        wishes |= {"python": python, "ssh": ssh, "interface": interface, "tunnel": tunnel}
+        wishes |= {"python": python, "ssh": ssh, "interface": interface, "ports": ports}
+        wishes |= {"tunnel": tunnel}
         wishes |= {"install": install, "wheelhouse": wheelhouse, "one_machine": one_machine}
         wishes |= {"start_method": start_method}
         spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes)

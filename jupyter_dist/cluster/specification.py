@@ -29,6 +29,7 @@ _FIELDS = {
     "comm": "communicator",
     "start_method": "start_method",
     "interface": "interface",
+    "ports": "ports",
     "install": "install",
     "one_machine": "one_machine",
 }
@@ -52,6 +53,7 @@ class Wishes(TypedDict, total=False):
     ssh: str | Sequence[str] | None
     """On every host that ssh reaches."""
     interface: str | None
+    ports: str | None
     tunnel: bool | None
     """On every host that ssh reaches."""
     install: bool | None

@@ -11,9 +11,12 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jupyter_dist.collective.call import Call
 from jupyter_dist.model.topology import CollectiveView
+
+if TYPE_CHECKING:  # it loads numpy, and agents read records without
+    from jupyter_dist.collective.call import Call
 
 _PACKAGE_DIR = str(Path(__file__).parent.parent) + os.sep
 
@@ -51,7 +54,7 @@ class CollectiveRecorder:
         self._memory, self.is_shared = _map_file(self.path)
         _HEADER.pack_into(self._memory, 0, _MAGIC, 0)
 
-    def begin(self, call: Call) -> int:
+    def begin(self, call: "Call") -> int:
         """Record that a call begins now; return the token for `end`."""
         token = self._count
         at = _HEADER_BYTES + token % _RECORDS * _RECORD_BYTES

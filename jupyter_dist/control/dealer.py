@@ -1,11 +1,11 @@
 """A peer's end of the control channel: one authenticated connection to the coordinator."""
 
+import struct
 from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS, receive_frames
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
@@ -13,6 +13,8 @@ from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import Message
 
 Incoming = TypeVar("Incoming")
+# As in libzmq's zmq_socket_monitor(3). pyzmq reads it too, in a module that loads asyncio and ssl.
+_EVENT = struct.Struct("=HI")
 _CONNECTION_EVENTS = (
     zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_DISCONNECTED
@@ -71,7 +73,7 @@ class Dealer(Generic[Incoming]):
     def silence_s(self) -> float:
         """Tell for how long there has been no working connection (0 while there is one)."""
         while self._monitor.poll(0):
-            event = recv_monitor_message(self._monitor)["event"]
+            event = _EVENT.unpack(self._monitor.recv_multipart()[0])[0]
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._cut_since_s = None
             elif self._cut_since_s is None:

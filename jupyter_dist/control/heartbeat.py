@@ -6,7 +6,7 @@ They prove that a process lives, not that its rank moves on.
 import contextlib
 import struct
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -54,9 +54,9 @@ class HeartbeatMonitor:
         """The socket itself."""
         return self._socket
 
-    def bind(self, host: str) -> int:
-        """Listen on a free port of this address and return the port."""
-        return bind_free_port(self._socket, host)
+    def bind(self, host: str, ports: Sequence[int] = ()) -> int:
+        """Listen on a free port (one of these, if given) of this address and return the port."""
+        return bind_free_port(self._socket, host, ports)
 
     def ask(self, identities: Iterable[bytes]) -> None:
         """Ask these engines for a beat."""

@@ -1,5 +1,6 @@
 """The coordinator's ends of the control channel: many authenticated peers on one socket."""
 
+import errno
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -69,9 +70,9 @@ class Router(Generic[Incoming]):
         """The socket itself."""
         return self._socket
 
-    def bind(self, host: str) -> int:
-        """Listen on a free port of this address and return the port."""
-        return bind_free_port(self._socket, host)
+    def bind(self, host: str, ports: Sequence[int] = ()) -> int:
+        """Listen on a free port (one of these, if given) of this address and return the port."""
+        return bind_free_port(self._socket, host, ports)
 
     def send(self, identity: bytes, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send one message to one peer; large buffers are not copied."""
@@ -129,16 +130,22 @@ def secure_server(socket: "zmq.Socket[bytes]", domain: str, key: KeyPair) -> Non
     socket.setsockopt(zmq.LINGER, 0)
 
 
-def bind_free_port(socket: "zmq.Socket[bytes]", host: str) -> int:
+def bind_free_port(socket: "zmq.Socket[bytes]", host: str, ports: Sequence[int] = ()) -> int:
     """Bind first, tell the number after: a port picked beforehand is a race.
 
-    `::` takes IPv4 as well. Raises OSError when there is none.
+    `::` takes IPv4 as well. Raises OSError when none of `ports` (none given: no port) is free.
     """
     if ":" in host:
         socket.setsockopt(zmq.IPV6, 1)
         host = f"[{host}]"
-    try:
-        socket.bind(f"tcp://{host}:*")
-    except zmq.ZMQError as error:
-        raise OSError(error.errno, no_free_port(host)) from error
+    for port in ports or ("*",):
+        try:
+            socket.bind(f"tcp://{host}:{port}")
+        except zmq.ZMQError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise OSError(error.errno, f"{host} cannot be listened on: {error}") from error
+        else:
+            break
+    else:
+        raise OSError(errno.EADDRINUSE, no_free_port(host))
     return int(socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])

@@ -10,15 +10,21 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from jupyter_dist.coordinator.house import House
+from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.errors import DistError
 from jupyter_dist.launch.connection_file import StartReport
+from jupyter_dist.launch.local import LocalLauncher
 from jupyter_dist.launch.private_dir import make_private_dir
+from jupyter_dist.launch.ssh import SshLauncher, SshOrder
 from jupyter_dist.model.spec import ClusterSpec
+from jupyter_dist.version import WIRE, __version__
+
+if TYPE_CHECKING:  # imported late, see _coordinate
+    from jupyter_dist.coordinator.house import House
 
 
 def main() -> None:
@@ -37,7 +43,10 @@ def main() -> None:
 
 
 def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path) -> None:
-    house = House(spec, state_dir, log_path)
+    arrivals = _send_for_agents(spec, state_dir)
+    from jupyter_dist.coordinator.house import House
+
+    house = House(spec, arrivals, log_path)
     try:
         report = StartReport(house.open())
         signal.signal(signal.SIGTERM, lambda *_: _stop(house))
@@ -54,7 +63,24 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path) -> None:
         house.close()
 
 
-def _give_up(house: House, problem: str) -> None:
+def _send_for_agents(spec: ClusterSpec, log_dir: Path) -> Arrivals:
+    """Start every agent before we import what we need ourselves: theirs takes longest."""
+    order = SshOrder(
+        wire=WIRE,
+        version=__version__,
+        start_method=spec.start_method,
+        log_dir=log_dir,
+        timeout_s=spec.timeout_s,
+        install=spec.install,
+        wheelhouse=Path(spec.wheelhouse) if spec.wheelhouse else None,
+    )
+    local = LocalLauncher(log_dir, spec.start_method, os.getpid())
+    arrivals = Arrivals({"local": local, "auto": local, "ssh": SshLauncher(order)}, log_dir)
+    arrivals.start(spec.hosts)
+    return arrivals
+
+
+def _give_up(house: "House", problem: str) -> None:
     """Report why there is no cluster, and clean up undisturbed.
 
     The starter answers the report with SIGTERM; raised in the middle of closing, it would leave a
@@ -65,7 +91,7 @@ def _give_up(house: House, problem: str) -> None:
     house.abandon()
 
 
-def _stop(house: House) -> None:
+def _stop(house: "House") -> None:
     house.coordinator.is_stopping = True
 
 

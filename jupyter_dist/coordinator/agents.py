@@ -1,9 +1,10 @@
 """The gRPC service that agents dial; everything they say lands in the coordinator's mailbox."""
 
+import contextlib
 import errno
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -57,13 +58,15 @@ class AgentService:
         servicer.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(servicer, self._server)
 
-    def bind(self, host: str) -> int:
-        """Listen on a free port of this address and return the port; OSError without one."""
+    def bind(self, host: str, ports: Sequence[int] = ()) -> int:
+        """Listen on a free port (one of these, if given) of this address; OSError without one."""
         at = f"[{host}]" if ":" in host else host
-        try:
-            port = self._server.add_secure_port(f"{at}:0", self._credentials)
-        except RuntimeError as error:  # gRPC's only word for it
-            raise OSError(errno.EADDRINUSE, no_free_port(host)) from error
+        for wish in ports or (0,):
+            with contextlib.suppress(RuntimeError):  # gRPC's only word for a port that is taken
+                port = self._server.add_secure_port(f"{at}:{wish}", self._credentials)
+                break
+        else:
+            raise OSError(errno.EADDRINUSE, no_free_port(host))
         self._server.start()
         self._is_serving = True
         return int(port)

@@ -1,6 +1,7 @@
 """Agents under way: started, invited, and explained when one does not come."""
 
 import contextlib
+import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from time import monotonic
@@ -48,7 +49,8 @@ class Arrivals:
         parts = [f"{name_some(names)} ({stage})" for stage, names in groups.items()]
         if joiners:
             agents = "an agent" if joiners == 1 else f"{joiners} agents"
-            parts.append(f"{agents} to join: jupyter dist agent --join {self.join_path}")
+            path = shlex.quote(str(self.join_path))
+            parts.append(f"{agents} to join: jupyter dist agent --join {path}")
         return f"waiting for {'; '.join(parts)}"
 
     def problem(self, missing: Collection[str], now_s: float) -> str:
@@ -73,7 +75,8 @@ class Arrivals:
         joiners = len(missing) - len(known)
         text = _describe(known)
         if joiners:
-            text = f"{joiners} agents did not join with {self.join_path}. {text}"
+            agents = "an agent" if joiners == 1 else f"{joiners} agents"
+            text = f"{agents} did not join with {self.join_path}. {text}"
         return text.strip()
 
     def log_tail(self) -> str:

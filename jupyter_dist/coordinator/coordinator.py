@@ -152,6 +152,7 @@ class Coordinator:
                 self._rendezvous.on_hello(message)
             case Ready():
                 self._rendezvous.on_ready(message)
+                self._tell_if_ready()
             case NotReady():
                 self._rendezvous.on_not_ready(message)
             case CellOutput():
@@ -220,8 +221,6 @@ class Coordinator:
         problem = self._hosts.problem or self._rendezvous.problem
         if problem:
             self.fail_start(problem)
-        elif self._rendezvous.is_complete:
-            self._audience.tell_ready()
         elif absence := self._arrivals.problem(missing, now_s):
             self._refuse_start(absence)
         elif now_s > deadline_s and missing:
@@ -230,6 +229,10 @@ class Coordinator:
         elif now_s > deadline_s:
             ranks = name_ranks(self._rendezvous.missing_ranks)
             self.fail_start(f"{ranks} not ready within {self._spec.timeout_s:g} s")
+
+    def _tell_if_ready(self) -> None:
+        if not self.start_problem and self._rendezvous.is_complete:
+            self._audience.tell_ready()
 
     def fail_start(self, problem: str) -> None:
         """Give up starting; clients are told why, with what agents and zygotes have said last."""

@@ -1,4 +1,4 @@
-"""Everything a coordinator has opened: agents first (they take longest), sockets, files."""
+"""Everything a coordinator opens on this machine: sockets, files, and the invitations."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, time
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
@@ -14,7 +14,11 @@ from jupyter_dist.control.context import new_context
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.keys import make_cluster_keys
 from jupyter_dist.control.router import Doorkeeper, Router
+from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.arrivals import Arrivals
+from jupyter_dist.coordinator.certificates import Authority
+from jupyter_dist.coordinator.coordinator import Coordinator
+from jupyter_dist.coordinator.guests import GuestBook
 from jupyter_dist.launch.base import Invitation, Ports
 from jupyter_dist.launch.connection_file import (
     ConnectionInfo,
@@ -22,18 +26,13 @@ from jupyter_dist.launch.connection_file import (
     write_connection,
 )
 from jupyter_dist.launch.join_file import JOINER, join_path, write_join_file
-from jupyter_dist.launch.local import LocalLauncher
-from jupyter_dist.launch.ssh import SshLauncher, SshOrder
 from jupyter_dist.model.interfaces import find_interface
-from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.model.spec import ClusterSpec, HostSpec, parse_ports
 from jupyter_dist.probe.network import list_interfaces, offered_addresses
 from jupyter_dist.protocol import codec
 from jupyter_dist.protocol.credentials import ClusterKeys
 from jupyter_dist.protocol.messages import ClusterStopping, FromClient, ToCoordinator
-from jupyter_dist.version import WIRE, __version__
-
-if TYPE_CHECKING:  # imported late, see House.open
-    from jupyter_dist.coordinator.certificates import Authority
+from jupyter_dist.version import WIRE
 
 LOOPBACK = "127.0.0.1"
 AGENT_END_TIMEOUT_S = 6.0
@@ -44,33 +43,15 @@ LONGEST_DIAL_S = 20.0
 class House:
     """Opens everything a cluster needs on this machine, and closes all of it again."""
 
-    def __init__(self, spec: ClusterSpec, state_dir: Path, log_path: Path) -> None:
+    def __init__(self, spec: ClusterSpec, arrivals: Arrivals, log_path: Path) -> None:
         self._spec = spec
+        self._arrivals = arrivals
         self._log_path = log_path
-        order = SshOrder(
-            wire=WIRE,
-            version=__version__,
-            start_method=spec.start_method,
-            log_dir=state_dir,
-            timeout_s=spec.timeout_s,
-            install=spec.install,
-            wheelhouse=Path(spec.wheelhouse) if spec.wheelhouse else None,
-        )
-        local = LocalLauncher(state_dir, spec.start_method, os.getpid())
-        ssh = SshLauncher(order)
-        self._arrivals = Arrivals({"local": local, "auto": local, "ssh": ssh}, state_dir)
         self._stack = contextlib.ExitStack()
-        self._stack.callback(self._arrivals.end, AGENT_END_TIMEOUT_S)
-        # The agents' imports take longest, so they begin before ours.
-        self._arrivals.start(spec.hosts)
+        self._stack.callback(arrivals.end, AGENT_END_TIMEOUT_S)
 
     def open(self) -> ConnectionInfo:
         """Open every socket, invite the agents, write the connection file."""
-        from jupyter_dist.coordinator.agents import AgentService
-        from jupyter_dist.coordinator.certificates import Authority
-        from jupyter_dist.coordinator.coordinator import Coordinator
-        from jupyter_dist.coordinator.guests import GuestBook
-
         keys = make_cluster_keys()
         engines, self.clients, beats = self._open_routers(keys)
         authority = Authority()
@@ -80,7 +61,7 @@ class House:
         agents = AgentService(self._guests, authority, authority.issue_server())
         self._stack.callback(agents.close)
         at = _listening_address(self._spec)
-        ports = Ports(agents.bind(at), engines.bind(at), beats.bind(at))
+        ports = self._bind(at, agents, engines, beats)
         for host in self._spec.hosts:
             if host.launcher != "join":
                 homes = _homes(at, host)
@@ -141,8 +122,17 @@ class House:
             self._stack.callback(router.close)
         return engines, clients, beats
 
+    def _bind(self, at: str, *listeners: AgentService | Router[Any] | HeartbeatMonitor) -> Ports:
+        """Let everyone listen at this address; a port of the range goes to one of them only."""
+        allowed = list(parse_ports(self._spec.ports))
+        bound: list[int] = []
+        for listener in listeners:
+            bound.append(listener.bind(at, allowed))
+            allowed = [port for port in allowed if port not in bound]
+        return Ports(*bound)
+
     def _invitation(
-        self, host: str, homes: Sequence[str], ports: Ports, authority: "Authority"
+        self, host: str, homes: Sequence[str], ports: Ports, authority: Authority
     ) -> Invitation:
         certificate = authority.issue_agent(host or JOINER)
         return Invitation(
@@ -157,7 +147,7 @@ class House:
             private_key=certificate.private_key,
         )
 
-    def _write_join_file(self, at: str, ports: Ports, authority: "Authority") -> None:
+    def _write_join_file(self, at: str, ports: Ports, authority: Authority) -> None:
         path = join_path(self._spec.name)
         invitation = self._invitation("", _offered(at), ports, authority)
         good_until_s = time() + self._spec.timeout_s

@@ -57,7 +57,7 @@ _SAYINGS = (
         _OWN_ENVIRONMENT,
     ),
     Saying(
-        r"^WARNING: Retrying .* after connection broken by '(?P<why>.+)': /",
+        r"^WARNING: Retrying .* after connection broken by '(?P<why>\w+)",
         "its pip does not reach the package index ({why})",
         "Send the wheels from here with --wheelhouse DIR, or set PIP_INDEX_URL or a proxy in a "
         "setup command.",
@@ -67,7 +67,12 @@ _SAYINGS = (
         "its pip finds no {what}",
         "Send the wheels from here with --wheelhouse DIR, or set PIP_INDEX_URL in a setup command.",
     ),
-    Saying(r"^ERROR: (?P<why>.+)$", "{why}", "Look at what pip said."),
+    Saying(
+        r"^ERROR: Cannot install (?P<what>.+) because these package versions have conflicting",
+        "what it needs is at odds ({what})",
+        _OWN_ENVIRONMENT,
+    ),
+    Saying(r"^ERROR: (?P<why>.+)$", "{why}", "Look at what its pip said."),
 )
 """What pip says when it fails; the first that fits counts."""
 
@@ -109,14 +114,16 @@ def install_on(
     try:
         with _Run(_command(host, version, program, wheels), _stdin(program, wheels), log) as run:
             status = run.until_end(lambda: is_unwanted() or monotonic() > deadline_s)
+            output, is_late = run.output, monotonic() > deadline_s
     except OSError as error:
-        raise InstallFailed(host.name, str(error)) from error
+        reason = f"{error.filename or 'ssh'}: {error.strerror}"
+        raise InstallFailed(host.name, reason, "Correct that on this machine.") from error
     if status == 0:
         return
-    if status is None and is_unwanted():
-        raise InstallFailed(host.name, "it was given up", output=last_lines(run.output))
-    problem = explain_install(host, status, run.output, names)
-    raise InstallFailed(host.name, problem.reason, problem.next_step, last_lines(run.output))
+    if status is None and not is_late:
+        raise InstallFailed(host.name, "it was given up", output=last_lines(output))
+    problem = explain_install(host, status, output, names)
+    raise InstallFailed(host.name, problem.reason, problem.next_step, last_lines(output))
 
 
 def explain_install(
@@ -227,10 +234,11 @@ class _Run:
 
     def _feed(self) -> bool:
         """Write what can be written; False when there is no more, or nobody who reads it."""
-        if not self._pending:
-            self._pending = memoryview(next(self._chunks, b""))
-        if not self._pending:
-            return False
+        while not self._pending:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return False
+            self._pending = memoryview(chunk)
         try:
             count = os.write(self._stdin.fileno(), self._pending)
         except BlockingIOError:

@@ -19,11 +19,16 @@ def join_path(cluster: str) -> Path:
 
 
 def write_join_file(path: Path, invitation: Invitation) -> None:
-    """Write it, readable by its owner only."""
+    """Write it whole or not at all, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(invitation))
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(invitation))
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def read_join_file(path: Path) -> Invitation:

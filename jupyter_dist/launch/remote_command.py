@@ -22,6 +22,8 @@ _OPTIONS = (
     # A host that was cut off must not keep our end for hours.
     *("-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=3"),
 )
+_QUOTED = str.maketrans({"'": "'\"'\"'", "!": "'\\!'", "\\": "'\\\\'"})
+"""Even between single quotes csh acts on an exclamation mark, and fish on a backslash."""
 
 
 def ssh_command(host: HostSpec, script: str, options: Sequence[str] = ()) -> list[str]:
@@ -29,7 +31,7 @@ def ssh_command(host: HostSpec, script: str, options: Sequence[str] = ()) -> lis
     target = [f"-p{host.port}"] if host.port else []
     if host.user:
         target += ["-l", host.user]
-    remote = shlex.join(["exec", *shell_for(host), script])
+    remote = f"exec {shlex.join(shell_for(host))} {_quote_for_any_shell(script)}"
     return [*host.ssh, *_OPTIONS, *options, *target, "--", host.address, remote]
 
 
@@ -45,7 +47,7 @@ def python_script(host: HostSpec, arguments: Sequence[str]) -> str:
     stderr, when it does not get as far as that.
     """
     lines = [_checked(command) for command in host.setup]
-    lines.append(f"p={shlex.quote(host.python)}")
+    lines.append(f"p={_path_on_host(host.python)}")
     lines.append('[ -d "$p" ] && p=$p/bin/python')
     here = shlex.quote(sys.executable)
     lines.append(f'[ -n "$p" ] || {{ p={here}; [ -x "$p" ] || p=python3; }}')
@@ -57,6 +59,22 @@ def python_script(host: HostSpec, arguments: Sequence[str]) -> str:
     return "; ".join(lines)  # on one line, because csh takes no quoted word of several
 
 
+def _path_on_host(path: str) -> str:
+    """Write a path for `sh`; `~/` is the home directory there."""
+    if path.startswith("~/"):
+        return f'"$HOME"/{shlex.quote(path.removeprefix("~/"))}'
+    return shlex.quote(path)
+
+
 def _checked(command: str) -> str:
+    """Run a setup command in the shell itself, and end the script when it fails."""
     told = shlex.quote(f"jupyter-dist: this setup command failed: {command}")
-    return f"{command} || {{ echo {told} >&2; exit {SETUP_FAILED}; }}"
+    # eval, so that a comment or an open quote ends with the command. What comes on stdin is not
+    # meant for it.
+    run = f"eval {shlex.quote(command)} </dev/null"
+    return f"{run} || {{ echo {told} >&2; exit {SETUP_FAILED}; }}"
+
+
+def _quote_for_any_shell(script: str) -> str:
+    """Make it one word that sh, bash, zsh, csh and fish read alike."""
+    return f"'{script.translate(_QUOTED)}'"

@@ -14,7 +14,7 @@ from typing import IO
 
 import msgspec
 
-from jupyter_dist.errors import DistError
+from jupyter_dist.errors import DistError, InstallFailed, StartFailed
 from jupyter_dist.launch.base import (
     GREETING,
     HOME_UNREACHABLE,
@@ -28,6 +28,12 @@ from jupyter_dist.launch.ssh_failures import explain_ssh, last_lines
 from jupyter_dist.model.spec import HostSpec
 
 AGENT = ("-P", "-m", "jupyter_dist.agent", "--over-ssh")
+_OWN_WORDS = "jupyter-dist: "
+"""So the line begins in which an agent says why it ends."""
+_WAYS_HOME = (
+    "Open these ports from the host to this machine, choose another network with --interface, or "
+    "go through ssh with --tunnel."
+)
 _ALLOCATED = re.compile(r"^Allocated port (\d+) for remote forward to \S+:(\d+)\s*$", re.MULTILINE)
 
 
@@ -93,6 +99,7 @@ class SshAgent:
         """End ssh at once."""
         with self._lock:
             self._is_unwanted = True
+            self._is_invited.set()
             if self._process is not None:
                 self._process.kill()
 
@@ -103,14 +110,11 @@ class SshAgent:
             return msgspec.structs.replace(self._failure, last_lines=last_lines(said))
         if not self._is_over.is_set():
             return Failure(f"after {self.stage} nothing more came", last_lines=last_lines(said))
-        if self._status == HOME_UNREACHABLE:
-            lines = [line for line in said.splitlines() if line.startswith("jupyter-dist: ")]
-            reason = lines[-1].removeprefix("jupyter-dist: ") if lines else "no way home"
-            step = (
-                "Open these ports from the host to this machine, choose another network with "
-                "--interface, or go through ssh with --tunnel."
-            )
-            return Failure(reason.rstrip("."), step, last_lines(said))
+        words = [line for line in said.splitlines() if line.startswith(_OWN_WORDS)]
+        if words and self._greeting is not None:
+            reason = words[-1].removeprefix(_OWN_WORDS).rstrip(".")
+            step = _WAYS_HOME if self._status == HOME_UNREACHABLE else ""
+            return Failure(reason, step, last_lines(said))
         found = explain_ssh(self._host, self._status, said)
         return Failure(found.reason, found.next_step, last_lines(said))
 
@@ -122,6 +126,9 @@ class SshAgent:
             if self._order.install and self._wants_install():
                 self._install()
                 self._attempt()
+        except InstallFailed as error:
+            reason = f"jupyter-dist could not be installed: {error.reason}"
+            self._failure = Failure(reason, error.next_step)
         except DistError as error:
             self._failure = Failure(str(error).rstrip("."))
         except OSError as error:
@@ -174,11 +181,11 @@ class SshAgent:
             text = line.decode(errors="replace")
             if not text.startswith(GREETING):
                 continue
-            self._greeting = msgspec.json.decode(text.removeprefix(GREETING), type=Greeting)
-            self.stage = "the agent dials home"
+            self._greeting = _read_greeting(text)
             if self._greeting.wire != self._order.wire:
                 self._failure = self._mismatch(self._greeting)
                 return
+            self.stage = "the agent dials home"
             if self._order.install and self._greeting.version != self._order.version:
                 return
             self._is_invited.wait()
@@ -218,6 +225,7 @@ class SshAgent:
                 order.wheelhouse,
                 log,
                 max(0.0, self._deadline_s - monotonic()),
+                lambda: self._is_unwanted,
             )
 
     # --- the tunnel ---
@@ -239,14 +247,25 @@ class SshAgent:
             return invitation
         there = {int(port): int(given) for given, port in _ALLOCATED.findall(self._log())}
         ports = invitation.ports
-        return msgspec.structs.replace(
-            invitation,
-            homes=("127.0.0.1",),
-            ports=Ports(there[ports.agents], there[ports.engines], there[ports.beats]),
-        )
+        try:
+            found = Ports(there[ports.agents], there[ports.engines], there[ports.beats])
+        except KeyError:
+            raise StartFailed(
+                "ssh has not said which ports of the host it forwards. Leave -q and LogLevel out "
+                "of the options in --ssh"
+            ) from None
+        return msgspec.structs.replace(invitation, homes=("127.0.0.1",), ports=found)
 
     def _log(self) -> str:
         return self._log_path.read_text(errors="replace")
+
+
+def _read_greeting(line: str) -> Greeting:
+    """Read it; one that cannot be read comes from a version that nobody here knows."""
+    try:
+        return msgspec.json.decode(line.removeprefix(GREETING), type=Greeting)
+    except msgspec.DecodeError:
+        return Greeting("another language", "of another version", "its Python")
 
 
 class SshLauncher:

@@ -133,6 +133,11 @@ def _add_places(parser: argparse.ArgumentParser, which: argparse._MutuallyExclus
         help="network on which hosts reach this machine, as eth0 or 10.1.0.0/16",
     )
     parser.add_argument(
+        "--ports",
+        metavar="FIRST-LAST",
+        help="ports on which hosts reach this machine, as 47000-47009 (default: free ones)",
+    )
+    parser.add_argument(
         "--tunnel",
         action="store_true",
         help="hosts reach this machine through their ssh connections only",
@@ -161,6 +166,7 @@ def host_arguments(options: argparse.Namespace) -> dict[str, Any]:
         "python": options.python,
         "ssh": options.ssh,
         "interface": options.interface,
+        "ports": options.ports,
         "tunnel": options.tunnel or None,
     }
     return {key: value for key, value in given.items() if value is not None}

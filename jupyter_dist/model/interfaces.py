@@ -76,8 +76,9 @@ def find_interface(interfaces: Sequence[Interface], wish: str, host: str) -> Int
 def choose_interfaces(hosts: Mapping[str, HostNetwork]) -> dict[str, Interface]:
     """Choose for each host the interface of its data path.
 
-    What the user asked for comes first; then the fastest network that all hosts are in; then the
-    one by which a host reaches the coordinator. Raises UsageError for a wish nobody can fulfil.
+    Hosts that are one machine need no network. Else what the user asked for comes first; then the
+    fastest network that all hosts are in; then the way by which a host reaches the coordinator.
+    Raises UsageError for a wish nobody can fulfil.
     """
     wished = {
         name: find_interface(host.interfaces, host.wish, name)
@@ -86,47 +87,47 @@ def choose_interfaces(hosts: Mapping[str, HostNetwork]) -> dict[str, Interface]:
     }
     if not wished and len({host.machine for host in hosts.values()}) == 1:
         return dict.fromkeys(hosts, LOOPBACK)
-    common = _common_network({**hosts}, wished)
-    return {
-        name: wished.get(name) or _in_network(host, common) or _by_route(host)
-        for name, host in hosts.items()
-    }
+    in_common = _choose_in_common(hosts, wished)
+    return in_common or {name: wished.get(name) or _by_route(host) for name, host in hosts.items()}
 
 
-def _common_network(
+def _choose_in_common(
     hosts: Mapping[str, HostNetwork], wished: Mapping[str, Interface]
-) -> Network | None:
-    """Find the fastest network in which every host has an address of its own."""
-    found: list[tuple[int, int, bool, Network]] = []
-    candidates = {
+) -> dict[str, Interface]:
+    """Give each host's interface in the best network that all of them are in; empty without one."""
+    networks = {
         interface.network
         for host in hosts.values()
         for interface in host.interfaces
         if not interface.is_loopback
     }
-    for network in candidates:
-        members = [
-            wished[name] if name in wished else _in_network(host, network)
-            for name, host in hosts.items()
-        ]
-        inside = [each for each in members if each is not None and each.network == network]
-        # Bridges of virtual machines have the same address on every host: no way from one to
-        # the other.
-        if len({each.address for each in inside}) < len(hosts):
-            continue
-        routes = sum(
-            host.local_address == each.address
-            for host, each in zip(hosts.values(), inside, strict=True)
-        )
-        speed = min(each.speed_mbps for each in inside)
-        found.append((speed, routes, network.version == 4, network))
-    if not found:
-        return None
-    return max(found, key=lambda each: (each[:3], str(each[3])))[3]
+    choices = {
+        network: members for network in networks if (members := _members(network, hosts, wished))
+    }
+
+    def merit(network: Network) -> tuple[int, int, bool, str]:
+        members = choices[network]
+        speed_mbps = min(each.speed_mbps for each in members.values())
+        routes = sum(hosts[name].local_address == each.address for name, each in members.items())
+        return speed_mbps, routes, network.version == 4, str(network)  # the last one breaks ties
+
+    return choices[max(choices, key=merit)] if choices else {}
 
 
-def _in_network(host: HostNetwork, network: Network | None) -> Interface | None:
-    return next((each for each in host.interfaces if each.network == network), None)
+def _members(
+    network: Network, hosts: Mapping[str, HostNetwork], wished: Mapping[str, Interface]
+) -> dict[str, Interface]:
+    """Give the interface that each host has in this network; empty where one has none to use."""
+    members: dict[str, Interface] = {}
+    for name, host in hosts.items():
+        inside = (each for each in host.interfaces if each.network == network)
+        interface = wished.get(name) or next(inside, None)
+        if interface is None or interface.network != network:
+            return {}
+        members[name] = interface
+    # Bridges of virtual machines have the same address on every host: no way from one to another.
+    addresses = {each.address for each in members.values()}
+    return members if len(addresses) == len(hosts) else {}
 
 
 def _by_route(host: HostNetwork) -> Interface:
@@ -135,5 +136,5 @@ def _by_route(host: HostNetwork) -> Interface:
         (interface for interface in host.interfaces if not interface.is_loopback),
         key=lambda interface: ":" in interface.address,
     )
-    by_route = [each for each in host.interfaces if each.address == host.local_address]
-    return next(iter([each for each in by_route if not each.is_loopback] or outside), LOOPBACK)
+    on_the_way = (each for each in outside if each.address == host.local_address)
+    return next(on_the_way, None) or next(iter(outside), LOOPBACK)

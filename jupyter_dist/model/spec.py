@@ -19,6 +19,8 @@ DEFAULT_RANKS = 4
 DEFAULT_HOSTS = f"localhost:{DEFAULT_RANKS}"
 MOST_HOSTS = 4096
 MOST_SLOTS = 4096
+LISTENERS = 3
+"""Ports of the coordinator that hosts dial: for agents, for engines, for their heartbeats."""
 MOST_DEFAULT_SLOTS = 4
 """Ranks on a host without GPUs, when nobody says how many; fewer where there are fewer cores."""
 _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
@@ -80,6 +82,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     collective_timeout_s: float = 1800.0
     interface: str = ""
     """Network on which the coordinator listens, as a name or a network; empty: all it needs."""
+    ports: str = ""
+    """Ports on which it listens for them, as 47000-47009 (three or more); empty: free ones."""
     install: bool = False
     """Install this jupyter-dist on hosts that have none or another one."""
     wheelhouse: str = ""
@@ -105,6 +109,21 @@ def parse_duration_s(text: str) -> float:
             "for example 15m."
         )
     return float(match["number"]) * _UNIT_S[match["unit"]]
+
+
+def parse_ports(text: str) -> range:
+    """Read `47000-47009`; an empty text is an empty range: any port that is free."""
+    if not text:
+        return range(0)
+    first, _, last = text.partition("-")
+    if first.isdecimal() and last.isdecimal():
+        ports = range(int(first), int(last) + 1)
+        if len(ports) >= LISTENERS and ports[0] > 0 and ports[-1] < 1 << 16:
+            return ports
+    raise UsageError(
+        f"ports {text!r} are not accepted. Give a range of {LISTENERS} or more between 1 and "
+        "65535, for example 47000-47009."
+    )
 
 
 def parse_ssh(command: str | Sequence[str]) -> tuple[str, ...]:
@@ -181,6 +200,7 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
         raise UsageError(f"start method {spec.start_method!r}: accepted are fork and spawn.")
     _check_variables(spec.env, "the cluster")
     _check_interface(spec.interface, "the cluster")
+    parse_ports(spec.ports)
     if not 0 < len(spec.hosts) <= MOST_HOSTS:
         raise UsageError(f"{len(spec.hosts)} hosts are not accepted: a cluster has 1-{MOST_HOSTS}.")
     for host in spec.hosts:

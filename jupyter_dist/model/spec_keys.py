@@ -127,6 +127,7 @@ CLUSTER = {
     "cwd": _text("project"),
     "start_method": _one_of(*START_METHODS),
     "interface": _NETWORK,
+    "ports": _text("47000-47009"),
     "install": _FLAG,
     "wheelhouse": _text("wheels"),
     "one_machine": _FLAG,

@@ -1,0 +1,144 @@
+"""Measure a start over ssh against what it is made of, and against ipyparallel, in one run.
+
+python benchmarks/start_over_ssh.py [--hosts 4] [--ranks 2] [--rounds 5] [--rival] [--json FILE]
+
+The hosts are network namespaces of this machine with an sshd each (tests/hosts/lab), so all of
+them share its cores; needs root. `python` is the floor: `ssh HOST python -c 'import IPython, zmq,
+numpy'` on all hosts at once. `ours` is Cluster.start until every rank is ready. `one` and `many`
+compare one slow host (its setup sleeps) with all of them. Rounds are interleaved; figures are
+medians.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "hosts"))
+
+from lab import HostsLab  # noqa: E402  (the lab of the tests)
+
+from jupyter_dist import Cluster  # noqa: E402
+from jupyter_dist.model.spec import HostSpec  # noqa: E402
+
+SLOW_S = 5.0
+"""What the setup of a slow host takes; long against what two cores need for all of them."""
+
+
+def import_everywhere(lab: HostsLab) -> float:
+    """Start a Python on every host at once; seconds until the last has imported."""
+    start_s = time.perf_counter()
+    command = f"{sys.executable} -c 'import IPython, zmq, numpy'"
+    running = [subprocess.Popen([*lab.ssh, name, command]) for name in lab.names]
+    assert all(process.wait(120) == 0 for process in running)
+    return time.perf_counter() - start_s
+
+
+def start_ours(lab: HostsLab, ranks: int, names: tuple[str, ...], setup: str = "") -> float:
+    """Start a cluster on these hosts, and stop it; seconds until it was ready."""
+    hosts = [
+        HostSpec(name, ranks, launcher="ssh", ssh=lab.ssh, setup=(setup,) if setup else ())
+        for name in names
+    ]
+    start_s = time.perf_counter()
+    with Cluster.start(hosts, timeout_s=120) as cluster:
+        ready_s = time.perf_counter() - start_s
+        assert len(cluster.run("rank")) == ranks * len(names)
+    return ready_s
+
+
+def start_ipyparallel(lab: HostsLab, ranks: int, folder: str) -> float:
+    """Start ipyparallel's engines on all hosts; seconds until all have registered."""
+    import ipyparallel
+    from traitlets.config import Config
+
+    config = Config()
+    launcher = config.SSHEngineSetLauncher
+    launcher.engines = dict.fromkeys(lab.names, ranks)
+    launcher.remote_python = sys.executable
+    launcher.ssh_args = launcher.scp_args = ["-F", str(lab.ssh_config)]
+    launcher.remote_profile_dir = f"{folder}/profile"
+    os.environ["IPYTHONDIR"] = folder
+    start_s = time.perf_counter()
+    cluster = ipyparallel.Cluster(
+        engines="ssh", controller_ip=lab.head_address, config=config, log_level=40
+    )
+    client = cluster.start_and_connect_sync(n=ranks * len(lab.names))
+    client.wait_for_engines(ranks * len(lab.names), timeout=180)
+    ready_s = time.perf_counter() - start_s
+    client.close()
+    cluster.stop_cluster_sync()
+    return ready_s
+
+
+def measure(options: argparse.Namespace) -> dict[str, list[float]]:
+    """Take every sample."""
+    names = [f"node{number:02}" for number in range(1, options.hosts + 1)]
+    samples: dict[str, list[float]] = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        HostsLab(names, Path(folder)) as lab,
+    ):
+        slow = f"sleep {SLOW_S:g}"
+        contenders = {
+            "python": lambda: import_everywhere(lab),
+            "ours": lambda: start_ours(lab, options.ranks, lab.names),
+            "one": lambda: start_ours(lab, 1, lab.names[:1], slow),
+            "many": lambda: start_ours(lab, 1, lab.names, slow),
+        }
+        for number in range(options.rounds + 1):
+            for name, contender in contenders.items():
+                taken_s = contender()
+                if number:  # the first round fills the caches
+                    samples.setdefault(name, []).append(taken_s)
+        if options.rival:
+            samples["ipyparallel"] = [start_ipyparallel(lab, options.ranks, folder)]
+    return samples
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--ranks", type=int, default=2, help="on each host")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rival", action="store_true", help="start ipyparallel's engines once too")
+    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
+    options = parser.parse_args()
+    samples = measure(options)
+    medians = {name: statistics.median(taken) for name, taken in samples.items()}
+    report = {
+        "command": " ".join(["python", *sys.argv]),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.release()}",
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("jupyter-dist", "ipyparallel", "grpcio", "pyzmq")},
+        },
+        "hosts": options.hosts,
+        "ranks_per_host": options.ranks,
+        "load_average": os.getloadavg()[0],
+        "samples_s": samples,
+        "median_s": medians,
+    }
+    print(report["command"])
+    print(report["machine"], "·", ", ".join(f"{k} {v}" for k, v in report["versions"].items()))
+    print(f"{options.hosts} hosts x {options.ranks} ranks, load {os.getloadavg()[0]:.1f}")
+    for name, median_s in medians.items():
+        print(f"{name:>12} {median_s:7.2f} s   ({len(samples[name])} samples)")
+    print(f"ours / python {medians['ours'] / medians['python']:.2f}   (goal: at most 2)")
+    print(f"many / one {medians['many'] / medians['one']:.2f}   (goal: at most 2 for 64 hosts)")
+    if options.rival:
+        print(f"ours / ipyparallel {medians['ours'] / medians['ipyparallel']:.2f}")
+    if options.json:
+        Path(options.json).write_text(json.dumps(report, indent=2), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+import pytest
+from fakes.seen_hosts import ADDRESSES, briefs, facts_of, observe, the_only, troubles
+from msgspec.structs import replace
+
+from jupyter_dist.model.diagnosis import NOTEBOOK, Attempt
+from jupyter_dist.model.findings import diagnose
+from jupyter_dist.model.interfaces import Interface
+from jupyter_dist.model.spec import HostSpec
+
+
+def test_the_network_of_the_ranks_is_named():
+    assert briefs(observe(), "network") == {"a": "eth0", "b": "eth0", "c": "eth0"}
+
+
+def test_a_host_that_does_not_get_to_the_notebook_says_what_it_tried():
+    observation = observe(outcomes={"b_home": "silent"})
+    back = Attempt(NOTEBOOK, "b", ADDRESSES["b"], "ok")
+    finding = the_only(replace(observation, attempts=(*observation.attempts, back)))
+    assert (finding.host, finding.subject, finding.level) == ("b", "network", "bad")
+    assert "cannot reach the notebook's machine (no answer from 10.1.0.254)" in finding.what
+    assert finding.what.endswith("which reaches it")
+    assert "ports 32768-60999" in finding.next_step
+    assert "--interface" in finding.next_step
+    assert "--tunnel" in finding.next_step
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words", "step"),
+    [
+        ("refused", "10.1.0.254: refused", "firewall"),
+        ("unreachable", "10.1.0.254: no route", "Name a network that both are in"),
+        ("other", "10.1.0.254: another machine answers", "Name a network that both are in"),
+        ("Too many open files", "10.1.0.254: Too many open files", "--tunnel"),
+    ],
+)
+def test_how_the_way_to_the_notebook_is_closed_decides_the_next_step(outcome, words, step):
+    finding = the_only(observe(outcomes={"a_home": outcome}))
+    assert words in finding.what
+    assert step in finding.next_step
+
+
+def test_one_address_of_the_notebook_is_enough():
+    observation = observe(outcomes={"a_home": "silent"})
+    other = Attempt("a", NOTEBOOK, "192.168.7.7", "ok", ADDRESSES["a"])
+    assert not troubles(replace(observation, attempts=(*observation.attempts, other)))
+
+
+def test_a_tunnel_needs_no_way_to_the_notebook():
+    hosts = (HostSpec("a", 2, launcher="ssh", tunnel=True),)
+    assert not troubles(observe("a", hosts=hosts, outcomes={"a_home": "silent"}))
+
+
+def test_a_way_that_is_open_in_one_direction_only_names_the_direction():
+    finding = the_only(observe(outcomes={"a_b": "silent"}))
+    assert (finding.host, finding.level) == ("b", "bad")
+    assert finding.what == "a cannot reach it (no answer from 10.1.0.2), although it reaches a"
+    assert "its firewall" in finding.next_step
+
+
+def test_two_hosts_that_do_not_reach_each_other_are_told_in_the_same_words():
+    found = troubles(observe(outcomes={"a_b": "silent", "b_a": "silent"}))
+    assert [each[:2] for each in found] == [("a", "bad"), ("b", "bad")]
+    assert found[0][2] == found[1][2]
+    assert "a and b cannot reach each other (no answer from 10.1.0.2, 10.1.0.1)" in found[0][2]
+
+
+def test_a_host_that_nobody_reaches_is_blamed_alone():
+    away = {f"{a}_{b}": "unreachable" for a, b in (("a", "c"), ("c", "a"), ("b", "c"), ("c", "b"))}
+    finding = the_only(observe(outcomes=away))
+    assert finding.host == "c"
+    assert finding.what.startswith("it and a, b cannot reach each other (")
+    assert "no route" in finding.what
+
+
+def test_a_closed_way_names_the_network_on_which_there_is_one():
+    slow = {
+        name: {"interfaces": (*facts_of(name).interfaces, Interface("eth1", f"10.9.0.{n}", 24))}
+        for n, name in enumerate("ab", 1)
+    }
+    observation = observe("a", "b", **slow, outcomes={"a_b": "silent", "b_a": "silent"})
+    home = observation.facts[NOTEBOOK]
+    on_eth1 = (
+        Attempt("a", "b", "10.9.0.2", "ok", "10.9.0.1"),
+        Attempt("b", "a", "10.9.0.1", "ok", "10.9.0.2"),
+    )
+    diagnosis = diagnose(replace(observation, attempts=(*observation.attempts, *on_eth1)))
+    assert (
+        "There is a way on 10.9.0.0/24: make that the interface of"
+        in diagnosis.of("a", "network")[0].next_step
+    )
+    there = (*home.interfaces, Interface("eth1", "10.9.0.9", 24))
+    observation.facts[NOTEBOOK] = replace(home, interfaces=there)
+    diagnosis = diagnose(replace(observation, attempts=(*observation.attempts, *on_eth1)))
+    assert "--interface 10.9.0.0/24" in diagnosis.of("a", "network")[0].next_step
+    # Nobody knows so of a network that only one of the two has a way on.
+    diagnosis = diagnose(replace(observation, attempts=(*observation.attempts, on_eth1[0])))
+    assert "10.9.0.0" not in diagnosis.of("a", "network")[0].next_step
+
+
+def test_a_host_without_ipv6_is_told_from_one_without_a_route():
+    lonely = {"interfaces": (Interface("eth0", "fd00::2", 64),)}
+    observation = observe("a", "b", b=lonely)
+    there = Attempt("a", "b", "fd00::2", "unreachable")
+    finding = the_only(replace(observation, attempts=(*observation.attempts, there)))
+    assert "fd00::2: a has no IPv6 address" in finding.what
+
+
+def test_a_wished_interface_that_a_host_does_not_have_is_bad():
+    hosts = (HostSpec("a", 2, interface="ib0"), HostSpec("b", 2))
+    finding = the_only(observe("a", "b", hosts=hosts))
+    assert (finding.host, finding.level) == ("a", "bad")
+    assert "no interface 'ib0', but lo (127.0.0.1/8), eth0 (10.1.0.1/24)" in finding.what
+
+
+def test_a_wished_interface_must_be_on_the_notebooks_machine_too():
+    finding = the_only(observe(interface="10.1.0.0/29"))
+    assert finding.host == NOTEBOOK
+    assert "the notebook's machine has no interface '10.1.0.0/29'" in finding.what
+
+
+def test_proxies_are_a_warning_unless_they_are_off_for_all():
+    finding = the_only(observe(a={"proxies": ("http_proxy", "all_proxy")}))
+    assert (finding.host, finding.subject, finding.level) == ("a", "network", "warning")
+    assert "http_proxy, all_proxy are set" in finding.what
+    assert not troubles(observe(a={"proxies": ("http_proxy",), "no_proxy": "*"}))
