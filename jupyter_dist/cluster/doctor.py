@@ -25,7 +25,7 @@ from jupyter_dist.model.diagnosis import (
 )
 from jupyter_dist.model.findings import diagnose
 from jupyter_dist.model.interfaces import find_interface
-from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.model.spec import ClusterSpec, HostSpec, parse_ports
 
 CLOCK_ROUNDS = 5
 """The round with the shortest way says best what time it is there."""
@@ -81,6 +81,7 @@ class _Examination:
             attempts=attempts,
             homes=homes,
             interface=self._spec.interface,
+            ports=self._spec.ports,
             is_rehearsal=self._spec.one_machine,
             will_install=self._spec.install,
         )
@@ -116,7 +117,11 @@ class _Examination:
     def _reach(self) -> tuple[Attempt, ...]:
         """Let every host try the others and the notebook's machine, all at once."""
         words = {name: secrets.token_hex(16) for name in self._facts}
-        commands = {name: {"do": "listen", "word": word} for name, word in words.items()}
+        commands: dict[str, dict[str, Any]] = {
+            name: {"do": "listen", "word": word} for name, word in words.items()
+        }
+        if allowed := list(parse_ports(self._spec.ports)):
+            commands[NOTEBOOK]["ports"] = allowed
         listening = {
             name: answer.said for name, answer in self._ask(commands, _ANSWER_TIMEOUT_S).items()
         }

@@ -146,6 +146,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Host -> those whose home directories are its own as well, as far as was looked."""
     interface: str = ""
     """The network that was asked for, for hosts that name none."""
+    ports: str = ""
+    """Those of the notebook's machine that were asked for, as 47000-47009; empty: any."""
     is_rehearsal: bool = False
     """Several names may lead to one machine."""
     will_install: bool = False

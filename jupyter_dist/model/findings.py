@@ -51,9 +51,9 @@ def diagnose(observation: Observation) -> Diagnosis:
 
 def _about(host: HostSpec, observation: Observation) -> list[Finding]:
     if host.launcher == "join":
-        step = "Start its agent there, and see what it says."
+        step = "Run `jupyter dist check` on it."
         what = "it joins by itself, so it cannot be examined from here"
-        return [Finding(host.name, "ssh", "good", what, step, "joins")]
+        return [Finding(host.name, "ssh", "warning", what, step, "joins")]
     if host.name in observation.unreached:
         unreached = observation.unreached[host.name]
         return [Finding(host.name, "ssh", "bad", unreached.reason, unreached.next_step)]

@@ -25,9 +25,10 @@ _WITHOUT_PROXY = "*"
 
 def find_network(observation: Observation) -> list[Finding]:
     """Find the ways that a cluster needs and that are closed."""
-    findings: list[Finding] = []
+    closed = _no_port_at_home(observation)
+    findings = list(closed)
     for host in observation.examined:
-        findings += _way_home(host, observation)
+        findings += [] if closed else _way_home(host, observation)
         findings += _proxies(host, observation)
     wishes = {NOTEBOOK: observation.interface}
     wishes |= {host.name: _wish(host, observation) for host in observation.examined}
@@ -99,6 +100,16 @@ def _tried(observation: Observation, source: str, target: str) -> list[Attempt]:
 # --- to the notebook's machine ---
 
 
+def _no_port_at_home(observation: Observation) -> list[Finding]:
+    """Say so where nobody could listen here: then nobody has tried to come."""
+    is_tried = any(each.target == NOTEBOOK for each in observation.attempts)
+    if is_tried or not observation.ports or not observation.examined:
+        return []
+    what = f"none of the ports {observation.ports} of the notebook's machine is free"
+    step = "Name others with --ports, or see who holds them (ss -tlnp)."
+    return [Finding(NOTEBOOK, "ports", "bad", what, step)]
+
+
 def _way_home(host: HostSpec, observation: Observation) -> list[Finding]:
     """Every agent and engine dials the coordinator, which runs on the notebook's machine."""
     tried = _tried(observation, host.name, NOTEBOOK)
@@ -116,10 +127,11 @@ def _open_home(tried: Sequence[Attempt], observation: Observation) -> str:
     own = observation.facts[NOTEBOOK]
     outcomes = {each.outcome for each in tried}
     if outcomes & {"silent", "refused"}:
+        any_port = f"{own.first_port}-{own.last_port} (or fewer, named with --ports)"
         return (
-            f"Let the notebook's firewall accept TCP connections to ports {own.first_port}-"
-            f"{own.last_port} from this host, choose another network with --interface, or go "
-            "through ssh with --tunnel."
+            f"Let the notebook's firewall accept TCP connections to ports "
+            f"{observation.ports or any_port} from this host, choose another network with "
+            "--interface, or go through ssh with --tunnel."
         )
     return "Name a network that both are in with --interface, or go through ssh with --tunnel."
 
@@ -201,7 +213,8 @@ def _other_way(host: str, others: Sequence[str], observation: Observation) -> st
         for each in observation.facts[host].interfaces
         if not each.is_loopback
     }
-    for network, address in networks.items():
+    at_home = {each.network for each in observation.facts[NOTEBOOK].interfaces}
+    for network, address in sorted(networks.items(), key=lambda item: item[0].version):
         there = [
             each.address
             for other in others
@@ -213,7 +226,13 @@ def _other_way(host: str, others: Sequence[str], observation: Observation) -> st
             *(any(_is_open(observation, host, other, end) for end in there) for other in others),
         ]
         if all(ways):
-            return f"On another network there is a way: choose it with --interface {network}."
+            # --interface says as well where the notebook's machine listens.
+            if network in at_home:
+                return f"On another network there is a way: choose it with --interface {network}."
+            return (
+                f"There is a way on {network}: make that the interface of these hosts in a "
+                "specification."
+            )
     return ""
 
 

@@ -1,6 +1,7 @@
 """What the doctor concludes about Python, jupyter-dist and the libraries on the hosts."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from jupyter_dist.model.diagnosis import NOTEBOOK, Finding, HostFacts, Observation
 from jupyter_dist.model.text import name_some
@@ -92,19 +93,16 @@ def _compare_versions(observation: Observation) -> list[Finding]:
     findings: list[Finding] = []
     missing: dict[str, list[str]] = {}
     for package in COMPARED:
-        versions = {name: observation.facts[name].versions.get(package, "") for name in names}
-        usual = _usual(versions)
-        for name, version in versions.items():
-            if version == usual:
-                continue
-            if version and usual:
-                findings.append(_differs(name, package, usual, observation))
-            else:
-                # Where most have none, those that have it are not the odd ones.
-                lacking = [name] if usual else [each for each in names if not versions[each]]
-                for each in lacking:
-                    packages = missing.setdefault(each, [])
-                    packages += [package] if package not in packages else []
+        versions = {
+            name: observation.facts[name].versions[package]
+            for name in names
+            if package in observation.facts[name].versions
+        }
+        for name in names if versions else ():
+            if name not in versions:
+                missing.setdefault(name, []).append(package)
+            elif versions[name] != _usual(versions):
+                findings.append(_differs(name, package, _usual(versions), observation))
     findings += [_lacks(name, packages, names, observation) for name, packages in missing.items()]
     different = {finding.host for finding in findings}
     return findings + [
@@ -140,17 +138,9 @@ def _lacks(name: str, packages: list[str], names: list[str], observation: Observ
     return Finding(name, "versions", "warning", what, "Install the same packages on all hosts.")
 
 
-def _usual(versions: dict[str, str]) -> str:
-    """Give the version that most have; among equally many the one of the host named first."""
-    names = list(versions)
-    counts = Counter(versions.values())
-    return max(
-        counts, key=lambda each: (counts[each], -names.index(_first(each, versions))), default=""
-    )
-
-
-def _first(version: str, versions: dict[str, str]) -> str:
-    return next(name for name, other in versions.items() if other == version)
+def _usual(versions: Mapping[str, str]) -> str:
+    """Give the version that most have; among equally many that of the host named first."""
+    return Counter(versions.values()).most_common(1)[0][0]
 
 
 def _minor(version: str) -> tuple[int, ...]:

@@ -108,6 +108,12 @@ class FakeProgress(FakeView):
         self.finished.append((f"failed: {text}",))
 
 
+def specify(hosts=None, **wishes):
+    """Remember what was asked for in what is given back."""
+    names = (hosts or "localhost").split(",")
+    return SimpleNamespace(hosts=[SimpleNamespace(name=name) for name in names], wishes=wishes)
+
+
 @pytest.fixture
 def world(monkeypatch):
     """Put the fakes where the magics look for the real ones; `world.views` are those made."""
@@ -117,9 +123,21 @@ def world(monkeypatch):
         views.append(kind(asked))
         return views[-1]
 
+    def examine(spec):
+        if spec.hosts[0].name == "trouble":
+            raise KeyboardInterrupt
+        return f"what was found on {spec.hosts[0].name}"
+
     fakes = {
+        "cluster.doctor": {"examine": examine},
+        "cluster.specification": {"specify": specify},
         "cluster.cluster": {"Cluster": type("Cluster", (FakeCluster,), {"started": {}})},
         "views.cell_output": {"choose_view": lambda _shell, **asked: make(FakeView, asked)},
+        "views.findings_view": {
+            "FindingsView": lambda hosts, display: make(
+                FakeProgress, {"hosts": hosts, "display": display}
+            ),
+        },
         "views.start_progress": {
             "StartProgressView": lambda display: make(FakeProgress, {"display": display}),
             "ready_text": ready_text,

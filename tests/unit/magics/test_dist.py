@@ -58,6 +58,35 @@ def test_a_bad_option_is_answered_in_one_line(run, world, line, given):
     assert not world.clusters
 
 
+def test_check_examines_the_hosts_and_shows_what_was_found(run, world):
+    assert run("%dist_check --hosts a,b --ssh 'ssh -F file' --tunnel").success
+    assert world.views[0].asked == {"hosts": ["a", "b"], "display": None}
+    assert world.views[0].finished == [("what was found on a",)]
+    assert not world.clusters
+
+
+def test_check_without_options_looks_at_this_machine(run, world):
+    assert run("%dist_check").success
+    assert world.views[0].asked["hosts"] == ["localhost"]
+
+
+def test_check_in_a_notebook_is_displayed(run, shell, world):
+    object.__setattr__(shell, "kernel", object())
+    assert run("%dist_check").success
+    assert callable(world.views[0].asked["display"])
+
+
+def test_a_check_that_is_interrupted_says_so(run, world):
+    assert not run("%dist_check --hosts trouble").success
+    assert world.views[0].finished == [("failed: not examined: KeyboardInterrupt",)]
+
+
+def test_check_takes_no_options_of_a_start(run, world):
+    result = run("%dist_check -n 4")
+    assert "UsageError: %dist_check: unrecognized arguments: -n 4" in result.text
+    assert "--tunnel" in result.text
+
+
 def test_a_second_start_with_one_name_says_how_to_go_on(run, world):
     run("%dist_start")
     result = run("%dist_start --name demo")

@@ -71,12 +71,13 @@ def test_a_host_that_ssh_does_not_reach_is_told_in_the_words_of_ssh_and_nothing_
     assert finding.next_step == "Start its sshd."
 
 
-def test_a_host_that_joins_by_itself_is_no_trouble():
+def test_a_host_that_joins_by_itself_is_told_not_to_be_examined():
     hosts = (HostSpec("a", 2, launcher="ssh"), HostSpec("join-1", launcher="join"))
-    diagnosis = diagnose(observe("a", hosts=hosts))
-    assert diagnosis.is_good
-    assert diagnosis.of("join-1", "ssh")[0].brief == "joins"
-    assert not diagnosis.of("join-1", "python")
+    observation = observe("a", hosts=hosts)
+    finding = the_only(observation)
+    assert (finding.host, finding.level, finding.brief) == ("join-1", "warning", "joins")
+    assert "cannot be examined from here" in finding.what
+    assert not diagnose(observation).of("join-1", "python")
 
 
 def test_two_names_of_one_machine_are_told_unless_it_is_a_rehearsal():

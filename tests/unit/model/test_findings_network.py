@@ -24,6 +24,20 @@ def test_a_host_that_does_not_get_to_the_notebook_says_what_it_tried():
     assert "--tunnel" in finding.next_step
 
 
+def test_ports_that_were_asked_for_are_those_to_be_opened():
+    observation = observe(outcomes={"b_home": "silent"}, ports="47000-47009")
+    assert "connections to ports 47000-47009 from this host" in the_only(observation).next_step
+    assert "named with --ports" in the_only(replace(observation, ports="")).next_step
+
+
+def test_ports_of_which_none_is_free_are_told_instead_of_blaming_the_hosts():
+    observation = observe(ports="47000-47009")
+    tried = tuple(each for each in observation.attempts if each.target != NOTEBOOK)
+    finding = the_only(replace(observation, attempts=tried))
+    assert (finding.host, finding.subject, finding.level) == (NOTEBOOK, "ports", "bad")
+    assert "none of the ports 47000-47009 of the notebook's machine is free" in finding.what
+
+
 @pytest.mark.parametrize(
     ("outcome", "words", "step"),
     [
