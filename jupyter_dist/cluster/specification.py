@@ -22,6 +22,8 @@ from jupyter_dist.model.spec import (
 )
 from jupyter_dist.model.spec_file import read_spec
 
+INSTALL_TIMEOUT_S = 600.0
+"""How long a start may take, unless said, when hosts may have to fetch packages first."""
 _LOOKUPS_AT_ONCE = 32
 _FIELDS = {
     "timeout_s": "timeout_s",
@@ -126,8 +128,12 @@ def _read_file(path: StrPath, what: str) -> str:
 
 
 def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
-    """Apply the wishes that concern the whole cluster."""
+    """Apply the wishes that concern the whole cluster; a wheelhouse is there to install from."""
     wheelhouse = asked.get("wheelhouse", draft.wheelhouse)
+    if "wheelhouse" in asked:
+        asked = {"install": True, **asked}
+    if asked.get("install") and draft.timeout_s == default_timeout_s(draft.hosts):
+        asked = {"timeout_s": INSTALL_TIMEOUT_S, **asked}
     return replace(
         draft,
         name=asked.get("name") or draft.name or free_name(),

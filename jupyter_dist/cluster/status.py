@@ -2,7 +2,8 @@
 
 import msgspec
 
-from jupyter_dist.model.topology import EngineView, Topology
+from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.topology import EngineView, HostView, Topology
 
 
 class ClusterStatus(msgspec.Struct, frozen=True):
@@ -28,12 +29,23 @@ class ClusterStatus(msgspec.Struct, frozen=True):
         lines = [f"cluster {topology.cluster!r}: {', '.join((*facts, ranks))}"]
         if topology.note:
             lines.append(topology.note)
+        if len(topology.hosts) > 1:
+            lines.extend(_describe_host(host) for host in topology.hosts)
         lines.append(
             f"{'rank':>4}  {'host':<16} {'pid':>8}  {'state':<10} {'CPU':>5} {'memory':>8}"
         )
         for host in topology.hosts:
             lines.extend(_describe_engine(host.name, engine) for engine in host.engines)
         return "\n".join(lines)
+
+
+def _describe_host(host: HostView) -> str:
+    ranks = name_ranks(engine.rank for engine in host.engines)
+    where = f"{host.address} on {host.interface}" if host.interface else host.address
+    gpus = f", {len(host.gpus)} GPUs" if host.gpus else ""
+    facts = f"{host.cpu_count} cores{gpus}" if host.cpu_count else ""
+    parts = [host.state, ranks, where, facts]
+    return f"host {host.name}: {', '.join(part for part in parts if part)}"
 
 
 def _describe_engine(host: str, engine: EngineView) -> str:

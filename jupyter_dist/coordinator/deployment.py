@@ -4,6 +4,7 @@ import msgspec
 
 from jupyter_dist.coordinator.roster import HostRecord, Roster
 from jupyter_dist.errors import UsageError
+from jupyter_dist.model.interfaces import HostNetwork
 from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.model.versions import describe_differences
 from jupyter_dist.probe.software import list_versions
@@ -41,6 +42,20 @@ class Deployment:
             cwd=host.spec.cwd or self._spec.cwd,
             is_cwd_required=bool(host.spec.cwd) or host.spec.launcher in ("auto", "local"),
         )
+
+    def list_networks(self, roster: Roster) -> dict[str, HostNetwork]:
+        """Give each host's network, with the wish that counts for it: its own, or the cluster's.
+
+        Interfaces of one name need not exist everywhere; a network that was asked for must.
+        """
+        networks = {name: host.network for name, host in roster.hosts.items()}
+        wish = self._spec.interface
+        return {
+            name: msgspec.structs.replace(network, wish=wish)
+            if wish and not network.wish and ("/" in wish or network.has_interface(wish))
+            else network
+            for name, network in networks.items()
+        }
 
     def check_machines(self, roster: Roster) -> None:
         """Refuse two names for one machine, which would give its GPUs away twice."""

@@ -153,7 +153,7 @@ def _add_installing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wheelhouse",
         metavar="DIR",
-        help="wheels for --install, where hosts have no internet",
+        help="as --install, but from these wheels, for hosts without internet",
     )
 
 

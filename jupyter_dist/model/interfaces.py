@@ -49,6 +49,10 @@ class HostNetwork(msgspec.Struct, frozen=True):
     machine: str = ""
     """The same for two hosts only if they are one machine."""
 
+    def has_interface(self, name: str) -> bool:
+        """Tell whether one of its interfaces is called so."""
+        return any(interface.name == name for interface in self.interfaces)
+
 
 def find_interface(interfaces: Sequence[Interface], wish: str, host: str) -> Interface:
     """Give the interface of this name or in this network; raises UsageError naming what there is.

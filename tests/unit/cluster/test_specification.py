@@ -285,3 +285,14 @@ def test_what_a_start_would_use_can_be_written_and_used_again(tmp_path):
     again = read_spec(write_spec(spec), "elsewhere/cluster.toml")
     assert again == spec
     assert specify(spec_file=again) == spec
+
+
+class TestInstalling:
+    def test_it_may_take_longer_than_a_start_without(self):
+        assert specify("a:2", install=True).timeout_s == 600
+        assert specify("a:2", install=True, timeout_s=30.0).timeout_s == 30
+        assert specify("a:2").timeout_s == 60
+
+    def test_a_wheelhouse_is_there_to_install_from(self, tmp_path):
+        spec = specify("a:2", wheelhouse=tmp_path)
+        assert (spec.install, spec.wheelhouse) == (True, str(tmp_path))

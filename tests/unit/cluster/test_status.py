@@ -51,3 +51,14 @@ def test_what_needs_attention_stands_above_the_table():
 def test_a_cluster_that_is_gone_still_reads():
     gone = ClusterStatus(Topology(cluster="demo", state="gone"))
     assert str(gone).startswith("cluster 'demo': gone, generation 0, 0 ranks on 0 hosts")
+
+
+def test_several_hosts_say_where_their_ranks_are_reached():
+    here = HostView(
+        name="a", state="up", address="10.0.0.1", interface="eth0", cpu_count=8, engines=(IDLE,)
+    )
+    gone = HostView(name="b", state="lost")
+    topology = Topology(cluster="demo", state="ready", generation=2, hosts=(here, gone))
+    lines = str(ClusterStatus(topology)).splitlines()
+    assert lines[1] == "host a: up, rank 0, 10.0.0.1 on eth0, 8 cores"
+    assert lines[2].startswith("host b: lost")
