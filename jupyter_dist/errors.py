@@ -16,6 +16,7 @@ DistError
 │   ├── CellInterrupted               somebody interrupted the cell
 │   └── CellTimedOut                  the cell's own time limit passed
 ├── TransferError                     an object could not be pushed or pulled
+├── SyncFailed                        code could not be copied to some host
 ├── CommunicatorError                 a collective did not complete
 │   ├── PeerFailed                    another rank raised, left or was lost meanwhile
 │   ├── CollectiveMismatch            ranks called different collectives
@@ -25,7 +26,7 @@ DistError
     └── MalformedMessage              the bytes do not decode to a message for this side
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class DistError(Exception):
@@ -182,6 +183,19 @@ class CellTimedOut(CellFailed):
 
 class TransferError(DistError):
     """An object could not be pushed or pulled."""
+
+
+class SyncFailed(DistError):
+    """Code could not be copied to some host; `problems` has the reason for each such host.
+
+    `host` and `reason` are those of the first one.
+    """
+
+    def __init__(self, problems: Mapping[str, str], consequence: str) -> None:
+        self.problems = dict(problems)
+        self.host, self.reason = next(iter(self.problems.items()))
+        told = "; ".join(f"{host}: {reason.rstrip('.')}" for host, reason in problems.items())
+        super().__init__(f"{told}. {consequence}")
 
 
 class CommunicatorError(DistError):

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import psutil
 
+from jupyter_dist.agent.code_receiver import CodeReceiver
 from jupyter_dist.agent.dial import Found
 from jupyter_dist.agent.engines import EngineTable
 from jupyter_dist.agent.home import Home
@@ -55,6 +56,7 @@ class Agent:
         self._all_ended = threading.Condition()
         self._over = threading.Event()
         self._home = Home(invitation, found.address)
+        self._code = CodeReceiver(self._run_dir, self._home.tell, self._engines.ranks)
         self.on_admitted: Callable[[str, str], None] = lambda _cluster, _host: None
         """Called with the cluster's name and the host's once the coordinator has taken us in."""
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -112,6 +114,8 @@ class Agent:
                     self._home.tell(pb.AgentEvent(placed=placed))
             case "remove_placed":
                 self._placements.remove(command.remove_placed.request_id)
+            case "code_manifest" | "code_chunk" | "settle_code":
+                self._code.obey(command)
             case "stop":
                 self._stop_engines(command.stop.grace_s)
                 self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))

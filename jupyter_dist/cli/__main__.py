@@ -1,4 +1,4 @@
-"""`jupyter dist check|start|spec|list|status|run|stop`: clusters from a terminal.
+"""`jupyter dist check|start|spec|list|status|run|sync|stop`: clusters from a terminal.
 
 Exit status: 0, 1 when something did not end well, 2 when the command cannot be meant.
 """
@@ -15,6 +15,7 @@ from jupyter_dist.model.command_options import (
     OptionParser,
     add_host_options,
     add_start_options,
+    add_sync_options,
     host_arguments,
     read_count,
     read_duration_s,
@@ -67,6 +68,7 @@ def build_parser() -> OptionParser:
     add(show_running, "Name the clusters that are running.", "list")
     _add_name(add(show_status, "Show the ranks of a cluster.", "status demo"))
     _add_run_options(add(run_file, "Run a file on every rank.", "run train.py --ranks 0,2-3"))
+    _add_sync_options(add(sync, "Copy code to every host.", "sync mypkg --reload"))
     _add_agent_options(
         add(join_by_file, "Give this machine to a cluster that waits.", "agent --join FILE")
     )
@@ -102,6 +104,11 @@ def _add_run_options(parser: OptionParser) -> None:
         metavar="S",
         help="interrupt it after this time, as 30, 30s or 5m",
     )
+
+
+def _add_sync_options(parser: OptionParser) -> None:
+    add_sync_options(parser)
+    parser.add_argument("--name", metavar="NAME", help="which cluster, when several run")
 
 
 def check(options: argparse.Namespace) -> int:
@@ -198,6 +205,29 @@ def run_file(options: argparse.Namespace) -> int:
     return 0
 
 
+def sync(options: argparse.Namespace) -> int:
+    """Copy code to every host of a cluster, and have ranks load it anew if that is asked for."""
+    from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.cluster.sync import RELOAD_CELL
+    from jupyter_dist.views.cell_output import CellOutputView
+
+    cluster = Cluster.attach(options.name)
+    copied = cluster.sync(options.paths, force=options.force)
+    hint = "" if options.reload else copied.hint("jupyter dist sync")
+    _write("".join(f"{line}\n" for line in (str(copied), *copied.notes, hint) if line))
+    if not options.reload:
+        return 0
+    view = CellOutputView(world_size=cluster.world_size)
+    try:
+        result = cluster.run(RELOAD_CELL, watcher=view)
+    except BaseException:
+        view.finish(None)
+        raise
+    view.finish(result)
+    result.raise_first()
+    return 0
+
+
 def join_by_file(options: argparse.Namespace) -> int:
     """Become an agent of the cluster whose join file this is, until the cluster ends."""
     words = ["--join", options.join, "--name", options.name or ""]
@@ -233,8 +263,10 @@ def _write(text: str) -> None:
 
 
 def _fail(problem: str, status: int) -> int:
-    """Tell one line on stderr."""
-    text = " ".join(problem.removeprefix("jupyter dist").lstrip(": ").split())
+    """Tell it on stderr: mistakes on one line, failures with what programs have said below."""
+    text = problem.removeprefix("jupyter dist").lstrip(": ")
+    if status == 2:
+        text = " ".join(text.split())
     sys.stderr.write(f"jupyter dist: {text}\n")
     return status
 

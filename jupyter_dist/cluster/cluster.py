@@ -1,13 +1,13 @@
 """The public face: start a cluster, run cells on its ranks, move objects, stop it."""
 
-import atexit
 import contextlib
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
 from types import TracebackType
 from typing import Self
 
+from msgspec.structs import replace
+
+from jupyter_dist.cluster.at_exit import detach_at_exit
 from jupyter_dist.cluster.checks import Ranks, read_ranks
 from jupyter_dist.cluster.coordinator_process import CoordinatorProcess
 from jupyter_dist.cluster.line import Line
@@ -15,6 +15,7 @@ from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.specification import StrPath, Wishes, specify
 from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
 from jupyter_dist.cluster.status import ClusterStatus
+from jupyter_dist.cluster.sync import RELOAD_CELL, Paths, SyncResult, sync_code
 from jupyter_dist.cluster.watch import Subscriber, Watch
 from jupyter_dist.control.context import new_context
 from jupyter_dist.errors import (
@@ -76,7 +77,7 @@ class Cluster:
         """For each host, where what its ranks say is kept until the cluster stops."""
         self.notes: tuple[str, ...] = ()
         """What to know about its hosts, as versions that differ; one sentence each."""
-        _detach_at_exit(self)
+        detach_at_exit(self)
 
     # --- beginning and end ---
 
@@ -282,6 +283,17 @@ class Cluster:
         pieces = split_frames(frames, answer.frame_counts)
         return {rank: unpack(name, piece) for rank, piece in zip(answer.ranks, pieces, strict=True)}
 
+    def sync(self, paths: Paths, reload: bool = False, *, force: bool = False) -> SyncResult:
+        """Copy code to every host and make it importable there: see `sync_code`.
+
+        With `reload` ranks then load modules anew whose source has changed, once they are idle:
+        `result.reload` is what came of that cell. `force` lifts the limits.
+        """
+        self._check_open()
+        with contextlib.closing(Line(self._context, self._connection)) as line:
+            result = sync_code(line, self._connection.hosts, paths, is_forced=force)
+        return replace(result, reload=self.run(RELOAD_CELL)) if reload else result
+
     # --- looking ---
 
     def status(self) -> ClusterStatus:
@@ -325,25 +337,9 @@ class Cluster:
         """Wait until the coordinator's process is gone: only then nothing of ours is left."""
         if self._process is not None:
             self._process.wait(STOP_TIMEOUT_S)
-            return
-        deadline_s = monotonic() + STOP_TIMEOUT_S
-        with self._control.lock, contextlib.suppress(ClusterGone):
-            while process_lives(self._connection.coordinator_pid) and monotonic() < deadline_s:
-                for _ in self._control.receive():
-                    continue
+        else:
+            self._control.wait_for_end(STOP_TIMEOUT_S)
 
     def _check_open(self) -> None:
         if not self._is_open:
             raise ClusterGone(self.name, "it was stopped, or this object was detached from it")
-
-
-def _detach_at_exit(cluster: Cluster) -> None:
-    """Close connections before the interpreter ends; libzmq must not be torn down under them."""
-    reference = weakref.ref(cluster)
-
-    def detach() -> None:
-        found = reference()
-        if found is not None:
-            found.detach()
-
-    atexit.register(detach)

@@ -1,5 +1,6 @@
 """A client's line to the coordinator: ask, wait in slices, notice when nobody is there."""
 
+import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -100,6 +101,14 @@ class Line:
         raise ClusterGone(
             self._info.name, f"its coordinator lives but has not answered for {timeout_s:g} s"
         )
+
+    def wait_for_end(self, timeout_s: float) -> None:
+        """Wait until the coordinator's process is gone, at most so long."""
+        deadline_s = monotonic() + timeout_s
+        with self.lock, contextlib.suppress(ClusterGone):
+            while process_lives(self._info.coordinator_pid) and monotonic() < deadline_s:
+                for _ in self.receive():
+                    continue
 
     def close(self) -> None:
         """Close the connection; a thread that waits for an answer raises ClusterGone first."""

@@ -18,6 +18,7 @@ from jupyter_dist.coordinator.losses import Losses
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.requests import Requests
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.syncing import CODE_EVENTS, Syncing
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.model.engine_state import EngineEvent
 from jupyter_dist.model.rank import name_ranks
@@ -78,8 +79,11 @@ class Coordinator:
         self._hosts = Hosts(
             self._roster, self._rendezvous, self._fence, self._losses, deployment, agents.send
         )
-        self._audience.notes = self._hosts.notes
-        self._requests = Requests(self._roster, self._rendezvous, self._fence, self._audience, self)
+        self._audience.list_notes = self._hosts.list_notes
+        self._syncing = Syncing(self._roster, self, agents.send)
+        self._requests = Requests(
+            self._roster, self._rendezvous, self._fence, self._audience, self, self._syncing
+        )
         self._next_beat_s = 0.0
         self.start_problem = ""
         """Why the cluster cannot become ready, or empty."""
@@ -122,6 +126,9 @@ class Coordinator:
         for host, event in self._agents.receive():
             if event is None:
                 self._hosts.on_gone(host)
+                self._syncing.on_gone(host)
+            elif event.WhichOneof("event") in CODE_EVENTS:
+                self._syncing.on_event(host, event)
             else:
                 self._hosts.on_event(host, event, now_s)
 
@@ -131,7 +138,9 @@ class Coordinator:
             if now_s - self._next_beat_s > OWN_ABSENCE_S:
                 self._beats.excuse_silence()
             self._next_beat_s = now_s + self._spec.health.interval_s
-            self._beats.ask(_identity(rank) for rank in self._roster.present_ranks())
+            present = self._roster.present_ranks()
+            # Silence counts from the first question, so engines are asked once they are born.
+            self._beats.ask(_identity(rank) for rank in present if self._roster[rank].pid)
         self._losses.judge(self._beats, self._spec.health, now_s)
         self._audience.tick(self.describe, now_s)
         if not self._audience.has_been_ready and not self.start_problem:

@@ -6,13 +6,15 @@ from typing import assert_never
 from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.audience import Audience, Describe
 from jupyter_dist.coordinator.cells import CellRun
-from jupyter_dist.coordinator.fence import Fence
+from jupyter_dist.coordinator.fence import Fence, Work
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.output_log import OutputLog
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.syncing import Syncing
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     AwaitReady,
     CellInterruptSent,
@@ -23,8 +25,11 @@ from jupyter_dist.protocol.messages import (
     PushObjects,
     Refused,
     ReplayOutput,
+    SendCode,
+    SettleCode,
     StopCluster,
     SubmitCell,
+    SyncCode,
     WatchTopology,
     WithdrawCell,
 )
@@ -40,12 +45,14 @@ class Requests:
         fence: Fence,
         audience: Audience,
         outbox: Outbox,
+        syncing: Syncing,
     ) -> None:
         self._roster = roster
         self._rendezvous = rendezvous
         self._fence = fence
         self._audience = audience
         self._outbox = outbox
+        self._syncing = syncing
         self._log = OutputLog()
         self._cells_begun = 0
         self.stop_request: tuple[bytes, str] | None = None
@@ -88,17 +95,17 @@ class Requests:
         match message:
             case AwaitReady():
                 self._audience.await_ready(client, message.request_id)
-            case SubmitCell():
-                self._submit_cell(client, message, now_s)
-            case PushObjects() | PullObject():
-                transfer = Transfer(client, message, received.buffers, self._roster, self._outbox)
-                self._fence.submit(transfer, now_s)
+            case SubmitCell() | PushObjects() | PullObject():
+                work = self._make_work(client, message, received.buffers)
+                self._fence.submit(work, now_s)
             case OutputSeen():
                 self._acknowledge(message)
             case WithdrawCell():
                 self._withdraw(client, message, now_s)
             case InterruptCell():
                 self._interrupt(client, message, now_s)
+            case SyncCode() | SendCode() | SettleCode():
+                self._syncing.on_request(client, message, received.buffers)
             case WatchTopology():
                 self._audience.watch(client, message, describe, now_s)
             case ReplayOutput():
@@ -109,13 +116,16 @@ class Requests:
             case _:
                 assert_never(message)
 
-    def _submit_cell(self, client: bytes, request: SubmitCell, now_s: float) -> None:
+    def _make_work(
+        self, client: bytes, request: SubmitCell | PushObjects | PullObject, buffers: list[Frame]
+    ) -> Work:
+        if not isinstance(request, SubmitCell):
+            return Transfer(client, request, buffers, self._roster, self._outbox)
         self._cells_begun += 1
         cell_id = f"cell-{self._cells_begun}"
-        cell = CellRun(
+        return CellRun(
             client, request, cell_id, self._roster, self._rendezvous, self._outbox, self._log
         )
-        self._fence.submit(cell, now_s)
 
     def _acknowledge(self, message: OutputSeen) -> None:
         current = self._fence.current

@@ -12,6 +12,7 @@ from jupyter_dist.collective.communicator import Communicator, NoCommunicator
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.collective.ring import RingCommunicator
 from jupyter_dist.engine.birth import Birth, prepare_process, record_path, stream_path
+from jupyter_dist.engine.code_imports import present_imports
 from jupyter_dist.engine.executor import Executor
 from jupyter_dist.engine.link import Delivery, Link
 from jupyter_dist.engine.namespace import Namespace
@@ -49,6 +50,8 @@ class Engine:
         self._outputs = Outputs(paths)
         self._outputs.install()
         shell.tell_where(self._outputs.add, birth.memory_dir, birth.info.local_rank == 0)
+        if (imports := present_imports()) is not None:
+            shell.events.register("post_run_cell", imports.forget_missing)
         self._recorder = CollectiveRecorder(record_path(birth.memory_dir, self._rank))
         self._namespace = Namespace(shell, birth.info)
         self._executor = Executor(self._rank, shell, self._outputs, self._namespace)

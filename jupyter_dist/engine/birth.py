@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from jupyter_dist.engine.code_imports import CodeImports, watch_imports
+from jupyter_dist.model.code_place import code_dir, imports_path
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.protocol.credentials import Credentials
 
@@ -83,6 +85,8 @@ def prepare_process(birth: Birth) -> None:
     os.chdir(birth.cwd)
     if birth.cwd not in sys.path:
         sys.path.insert(0, birth.cwd)
+    list_path = imports_path(birth.run_dir, info.rank)
+    watch_imports(CodeImports(code_dir(birth.run_dir), list_path, os.getcwd()))
     random.seed()
     np.random.seed()
     faulthandler.enable(2)

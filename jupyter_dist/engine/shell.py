@@ -20,6 +20,8 @@ from jupyter_dist.protocol.messages import Output
 
 Show = Callable[[Output], None]
 _PACKAGE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_RELOADING = os.path.join(_PACKAGE_DIR, "engine", "reloading.py")
+"""Calls user code, whose errors are not ours."""
 
 
 class RankDisplayHook(DisplayHook):
@@ -188,8 +190,7 @@ def _up_to_our_code(trace: TracebackType | None) -> TracebackType | None:
     """Cut a traceback where user code called into this package; keep it if it did not."""
     steps: list[TracebackType] = []
     while trace is not None:
-        is_ours = trace.tb_frame.f_code.co_filename.startswith(_PACKAGE_DIR)
-        if is_ours and steps and not steps[-1].tb_frame.f_code.co_filename.startswith(_PACKAGE_DIR):
+        if _is_ours(trace) and steps and not _is_ours(steps[-1]):
             break
         steps.append(trace)
         trace = trace.tb_next
@@ -197,6 +198,11 @@ def _up_to_our_code(trace: TracebackType | None) -> TracebackType | None:
     for step in reversed(steps):
         cut = TracebackType(cut, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return cut
+
+
+def _is_ours(step: TracebackType) -> bool:
+    file = step.tb_frame.f_code.co_filename
+    return file.startswith(_PACKAGE_DIR) and file != _RELOADING
 
 
 def make_shell(ipython_dir: str) -> RankShell:

@@ -25,14 +25,29 @@ _OPTIONS = (
 _QUOTED = str.maketrans({"'": "'\"'\"'", "!": "'\\!'", "\\": "'\\\\'"})
 """Even between single quotes csh acts on an exclamation mark, and fish on a backslash."""
 
+_WATCH = (
+    "jupyter_dist_watch=$( (kill -0 $PPID || exit; while kill -0 $PPID && kill -0 $$; do sleep 1;"
+    " done; kill -- -$$) </dev/null >/dev/null 2>&1 & echo $!)"
+)
+"""Ends a setup command that hangs when whoever wants it is gone: sshd does not do that.
+
+It is no child of the shell itself, where a setup command may wait for all children.
+"""
+_END_WATCH = 'kill "$jupyter_dist_watch" 2>/dev/null || :'
+
 
 def ssh_command(host: HostSpec, script: str, options: Sequence[str] = ()) -> list[str]:
-    """Give the words that run this script on the host; what the user's ssh words say wins."""
+    """Give the words that run this script on the host."""
+    remote = f"exec {shlex.join(shell_for(host))} {_quote_for_any_shell(script)}"
+    return [*ssh_words(host), *options, "--", host.address, remote]
+
+
+def ssh_words(host: HostSpec) -> list[str]:
+    """Give ssh with its options for this host; what the user's own words say wins."""
     target = [f"-p{host.port}"] if host.port else []
     if host.user:
         target += ["-l", host.user]
-    remote = f"exec {shlex.join(shell_for(host))} {_quote_for_any_shell(script)}"
-    return [*host.ssh, *_OPTIONS, *options, *target, "--", host.address, remote]
+    return [*host.ssh, *_OPTIONS, *target]
 
 
 def shell_for(host: HostSpec) -> list[str]:
@@ -46,7 +61,7 @@ def python_script(host: HostSpec, arguments: Sequence[str]) -> str:
     It ends with SETUP_FAILED or NO_PYTHON, and a line that begins with `jupyter-dist:` on
     stderr, when it does not get as far as that.
     """
-    lines = [_checked(command) for command in host.setup]
+    lines = [_WATCH, *map(_checked, host.setup), _END_WATCH] if host.setup else []
     lines.append(f"p={_path_on_host(host.python)}")
     lines.append('[ -d "$p" ] && p=$p/bin/python')
     here = shlex.quote(sys.executable)

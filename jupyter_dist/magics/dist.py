@@ -4,9 +4,10 @@ from argparse import Namespace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from jupyter_dist.errors import UsageError
+from jupyter_dist.errors import RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
+from jupyter_dist.magics.spmd import find_failure, number_of_cell
 from jupyter_dist.model.command_options import host_arguments, start_arguments
 from jupyter_dist.model.rank import name_ranks
 
@@ -119,6 +120,23 @@ class ClusterMagics:
         self._shell.push({options.o: objects})
         return None
 
+    @command(accepted.SYNC)
+    def dist_sync(self, options: Namespace) -> None:
+        """Copy files or folders of this machine to every host, where cells can import them.
+
+        After `%dist_sync mypkg` all ranks can `import mypkg`; of `src/`, as with rsync, what is in
+        it can be imported. What was removed here is removed there too; the copies end with the
+        cluster. `__pycache__`, `.git`, `*.pyc`, `.ipynb_checkpoints`, `.venv` and `node_modules`
+        are left out. Ranks may be busy meanwhile; only `--reload` waits until they are idle.
+        """
+        cluster = self._current.get()
+        result = cluster.sync(options.paths, force=options.force)
+        hint = "" if options.reload else result.hint()
+        for line in filter(None, (str(result), *result.notes, hint)):
+            say(line)
+        if options.reload:
+            self._reload(cluster)
+
     @command(accepted.STOP)
     def dist_stop(self, options: Namespace) -> None:  # noqa: ARG002
         """End the cluster: every rank, every process, every file of it."""
@@ -126,6 +144,21 @@ class ClusterMagics:
         self._current.forget()
         cluster.stop()
         say(f"cluster {cluster.name} is stopped")
+
+    def _reload(self, cluster: "Cluster") -> None:
+        from jupyter_dist.cluster.sync import RELOAD_CELL
+        from jupyter_dist.views.cell_output import choose_view
+
+        view = choose_view(self._shell, world_size=cluster.world_size)
+        try:
+            result = cluster.run(RELOAD_CELL, label=number_of_cell(self._shell), watcher=view)
+        except BaseException:
+            view.finish(None)
+            raise
+        failure = find_failure(result)
+        view.finish(result, failure.rank if isinstance(failure, RankRaised) else None)
+        if failure is not None:
+            raise failure
 
     def _take(self, cluster: "Cluster") -> None:
         before = self._current.set(cluster)

@@ -21,6 +21,7 @@ _LINE_MAGICS = (
     "dist_interrupt",
     "dist_push",
     "dist_pull",
+    "dist_sync",
     "dist_stop",
 )
 

@@ -4,6 +4,7 @@ from jupyter_dist.model.command_options import (
     OptionParser,
     add_host_options,
     add_start_options,
+    add_sync_options,
     read_duration_s,
     read_identifier,
 )
@@ -16,6 +17,7 @@ TOPOLOGY = OptionParser(prog="%dist_topology", example="%dist_topology")
 INTERRUPT = OptionParser(prog="%dist_interrupt", example="%dist_interrupt --ranks 1")
 PUSH = OptionParser(prog="%dist_push", example="%dist_push weights learning_rate --ranks 0-1")
 PULL = OptionParser(prog="%dist_pull", example="%dist_pull loss --ranks 0 -o losses")
+SYNC = OptionParser(prog="%dist_sync", example="%dist_sync mypkg --reload")
 STOP = OptionParser(prog="%dist_stop", example="%dist_stop")
 ATTACH = OptionParser(prog="%dist_attach", example="%dist_attach demo")
 AUTO = OptionParser(prog="%dist_auto", example="%dist_auto on")
@@ -30,6 +32,7 @@ PARSERS = (
     INTERRUPT,
     PUSH,
     PULL,
+    SYNC,
     STOP,
     ATTACH,
     AUTO,
@@ -40,6 +43,7 @@ PARSERS = (
 def _fill() -> None:
     add_host_options(CHECK)
     add_start_options(START)
+    add_sync_options(SYNC)
     for parser in (SPMD, INTERRUPT, PUSH, PULL):
         parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")
     SPMD.add_argument(

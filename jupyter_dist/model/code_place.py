@@ -34,7 +34,7 @@ def write_import(imported: Imported) -> bytes:
 
 
 def read_imports(data: bytes) -> Mapping[str, Imported]:
-    """Give what is imported by module name; later lines count, one that is half written does not."""
+    """Give what is imported, by module name; the last line about it counts, if it is whole."""
     found: dict[str, Imported] = {}
     for line in data.splitlines():
         try:

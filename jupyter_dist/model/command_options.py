@@ -108,6 +108,22 @@ def add_host_options(parser: argparse.ArgumentParser) -> None:
     _add_places(parser, parser.add_mutually_exclusive_group())
 
 
+def add_sync_options(parser: argparse.ArgumentParser) -> None:
+    """Add what can be said of code that is to be copied."""
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a file or folder to import on all hosts; of folder/ what is in it",
+    )
+    parser.add_argument(
+        "--reload", action="store_true", help="load imported modules anew that have changed"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="copy more than 256 MiB or 20000 files"
+    )
+
+
 def _add_places(parser: argparse.ArgumentParser, which: argparse._MutuallyExclusiveGroup) -> None:
     which.add_argument(
         "--hosts",

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,9 @@ class AgentEvent(_message.Message):
     ALL_STOPPED_FIELD_NUMBER: _ClassVar[int]
     PLACED_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    CODE_LACKS_FIELD_NUMBER: _ClassVar[int]
+    CODE_TAKEN_FIELD_NUMBER: _ClassVar[int]
+    CODE_SETTLED_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     engine_started: EngineStarted
     engine_exited: EngineExited
@@ -25,7 +28,10 @@ class AgentEvent(_message.Message):
     all_stopped: AllStopped
     placed: Placed
     note: Note
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ...) -> None: ...
+    code_lacks: CodeLacks
+    code_taken: CodeTaken
+    code_settled: CodeSettled
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
     __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses")
@@ -198,21 +204,63 @@ class Placed(_message.Message):
     problem: str
     def __init__(self, request_id: _Optional[str] = ..., path: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
 
+class CodeLacks(_message.Message):
+    __slots__ = ("request_id", "problem", "indices", "incoming_dir", "rsync")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    INDICES_FIELD_NUMBER: _ClassVar[int]
+    INCOMING_DIR_FIELD_NUMBER: _ClassVar[int]
+    RSYNC_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    problem: str
+    indices: bytes
+    incoming_dir: str
+    rsync: str
+    def __init__(self, request_id: _Optional[str] = ..., problem: _Optional[str] = ..., indices: _Optional[bytes] = ..., incoming_dir: _Optional[str] = ..., rsync: _Optional[str] = ...) -> None: ...
+
+class CodeTaken(_message.Message):
+    __slots__ = ("request_id", "number", "problem")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    number: int
+    problem: str
+    def __init__(self, request_id: _Optional[str] = ..., number: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class CodeSettled(_message.Message):
+    __slots__ = ("request_id", "problem", "removed", "stale")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    STALE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    problem: str
+    removed: int
+    stale: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., problem: _Optional[str] = ..., removed: _Optional[int] = ..., stale: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     PLACE_CHUNK_FIELD_NUMBER: _ClassVar[int]
     REMOVE_PLACED_FIELD_NUMBER: _ClassVar[int]
     ADMITTED_FIELD_NUMBER: _ClassVar[int]
+    CODE_MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    CODE_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_CODE_FIELD_NUMBER: _ClassVar[int]
     start_engines: StartEngines
     send_signal: SendSignal
     stop: Stop
     place_chunk: PlaceChunk
     remove_placed: RemovePlaced
     admitted: Admitted
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ...) -> None: ...
+    code_manifest: CodeManifest
+    code_chunk: CodeChunk
+    settle_code: SettleCode
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ...) -> None: ...
 
 class Admitted(_message.Message):
     __slots__ = ("host",)
@@ -296,6 +344,34 @@ class RemovePlaced(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     def __init__(self, request_id: _Optional[str] = ...) -> None: ...
+
+class CodeManifest(_message.Message):
+    __slots__ = ("request_id", "data", "is_last")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    data: bytes
+    is_last: bool
+    def __init__(self, request_id: _Optional[str] = ..., data: _Optional[bytes] = ..., is_last: bool = ...) -> None: ...
+
+class CodeChunk(_message.Message):
+    __slots__ = ("request_id", "number", "data")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    number: int
+    data: bytes
+    def __init__(self, request_id: _Optional[str] = ..., number: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class SettleCode(_message.Message):
+    __slots__ = ("request_id", "is_wanted")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_WANTED_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    is_wanted: bool
+    def __init__(self, request_id: _Optional[str] = ..., is_wanted: bool = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("grace_s",)

@@ -25,6 +25,12 @@
       | <----------- CellInterruptSent ---|
       | -- PushObjects, PullObject ------>|
       | <- ObjectsPushed, ObjectPulled ---|
+      | -- SyncCode --------------------->|  a manifest of files (as a frame)
+      | <------------------ CodeLacking --|  what each host does not have
+      | -- SendCode * ------------------->|
+      | <-------------------- CodeTaken * |  so that a slow host never fills memory
+      | -- SettleCode ------------------->|
+      | <------------------ CodeSettled --|
       | -- WatchTopology, ReplayOutput -->|
       | <- TopologyChanged, OutputReplayed|
       | -- StopCluster ------------------>|
@@ -262,6 +268,32 @@ class PullObject(Message, frozen=True):
     ranks: tuple[int, ...] | None = None
 
 
+class SyncCode(Message, frozen=True):
+    """Compare the code on each host with a manifest, which follows as a frame.
+
+    A sync that is not settled yet, of this client or another, ends with that.
+    """
+
+    request_id: str
+
+
+class SendCode(Message, frozen=True):
+    """Hand a chunk of contents, which follows as a frame, to the agents of these hosts."""
+
+    request_id: str
+    """Of the SyncCode that it belongs to."""
+    number: int
+    hosts: tuple[str, ...]
+
+
+class SettleCode(Message, frozen=True):
+    """Put what has arrived into its place on all hosts, or forget it."""
+
+    request_id: str
+    """Of the SyncCode that is meant."""
+    is_wanted: bool = True
+
+
 class WatchTopology(Message, frozen=True):
     """Send me the topology now, and again when it changed but not faster than this.
 
@@ -390,6 +422,40 @@ class ObjectPulled(Message, frozen=True):
     problems: dict[int, str]
 
 
+class CodeLacking(Message, frozen=True):
+    """What hosts lack of a manifest; a frame follows for each, as the agents give it."""
+
+    request_id: str
+    hosts: tuple[str, ...]
+    incoming_dirs: tuple[str, ...]
+    """Of the same hosts, where rsync may put files at their paths."""
+    rsyncs: tuple[str, ...]
+    """Of the same hosts, the path of rsync; empty where there is none."""
+    problems: dict[str, str]
+    """Hosts that cannot take part, with the reason."""
+    absent: tuple[str, ...] = ()
+    """Hosts that are lost: nobody waits for them."""
+
+
+class CodeTaken(Message, frozen=True):
+    """A chunk has arrived; `problems` has the hosts that could not keep it, with the reason."""
+
+    request_id: str
+    number: int
+    problems: dict[str, str]
+
+
+class CodeSettled(Message, frozen=True):
+    """The code is in its place, except on the hosts in `problems`."""
+
+    request_id: str
+    removed: int
+    """Files that are no longer there."""
+    stale: dict[str, tuple[str, ...]]
+    """Modules that ranks have imported from a file that has changed since, with the hosts."""
+    problems: dict[str, str]
+
+
 class TopologyChanged(Message, frozen=True):
     """The cluster at this moment."""
 
@@ -424,6 +490,9 @@ FromClient = (
     | InterruptCell
     | PushObjects
     | PullObject
+    | SyncCode
+    | SendCode
+    | SettleCode
     | WatchTopology
     | ReplayOutput
     | StopCluster
@@ -438,6 +507,9 @@ ToClient = (
     | CellInterruptSent
     | ObjectsPushed
     | ObjectPulled
+    | CodeLacking
+    | CodeTaken
+    | CodeSettled
     | TopologyChanged
     | OutputReplayed
     | ClusterStopping

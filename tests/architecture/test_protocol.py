@@ -56,6 +56,7 @@ SAMPLES = {
     tuple[str, ...]: ("a", "b"),
     dict[str, str]: {"a": "b"},
     dict[int, str]: {2: "lost"},
+    dict[str, tuple[str, ...]]: {"mypkg.model": ("a", "b")},
     tuple[Output, ...]: (Output("display", data={"text/plain": "1"}, display_id="d"),),
     tuple[messages.CellEvent, ...]: (
         RankOutput(0, (Output("stdout", "a\n"),)),

@@ -6,6 +6,7 @@ import pytest
 
 from jupyter_dist.cli.__main__ import main
 from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.cluster.sync import RELOAD_CELL, SyncResult
 from jupyter_dist.errors import NoCluster, StartFailed
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.model.spec_file import read_spec
@@ -46,6 +47,19 @@ class FakeCluster:
         compile(code, "sent", "exec")
         error = ErrorInfo("ValueError", "no") if "raise" in code else None
         return SpmdResult([RankResult(rank=0, status="raised" if error else "ok", error=error)])
+
+    def sync(self, paths, *, force=False):
+        self.ran.append((tuple(paths), force))
+        return SyncResult(
+            paths=tuple(paths),
+            hosts=("a", "b"),
+            file_count=2,
+            size_bytes=34,
+            changed_count=1,
+            removed_count=0,
+            duration_s=0.1,
+            stale={"mypkg.model": ("a", "b")},
+        )
 
     def status(self):
         return f"table of {self.name}"
@@ -207,7 +221,7 @@ def test_a_command_that_cannot_be_meant_is_one_line_and_status_two(dist, argv, g
 
 def test_a_start_that_fails_is_status_one(dist, clusters):
     clusters.problem = StartFailed("rank 1 did not\ncome")
-    assert dist("start") == (1, "", "jupyter dist: rank 1 did not come\n")
+    assert dist("start") == (1, "", "jupyter dist: rank 1 did not\ncome\n")
 
 
 def test_an_interrupt_is_told(dist, clusters):
@@ -220,3 +234,28 @@ def test_help_is_written_and_ends_well(clusters, capsys):
         main(["start", "--help"])
     assert end.value.code == 0
     assert "--comm {auto,ring,none}" in capsys.readouterr().out
+
+
+def test_what_a_host_has_said_last_stays_on_lines_of_its_own(clusters, capsys):
+    clusters.problem = StartFailed("nodeA: refused.\n--- nodeA said last ---\nssh: no")
+    assert main(["start", "--hosts", "nodeA:1"]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["jupyter dist: nodeA: refused.", "--- nodeA said last ---", "ssh: no"]
+
+
+def test_sync_copies_to_the_cluster_that_is_named_and_says_what_to_do_next(dist, clusters):
+    dist("start", "--name", "a")
+    status, out, err = dist("sync", "mypkg", "src/", "--name", "a", "--force")
+    assert (status, err) == (0, "")
+    assert clusters.ran == [(("mypkg", "src/"), True)]
+    copied, hint = out.splitlines()
+    assert copied == "copied mypkg, src/ (2 files, 34 B) to 2 hosts in 0.1 s (1 file changed)"
+    assert hint.endswith("imported already: jupyter dist sync mypkg src/ --reload")
+
+
+def test_sync_with_reload_runs_the_cell_for_it(dist, clusters):
+    dist("start")
+    status, out, _ = dist("sync", "mypkg", "--reload")
+    assert status == 0
+    assert clusters.ran == [(("mypkg",), False), (RELOAD_CELL, None, None)]
+    assert "imported already" not in out

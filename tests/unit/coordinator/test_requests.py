@@ -6,6 +6,7 @@ from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.audience import Audience
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.requests import Requests
+from jupyter_dist.coordinator.syncing import Syncing
 from jupyter_dist.errors import VersionMismatch
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol.messages import (
@@ -31,8 +32,9 @@ def desk(cluster):
     """The desk; `ask(message, client, buffers)` hands a request in and lets the fence work."""
     cluster.fence = Fence(cluster.roster, cluster.rendezvous, cluster.outbox)
     audience = Audience(cluster.roster, cluster.rendezvous, cluster.outbox, 900.0, ", ".join)
+    syncing = Syncing(cluster.roster, cluster.outbox, lambda _host, _command: False)
     cluster.requests = Requests(
-        cluster.roster, cluster.rendezvous, cluster.fence, audience, cluster.outbox
+        cluster.roster, cluster.rendezvous, cluster.fence, audience, cluster.outbox, syncing
     )
 
     def ask(message, client=b"me", buffers=(), problem=None):

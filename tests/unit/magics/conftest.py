@@ -10,7 +10,8 @@ from traitlets.config import Config
 
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.cluster.spmd import check_syntax
-from jupyter_dist.errors import ClusterExists, NoCluster, StartFailed
+from jupyter_dist.cluster.sync import SyncResult
+from jupyter_dist.errors import ClusterExists, NoCluster, StartFailed, SyncFailed
 from jupyter_dist.protocol.messages import ErrorInfo
 from jupyter_dist.views.start_progress import ready_text
 
@@ -74,6 +75,22 @@ class FakeCluster:
 
     def pull(self, name, ranks=None):
         return {rank: f"{name}{rank}" for rank in range(self.world_size)}
+
+    def sync(self, paths, *, force=False):
+        self.calls.append(("sync", tuple(paths), force))
+        if "nope" in paths:
+            raise SyncFailed({"b": "its agent is gone"}, "Nothing was changed on any host.")
+        return SyncResult(
+            paths=tuple(paths),
+            hosts=("a", "b"),
+            file_count=2,
+            size_bytes=34,
+            changed_count=1,
+            removed_count=0,
+            duration_s=0.1,
+            stale={"mypkg.model": ("a", "b")},
+            notes=("c is lost: it has no new code",),
+        )
 
     def interrupt(self, ranks=None):
         self.calls.append(ranks)

@@ -1,6 +1,6 @@
 import pytest
 
-from jupyter_dist.errors import ClusterExists, UsageError
+from jupyter_dist.errors import ClusterExists, RankRaised, UsageError
 
 
 def test_start_without_options_asks_for_four_local_ranks(run, world):
@@ -124,6 +124,7 @@ def test_a_start_that_fails_ends_the_progress_and_is_one_line(run, world):
         "%dist_interrupt",
         "%dist_push x",
         "%dist_pull x",
+        "%dist_sync x",
         "%dist_stop",
         "%dist_auto on",
         "%%spmd\n1",
@@ -196,3 +197,43 @@ def test_topology_is_drawn_in_a_notebook_and_written_in_a_terminal(run, shell, w
     object.__setattr__(shell, "kernel", object())
     run("%dist_topology")
     assert world.shown == [world.clusters["demo"]]
+
+
+def test_sync_says_what_was_copied_and_what_to_do_next(run, world):
+    run("%dist_start")
+    result = run("%dist_sync mypkg 'my src/' --force")
+    assert world.clusters["demo"].calls == [("sync", ("mypkg", "my src/"), True)]
+    copied, lost, hint = result.text.splitlines()
+    assert copied == "copied mypkg, my src/ (2 files, 34 B) to 2 hosts in 0.1 s (1 file changed)"
+    assert lost == "c is lost: it has no new code"
+    assert hint.startswith("mypkg.model changed on 2 hosts and is imported already: ")
+    assert hint.endswith(": %dist_sync mypkg 'my src/' --reload")
+
+
+def test_sync_with_reload_runs_a_cell_that_is_shown_as_any_other(run, world):
+    run("%dist_start -n 2")
+    result = run("%dist_sync mypkg --reload")
+    sync, cell = world.clusters["demo"].calls
+    assert sync == ("sync", ("mypkg",), False)
+    assert "reload_changed()" in cell.code
+    assert cell.watcher is world.views[-1]
+    assert world.views[-1].asked == {"world_size": 2}
+    assert world.views[-1].finished[0][0].ok
+    assert "imported already" not in result.text
+    world.clusters["demo"].statuses[1] = "raised"
+    result = run("%dist_sync mypkg --reload")
+    assert isinstance(result.error_in_exec, RankRaised)
+    assert "copied mypkg" in result.text
+    assert "Cell In[1], line 2" in result.text
+
+
+def test_a_sync_that_failed_is_told_in_one_line(run):
+    run("%dist_start")
+    assert run("%dist_sync nope").text == (
+        "SyncFailed: b: its agent is gone. Nothing was changed on any host.\n"
+    )
+
+
+def test_sync_wants_a_path(run):
+    run("%dist_start")
+    assert "PATH…" in run("%dist_sync --reload").text

@@ -66,7 +66,7 @@ def test_of_two_addresses_of_an_interface_the_ipv4_one_is_taken():
 
 def test_a_wish_that_cannot_be_fulfilled_names_the_host_and_what_it_has():
     with pytest.raises(UsageError) as caught:
-        find_interface([LO, ethernet("10.0.0.1")], "ib7", "nodeA")
+        find_interface([LO, ethernet("10.0.0.1")], "ib7", "host nodeA")
     assert str(caught.value) == (
         "host nodeA has no interface 'ib7'. It has: lo (127.0.0.1/8), eth0 (10.0.0.1/24). "
         "Accepted: the name of an interface, or a network such as 10.1.0.0/16."
@@ -75,7 +75,7 @@ def test_a_wish_that_cannot_be_fulfilled_names_the_host_and_what_it_has():
 
 def test_a_host_without_any_interface_says_none():
     with pytest.raises(UsageError, match=r"no interface 'eth0'. It has: none\."):
-        find_interface([], "eth0", "nodeA")
+        find_interface([], "eth0", "host nodeA")
 
 
 # --- one machine ---
@@ -217,3 +217,13 @@ def test_a_host_next_to_the_coordinator_uses_an_address_that_others_can_reach():
 def test_hosts_with_nothing_but_loopback_get_that():
     alone = {name: HostNetwork((LO,), "127.0.0.1", machine=name) for name in ("a", "b")}
     assert choose_interfaces(alone) == {"a": LOOPBACK, "b": LOOPBACK}
+
+
+def test_the_coordinators_own_machine_takes_the_way_by_which_others_reach_it():
+    bridge, outward = ethernet("172.17.0.1", name="docker0"), ethernet("10.0.0.254", name="eth0")
+    here = HostNetwork((LO, bridge, outward), "127.0.0.1", machine="m0", home_address="127.0.0.1")
+    there = HostNetwork(
+        (LO, ethernet("10.1.0.5")), "10.1.0.5", machine="m1", home_address="10.0.0.254"
+    )
+    chosen = choose_interfaces({"localhost": here, "far": there})
+    assert (chosen["localhost"].name, chosen["far"].address) == ("eth0", "10.1.0.5")
