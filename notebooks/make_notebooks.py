@@ -76,6 +76,64 @@ comm.barrier()
     ("py", "%dist_status"),
     ("py", "%dist_stop"),
 ]
+MANY_HOSTS = [
+    (
+        "md",
+        """# Many hosts
+
+One notebook, three machines. The hosts stand in a file, `cluster.toml`; a list does as well:
+`%dist_start --hosts nodeA:2,nodeB:2,nodeC:2`. The agents are started with your own ssh, and dial
+home. (`make hosts-lab` gives you three hosts to try this on one machine.)""",
+    ),
+    ("py", "%load_ext jupyter_dist"),
+    ("md", "Before the first start: are the hosts fit for it? Every ✗ names the next step."),
+    ("py", "%dist_check --spec cluster.toml"),
+    ("py", "%dist_start --spec cluster.toml"),
+    ("md", "Ranks are numbered host by host. What is the same on all of them is shown once."),
+    (
+        "py",
+        """%%spmd
+import socket
+print(f"rank {rank} is number {local_rank} of {local_world_size} on {socket.gethostname()}")""",
+    ),
+    ("md", "`comm` crosses the hosts; NCCL and gloo are told to use the same network."),
+    (
+        "py",
+        """%%spmd
+import os
+import numpy as np
+total = comm.all_reduce(np.full(3, 10.0**rank))
+print("all_reduce:", total)
+print("network:", os.environ["NCCL_SOCKET_IFNAME"], os.environ["GLOO_SOCKET_IFNAME"])""",
+    ),
+    (
+        "md",
+        """Code that only this machine has is copied to every host, and can be imported there. After
+an edit, `--reload` brings the new one into the running ranks.""",
+    ),
+    (
+        "py",
+        """from pathlib import Path
+
+code = Path("weather.py")
+code.write_text("def forecast(rank):\\n    return f'rain on {rank}'\\n")
+%dist_sync weather.py""",
+    ),
+    (
+        "py",
+        """%%spmd --ranks 0,5
+import weather
+weather.forecast(rank)""",
+    ),
+    (
+        "py",
+        """code.write_text("def forecast(rank):\\n    return f'sun on {rank}'\\n")
+%dist_sync weather.py --reload""",
+    ),
+    ("py", "%%spmd --ranks 0,5\nweather.forecast(rank)"),
+    ("py", "%dist_status"),
+    ("py", "%dist_stop"),
+]
 
 
 def build(cells: list[tuple[str, str]]) -> nbformat.NotebookNode:
@@ -97,3 +155,4 @@ def build(cells: list[tuple[str, str]]) -> nbformat.NotebookNode:
 
 if __name__ == "__main__":
     nbformat.write(build(FIRST_CELL), HERE / "01_first_cell.ipynb")
+    nbformat.write(build(MANY_HOSTS), HERE / "02_many_hosts.ipynb")

@@ -67,6 +67,7 @@ def find_home(invitation: Invitation) -> Found:
     failed: list[_Outcome] = []
     for outcome in _collect(outcomes, len(invitation.homes), worked):
         (failed if outcome.problem else worked).append(outcome)
+    failed.sort(key=lambda outcome: outcome.order)
     reasons = tuple(f"{outcome.address} {outcome.problem}" for outcome in failed)
     if not worked:
         raise HomeUnreachable(invitation.cluster, reasons)

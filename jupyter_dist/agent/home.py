@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 import grpc
 
-from jupyter_dist.launch.base import SERVER_NAME, Invitation
+from jupyter_dist.launch.base import (
+    KEEPALIVE_MS,
+    KEEPALIVE_TIMEOUT_MS,
+    SERVER_NAME,
+    Invitation,
+)
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 ATTEND = "/jupyter_dist.HostAgents/Attend"
-KEEPALIVE_MS = 2000
 
 
 class Home:
@@ -32,7 +36,7 @@ class Home:
             options=[
                 ("grpc.ssl_target_name_override", SERVER_NAME),
                 ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-                ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.enable_http_proxy", 0),
             ],
@@ -63,10 +67,10 @@ class Home:
 
         `refusal` is set then when this agent was never admitted.
         """
-        patience = threading.Timer(self._timeout_s, self._call.cancel)
+        patience = threading.Timer(self._timeout_s, self._lose_patience)
         patience.daemon = True
         patience.start()
-        self.refusal = "the coordinator does not accept this agent's certificate"
+        self.refusal = "the connection ended before the coordinator had taken this agent in"
         try:
             for command in self._call:
                 if command.WhichOneof("command") == "admitted":
@@ -78,6 +82,11 @@ class Home:
                 self.refusal = error.details()
         finally:
             patience.cancel()
+
+    def _lose_patience(self) -> None:
+        """End an attempt that would go on for ever: TLS refuses a certificate without a word."""
+        self.refusal = "the coordinator does not accept this agent's certificate"
+        self._call.cancel()
 
     def hang_up(self) -> None:
         """Break the stream, so that `commands` ends; from any thread or a signal handler."""

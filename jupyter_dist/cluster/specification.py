@@ -132,7 +132,7 @@ def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
     wheelhouse = asked.get("wheelhouse", draft.wheelhouse)
     if "wheelhouse" in asked:
         asked = {"install": True, **asked}
-    if asked.get("install") and draft.timeout_s == default_timeout_s(draft.hosts):
+    if asked.get("install", draft.install) and draft.timeout_s == default_timeout_s(draft.hosts):
         asked = {"timeout_s": INSTALL_TIMEOUT_S, **asked}
     return replace(
         draft,

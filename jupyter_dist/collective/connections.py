@@ -5,6 +5,7 @@ breakage: the reason why the receiver left.
 """
 
 import contextlib
+import errno
 import select
 import socket
 import threading
@@ -27,6 +28,12 @@ from jupyter_dist.errors import MalformedMessage
 
 SLICE_S = 0.2
 """The longest wait in one piece, so that Ctrl-C is always heard."""
+
+NO_WAY_PATIENCE_S = 10.0
+"""How long a peer to which there is no way is tried again; the coordinator knows by then whether
+its host is lost, and ends the wait."""
+
+_NO_WAY = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
 
 GRACE_S = 0.1
 """How long a rank that lost a peer waits to be told the true cause."""
@@ -122,6 +129,21 @@ class Connections:
         return connection
 
     def _connect(self, peer: int, deadline: float) -> socket.socket:
+        """Connect; a network that is broken now may work again before the peer is given up."""
+        gives_up_at = time.monotonic() + NO_WAY_PATIENCE_S
+        while True:
+            try:
+                return self._connect_once(peer, deadline)
+            except OSError as error:
+                if error.errno not in _NO_WAY or time.monotonic() > gives_up_at:
+                    text = f"cannot be reached at {self._peers[peer]} ({error}) for {self.doing}"
+                    raise Stopped(Breakage("failed", peer, text), Certainty.SEEN) from error
+            poll = select.poll()
+            poll.register(self.wake, select.POLLIN)
+            if poll.poll(1000 * SLICE_S):
+                self.listen_to_wake()
+
+    def _connect_once(self, peer: int, deadline: float) -> socket.socket:
         host, port = split_address(self._peers[peer])
         family, kind, protocol, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
@@ -133,10 +155,6 @@ class Connections:
             connection.connect_ex(address)
             self._wait_for(connection, select.POLLOUT, peer, deadline)
             self._prove(connection, peer, deadline)
-        except OSError as error:
-            connection.close()
-            text = f"cannot be reached at {self._peers[peer]} ({error}) for {self.doing}"
-            raise Stopped(Breakage("failed", peer, text), Certainty.SEEN) from error
         except BaseException:
             connection.close()
             raise

@@ -77,8 +77,8 @@ class HeartbeatMonitor:
                 self._last_beat_s[frames[0]] = monotonic()
 
     def last_beat_s(self, identity: bytes) -> float:
-        """Monotonic time of the last beat (of the first question while there was none)."""
-        return self._last_beat_s.setdefault(identity, monotonic())
+        """Monotonic time of the last beat: of the first question without one, or of now."""
+        return self._last_beat_s.get(identity, monotonic())
 
     def excuse_silence(self) -> None:
         """Count anew from now: it was this side that did not listen."""

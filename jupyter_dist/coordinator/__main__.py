@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -43,18 +44,21 @@ def main() -> None:
 
 
 def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path) -> None:
-    arrivals = _send_for_agents(spec, state_dir)
-    from jupyter_dist.coordinator.house import House
-
-    house = House(spec, arrivals, log_path)
+    arrivals = _arrivals(spec, state_dir)
+    abandon = arrivals.abandon
     try:
+        arrivals.start(spec.hosts)  # before we import what we need ourselves: theirs takes longest
+        from jupyter_dist.coordinator.house import House
+
+        house = House(spec, arrivals, log_path)
+        abandon = house.abandon
         report = StartReport(house.open())
         signal.signal(signal.SIGTERM, lambda *_: _stop(house))
     except (OSError, DistError) as error:
-        _give_up(house, str(error))
+        _give_up(abandon, str(error))
         return
     except BaseException as error:
-        _give_up(house, f"{type(error).__name__}: {error}")
+        _give_up(abandon, f"{type(error).__name__}: {error}")
         raise
     _report(report)
     try:
@@ -63,8 +67,8 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path) -> None:
         house.close()
 
 
-def _send_for_agents(spec: ClusterSpec, log_dir: Path) -> Arrivals:
-    """Start every agent before we import what we need ourselves: theirs takes longest."""
+def _arrivals(spec: ClusterSpec, log_dir: Path) -> Arrivals:
+    """Give what will start the agents of this cluster."""
     order = SshOrder(
         wire=WIRE,
         version=__version__,
@@ -75,12 +79,10 @@ def _send_for_agents(spec: ClusterSpec, log_dir: Path) -> Arrivals:
         wheelhouse=Path(spec.wheelhouse) if spec.wheelhouse else None,
     )
     local = LocalLauncher(log_dir, spec.start_method, os.getpid())
-    arrivals = Arrivals({"local": local, "auto": local, "ssh": SshLauncher(order)}, log_dir)
-    arrivals.start(spec.hosts)
-    return arrivals
+    return Arrivals({"local": local, "auto": local, "ssh": SshLauncher(order)}, log_dir)
 
 
-def _give_up(house: "House", problem: str) -> None:
+def _give_up(abandon: Callable[[], None], problem: str) -> None:
     """Report why there is no cluster, and clean up undisturbed.
 
     The starter answers the report with SIGTERM; raised in the middle of closing, it would leave a
@@ -88,7 +90,7 @@ def _give_up(house: "House", problem: str) -> None:
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _report(StartReport(problem=problem))
-    house.abandon()
+    abandon()
 
 
 def _stop(house: "House") -> None:

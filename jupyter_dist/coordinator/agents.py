@@ -15,6 +15,7 @@ from jupyter_dist.control.poller import Waker
 from jupyter_dist.coordinator.certificates import Authority, Certificate
 from jupyter_dist.coordinator.guests import GuestBook, NotAdmitted
 from jupyter_dist.errors import no_free_port
+from jupyter_dist.launch.base import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 SERVICE = "jupyter_dist.HostAgents"
@@ -40,8 +41,8 @@ class AgentService:
             # Threads are made as streams come: one for each agent, and one for the health service.
             ThreadPoolExecutor(_MAX_AGENTS, thread_name_prefix="agent-stream"),
             options=[
-                ("grpc.keepalive_time_ms", 2000),
-                ("grpc.keepalive_timeout_ms", 2000),
+                ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
                 ("grpc.http2.min_ping_interval_without_data_ms", 500),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.so_reuseport", 0),

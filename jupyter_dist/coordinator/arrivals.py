@@ -11,6 +11,7 @@ from jupyter_dist.launch.ssh_failures import last_lines
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.model.text import name_some
 
+AGENT_END_TIMEOUT_S = 6.0
 OTHERS_GRACE_S = 3.0
 """After one host failed, the others may fail as well for so long: all of them are told at once."""
 
@@ -82,11 +83,16 @@ class Arrivals:
     def log_tail(self) -> str:
         """Give the last lines of all that agents have said."""
         parts = []
-        for path in sorted(self._log_dir.glob("*.log")):
+        for path in sorted(self._log_dir.glob("agent-*.log")):
             text = last_lines(path.read_text(errors="replace"), 30)
             if text:
                 parts.append(text if len(self._agents) == 1 else f"[{path.stem}]\n{text}")
         return "\n".join(parts)
+
+    def abandon(self) -> None:
+        """End all agents of a start that came to nothing."""
+        self.terminate()
+        self.end(AGENT_END_TIMEOUT_S)
 
     def terminate(self, hosts: Collection[str] | None = None) -> None:
         """Ask the agents of these hosts (None: of all) to end."""

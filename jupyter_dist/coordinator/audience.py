@@ -49,8 +49,8 @@ class Audience:
         self._outbox = outbox
         self._keep_s = keep_s
         self._describe_waiting = describe_waiting
-        self.notes: Sequence[str] = ()
-        """What users should know about the hosts once the cluster is ready."""
+        self.list_notes: Callable[[], tuple[str, ...]] = tuple
+        """Gives what users should know about the hosts once the cluster is ready."""
         self._last_heard_s: float | None = None
         self._awaiting: dict[bytes, str] = {}
         self._told_stage = ("", -1)
@@ -163,6 +163,6 @@ class Audience:
                 self._rendezvous.generation,
                 self._roster.world_size,
                 log_dirs,
-                tuple(self.notes),
+                self.list_notes(),
             ),
         )

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import hashlib
+import inspect
 from typing import NamedTuple
 
 from cryptography import x509
@@ -30,9 +31,12 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("jupyter-dist cluster")
         builder = _builder(self._name, self._name, self._key.public_key())
-        self._certificate = builder.add_extension(
-            x509.BasicConstraints(ca=True, path_length=0), critical=True
-        ).sign(self._key, hashes.SHA256())
+        self._certificate = (
+            builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_may("key_cert_sign"), critical=True)
+            .add_extension(_own_mark(self._key.public_key()), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
 
     @property
     def certificate(self) -> bytes:
@@ -54,6 +58,12 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(SERVER_NAME)]), critical=False)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(_may("digital_signature"), critical=True)
+            .add_extension(_own_mark(key.public_key()), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
             .sign(self._key, hashes.SHA256())
         )
         return Certificate(
@@ -64,6 +74,16 @@ class Authority:
                 serialization.NoEncryption(),
             ),
         )
+
+
+def _may(usage: str) -> x509.KeyUsage:
+    """Allow a key this one usage; strict verifiers want it said."""
+    usages = dict.fromkeys(inspect.signature(x509.KeyUsage).parameters, False)
+    return x509.KeyUsage(**{**usages, usage: True})
+
+
+def _own_mark(key: ec.EllipticCurvePublicKey) -> x509.SubjectKeyIdentifier:
+    return x509.SubjectKeyIdentifier.from_public_key(key)
 
 
 def common_name(name: str) -> str:

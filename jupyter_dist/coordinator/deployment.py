@@ -82,7 +82,7 @@ class Deployment:
             for name, host in roster.hosts.items()
             if host.joined is not None
         }
-        return describe_differences({"the notebook's side": list_versions(), **hosts})
+        return describe_differences(list_versions(), hosts)
 
     def _environment(self, host: HostRecord) -> dict[str, str]:
         env = {**self._spec.env, **host.spec.env}

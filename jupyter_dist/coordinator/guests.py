@@ -21,14 +21,13 @@ class GuestBook:
         self._invited = frozenset(invited)
         self._seats = seats
         self._joined: list[str] = []
-        self._is_closed = False
         self._lock = threading.Lock()
 
     @property
     def is_full(self) -> bool:
         """Nobody else can join by file."""
         with self._lock:
-            return self._is_closed or len(self._joined) >= self._seats
+            return len(self._joined) >= self._seats
 
     def admit(self, common_names: Collection[bytes], wished: str) -> str:
         """Give the host name of an agent with this certificate; raises NotAdmitted."""
@@ -37,11 +36,6 @@ class GuestBook:
         if wished not in self._invited or common_name(wished).encode() not in common_names:
             raise NotAdmitted(f"host {wished!r} was not invited")
         return wished
-
-    def close(self) -> None:
-        """Let nobody join by file any more."""
-        with self._lock:
-            self._is_closed = True
 
     def _admit_joiner(self, wished: str) -> str:
         if _NAME.fullmatch(wished) is None:
@@ -52,8 +46,6 @@ class GuestBook:
                     f"this join file is used up: {self._seats} of {self._seats} agents have "
                     f"joined ({', '.join(self._joined)})"
                 )
-            if self._is_closed:
-                raise NotAdmitted("this join file is not good any more: the start is over")
             taken = {*self._joined, *self._invited}
             name, number = wished, 2
             while name in taken:

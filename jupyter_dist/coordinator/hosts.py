@@ -10,6 +10,7 @@ from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.errors import UsageError, VersionMismatch
 from jupyter_dist.model.interfaces import choose_interfaces
+from jupyter_dist.model.text import name_some
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.version import WIRE
 
@@ -38,8 +39,13 @@ class Hosts:
         """Hosts on which nothing of ours runs any more but the agent."""
         self.problem = ""
         """Why a host cannot start its engines, or empty."""
-        self.notes: list[str] = []
-        """What the user should know about the hosts, one sentence each."""
+        self._differences: tuple[str, ...] = ()
+        self._notes: dict[str, list[str]] = {}
+
+    def list_notes(self) -> tuple[str, ...]:
+        """Give what the user should know about the hosts, one sentence each."""
+        told = (f"{name_some(hosts)}: {text}" for text, hosts in self._notes.items())
+        return (*self._differences, *told)
 
     def on_event(self, host: str, event: pb.AgentEvent, now_s: float) -> None:
         """Take in one event of an agent."""
@@ -55,7 +61,7 @@ class Hosts:
             case "start_problem":
                 self.problem = f"{host}: {event.start_problem.reason}"
             case "note":
-                self.notes.append(f"{host}: {event.note.text}")
+                self._notes.setdefault(event.note.text, []).append(host)
             case "all_stopped":
                 self.stopped.add(host)
             case _:
@@ -82,6 +88,8 @@ class Hosts:
                 if not under_way.endswith(f"@{host}")
             }
             self._losses.on_host_gone(host)
+            if not self._roster.engines:  # no rank is seated yet whose loss would be told
+                self.problem = f"the agent of host {host} is gone"
 
     def _on_joined(self, host: str, joined: pb.Joined) -> None:
         """Take in a host; with the last one every rank has its place, and engines are started."""
@@ -93,15 +101,13 @@ class Hosts:
             return
         try:
             self._deployment.check_machines(self._roster)
-            interfaces = choose_interfaces(
-                {name: record.network for name, record in self._roster.hosts.items()}
-            )
+            interfaces = choose_interfaces(self._deployment.list_networks(self._roster))
         except UsageError as error:
             self.problem = str(error)
             return
         self._roster.seat()
         self._rendezvous.expect_all()
-        self.notes += self._deployment.describe(self._roster)
+        self._differences = self._deployment.describe(self._roster)
         for name, interface in interfaces.items():
             self._roster.hosts[name].interface = interface
             command = self._deployment.order(self._roster, name, self._rendezvous.generation)

@@ -15,10 +15,11 @@ from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.keys import make_cluster_keys
 from jupyter_dist.control.router import Doorkeeper, Router
 from jupyter_dist.coordinator.agents import AgentService
-from jupyter_dist.coordinator.arrivals import Arrivals
+from jupyter_dist.coordinator.arrivals import AGENT_END_TIMEOUT_S, Arrivals
 from jupyter_dist.coordinator.certificates import Authority
 from jupyter_dist.coordinator.coordinator import Coordinator
 from jupyter_dist.coordinator.guests import GuestBook
+from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.base import Invitation, Ports
 from jupyter_dist.launch.connection_file import (
     ConnectionInfo,
@@ -35,7 +36,8 @@ from jupyter_dist.protocol.messages import ClusterStopping, FromClient, ToCoordi
 from jupyter_dist.version import WIRE
 
 LOOPBACK = "127.0.0.1"
-AGENT_END_TIMEOUT_S = 6.0
+_ALL = ("::", "0.0.0.0")  # noqa: S104  (whoever comes must prove a key)
+"""Every address of this machine; the first one is IPv4 as well."""
 FILE_CHECK_INTERVAL_S = 1.0
 LONGEST_DIAL_S = 20.0
 
@@ -67,8 +69,6 @@ class House:
                 homes = _homes(at, host)
                 invitation = self._invitation(host.name, homes, ports, authority)
                 self._arrivals.invite(host.name, invitation)
-        if joining:
-            self._write_join_file(at, ports, authority)
         self.coordinator = Coordinator(
             self._spec,
             engines,
@@ -78,7 +78,10 @@ class House:
             self._arrivals,
             keys.for_engine(),
         )
-        return self._publish(self.clients.bind(LOOPBACK), keys)
+        connection = self._publish(self.clients.bind(LOOPBACK), keys)
+        if joining:  # only now is the cluster's name ours
+            self._write_join_file(at, ports, authority)
+        return connection
 
     def serve(self) -> None:
         """Serve until the end, then let everyone leave."""
@@ -149,7 +152,8 @@ class House:
 
     def _write_join_file(self, at: str, ports: Ports, authority: Authority) -> None:
         path = join_path(self._spec.name)
-        invitation = self._invitation("", _offered(at), ports, authority)
+        homes = (*_offered(at), LOOPBACK) if at in _ALL else _offered(at)
+        invitation = self._invitation("", homes, ports, authority)
         good_until_s = time() + self._spec.timeout_s
         write_join_file(path, msgspec.structs.replace(invitation, good_until_s=good_until_s))
         self._arrivals.join_path = path
@@ -195,21 +199,27 @@ def _listening_address(spec: ClusterSpec) -> str:
         return LOOPBACK
     interfaces = list_interfaces()
     if spec.interface:
-        return find_interface(interfaces, spec.interface, "this machine").address
+        chosen = find_interface(interfaces, spec.interface, "this machine")
+        if chosen.is_loopback:
+            raise UsageError(
+                f"interface {spec.interface!r} leads to this machine only, and other hosts must "
+                f"reach it. It has: {', '.join(map(str, interfaces))}."
+            )
+        return chosen.address
     has_ipv6 = any(":" in interface.address for interface in interfaces)
-    return "::" if has_ipv6 and socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104  (encrypted)
+    return _ALL[0] if has_ipv6 and socket.has_dualstack_ipv6() else _ALL[1]
 
 
 def _homes(at: str, host: HostSpec) -> tuple[str, ...]:
     """Give the addresses that this host is to try when we listen at `at`."""
     if host.launcher in ("local", "auto") or host.tunnel:
-        return (LOOPBACK,) if at in ("::", "0.0.0.0", LOOPBACK) else (at,)  # noqa: S104
+        return (LOOPBACK,) if at in (*_ALL, LOOPBACK) else (at,)
     return _offered(at)
 
 
 def _offered(at: str) -> tuple[str, ...]:
     """Give every address under which others may reach a socket that listens at `at`."""
-    if at not in ("::", "0.0.0.0"):  # noqa: S104
+    if at not in _ALL:
         return (at,)
     offered = offered_addresses(list_interfaces())
     return tuple(address for address in offered if at == "::" or ":" not in address)

@@ -78,7 +78,13 @@ class HostRecord:
             Interface(each.name, each.address, each.prefix_length, each.speed_mbps)
             for each in joined.interfaces
         )
-        return HostNetwork(interfaces, joined.local_address, self.spec.interface, joined.machine)
+        return HostNetwork(
+            interfaces,
+            joined.local_address,
+            self.spec.interface,
+            joined.machine,
+            joined.home_address,
+        )
 
 
 class Roster:

@@ -8,6 +8,11 @@ from jupyter_dist.model.spec import HostSpec
 
 SERVER_NAME = "jupyter-dist-coordinator"
 """Name in the coordinator's certificate; addresses change, this does not."""
+KEEPALIVE_MS = 2000
+"""How often both ends of an agent's stream make sure of each other."""
+KEEPALIVE_TIMEOUT_MS = 7000
+"""A break of less than this harms nobody; with a longer one both ends give each other up, just
+before the heartbeats of its ranks do."""
 HOME_UNREACHABLE = 94
 """Exit status of an agent that found no way to the coordinator; its last lines say why."""
 GREETING = "jupyter-dist agent "

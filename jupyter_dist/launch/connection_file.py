@@ -12,6 +12,8 @@ from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.protocol.credentials import Credentials
 
 _PREFIX = "jupyter-dist-"
+JOIN_SUFFIX = ".join"
+"""Of the file beside it with which agents join."""
 
 
 class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +69,9 @@ def read_connection(path: Path) -> ConnectionInfo | None:
         return None
     if process_lives(info.coordinator_pid):
         return info
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
+    for left in (path, path.with_suffix(JOIN_SUFFIX)):
+        with contextlib.suppress(FileNotFoundError):
+            left.unlink()
     return None
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.base import Invitation
-from jupyter_dist.launch.connection_file import connection_path
+from jupyter_dist.launch.connection_file import JOIN_SUFFIX, connection_path
 
 JOINER = "(joins by file)"
 """Common name of the certificate in a join file; no host can be called so."""
@@ -15,7 +15,7 @@ JOINER = "(joins by file)"
 
 def join_path(cluster: str) -> Path:
     """Path of the join file of the cluster with this name."""
-    return connection_path(cluster).with_suffix(".join")
+    return connection_path(cluster).with_suffix(JOIN_SUFFIX)
 
 
 def write_join_file(path: Path, invitation: Invitation) -> None:

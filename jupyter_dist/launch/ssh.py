@@ -177,9 +177,10 @@ class SshAgent:
 
         stdin stays open: its end tells an agent that has not joined yet that nobody waits for it.
         """
-        for line in stdout:  # a shell's profile may say anything before
-            text = line.decode(errors="replace")
-            if not text.startswith(GREETING):
+        for line in stdout:
+            # A shell's profile may say anything before, and leave its last line without an end.
+            _, found, text = line.decode(errors="replace").partition(GREETING)
+            if not found:
                 continue
             self._greeting = _read_greeting(text)
             if self._greeting.wire != self._order.wire:
@@ -260,10 +261,10 @@ class SshAgent:
         return self._log_path.read_text(errors="replace")
 
 
-def _read_greeting(line: str) -> Greeting:
+def _read_greeting(text: str) -> Greeting:
     """Read it; one that cannot be read comes from a version that nobody here knows."""
     try:
-        return msgspec.json.decode(line.removeprefix(GREETING), type=Greeting)
+        return msgspec.json.decode(text, type=Greeting)
     except msgspec.DecodeError:
         return Greeting("another language", "of another version", "its Python")
 

@@ -221,8 +221,8 @@ FROM_SSH = (
         _SETTINGS,
     ),
     Saying(
-        r"^Timeout, server \S+ not responding\.$",
-        "the connection went silent",
+        r"^(?:Timeout, server \S+ not responding\.|Connection to \S+ port \d+ timed out)$",
+        "it stopped answering (cut off, or down)",
         "See that {host} is still up and can be reached.",
     ),
     Saying(

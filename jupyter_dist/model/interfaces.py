@@ -1,7 +1,7 @@
 """Which of a host's addresses its ranks use among each other; decided, not guessed by a library."""
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -48,6 +48,8 @@ class HostNetwork(msgspec.Struct, frozen=True):
     """What the user asked for: the name of an interface, or a network as 10.1.0.0/16."""
     machine: str = ""
     """The same for two hosts only if they are one machine."""
+    home_address: str = ""
+    """The coordinator's address that worked from here."""
 
     def has_interface(self, name: str) -> bool:
         """Tell whether one of its interfaces is called so."""
@@ -71,7 +73,7 @@ def find_interface(interfaces: Sequence[Interface], wish: str, host: str) -> Int
     if not found:
         there = ", ".join(str(interface) for interface in ordered) or "none"
         raise UsageError(
-            f"host {host} has no interface {wish!r}. It has: {there}. "
+            f"{host} has no interface {wish!r}. It has: {there}. "
             "Accepted: the name of an interface, or a network such as 10.1.0.0/16."
         )
     return found[0]
@@ -85,14 +87,17 @@ def choose_interfaces(hosts: Mapping[str, HostNetwork]) -> dict[str, Interface]:
     Raises UsageError for a wish nobody can fulfil.
     """
     wished = {
-        name: find_interface(host.interfaces, host.wish, name)
+        name: find_interface(host.interfaces, host.wish, f"host {name}")
         for name, host in hosts.items()
         if host.wish
     }
     if not wished and len({host.machine for host in hosts.values()}) == 1:
         return dict.fromkeys(hosts, LOOPBACK)
     in_common = _choose_in_common(hosts, wished)
-    return in_common or {name: wished.get(name) or _by_route(host) for name, host in hosts.items()}
+    homes = {host.home_address for host in hosts.values()}
+    return in_common or {
+        name: wished.get(name) or _by_route(host, homes) for name, host in hosts.items()
+    }
 
 
 def _choose_in_common(
@@ -134,11 +139,14 @@ def _members(
     return members if len(addresses) == len(hosts) else {}
 
 
-def _by_route(host: HostNetwork) -> Interface:
-    """Give the interface that leads to the coordinator; a host next to it has none for that."""
+def _by_route(host: HostNetwork, homes: Collection[str]) -> Interface:
+    """Give the interface that leads to the coordinator.
+
+    A host that is the coordinator's own machine takes the one by which others reach it.
+    """
     outside = sorted(
         (interface for interface in host.interfaces if not interface.is_loopback),
         key=lambda interface: ":" in interface.address,
     )
-    on_the_way = (each for each in outside if each.address == host.local_address)
+    on_the_way = (each for each in outside if each.address in (host.local_address, *homes))
     return next(on_the_way, None) or next(iter(outside), LOOPBACK)

@@ -10,14 +10,21 @@ COMPARED = ("jupyter-dist", "numpy", "jax", "cupy", "torch", "nccl", "driver")
 """Of these every difference is told."""
 
 
-def describe_differences(hosts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+NOTEBOOK = "the notebook's side"
+
+
+def describe_differences(
+    notebook: Mapping[str, str], hosts: Mapping[str, Mapping[str, str]]
+) -> tuple[str, ...]:
     """Say for each package which hosts have which version, where they are not all alike.
 
-    `hosts` maps a host (the notebook is one) to its versions; a missing package is a version.
+    A package that a host lacks is a difference; what the notebook's side lacks it may not need.
     """
-    return tuple(
-        sentence for package in (*CROSSING, *COMPARED) if (sentence := _describe(package, hosts))
-    )
+    sentences = []
+    for package in (*CROSSING, *COMPARED):
+        sides = {NOTEBOOK: notebook, **hosts} if package in notebook else hosts
+        sentences.append(_describe(package, sides))
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def _describe(package: str, hosts: Mapping[str, Mapping[str, str]]) -> str:
@@ -33,4 +40,4 @@ def _describe(package: str, hosts: Mapping[str, Mapping[str, str]]) -> str:
         f"{version or 'none'} on {name_some(names)}"
         for version, names in sorted(groups.items(), key=lambda item: -len(item[1]))
     ]
-    return f"{package} differs: {', '.join(parts)}"
+    return f"{package} differs: {'; '.join(parts)}"

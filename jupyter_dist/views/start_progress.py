@@ -67,7 +67,8 @@ class StartProgressView:
 
 def ready_text(name: str, world_size: int, ready_s: float, notes: Sequence[str]) -> str:
     """Write the last line of a start that went well; below it what to know about the hosts."""
-    first = f"cluster {name}: {world_size} ranks ready in {ready_s:.1f} s"
+    ranks = "1 rank" if world_size == 1 else f"{world_size} ranks"
+    first = f"cluster {name}: {ranks} ready in {ready_s:.1f} s"
     return "\n".join([first, *(f"note: {note}" for note in notes)])
 
 
@@ -75,18 +76,24 @@ def _share(progress: StartProgress) -> float:
     return min(1.0, progress.ready_ranks / max(1, progress.world_size))
 
 
+def _words(progress: StartProgress) -> str:
+    """Write what stands beside the bar; ranks are counted once the hosts have told theirs."""
+    if not progress.world_size:
+        return progress.stage
+    return f"{progress.ready_ranks}/{progress.world_size} ranks ready · {progress.stage}"
+
+
 def _text_bar(progress: StartProgress) -> str:
     done = round(_share(progress) * _TEXT_BAR_WIDTH)
     bar = "█" * done + "░" * (_TEXT_BAR_WIDTH - done)
-    return f"{bar} {progress.ready_ranks}/{progress.world_size} ranks ready · {progress.stage}"
+    return f"{bar} {_words(progress)}"
 
 
 def _html_bar(progress: StartProgress) -> str:
     percent = round(100 * _share(progress))
     track = "width:200px;height:4px;background-color:rgba(128,128,128,0.25)"
     fill = f"width:{percent}%;height:4px;background-color:rgb(59,130,246)"
-    stage = html.escape(progress.stage, quote=False)
+    words = html.escape(_words(progress), quote=False)
     return (
-        f'<div style="{_INDENT}">{progress.ready_ranks}/{progress.world_size} ranks ready · {stage}'
-        f'<div style="{track}"><div style="{fill}"></div></div></div>'
+        f'<div style="{_INDENT}">{words}<div style="{track}"><div style="{fill}"></div></div></div>'
     )

@@ -6,6 +6,7 @@ import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import StartFailed
+from jupyter_dist.model.spec import HostSpec
 from tests.processes.conftest import ClusterFactory
 from tests.processes.leftovers import wait_until
 
@@ -68,3 +69,14 @@ def parts(refusal):
     heads = [number for number, line in enumerate(lines) if line.startswith("--- ")]
     first = heads[0] if heads else len(lines)
     return lines[:first], lines[first:]
+
+
+def crash(lab, host):
+    """Cut a host's power; the next boot finds its folder of temporary files empty."""
+    lab.crash(host)
+    lab.remove_leftovers(host)
+
+
+def waiting(name):
+    """A host whose agent begins only when the file `go` lies in its home."""
+    return HostSpec(name, 1, setup=("touch here; while [ ! -e go ]; do sleep 0.05; done",))

@@ -56,6 +56,7 @@ def write_spec(lab):
         "[defaults]",
         f'ssh = "{shlex.join(lab.ssh)}"',
         f'python = "{sys.executable}"',
+        'cwd = "/tmp"',
     ]
     for name in lab.names:
         lines += ["", "[[hosts]]", f'name = "{name}"', f"slots = {SLOTS}"]

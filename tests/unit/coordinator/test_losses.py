@@ -160,10 +160,16 @@ def test_two_names_of_one_machine_end_the_start(house):
 def test_hosts_that_differ_are_noted(house):
     join(house, "a", versions={"numpy": "1.26.4"})
     join(house, "b", versions={"numpy": "0.1"})
-    assert any(note.startswith("numpy differs: ") for note in house.hosts.notes)
-    assert any("0.1 on b" in note for note in house.hosts.notes)
+    assert any(note.startswith("numpy differs: ") for note in house.hosts.list_notes())
+    assert any("0.1 on b" in note for note in house.hosts.list_notes())
 
 
 def test_a_note_of_an_agent_carries_its_host(house):
     house.hosts.on_event("a", pb.AgentEvent(note=pb.Note(text="no /data here")), 1.0)
-    assert house.hosts.notes == ["a: no /data here"]
+    assert house.hosts.list_notes() == ("a: no /data here",)
+
+
+def test_the_same_note_of_several_hosts_is_one(house):
+    for host in ("a", "b"):
+        house.hosts.on_event(host, pb.AgentEvent(note=pb.Note(text="no /data here")), 1.0)
+    assert house.hosts.list_notes() == ("a, b: no /data here",)

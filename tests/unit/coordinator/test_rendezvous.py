@@ -1,4 +1,9 @@
+import pytest
+
 from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.host_list import parse_hosts
+from jupyter_dist.model.spec import ClusterSpec
+from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import Hello, NotReady, Ready, Regroup, Welcome
 
 
@@ -123,3 +128,27 @@ def test_a_rank_that_is_ready_after_such_a_loss_may_be_at_work_already(cluster):
     say_ready(cluster, 0, 1, 3)
     assert cluster.roster[0].state is EngineState.BUSY
     assert cluster.roster.ranks_in(EngineState.IDLE) == [1, 3]
+
+
+@pytest.fixture
+def uncounted(starting):
+    """A host that has not told how many ranks it takes."""
+    return type(starting)(ClusterSpec(name="demo", hosts=parse_hosts("a")))
+
+
+def test_while_nobody_knows_how_many_ranks_there_are_nothing_is_complete(uncounted):
+    assert not uncounted.rendezvous.is_complete
+    assert uncounted.rendezvous.missing_ranks == []
+
+
+def test_once_they_are_counted_all_of_them_are_waited_for(uncounted):
+    uncounted.roster.take_joined("a", pb.Joined(slots=2))
+    uncounted.roster.seat()
+    uncounted.rendezvous.expect_all()
+    assert uncounted.rendezvous.missing_ranks == [0, 1]
+    say_hello(uncounted, 0)
+    assert uncounted.outbox.sent_to_ranks(Welcome) == {}
+    say_hello(uncounted, 1)
+    assert sorted(uncounted.outbox.sent_to_ranks(Welcome)) == [0, 1]
+    say_ready(uncounted, 0, 1)
+    assert uncounted.rendezvous.is_complete

@@ -1,6 +1,10 @@
 import pytest
 
+from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.host_list import parse_hosts
+from jupyter_dist.model.interfaces import Interface
+from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 
@@ -110,3 +114,117 @@ def test_an_engine_that_is_not_busy_is_in_no_collective(cluster):
     assert not view(cluster, 0).collective.is_running
     cluster.roster.start_work(0, "In[2]", 1.0)
     assert view(cluster, 0).state == "busy", "the last sample was of another cell"
+
+
+# --- hosts that join ---
+
+
+def roster_of(hosts):
+    hosts = parse_hosts(hosts) if isinstance(hosts, str) else hosts
+    return Roster(ClusterSpec(name="demo", hosts=hosts))
+
+
+def names(records):
+    return [record.name for record in records]
+
+
+def test_hosts_are_missing_until_their_agent_has_joined(starting):
+    assert names(starting.roster.missing_hosts) == ["a", "b"]
+    starting.roster.take_joined("b", pb.Joined())
+    assert names(starting.roster.missing_hosts) == ["a"]
+    starting.roster.take_joined("a", pb.Joined())
+    assert starting.roster.missing_hosts == []
+
+
+def test_without_slots_nobody_is_seated_before_all_have_joined():
+    roster = roster_of("a,b:3")
+    assert roster.world_size == 0
+    assert roster.present_ranks() == []
+    roster.take_joined("a", pb.Joined(gpu_count=2, cpu_count=64))
+    roster.take_joined("b", pb.Joined(gpu_count=8, cpu_count=64))
+    roster.seat()
+    assert [(e.info.host, e.info.local_rank, e.info.world_size) for e in roster.engines] == [
+        ("a", 0, 5),
+        ("a", 1, 5),
+        ("b", 0, 5),
+        ("b", 1, 5),
+        ("b", 2, 5),
+    ]
+
+
+def test_ranks_that_are_seated_keep_their_seats(starting):
+    engines = list(starting.roster.engines)
+    starting.roster.seat()
+    assert starting.roster.engines == engines
+    assert all(one is other for one, other in zip(starting.roster.engines, engines, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("host", "joined", "slots"),
+    [
+        (HostSpec("a", 3), {"slots": 2, "gpu_count": 8}, 3),
+        (HostSpec("a"), {"slots": 2, "gpu_count": 8}, 2),
+        (HostSpec("a", devices=(4, 5, 6)), {"gpu_count": 8}, 3),
+        (HostSpec("a"), {"gpu_count": 8, "cpu_count": 64}, 8),
+        (HostSpec("a"), {"cpu_count": 64}, 4),
+        (HostSpec("a"), {"cpu_count": 2}, 2),
+        (HostSpec("a"), {}, 1),
+    ],
+)
+def test_a_host_takes_as_many_ranks_as_was_said_or_it_has_gpus_or_cores(host, joined, slots):
+    roster = roster_of((host,))
+    roster.take_joined("a", pb.Joined(**joined))
+    roster.seat()
+    assert roster.world_size == slots
+    assert roster.hosts["a"].spec.slots == slots
+
+
+def test_those_that_join_take_the_places_kept_for_them_in_the_order_they_come():
+    roster = roster_of("a:1,join:2,b:1")
+    roster.take_joined("y", pb.Joined(slots=1))
+    roster.take_joined("b", pb.Joined())
+    roster.take_joined("x", pb.Joined(slots=1))
+    assert names(roster.missing_hosts) == ["a"]
+    roster.take_joined("a", pb.Joined())
+    roster.seat()
+    assert list(roster.hosts) == ["a", "y", "x", "b"]
+    assert [engine.info.host for engine in roster.engines] == ["a", "y", "x", "b"]
+
+
+def test_one_that_brings_the_name_of_a_place_takes_that_place():
+    roster = roster_of("join:2")
+    for name in ("join-2", "other"):
+        roster.take_joined(name, pb.Joined(slots=1))
+    assert list(roster.hosts) == ["other", "join-2"]
+
+
+def test_a_host_tells_its_interfaces_and_keeps_its_wish():
+    roster = roster_of((HostSpec("a", 1, interface="ib0"),))
+    assert roster.hosts["a"].network.interfaces == ()
+    interface = pb.Interface(name="ib0", address="10.1.0.1", prefix_length=16, speed_mbps=200_000)
+    joined = pb.Joined(interfaces=[interface], local_address="10.0.0.1", machine="m")
+    roster.take_joined("a", joined)
+    network = roster.hosts["a"].network
+    assert network.interfaces == (Interface("ib0", "10.1.0.1", 16, 200_000),)
+    assert (network.local_address, network.wish, network.machine) == ("10.0.0.1", "ib0", "m")
+
+
+def test_the_interface_of_its_data_path_is_shown_once_it_is_known():
+    roster = roster_of("a:1")
+
+    def shown():
+        (host,) = roster.topology("ready", 1, "", {}, 0.0).hosts
+        return host.interface, host.address
+
+    assert shown() == ("", "")
+    roster.hosts["a"].interface = Interface("ib0", "10.1.0.1", 16)
+    assert shown() == ("ib0", "10.1.0.1")
+
+
+def test_an_agent_that_comes_back_finds_its_host_as_it_was():
+    roster = roster_of("a")
+    roster.take_joined("a", pb.Joined(slots=2))
+    roster.hosts["a"].is_lost = True
+    roster.take_joined("a", pb.Joined(slots=7))
+    assert not roster.hosts["a"].is_lost
+    assert roster.hosts["a"].spec.slots == 2

@@ -149,7 +149,7 @@ def test_what_ssh_says_is_told_as_for_any_command():
 
 def test_a_connection_that_broke_is_told_although_pip_had_begun():
     text = BEGUN + "Timeout, server 10.0.0.1 not responding.\r\n"
-    assert explain_install(HOST, 255, text).reason == "the connection went silent"
+    assert explain_install(HOST, 255, text).reason == "it stopped answering (cut off, or down)"
 
 
 def test_an_old_python_is_told_as_for_any_command():

@@ -297,7 +297,12 @@ FROM_SSH_CASES = [
     ),
     (
         "Timeout, server 10.0.0.1 not responding.\r\n",
-        "the connection went silent",
+        "it stopped answering (cut off, or down)",
+        "nodeA is still up",
+    ),
+    (
+        "Connection to 10.0.0.1 port 22 timed out\r\n",
+        "it stopped answering (cut off, or down)",
         "nodeA is still up",
     ),
     (

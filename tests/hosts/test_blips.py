@@ -1,0 +1,29 @@
+"""Breaks of the network that end before anybody has to give up."""
+
+import time
+
+import pytest
+
+from tests.processes.leftovers import wait_until
+
+from .clusters import values
+
+BREAK_S = 5.0
+
+
+@pytest.mark.parametrize("fault", ["cut", "drop"])
+def test_a_break_of_some_seconds_costs_no_rank_and_no_result(
+    lab, start, in_background, within, fault
+):
+    cluster = start("nodeA:1,nodeB:1,nodeC:1")
+    values(cluster.run("kept = rank"))
+    cell = in_background(
+        cluster.run, "import time; time.sleep(2); total = comm.all_reduce(kept + 1); int(total)"
+    )
+    wait_until(lambda: set(cluster.status().ranks.values()) == {"busy"}, 5, "all ranks busy")
+    getattr(lab, fault)("nodeB")
+    time.sleep(BREAK_S)  # the break itself; there is no event at its end but ours
+    lab.heal("nodeB")
+    with within(15):
+        assert values(cell.result(20)) == ["6"] * 3
+    assert values(cluster.run("kept")) == ["0", "1", "2"]

@@ -1,0 +1,456 @@
+"""Agents that are started by hand, with the file that a waiting cluster has written for them."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from jupyter_dist import Cluster
+from jupyter_dist.coordinator.certificates import Authority
+from jupyter_dist.errors import CellRefused, StartFailed
+from jupyter_dist.launch.base import Invitation
+from jupyter_dist.launch.join_file import JOINER, join_path, read_join_file, write_join_file
+from jupyter_dist.model.rank import default_slots
+from jupyter_dist.probe.gpus import count_gpus
+from jupyter_dist.probe.network import list_interfaces, offered_addresses
+
+from .leftovers import coordinator_of, is_alive, wait_until
+
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.skipif(
+        not offered_addresses(list_interfaces()), reason="this machine is in no network"
+    ),
+]
+
+SUM = "import numpy as np\nint(comm.all_reduce(np.array(rank)))"
+
+
+class Joiner:
+    """One `jupyter dist agent --join FILE`, as somebody starts it in a terminal."""
+
+    def __init__(self, log_path, *words):
+        self._log_path = log_path
+        command = [sys.executable, "-m", "jupyter_dist.cli.__main__", "agent", *words]
+        with log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def said(self):
+        return self._log_path.read_text()
+
+    def has_joined(self):
+        return self.said.startswith("joined cluster ")
+
+    def end(self, within_s=10.0):
+        """Wait for its end; gives its status."""
+        return self.process.wait(within_s)
+
+    def leftovers(self):
+        """Processes and directories that it has made."""
+        left = [f"process {child.pid}" for child in self._children if is_alive(child)]
+        for folder in (os.environ["TMPDIR"], "/dev/shm"):
+            left += [str(path) for path in Path(folder).glob(f"jupyter-dist-*-{self.pid}-*")]
+        return left
+
+    def remember(self):
+        """Take note of the processes that it has started."""
+        self._children = psutil.Process(self.pid).children(recursive=True)
+        return self._children
+
+
+class Joiners:
+    """Starts agents; all must have ended by themselves when the test is over."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._all = []
+
+    def __call__(self, *words, file=None):
+        """Start one; words as on the command line after the file."""
+        log_path = self._folder / f"joiner-{len(self._all)}.log"
+        self._all.append(Joiner(log_path, "--join", str(file or join_path("demo")), *words))
+        return self._all[-1]
+
+    def close(self):
+        """Wait for them; one that does not end is ended and blamed."""
+        stuck = []
+        for joiner in self._all:
+            try:
+                joiner.end()
+            except subprocess.TimeoutExpired:
+                stuck.append(joiner)
+                os.killpg(joiner.pid, signal.SIGKILL)
+                joiner.end()
+        assert not stuck, [joiner.said for joiner in stuck]
+
+
+@pytest.fixture
+def join(home, tmp_path):
+    joiners = Joiners(tmp_path)
+    yield joiners
+    joiners.close()
+
+
+@pytest.fixture
+def start(join, start):
+    """As ever; the agents that have joined end after their clusters."""
+    return start
+
+
+@pytest.fixture
+def waiting(start, in_background):
+    """Have a cluster wait for its agents; gives its future once the file is there."""
+
+    def begin(hosts="join:2", **options):
+        future = in_background(start, hosts, name="demo", **{"timeout_s": 30.0, **options})
+        wait_until(
+            lambda: join_path("demo").exists() or future.done(), 10, "the join file is there"
+        )
+        return future
+
+    return begin
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Keep the join file where nobody removes it, with these fields changed."""
+
+    def keep(**changed):
+        path = tmp_path / f"copy-{len(list(tmp_path.iterdir()))}"
+        write_join_file(path, msgspec.structs.replace(read_join_file(join_path("demo")), **changed))
+        return path
+
+    return keep
+
+
+def joined(*joiners):
+    for joiner in joiners:
+        wait_until(joiner.has_joined, 10, f"{joiner.process.args} has joined; said {joiner.said!r}")
+
+
+def values(result):
+    assert result.ok, [str(rank.error) for rank in result]
+    return [rank.value_repr for rank in result]
+
+
+# --- joining ---
+
+
+def test_agents_by_hand_make_a_cluster(waiting, join):
+    started = waiting()
+    first, second = join("--name", "x", "--slots", "2"), join("--name", "y", "--slots", "1")
+    cluster = started.result(20)
+    assert values(cluster.run(SUM)) == ["3"] * 3
+    assert {host.name: len(host.engines) for host in cluster.topology().hosts} == {"x": 2, "y": 1}
+    assert first.said == "joined cluster demo as x; this agent ends with it\n"
+    cluster.stop()
+    assert [first.end(), second.end()] == [0, 0]
+    assert second.said == "joined cluster demo as y; this agent ends with it\n"
+
+
+def test_the_file_is_its_owners_alone_and_goes_once_all_have_joined(waiting, join):
+    started = waiting()
+    path = join_path("demo")
+    assert path.stat().st_mode & 0o777 == 0o600
+    joined(join("--name", "x", "--slots", "1"))
+    assert path.exists()
+    join("--name", "y", "--slots", "1")
+    started.result(20)
+    wait_until(lambda: not path.exists(), 3, "the join file is gone")
+
+
+def test_who_waits_is_told_for_how_many_and_how_they_join(waiting, join):
+    told = []
+    started = waiting(on_progress=told.append)
+    joined(join("--name", "x", "--slots", "1"))
+    how = f"jupyter dist agent --join {join_path('demo')}"
+    wait_until(
+        lambda: told and "an agent to join" in told[-1].stage, 5, "the first one is taken note of"
+    )
+    join("--name", "y", "--slots", "1")
+    started.result(20)
+    stages = list(dict.fromkeys(step.stage for step in told))
+    assert stages == [
+        f"waiting for 2 agents to join: {how}",
+        f"waiting for an agent to join: {how}",
+        "starting ranks",
+    ]
+
+
+def test_a_name_that_is_taken_gets_a_number_and_an_agent_is_told_its_own(waiting, join):
+    started = waiting()
+    agents = [join("--name", "x", "--slots", "1") for _ in range(2)]
+    cluster = started.result(20)
+    assert sorted(host.name for host in cluster.topology().hosts) == ["x", "x-2"]
+    assert sorted(agent.said.split(";")[0] for agent in agents) == [
+        "joined cluster demo as x",
+        "joined cluster demo as x-2",
+    ]
+
+
+def test_without_wishes_a_host_has_its_own_name_and_as_many_ranks_as_it_can_take(waiting, join):
+    started = waiting("join:1")
+    join()
+    cluster = started.result(20)
+    (host,) = cluster.topology().hosts
+    assert host.name == socket.gethostname()
+    assert len(host.engines) == default_slots(count_gpus(), len(os.sched_getaffinity(0)))
+    assert values(cluster.run("world_size")) == [str(cluster.world_size)] * len(host.engines)
+
+
+def test_agents_by_hand_and_others_make_one_cluster(waiting, join):
+    started = waiting("localhost:1,join:1")
+    join("--name", "x", "--slots", "1")
+    cluster = started.result(20)
+    assert [host.name for host in cluster.topology().hosts] == ["localhost", "x"]
+    assert values(cluster.run(SUM)) == ["1", "1"]
+
+
+def test_whoever_attaches_finds_the_ranks_that_have_joined(waiting, join, start):
+    started = waiting()
+    for name in ("x", "y"):
+        join("--name", name, "--slots", "2")
+    started.result(20)
+    again = start.attach("demo")
+    assert again.world_size == 4
+    assert values(again.run("rank")) == ["0", "1", "2", "3"]
+
+
+# --- refused ---
+
+
+def test_one_too_many_hears_who_has_joined(waiting, join, copy):
+    started = waiting()
+    kept = copy()
+    joined(join("--name", "x", "--slots", "1"), join("--name", "y", "--slots", "1"))
+    late = join("--name", "z", file=kept)
+    assert late.end() == 1
+    assert late.said.startswith("jupyter-dist: this join file is used up: 2 of 2 agents have")
+    assert "x" in late.said.partition("joined (")[2]
+    assert "y" in late.said.partition("joined (")[2]
+    assert values(started.result(20).run(SUM)) == ["1", "1"]
+
+
+def test_a_name_that_no_host_can_have_is_refused_and_costs_no_place(waiting, join):
+    started = waiting("join:1")
+    wrong = join("--name", "a b")
+    assert wrong.end() == 1
+    assert wrong.said == "jupyter-dist: 'a b' is no host name; give one with --name\n"
+    join("--name", "x", "--slots", "1")
+    assert started.result(20).world_size == 1
+
+
+def test_a_file_that_is_gone_says_where_another_one_comes_from(join, tmp_path):
+    wrong = join(file=tmp_path / "none.join")
+    assert wrong.end() == 2
+    assert "none.join' cannot be read: No such file or directory. %dist_start" in wrong.said
+
+
+@pytest.mark.parametrize("age_s", [0, 3600])
+def test_the_file_of_a_cluster_that_is_gone_says_so_and_until_when_it_was_good(
+    waiting, join, copy, age_s
+):
+    started = waiting("join:1")
+    good_until_s = read_join_file(join_path("demo")).good_until_s - age_s
+    kept = copy(good_until_s=good_until_s)
+    join("--name", "x", "--slots", "1")
+    started.result(20).stop()
+    late = join("--name", "y", file=kept)
+    assert late.end() == 1
+    assert "no address of cluster 'demo' works from this host" in late.said
+    assert "cannot be reached on port" in late.said
+    assert "Connection refused" in late.said
+    until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(good_until_s))
+    assert f"The join file {'was' if age_s else 'is'} good until {until}" in late.said
+    assert late.said.count("\n") == 1, "no traceback"
+
+
+def test_another_version_is_refused_naming_both(waiting, join, copy):
+    started = waiting("join:1")
+    wrong = join(file=copy(wire="jupyter-dist/0"))
+    assert wrong.end() == 1
+    assert "this side speaks jupyter-dist/1, the other side jupyter-dist/0" in wrong.said
+    join("--name", "x", "--slots", "1")
+    started.result(20)
+
+
+def test_a_stranger_with_the_keys_of_another_cluster_is_sent_away(waiting, join, copy):
+    started = waiting("join:1")
+    foreign = Authority()
+    issued = foreign.issue_agent(JOINER)
+    stranger = join(
+        file=copy(
+            ca_certificate=foreign.certificate,
+            certificate=issued.certificate,
+            private_key=issued.private_key,
+        )
+    )
+    assert stranger.end() == 1
+    assert "but it is not this cluster's coordinator" in stranger.said
+    join("--name", "x", "--slots", "2")
+    assert values(started.result(20).run(SUM)) == ["1", "1"]
+
+
+def test_a_stranger_with_a_certificate_of_its_own_making_is_not_heard(waiting, join, copy):
+    started = waiting("join:1")
+    issued = Authority().issue_agent(JOINER)
+    stranger = join(
+        "--name",
+        "stranger",
+        file=copy(
+            certificate=issued.certificate, private_key=issued.private_key, dial_timeout_s=2.0
+        ),
+    )
+    assert stranger.end() == 1
+    assert "the coordinator does not accept this agent's certificate" in stranger.said
+    join("--name", "x", "--slots", "2")
+    cluster = started.result(20)
+    assert [host.name for host in cluster.topology().hosts] == ["x"]
+    assert values(cluster.run(SUM)) == ["1", "1"]
+
+
+def test_the_file_of_one_cluster_does_not_open_the_next_of_that_name(waiting, join, copy):
+    started = waiting("join:1")
+    kept = copy()
+    join("--name", "x", "--slots", "1")
+    started.result(20).stop()
+    started = waiting("join:1")
+    present = read_join_file(join_path("demo"))
+    write_join_file(kept, msgspec.structs.replace(read_join_file(kept), ports=present.ports))
+    stranger = join(file=kept)
+    assert stranger.end() == 1
+    assert "but it is not this cluster's coordinator" in stranger.said
+    join("--name", "x", "--slots", "1")
+    started.result(20)
+
+
+# --- nobody comes ---
+
+
+def test_when_nobody_joins_the_start_is_given_up_naming_the_file(home, within):
+    path = join_path("demo")
+    with within(8), pytest.raises(StartFailed) as caught:
+        Cluster.start("join:2", name="demo", timeout_s=1)
+    assert "not all hosts joined within 1 s" in str(caught.value)
+    assert f"2 agents did not join with {path}" in str(caught.value)
+    home.assert_nothing_left(within_s=1)
+
+
+def test_agents_that_have_joined_end_with_a_start_that_is_given_up(waiting, join, home):
+    started = waiting(timeout_s=4)
+    first = join("--name", "x")
+    joined(first)
+    error = started.exception(15)
+    assert isinstance(error, StartFailed)
+    assert f"an agent did not join with {join_path('demo')}" in str(error)
+    first.end()
+    home.assert_nothing_left(within_s=1)
+
+
+def test_when_an_agent_is_ended_while_others_are_awaited_the_start_is_given_up(
+    waiting, join, home, within
+):
+    started = waiting()
+    victim = join("--name", "x", "--slots", "1")
+    joined(victim)
+    with within(8):
+        victim.process.terminate()
+        error = started.exception(15)
+    assert isinstance(error, StartFailed)
+    assert "the agent of host x is gone" in str(error)
+    home.assert_nothing_left(within_s=1)
+
+
+def test_a_coordinator_that_is_killed_takes_those_that_have_joined_with_it(waiting, join, start):
+    started = waiting("join:1")
+    agent = join("--name", "x", "--slots", "2")
+    cluster = started.result(20)
+    agent.remember()
+    coordinator_of(cluster).kill()
+    agent.end()
+    assert agent.leftovers() == []
+    cluster.stop()
+    Cluster.running()  # removes the connection file
+    join_path("demo").unlink(missing_ok=True)  # younger than the last look of the coordinator
+    start("localhost:1").stop()  # removes the directory of the killed coordinator
+
+
+# --- an agent is ended ---
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "Ctrl-C"])
+def test_an_agent_that_is_ended_leaves_nothing_and_its_ranks_are_lost(waiting, join, within, how):
+    started = waiting()
+    victim, other = join("--name", "x", "--slots", "2"), join("--name", "y", "--slots", "1")
+    cluster = started.result(20)
+    before = cluster.topology()
+    cluster.run("kept = rank")
+    assert len(victim.remember()) >= 3, "a zygote and two ranks"
+    with within(8):
+        if how == "SIGTERM":
+            victim.process.terminate()
+        else:  # as a terminal does: to everything that runs in it
+            os.killpg(victim.pid, signal.SIGINT)
+        victim.end()
+    assert victim.leftovers() == []
+    assert "Traceback" not in victim.said
+    hosts = {host.name: [engine.rank for engine in host.engines] for host in before.hosts}
+    (kept,) = hosts["y"]
+    states = {**dict.fromkeys(hosts["x"], "lost"), kept: "idle"}
+    wait_until(lambda: cluster.status().ranks == states, 5, "its ranks are lost")
+    assert values(cluster.run("kept", ranks=kept)) == [str(kept)]
+    with pytest.raises(CellRefused, match="lost"):
+        cluster.run("1")
+    assert other.process.poll() is None
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_an_agent_that_is_ended_before_it_has_found_home_leaves_nothing(join, home, how):
+    """Its way home is a port that never answers."""
+    with contextlib.closing(socket.create_server(("127.0.0.2", 0))) as silence:
+        port = silence.getsockname()[1]
+        path = Path(home.runtime_dir).parent / "silent.join"
+        authority = Authority()
+        write_join_file(path, _invitation(authority, "127.0.0.2", port))
+        agent = join(file=path)
+        silence.settimeout(10)
+        with silence.accept()[0]:
+            agent.remember()
+            os.killpg(agent.pid, how)
+            assert agent.end() == 1
+    assert agent.leftovers() == []
+    assert agent.said == ""
+
+
+def _invitation(authority, address, port):
+    issued = authority.issue_agent(JOINER)
+    return msgspec.convert(
+        {
+            "wire": "jupyter-dist/1",
+            "cluster": "demo",
+            "host": "",
+            "homes": [address],
+            "ports": {"agents": port, "engines": port, "beats": port},
+            "dial_timeout_s": 5.0,
+            "ca_certificate": authority.certificate,
+            "certificate": issued.certificate,
+            "private_key": issued.private_key,
+            "good_until_s": time.time() + 60,
+        },
+        Invitation,
+    )

@@ -1,0 +1,171 @@
+import pytest
+from msgspec.structs import replace
+
+from jupyter_dist.coordinator.deployment import Deployment
+from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.errors import UsageError
+from jupyter_dist.model.interfaces import LOOPBACK, Interface
+from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.credentials import Credentials, KeyPair
+
+CREDENTIALS = Credentials("server", KeyPair("public", "secret"))
+A = HostSpec("a", 2, launcher="ssh")
+B = HostSpec("b", 1, launcher="ssh")
+
+
+def specify(*hosts, **options):
+    return ClusterSpec(name="demo", hosts=hosts, **{"cwd": "/work", **options})
+
+
+def deploy(spec, **joined):
+    """A deployment, and a roster in which these hosts have joined."""
+    roster = Roster(spec)
+    for name, facts in joined.items():
+        roster.take_joined(name, pb.Joined(**facts))
+    for host in roster.hosts.values():
+        host.interface = LOOPBACK
+    return Deployment(spec, "ring", CREDENTIALS), roster
+
+
+def order_for(name, *hosts, **options):
+    deployment, roster = deploy(specify(*hosts, **options))
+    return deployment.order(roster, name, 3)
+
+
+# --- orders ---
+
+
+def test_each_host_is_told_its_own_ranks():
+    told = order_for("b", A, B)
+    (place,) = told.places
+    assert (place.rank, place.world_size, place.local_rank) == (2, 3, 0)
+    assert (place.local_world_size, place.host_rank, place.host) == (1, 1, "b")
+    assert [place.rank for place in order_for("a", A, B).places] == [0, 1]
+
+
+def test_what_is_the_same_everywhere_stands_in_every_order():
+    told = order_for("a", A, B, collective_timeout_s=7.5)
+    assert (told.generation, told.communicator, told.collective_timeout_s) == (3, "ring", 7.5)
+    keys = (told.server_public_key, told.own_public_key, told.own_secret_key)
+    assert keys == ("server", "public", "secret")
+
+
+def test_the_interface_of_the_data_path_is_told_by_name_and_address():
+    deployment, roster = deploy(specify(A, B))
+    roster.hosts["a"].interface = Interface("ib0", "10.1.0.1", 16)
+    told = deployment.order(roster, "a", 1)
+    assert (told.interface, told.bind_host) == ("ib0", "10.1.0.1")
+    told = deployment.order(roster, "b", 1)
+    assert (told.interface, told.bind_host) == ("", "127.0.0.1")
+
+
+def test_a_hosts_variables_go_before_those_of_the_cluster():
+    host = replace(A, env={"X": "host", "Y": "2"})
+    told = order_for("a", host, B, env={"X": "cluster", "Z": "3"})
+    assert dict(told.env) == {"X": "host", "Y": "2", "Z": "3"}
+    assert dict(order_for("b", host, B, env={"X": "cluster"}).env) == {"X": "cluster"}
+
+
+def test_devices_are_told_to_cuda_in_their_order():
+    assert order_for("a", replace(A, devices=(3, 1))).env["CUDA_VISIBLE_DEVICES"] == "3,1"
+    assert "CUDA_VISIBLE_DEVICES" not in order_for("a", A).env
+
+
+def test_a_variable_that_somebody_has_set_goes_before_devices():
+    host = replace(A, devices=(3, 1), env={"CUDA_VISIBLE_DEVICES": "0"})
+    assert order_for("a", host).env["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("host", "cwd", "is_required"),
+    [
+        (A, "/work", False),
+        (replace(A, cwd="/there"), "/there", True),
+        (replace(A, launcher="join"), "/work", False),
+        (replace(A, launcher="local"), "/work", True),
+        (replace(A, launcher="auto"), "/work", True),
+    ],
+)
+def test_a_directory_must_exist_where_it_was_meant_for_that_host(host, cwd, is_required):
+    told = order_for("a", host)
+    assert (told.cwd, told.is_cwd_required) == (cwd, is_required)
+
+
+# --- one machine under two names ---
+
+
+def test_two_names_of_one_machine_are_refused_with_the_way_to_write_it():
+    deployment, roster = deploy(
+        specify(A, HostSpec("c", 4), B),
+        a={"machine": "m", "hostname": "gpu7"},
+        c={"machine": "other"},
+        b={"machine": "m", "hostname": "gpu7"},
+    )
+    with pytest.raises(UsageError) as caught:
+        deployment.check_machines(roster)
+    assert str(caught.value) == "a and b are the same machine (gpu7). Name it once: a:3."
+
+
+def test_a_rehearsal_of_many_hosts_on_one_machine_is_allowed():
+    same = {"machine": "m"}
+    deployment, roster = deploy(specify(A, B, one_machine=True), a=same, b=same)
+    deployment.check_machines(roster)
+
+
+def test_agents_that_join_may_share_a_machine():
+    joiners = [HostSpec(f"join-{number}", launcher="join") for number in (1, 2)]
+    same = {"machine": "m", "slots": 1}
+    deployment, roster = deploy(specify(*joiners, A), x=same, y=same, a=same)
+    deployment.check_machines(roster)
+
+
+# --- what differs ---
+
+
+def test_differences_are_told_against_the_notebook_too(monkeypatch):
+    monkeypatch.setattr(f"{Deployment.__module__}.list_versions", lambda: {"numpy": "2.1.0"})
+    deployment, roster = deploy(
+        specify(A, B), a={"versions": {"numpy": "2.1.0"}}, b={"versions": {"numpy": "1.26.4"}}
+    )
+    assert deployment.describe(roster) == (
+        "numpy differs: 2.1.0 on the notebook's side, a; 1.26.4 on b",
+    )
+
+
+def test_hosts_that_have_not_told_their_versions_are_left_out(monkeypatch):
+    monkeypatch.setattr(f"{Deployment.__module__}.list_versions", lambda: {"numpy": "2.1.0"})
+    deployment, roster = deploy(specify(A, B), a={"versions": {"numpy": "2.1.0"}})
+    assert deployment.describe(roster) == ()
+
+
+# --- wishes for a network ---
+
+
+def wishes(cluster_wish, a_wish=""):
+    """What counts for a, which has ib0, and for b, which has only eth0."""
+
+    def interface(name, address):
+        return pb.Interface(name=name, address=address, prefix_length=24)
+
+    deployment, roster = deploy(
+        specify(replace(A, interface=a_wish), B, interface=cluster_wish),
+        a={"interfaces": [interface("ib0", "10.1.0.1"), interface("eth0", "10.0.0.1")]},
+        b={"interfaces": [interface("eth0", "10.0.0.2")]},
+    )
+    return {name: network.wish for name, network in deployment.list_networks(roster).items()}
+
+
+@pytest.mark.parametrize(
+    ("cluster_wish", "a_wish", "expected"),
+    [
+        ("", "", {"a": "", "b": ""}),
+        ("eth0", "", {"a": "eth0", "b": "eth0"}),
+        ("ib0", "", {"a": "ib0", "b": ""}),
+        ("10.1.0.0/24", "", {"a": "10.1.0.0/24", "b": "10.1.0.0/24"}),
+        ("eth0", "ib0", {"a": "ib0", "b": "eth0"}),
+        ("", "ib0", {"a": "ib0", "b": ""}),
+    ],
+)
+def test_a_hosts_own_wish_goes_before_that_of_the_cluster(cluster_wish, a_wish, expected):
+    assert wishes(cluster_wish, a_wish) == expected
