@@ -9,7 +9,7 @@ import queue
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import monotonic
 
 import msgspec
@@ -36,8 +36,12 @@ class Found(msgspec.Struct, frozen=True):
 class HomeUnreachable(DistError):
     """None of the coordinator's addresses works from here."""
 
-    def __init__(self, cluster: str, failed: tuple[str, ...]) -> None:
-        tried = "; ".join(failed) or "it has none"
+    def __init__(self, cluster: str, failed: Sequence["_Outcome"]) -> None:
+        groups: dict[str, list[str]] = {}
+        for outcome in failed:
+            groups.setdefault(outcome.problem, []).append(outcome.address)
+        reasons = (f"{', '.join(addresses)} {what}" for what, addresses in groups.items())
+        tried = "; ".join(reasons) or "it has none"
         super().__init__(f"no address of cluster {cluster!r} works from this host: {tried}")
 
 
@@ -68,10 +72,10 @@ def find_home(invitation: Invitation) -> Found:
     for outcome in _collect(outcomes, len(invitation.homes), worked):
         (failed if outcome.problem else worked).append(outcome)
     failed.sort(key=lambda outcome: outcome.order)
-    reasons = tuple(f"{outcome.address} {outcome.problem}" for outcome in failed)
     if not worked:
-        raise HomeUnreachable(invitation.cluster, reasons)
+        raise HomeUnreachable(invitation.cluster, failed)
     best = min(worked, key=lambda outcome: outcome.order)
+    reasons = tuple(f"{outcome.address} {outcome.problem}" for outcome in failed)
     return Found(best.address, best.local_address, reasons)
 
 
@@ -101,12 +105,12 @@ def _try(order: int, address: str, invitation: Invitation) -> _Outcome:
             with socket.create_connection((address, port), ATTEMPT_TIMEOUT_S):
                 pass
     except ssl.SSLError as error:
-        problem = f"answers on port {port}, but it is not this cluster's coordinator"
+        problem = f"answered on port {port}, but not as this cluster's coordinator"
         if isinstance(error, ssl.SSLCertVerificationError):  # this host's clock may be wrong, too
             problem += f" ({error.verify_message})"
         return _Outcome(order, address, problem=problem)
     except TimeoutError:
-        problem = f"is silent on port {port} (a firewall, or no way there)"
+        problem = f"stayed silent on port {port} (a firewall, or no way there)"
         return _Outcome(order, address, problem=problem)
     except OSError as error:
         problem = f"cannot be reached on port {port} ({error.strerror or error})"

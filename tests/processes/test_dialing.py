@@ -181,28 +181,28 @@ def test_each_address_is_named_with_its_reason_in_the_order_they_were_given(
         told = failure(town.invite(silent, "127.0.0.2", foreign))
     assert told.startswith(
         "no address of cluster 'demo' works from this host: "
-        f"127.0.0.3 is silent on port {port} (a firewall, or no way there); "
+        f"127.0.0.3 stayed silent on port {port} (a firewall, or no way there); "
         f"127.0.0.2 cannot be reached on port {port} (Connection refused); "
-        f"127.0.0.4 answers on port {port}, but it is not this cluster's coordinator ("
+        f"127.0.0.4 answered on port {port}, but not as this cluster's coordinator ("
     )
 
 
 @pytest.mark.parametrize("says", [HTTP, b"SSH-2.0-OpenSSH_9.2\r\n", b"\x00" * 100])
 def test_another_program_is_not_taken_for_the_coordinator(town, impatient, says):
     told = failure(town.invite(town.stranger("127.0.0.2", says)))
-    assert f"127.0.0.2 answers on port {town.ports.agents}, but it is not" in told
+    assert f"127.0.0.2 answered on port {town.ports.agents}, but not as" in told
 
 
 def test_a_program_that_waits_to_be_spoken_to_is_not_waited_for(town, impatient, within):
     with within(4):
         told = failure(town.invite(town.stranger("127.0.0.2")))
-    assert f"127.0.0.2 is silent on port {town.ports.agents}" in told
+    assert f"127.0.0.2 stayed silent on port {town.ports.agents}" in told
 
 
 def test_an_agents_certificate_does_not_make_a_coordinator(town):
     agent = town.authority.issue_agent("a")
     told = failure(town.invite(town.coordinator("127.0.0.2", agent)))
-    assert "it is not this cluster's coordinator" in told
+    assert "but not as this cluster's coordinator" in told
     assert "purpose" in told
 
 
@@ -222,8 +222,15 @@ def test_a_firewall_that_lets_only_some_ports_through_is_told(town, impatient, s
     town.coordinator("127.0.0.2", ports=open_ports)
     town.silent("127.0.0.2", port)
     told = failure(town.invite("127.0.0.2"))
-    assert f"127.0.0.2 is silent on port {port} (a firewall, or no way there)" in told
+    assert f"127.0.0.2 stayed silent on port {port} (a firewall, or no way there)" in told
 
 
 def test_a_cluster_without_addresses_says_so(town):
     assert failure(town.invite()).endswith("works from this host: it has none")
+
+
+def test_addresses_that_fail_alike_are_named_together(town):
+    port = town.ports.agents
+    assert failure(town.invite("127.0.0.2", "127.0.0.3")).endswith(
+        f": 127.0.0.2, 127.0.0.3 cannot be reached on port {port} (Connection refused)"
+    )

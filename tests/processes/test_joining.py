@@ -301,7 +301,7 @@ def test_a_stranger_with_the_keys_of_another_cluster_is_sent_away(waiting, join,
         )
     )
     assert stranger.end() == 1
-    assert "but it is not this cluster's coordinator" in stranger.said
+    assert "but not as this cluster's coordinator" in stranger.said
     join("--name", "x", "--slots", "2")
     assert values(started.result(20).run(SUM)) == ["1", "1"]
 
@@ -334,7 +334,7 @@ def test_the_file_of_one_cluster_does_not_open_the_next_of_that_name(waiting, jo
     write_join_file(kept, msgspec.structs.replace(read_join_file(kept), ports=present.ports))
     stranger = join(file=kept)
     assert stranger.end() == 1
-    assert "but it is not this cluster's coordinator" in stranger.said
+    assert "but not as this cluster's coordinator" in stranger.said
     join("--name", "x", "--slots", "1")
     started.result(20)
 
