@@ -25,6 +25,8 @@ from jupyter_dist.launch.private_dir import make_memory_dir, make_private_dir
 from jupyter_dist.version import WIRE, __version__
 
 ZYGOTE_END_TIMEOUT_S = 5.0
+SILENCE_TIMEOUT_S = 10
+"""Before the invitation ssh brings a line every 2 s; after such a silence it is cut off."""
 
 
 def main() -> int:
@@ -32,7 +34,8 @@ def main() -> int:
     options = _read_options()
     if options.parent_pid:
         die_with_parent(options.parent_pid, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, lambda *_: sys.exit(1))
     # Ctrl-C ends an agent that was started by hand; others must not hear the notebook's.
     signal.signal(signal.SIGINT, (lambda *_: sys.exit(1)) if options.join else signal.SIG_IGN)
     try:
@@ -41,7 +44,7 @@ def main() -> int:
         with _directories() as (run_dir, memory_dir), _zygote(run_dir, options) as zygote:
             if options.over_ssh:
                 _greet()
-            invitation = joining or _read_invitation()
+            invitation = joining or _read_invitation(options.over_ssh)
             if invitation is not None:
                 _serve(invitation, options, (run_dir, memory_dir), zygote)
     except DistError as error:
@@ -126,10 +129,17 @@ def _read_join_file(path: str) -> Invitation:
     return read_join_file(Path(path))
 
 
-def _read_invitation() -> Invitation | None:
-    """Read it from stdin; None when the coordinator ended before it could invite us."""
-    line = sys.stdin.buffer.readline()
-    return msgspec.json.decode(line, type=Invitation) if line else None
+def _read_invitation(is_over_ssh: bool) -> Invitation | None:
+    """Read it from stdin; None when the coordinator ended before it could invite us.
+
+    Over ssh empty lines come before it: to a host that was cut off nothing else tells the end.
+    """
+    while True:
+        signal.alarm(SILENCE_TIMEOUT_S if is_over_ssh else 0)
+        line = sys.stdin.buffer.readline()
+        signal.alarm(0)
+        if line != b"\n":
+            return msgspec.json.decode(line, type=Invitation) if line else None
 
 
 def _end_without_ssh(is_admitted: threading.Event) -> None:

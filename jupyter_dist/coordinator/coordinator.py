@@ -271,10 +271,13 @@ class Coordinator:
         poller = Poller()
         poller.add(self._agents.waker)
         deadline_s = monotonic() + LEAVE_GRACE_S + 8.0
-        while waiting - self._hosts.stopped and monotonic() < deadline_s:
+        broken: set[str] = set()
+        while waiting - self._hosts.stopped - broken and monotonic() < deadline_s:
             poller.wait(TICK_S)
             for host, event in self._agents.receive():
-                if event is None or event.WhichOneof("event") == "all_stopped":
+                if event is None:
+                    broken.add(host)  # without its word, unless that came before
+                elif event.WhichOneof("event") == "all_stopped":
                     self._hosts.stopped.add(host)
         lost = {name for name, host in self._roster.hosts.items() if host.is_lost}
         return (set(self._roster.hosts) - self._hosts.stopped) | lost

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import msgspec
-from jupyter_core.paths import jupyter_runtime_dir
 
 from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.model.spec import HostSpec
@@ -39,7 +38,7 @@ class StartReport(msgspec.Struct, frozen=True):
 
 def connection_path(name: str) -> Path:
     """Path of the connection file of the cluster with this name."""
-    return Path(jupyter_runtime_dir()) / f"{_PREFIX}{name}.json"
+    return _folder() / f"{_PREFIX}{name}.json"
 
 
 def write_connection(path: Path, info: ConnectionInfo, *, is_new: bool = False) -> None:
@@ -77,6 +76,11 @@ def read_connection(path: Path) -> ConnectionInfo | None:
 
 def running_clusters() -> list[ConnectionInfo]:
     """Every cluster of this user on this machine whose coordinator lives, by name."""
-    folder = Path(jupyter_runtime_dir())
-    found = (read_connection(path) for path in sorted(folder.glob(f"{_PREFIX}*.json")))
+    found = (read_connection(path) for path in sorted(_folder().glob(f"{_PREFIX}*.json")))
     return [info for info in found if info is not None]
+
+
+def _folder() -> Path:
+    from jupyter_core.paths import jupyter_runtime_dir  # not needed before agents are started
+
+    return Path(jupyter_runtime_dir())

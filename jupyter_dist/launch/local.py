@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from jupyter_dist.launch.base import Failure, Invitation
 from jupyter_dist.launch.remote_command import python_script, shell_for
@@ -91,6 +90,8 @@ def is_this_machine(host: str) -> bool:
     """Tell whether the name leads to this machine; raises OSError when it leads nowhere."""
     if host in ("localhost", socket.gethostname()):
         return True
+    import psutil  # a coordinator that is in a hurry imports this module, too
+
     own = {
         address.address.partition("%")[0]
         for addresses in psutil.net_if_addrs().values()

@@ -27,6 +27,8 @@ from jupyter_dist.launch.remote_command import python_script, ssh_command
 from jupyter_dist.launch.ssh_failures import explain_ssh, last_lines
 from jupyter_dist.model.spec import HostSpec
 
+KEEP_WAITING_S = 2.0
+"""An agent that waits for its invitation hears from us so often."""
 AGENT = ("-P", "-m", "jupyter_dist.agent", "--over-ssh")
 _OWN_WORDS = "jupyter-dist: "
 """So the line begins in which an agent says why it ends."""
@@ -67,7 +69,8 @@ class SshAgent:
         self._is_over = threading.Event()
         self._is_unwanted = False
         self._status = 0
-        self.stage = "ssh connects"
+        self._first_stage = "ssh connects, setup runs" if host.setup else "ssh connects"
+        self.stage = self._first_stage
         """What it is doing before it has joined."""
         self._thread = threading.Thread(target=self._run, name=f"ssh-{host.name}", daemon=True)
         self._thread.start()
@@ -142,7 +145,7 @@ class SshAgent:
     def _attempt(self) -> None:
         """Run ssh once, to its end."""
         self._failure = self._greeting = None
-        self.stage = "ssh connects"
+        self.stage = self._first_stage
         script = python_script(self._host, [*AGENT, "--start-method", self._order.start_method])
         options = [word for way in self._forwarded() for word in ("-R", f"127.0.0.1:0:{way}")]
         if options:
@@ -189,12 +192,12 @@ class SshAgent:
             self.stage = "the agent dials home"
             if self._order.install and self._greeting.version != self._order.version:
                 return
-            self._is_invited.wait()
+            while not self._is_invited.wait(KEEP_WAITING_S):
+                _say(stdin, b"")
             if self._invitation is None:
                 return
             invitation = self._through_tunnel(self._invitation)
-            stdin.write(msgspec.json.encode(invitation) + b"\n")
-            stdin.flush()
+            _say(stdin, msgspec.json.encode(invitation))
 
     def _mismatch(self, greeting: Greeting) -> Failure:
         order = self._order
@@ -259,6 +262,11 @@ class SshAgent:
 
     def _log(self) -> str:
         return self._log_path.read_text(errors="replace")
+
+
+def _say(stdin: IO[bytes], line: bytes) -> None:
+    stdin.write(line + b"\n")
+    stdin.flush()
 
 
 def _read_greeting(text: str) -> Greeting:

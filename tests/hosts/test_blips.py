@@ -5,10 +5,19 @@ import time
 import pytest
 
 from tests.processes.leftovers import wait_until
+from tests.processes.listener import Listener
 
 from .clusters import values
 
 BREAK_S = 5.0
+FOR_A_WHILE = """
+import time, numpy as np
+print("here")
+until_s = time.monotonic() + 7
+while comm.broadcast(np.array([time.monotonic() < until_s]))[0]:
+    x = comm.all_reduce(np.ones(1000))
+float(x[0])
+"""
 
 
 @pytest.mark.parametrize("fault", ["cut", "drop"])
@@ -27,3 +36,18 @@ def test_a_break_of_some_seconds_costs_no_rank_and_no_result(
     with within(15):
         assert values(cell.result(20)) == ["6"] * 3
     assert values(cluster.run("kept")) == ["0", "1", "2"]
+
+
+def test_data_that_is_under_way_when_the_network_breaks_arrives_after_it(
+    lab, start, in_background, within
+):
+    cluster = start("nodeA:1,nodeB:1,nodeC:1")
+    listener = Listener()
+    cell = in_background(cluster.run, FOR_A_WHILE, watcher=listener)
+    listener.wait_for("here", ranks=range(3))
+    lab.drop("nodeB")
+    time.sleep(BREAK_S)
+    lab.heal("nodeB")
+    with within(15):
+        assert values(cell.result(20)) == ["3.0"] * 3
+    assert [host.state for host in cluster.topology().hosts] == ["up"] * 3

@@ -1,6 +1,7 @@
 """The cable between a host and a switch; it can be cut, and it can be made long."""
 
 import contextlib
+import os
 import subprocess
 import sys
 
@@ -64,6 +65,7 @@ class Cable:
             [*enter, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"]},  # it belongs to the lab, not to a test's home
             start_new_session=True,
         )
         if not self._relay.stdout.readline():

@@ -52,6 +52,7 @@ class Network:
             [program("unshare"), "--net", "sh", "-c", "echo up; exec cat"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"]},  # it belongs to the lab, not to a test's home
             start_new_session=True,
         )
         self._switch.stdout.readline()

@@ -1,0 +1,281 @@
+"""Hosts that keep a cluster from starting: the start says which and why, and leaves nothing."""
+
+import contextlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jupyter_dist
+from jupyter_dist import Cluster
+from jupyter_dist.errors import HostSpecError, UsageError
+from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.version import WIRE, __version__
+from tests.processes.leftovers import ports_of, wait_until
+
+from .clusters import crash, parts, waiting
+
+pytestmark = pytest.mark.timeout(90)
+
+PAIR = "nodeA:1,nodeB:1"
+LATE_ENGINES = """
+import sys, time
+if "jupyter_dist.engine.zygote" in sys.orig_argv:
+    time.sleep(60)
+"""
+
+
+# --- ssh does not get there ---
+
+
+def test_a_name_that_nobody_knows(start):
+    told, said = parts(start.refusal("nowhere:1,nodeB:1"))
+    assert told[0].startswith("nowhere: the name nowhere leads nowhere (")
+    assert "`ssh -G nowhere`" in told[0]
+    assert said[0] == "--- nowhere said last ---"
+    assert "Could not resolve hostname nowhere" in said[-1]
+
+
+def test_a_host_without_sshd(start, lab):
+    lab.kill_sshd("nodeA")
+    told, said = parts(start.refusal(PAIR))
+    assert told[0].startswith("nodeA: the connection was refused on port 22. See that sshd runs")
+    assert said[1:] == [f"ssh: connect to host {lab.address('nodeA')} port 22: Connection refused"]
+
+
+def test_a_host_that_is_silent(start, lab):
+    lab.drop("nodeB")
+    ssh = (*lab.ssh, "-oConnectTimeout=2")
+    told, said = parts(start.refusal(PAIR, ssh=ssh))
+    assert told[0].startswith("nodeB: nothing answered in time on port 22. See that nodeB is up")
+    assert "timed out" in said[-1]
+
+
+def test_a_host_key_that_has_changed(start, lab):
+    lab.new_host_key("nodeA")
+    told, said = parts(start.refusal(PAIR))
+    known = lab.ssh_config.with_name("known_hosts")
+    assert told[0].startswith(
+        f"nodeA: its host key has changed: it is not the one on line 1 of {known}."
+    )
+    assert f"`ssh-keygen -f '{known}' -R '{lab.address('nodeA')}'`" in told[0]
+    assert said[-1] == "Host key verification failed."
+
+
+@contextlib.contextmanager
+def sshd_config(lab, host, line):
+    """Let a host's sshd run with one more line in front of its configuration."""
+    path = "/etc/ssh/sshd_config"
+    old = lab.path(host, path).read_text()
+
+    def run_with(text):
+        lab.write(host, path, text)
+        lab.kill_sshd(host)
+        lab.start_sshd(host)
+
+    run_with(f"{line}\n{old}")
+    try:
+        yield
+    finally:
+        run_with(old)
+
+
+def test_a_host_that_asks_for_a_password(start, lab):
+    lab.path("nodeA", "/root/.ssh/authorized_keys").unlink()
+    with sshd_config(lab, "nodeA", "PasswordAuthentication yes"):
+        told, said = parts(start.refusal(PAIR))
+    assert told[0].startswith("nodeA: user root was not let in (the host takes publickey,password")
+    assert "`ssh-copy-id nodeA`" in told[0]
+    assert said[-1].endswith("Permission denied (publickey,password).")
+
+
+def test_a_user_that_the_host_does_not_know(start):
+    told, said = parts(start.refusal("bob@nodeA:1,nodeB:1"))
+    assert told[0].startswith("nodeA: user bob was not let in (the host takes publickey)")
+    assert "`ssh-copy-id bob@nodeA`" in told[0]
+    assert said[-1].endswith("Permission denied (publickey).")
+
+
+def test_an_ssh_that_does_not_exist(start):
+    told, _ = parts(start.refusal("nodeA:1", ssh="/no/such/ssh"))
+    assert told[0].startswith("nodeA: ssh cannot be run here (")
+    assert "/no/such/ssh" in told[0]
+
+
+# --- Python there is another one ---
+
+
+def test_no_such_python(start):
+    told, said = parts(start.refusal(PAIR, python="/opt/none"))
+    assert told[0].startswith("2 hosts failed. nodeA: there is no Python at /opt/none. Name its")
+    assert told[1].startswith("nodeB: there is no Python at /opt/none. Name its")
+    assert said[:2] == [
+        "--- nodeA said last ---",
+        "jupyter-dist: there is no Python at /opt/none",
+    ]
+
+
+def test_a_python_without_jupyter_dist(start):
+    python = sys._base_executable
+    words = [python, "-P", "-c", "import jupyter_dist"]
+    if subprocess.run(words, capture_output=True, check=False).returncode == 0:
+        pytest.skip("the Python below this environment has jupyter-dist, too")
+    told, said = parts(start.refusal([HostSpec("nodeA", 1, python=python), HostSpec("nodeB", 1)]))
+    assert told[0].startswith(f"nodeA: {python} has no jupyter-dist. Install it there with --ins")
+    assert "No module named 'jupyter_dist'" in said[-1]
+
+
+def test_a_jupyter_dist_that_speaks_differently(start, lab):
+    package = lab.path("nodeA", "/root/other/jupyter_dist")
+    source = Path(jupyter_dist.__file__).parent
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+    version = package / "version.py"
+    version.write_text(version.read_text().replace(WIRE, "jupyter-dist/0"))
+    odd = HostSpec("nodeA", 1, setup=("export PYTHONPATH=/root/other",))
+    told, _ = parts(start.refusal([odd, HostSpec("nodeB", 1)]))
+    assert told[0].startswith(
+        f"nodeA: its jupyter-dist {__version__} ({sys.executable}) speaks jupyter-dist/0, "
+        f"this one ({__version__}) speaks {WIRE}. Install the same version on both"
+    )
+
+
+def test_a_setup_command_that_fails(start):
+    odd = HostSpec("nodeA", 1, setup=("echo loading", "module load cuda/99"))
+    told, said = parts(start.refusal([odd, HostSpec("nodeB", 1)]))
+    assert told[0].startswith("nodeA: the setup command `module load cuda/99` failed. Try it there")
+    assert any("module: command not found" in line for line in said)
+
+
+def test_a_setup_command_that_hangs_ends_with_the_start(start, lab):
+    hosts = [HostSpec("nowhere", 1), HostSpec("nodeB", 1, setup=("sleep 60",), user="alice")]
+    told, _ = parts(start.refusal(hosts))
+    assert told[0].startswith("nowhere: ")
+    wait_until(lambda: not lab.processes("nodeB"), 5, "nothing runs on the host any more")
+
+
+def test_an_installation_that_is_broken(start, lab):
+    lab.write("nodeA", "/root/trap/IPython/__init__.py", "raise ImportError('on purpose')")
+    odd = HostSpec("nodeA", 1, setup=("export PYTHONPATH=/root/trap",))
+    text = start.refusal([odd, HostSpec("nodeB", 1)])
+    assert text.splitlines()[0].startswith("nodeA: ")
+    assert "ImportError: on purpose" in text
+
+
+# --- no way home ---
+
+
+def ports_of_coordinator(home):
+    """The ports on which the coordinator listens, once it listens on all of them."""
+    for process in home.processes():
+        ports = ports_of(process)
+        if len(ports) == 4:
+            return ports
+    return []
+
+
+def speaks_zmq(address, port):
+    """Tell whether whoever listens there speaks first, as ZeroMQ does and TLS does not."""
+    try:
+        with socket.create_connection((address, port), 2) as connection:
+            connection.settimeout(0.5)
+            return connection.recv(1) == b"\xff"
+    except OSError:
+        return False
+
+
+def test_hosts_from_which_no_way_leads_home(start, lab, home, in_background):
+    stages = []
+    lab.no_route_back("nodeC")
+    hosts = [waiting("nodeA"), waiting("nodeB"), HostSpec("nodeC", 1)]
+    failing = in_background(
+        start.refusal, hosts, within_s=20, on_progress=lambda step: stages.append(step.stage)
+    )
+    ports = wait_until(lambda: ports_of_coordinator(home), 10, "the coordinator listens")
+    control = [port for port in ports if speaks_zmq(lab.head_address, port)]
+    assert len(control) == 2, "that of the control channel and that of the heartbeats"
+    for host, blocked in zip(("nodeA", "nodeB"), control, strict=True):
+        lab.block_port(host, blocked)
+        lab.path(host, "/root/go").touch()
+    told, said = parts(failing.result(40))
+    assert any("nodeC (the agent dials home)" in stage for stage in stages)
+    assert told[0].startswith("3 hosts failed. nodeA: no address of cluster 'cluster-1' works")
+    for host, line, port in zip(lab.names, told, (*control, r"\d+"), strict=True):
+        assert f"{host}: no address of cluster 'cluster-1' works from this host: " in line
+        address = re.escape(lab.head_address)
+        assert re.search(
+            rf"{address}[^;]* stayed silent on port {port} \(a firewall, or no way", line
+        )
+        for step in ("Open these ports from the host to this machine", "--interface", "--tunnel"):
+            assert step in line
+        assert f"--- {host} said last ---" in said
+    assert said[-1].startswith("jupyter-dist: no address of cluster 'cluster-1' works from this")
+
+
+# --- it goes away meanwhile ---
+
+
+def test_hosts_that_die_or_are_cut_off_before_their_agents_have_come(start, lab, in_background):
+    hosts = [HostSpec("nodeA", 1), waiting("nodeB"), waiting("nodeC")]
+    failing = in_background(start.refusal, hosts, within_s=20)
+    for host in ("nodeB", "nodeC"):
+        wait_until(lab.path(host, "/root/here").exists, 15, "ssh has reached the host")
+    crash(lab, "nodeB")
+    lab.cut("nodeC")
+    lab.path("nodeC", "/root/go").touch()  # its agent comes, and nobody hears it
+    told, said = parts(failing.result(60))
+    assert told[0].startswith("2 hosts failed. nodeB: it stopped answering (cut off, or down). See")
+    assert told[1].startswith("nodeC: it stopped answering (cut off, or down). See that nodeC is")
+    assert "not responding" in said[-1]
+
+
+def test_a_host_that_dies_before_its_ranks_have_come(start, lab, in_background):
+    lab.write("nodeB", "/root/trap/sitecustomize.py", LATE_ENGINES)
+    slow = HostSpec("nodeB", 1, setup=("export PYTHONPATH=/root/trap",))
+
+    def on_progress(step):
+        if step.stage == "starting ranks" and lab.processes("nodeB"):
+            crash(lab, "nodeB")
+
+    text = start.refusal([HostSpec("nodeA", 1), slow], within_s=20, on_progress=on_progress)
+    assert text == "rank 1 ended while starting: the agent of host nodeB is gone"
+
+
+def test_all_hosts_that_fail_are_named(start, lab):
+    lab.kill_sshd("nodeB")
+    told, said = parts(start.refusal("nowhere:1,nodeA:1,nodeB:1,bob@nodeC:1"))
+    assert told[0].startswith("3 hosts failed. nowhere: the name nowhere leads nowhere")
+    assert told[1].startswith("nodeB: the connection was refused on port 22.")
+    assert told[2].startswith("nodeC: user bob was not let in")
+    assert [line for line in said if line.startswith("---")] == [
+        f"--- {host} said last ---" for host in ("nowhere", "nodeB", "nodeC")
+    ]
+
+
+# --- one machine twice ---
+
+
+@pytest.mark.parametrize("hosts", ["nodeA:1,nodeA:1", "nodeA:1,NODEA:1"])
+def test_the_same_host_twice_is_refused(home, hosts):
+    with pytest.raises(HostSpecError, match="is named twice"):
+        Cluster.start(hosts)
+    assert not home.processes()
+
+
+def test_this_machine_and_its_address_are_refused(home, lab):
+    with pytest.raises(UsageError) as caught:
+        Cluster.start(f"localhost:1,{lab.head_address}:2", ssh=lab.ssh)
+    problem = f"localhost and {lab.head_address} are the same machine (this one)"
+    assert f"{problem}; name it once: localhost:3" in str(caught.value)
+    assert not home.processes()
+
+
+def test_two_names_of_one_host_are_refused(start, lab):
+    address = lab.address("nodeA")
+    told, _ = parts(start.refusal(f"nodeA:1,{address}:2,nodeB:1"))
+    assert told[0].startswith(
+        f"nodeA and {address} are the same machine (nodeA). Name it once: nodeA:3"
+    )
