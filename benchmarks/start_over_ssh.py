@@ -1,6 +1,6 @@
 """Measure a start over ssh against what it is made of, and against ipyparallel, in one run.
 
-python benchmarks/start_over_ssh.py [--hosts 4] [--ranks 2] [--rounds 5] [--rival] [--json FILE]
+python benchmarks/start_over_ssh.py [--hosts 4] [--ranks 2] [--rounds 5] [--slow-s 5] [--rival]
 
 The hosts are network namespaces of this machine with an sshd each (tests/hosts/lab), so all of
 them share its cores; needs root. `python` is the floor: `ssh HOST python -c 'import IPython, zmq,
@@ -28,9 +28,6 @@ from lab import HostsLab  # noqa: E402  (the lab of the tests)
 
 from jupyter_dist import Cluster  # noqa: E402
 from jupyter_dist.model.spec import HostSpec  # noqa: E402
-
-SLOW_S = 5.0
-"""What the setup of a slow host takes; long against what two cores need for all of them."""
 
 
 def import_everywhere(lab: HostsLab) -> float:
@@ -87,7 +84,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[float]]:
         tempfile.TemporaryDirectory() as folder,
         HostsLab(names, Path(folder)) as lab,
     ):
-        slow = f"sleep {SLOW_S:g}"
+        slow = f"sleep {options.slow_s:g}"
         contenders = {
             "python": lambda: import_everywhere(lab),
             "ours": lambda: start_ours(lab, options.ranks, lab.names),
@@ -109,6 +106,9 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--ranks", type=int, default=2, help="on each host")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--slow-s", type=float, default=5.0, help="what the setup of a slow host takes"
+    )
     parser.add_argument("--rival", action="store_true", help="start ipyparallel's engines once too")
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
@@ -123,6 +123,7 @@ def main() -> None:
         },
         "hosts": options.hosts,
         "ranks_per_host": options.ranks,
+        "slow_s": options.slow_s,
         "load_average": os.getloadavg()[0],
         "samples_s": samples,
         "median_s": medians,

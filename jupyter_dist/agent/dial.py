@@ -19,6 +19,8 @@ from jupyter_dist.launch.base import SERVER_NAME, Invitation
 
 ATTEMPT_TIMEOUT_S = 5.0
 """A port that is silent for so long is behind a firewall."""
+PROOF_TIMEOUT_S = 15.0
+"""Whoever accepts the connection may be a coordinator with many hosts and few cores."""
 PREFERENCE_S = 0.05
 """After one address worked, a better one may still answer for so long."""
 _SLICE_S = 0.2
@@ -83,7 +85,7 @@ def _collect(
     outcomes: "queue.SimpleQueue[_Outcome]", count: int, worked: list[_Outcome]
 ) -> Iterator[_Outcome]:
     """Give what comes, until all have come, or a moment after the first that worked."""
-    deadline_s = monotonic() + 3 * ATTEMPT_TIMEOUT_S + 1.0
+    deadline_s = monotonic() + 3 * ATTEMPT_TIMEOUT_S + PROOF_TIMEOUT_S + 1.0
     is_shortened = False
     while count and (remaining_s := deadline_s - monotonic()) > 0:
         try:
@@ -123,8 +125,7 @@ def _prove(address: str, port: int, authority: bytes) -> str:
     # Not the default context: from Python 3.13 on that refuses authorities as plain as ours.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=authority.decode())
-    with (
-        socket.create_connection((address, port), ATTEMPT_TIMEOUT_S) as plain,
-        context.wrap_socket(plain, server_hostname=SERVER_NAME) as secure,
-    ):
-        return str(secure.getsockname()[0])
+    with socket.create_connection((address, port), ATTEMPT_TIMEOUT_S) as plain:
+        plain.settimeout(PROOF_TIMEOUT_S)
+        with context.wrap_socket(plain, server_hostname=SERVER_NAME) as secure:
+            return str(secure.getsockname()[0])

@@ -1,8 +1,11 @@
 """How a cluster is, for reading."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.text import name_some
 from jupyter_dist.model.topology import EngineView, HostView, Topology
 
 
@@ -30,7 +33,8 @@ class ClusterStatus(msgspec.Struct, frozen=True):
         if topology.note:
             lines.append(topology.note)
         if len(topology.hosts) > 1:
-            lines.extend(_describe_host(host) for host in topology.hosts)
+            lines += [_describe_host(host) for host in topology.hosts]
+            lines += _describe_ways(topology.hosts)
         lines.append(
             f"{'rank':>4}  {'host':<16} {'pid':>8}  {'state':<10} {'CPU':>5} {'memory':>8}"
         )
@@ -46,6 +50,18 @@ def _describe_host(host: HostView) -> str:
     facts = f"{host.cpu_count} cores{gpus}" if host.cpu_count else ""
     parts = [host.state, ranks, where, facts]
     return f"host {host.name}: {', '.join(part for part in parts if part)}"
+
+
+def _describe_ways(hosts: Sequence[HostView]) -> list[str]:
+    """Say by which address agents came home, where not all of them worked."""
+    ways: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for host in hosts:
+        if host.failed_addresses:
+            ways.setdefault((host.home_address, host.failed_addresses), []).append(host.name)
+    return [
+        f"{name_some(names)} came home by {home}; {'; '.join(failed)}"
+        for (home, failed), names in ways.items()
+    ]
 
 
 def _describe_engine(host: str, engine: EngineView) -> str:

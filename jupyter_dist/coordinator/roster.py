@@ -213,6 +213,8 @@ class Roster:
             state="lost" if host.is_lost else "up" if joined else "starting",
             address=host.interface.address if host.interface else "",
             interface=host.interface.name if host.interface else "",
+            home_address=joined.home_address if joined else "",
+            failed_addresses=tuple(joined.failed_addresses) if joined else (),
             cpu_count=joined.cpu_count if joined else 0,
             cpu_percent=seen.cpu_percent,
             memory_total_bytes=joined.memory_total_bytes if joined else 0,

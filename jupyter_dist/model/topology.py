@@ -63,6 +63,10 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     """Own address on the data path, and the name of its interface (empty: loopback)."""
     interface: str = ""
+    home_address: str = ""
+    """The coordinator's address by which its agent came."""
+    failed_addresses: tuple[str, ...] = ()
+    """Other addresses of the coordinator that it tried, each with what came of it."""
     cpu_count: int = 0
     cpu_percent: float = 0.0
     memory_total_bytes: int = 0

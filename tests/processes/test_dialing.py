@@ -113,6 +113,7 @@ def town(tmp_path):
 def impatient(monkeypatch):
     """Silence is believed sooner."""
     monkeypatch.setattr(dial, "ATTEMPT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(dial, "PROOF_TIMEOUT_S", 1.0)
 
 
 def failure(invitation):
