@@ -85,7 +85,16 @@ class CodeDir:
                 file.write(piece.data)
 
     def settle(self) -> int:
-        """Put everything into its place, and remove the rest; give how many files that were."""
+        """Put everything into its place, and remove the rest; give how many files that were.
+
+        What has arrived is gone then, also when that fails.
+        """
+        try:
+            return self._settle()
+        finally:
+            self.forget()
+
+    def _settle(self) -> int:
         staged = {index: self._find_staged(index) for index in self._lacking}
         self._last_changed_s = max(int(time.time()), self._last_changed_s + 1)
         for folder in sorted(self._folders()):
@@ -102,7 +111,6 @@ class CodeDir:
         for folder in ("", *self._folders()):
             # Ranks remember what is in a folder until its time is another one.
             os.utime(self._path / folder, (self._last_changed_s, self._last_changed_s))
-        self.forget()
         return removed
 
     def forget(self) -> None:

@@ -61,6 +61,7 @@ class CodeReceiver:
             lacks.indices = msgspec.msgpack.encode(self._code.begin(manifest))
         except Exception as problem:  # noqa: BLE001  (whatever it is, somebody waits for it)
             lacks.problem = _describe(problem)
+        self._manifest_data.clear()
         lacks.incoming_dir = str(self._code.tree_dir)
         self._tell(pb.AgentEvent(code_lacks=lacks))
 

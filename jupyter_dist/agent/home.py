@@ -24,7 +24,6 @@ class Home:
         self._events: queue.SimpleQueue[pb.AgentEvent | None] = queue.SimpleQueue()
         self.refusal = ""
         """Why the coordinator does not want this agent, or empty."""
-        self._is_admitted = False
         self._timeout_s = invitation.dial_timeout_s
         credentials = grpc.ssl_channel_credentials(
             invitation.ca_certificate, invitation.private_key, invitation.certificate
@@ -48,11 +47,6 @@ class Home:
         )
         self._call = attend(iter(self._events.get, None), wait_for_ready=True)
 
-    @property
-    def is_admitted(self) -> bool:
-        """The coordinator has taken this agent in."""
-        return self._is_admitted
-
     def tell(self, event: pb.AgentEvent) -> None:
         """Send an event; from any thread."""
         self._events.put(event)
@@ -75,7 +69,7 @@ class Home:
             for command in self._call:
                 if command.WhichOneof("command") == "admitted":
                     patience.cancel()
-                    self._is_admitted, self.refusal = True, ""
+                    self.refusal = ""
                 yield command
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.PERMISSION_DENIED:
@@ -85,7 +79,10 @@ class Home:
 
     def _lose_patience(self) -> None:
         """End an attempt that would go on for ever: TLS refuses a certificate without a word."""
-        self.refusal = "the coordinator does not accept this agent's certificate"
+        self.refusal = (
+            f"the coordinator did not take this agent in within {self._timeout_s:g} s: it is out "
+            "of reach or too busy, or does not accept this agent's certificate"
+        )
         self._call.cancel()
 
     def hang_up(self) -> None:

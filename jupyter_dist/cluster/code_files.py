@@ -111,6 +111,8 @@ class _Search:
                 base = os.path.dirname(place)
                 if os.path.isdir(path):
                     self._add_folder(base, name, frozenset())
+                elif not os.path.isfile(path):  # opening a pipe would wait for who writes to it
+                    raise UsageError(f"{given} is neither a file nor a folder.")
                 else:
                     self._add_file(base, name, os.stat(path))
         except OSError as problem:

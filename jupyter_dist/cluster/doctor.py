@@ -62,16 +62,11 @@ class _Examination:
         self._connect()
         for name, answer in self._ask_all({"do": "report"}, _REPORT_TIMEOUT_S).items():
             self._facts[name] = msgspec.convert(answer.said, HostFacts, strict=False)
+        self._leave_out_ended()
         clocks = self._read_clocks()
         attempts = self._reach()
         homes = self._look_for_homes()
-        for name, ended in self._scripts.ended.items():
-            self._unreached[name] = self._explain(name, ended)
-        for name in self._unreached:
-            self._facts.pop(name, None)
-        if NOTEBOOK not in self._facts:
-            reason = self._unreached[NOTEBOOK].reason
-            raise DistError(f"this machine cannot be examined itself: {reason}.")
+        self._leave_out_ended()
         return Observation(
             hosts=self._spec.hosts,
             facts=self._facts,
@@ -87,6 +82,16 @@ class _Examination:
         )
 
     # --- the steps ---
+
+    def _leave_out_ended(self) -> None:
+        """Leave out hosts that have ended meanwhile; without this machine nothing can go on."""
+        for name, ended in self._scripts.ended.items():
+            self._unreached[name] = self._explain(name, ended)
+        for name in self._unreached:
+            self._facts.pop(name, None)
+        if NOTEBOOK not in self._facts:
+            reason = self._unreached[NOTEBOOK].reason
+            raise DistError(f"this machine cannot be examined itself: {reason}.")
 
     def _connect(self) -> None:
         started_s = time()
@@ -249,7 +254,7 @@ def _peers(source: str, names: list[str]) -> list[str]:
         return hosts
     start = hosts.index(source) + 1
     others = (hosts[start:] + hosts[: start - 1])[:MOST_PEERS]
-    return [NOTEBOOK, *others]
+    return [*(name for name in names if name == NOTEBOOK), *others]
 
 
 def _port_for(address: str, ports: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -125,15 +126,20 @@ class HostScript:
         with contextlib.suppress(OSError):
             self._stdin.close()
         if not self.has_greeted:
-            self._process.terminate()
+            self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End what is left of it on this machine, and close its pipes."""
-        self._process.kill()
+        self._signal(signal.SIGKILL)
         self._process.wait()
         for pipe in (self._stdin, self._stdout, self._stderr):
             with contextlib.suppress(OSError):
                 pipe.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal it with all that it has started here, as the ssh to a jump host."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, number)
 
     def _write(self) -> None:
         try:

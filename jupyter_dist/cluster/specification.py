@@ -130,7 +130,7 @@ def _read_file(path: StrPath, what: str) -> str:
 def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
     """Apply the wishes that concern the whole cluster; a wheelhouse is there to install from."""
     wheelhouse = asked.get("wheelhouse", draft.wheelhouse)
-    if "wheelhouse" in asked:
+    if wheelhouse:
         asked = {"install": True, **asked}
     if asked.get("install", draft.install) and draft.timeout_s == default_timeout_s(draft.hosts):
         asked = {"timeout_s": INSTALL_TIMEOUT_S, **asked}

@@ -186,7 +186,10 @@ class _Sync:
                 f"{_UNCHANGED} Sync again.",
             )
         settled, _ = self._line.ask(SettleCode(self._request_id), CodeSettled)
-        _check(settled.problems, "Other hosts have the new code; sync again when that is mended.")
+        is_partly_done = len(settled.problems) < len(self.lacking)
+        others = "Other hosts have the new code. " if is_partly_done else ""
+        part = "Those named may have a part of it; sync again when that is mended."
+        _check(settled.problems, f"{others}{part}")
         return settled
 
     def give_up(self) -> None:

@@ -84,10 +84,6 @@ class HeartbeatMonitor:
         """Count anew from now: it was this side that did not listen."""
         self._last_beat_s = dict.fromkeys(self._last_beat_s, monotonic())
 
-    def forget(self, identity: bytes) -> None:
-        """Start anew with this engine."""
-        self._last_beat_s.pop(identity, None)
-
     def close(self) -> None:
         """Close the socket."""
         self._socket.close(0)

@@ -42,6 +42,9 @@ def reload_changed() -> None:
     graph = {name: _imports_of(name, modules, imports) for name in modules}
     order = order_of_reload(graph, changed)
     _unfinished.update(order)
+    for name in order:  # modules are looked for where their package was loaded from
+        if hasattr(modules[name], "__path__"):
+            modules[name].__path__ = [os.path.dirname(_source_path(name, modules[name], imports))]
     replaced: list[tuple[ModuleType, dict[str, Any]]] = []
     try:
         for name in order:
@@ -185,9 +188,6 @@ def _reload(module: ModuleType, imports: CodeImports) -> dict[str, Any]:
     """Load the module anew; give what it had before, which it has again if that fails."""
     __tracebackhide__ = True
     before, loaded = dict(vars(module)), imports.loaded.get(module.__name__)
-    if hasattr(module, "__path__"):
-        # Modules in a package are looked for where it was loaded from.
-        module.__path__ = [os.path.dirname(_source_path(module.__name__, module, imports))]
     try:
         importlib.reload(module)
     except BaseException as error:

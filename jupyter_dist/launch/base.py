@@ -11,8 +11,9 @@ SERVER_NAME = "jupyter-dist-coordinator"
 KEEPALIVE_MS = 2000
 """How often both ends of an agent's stream make sure of each other."""
 KEEPALIVE_TIMEOUT_MS = 7000
-"""A break of less than this harms nobody; with a longer one both ends give each other up, just
-before the heartbeats of its ranks do."""
+"""After a break of so long both ends give each other up, just before the heartbeats of its ranks
+do. TCP itself tries again in ever longer steps, so only breaks of about half of this are sure to
+be survived over a long way."""
 HOME_UNREACHABLE = 94
 """Exit status of an agent that found no way to the coordinator; its last lines say why."""
 GREETING = "jupyter-dist agent "

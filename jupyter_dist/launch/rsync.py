@@ -69,7 +69,8 @@ class RsyncRun:
         self.host = order.host.name
         self._folder = make_private_dir()
         paths_file, self._log_path = self._folder / "paths", self._folder / "log"
-        paths_file.write_bytes(b"".join(f"{path}\0".encode() for path in order.paths))
+        # With `./`, because rsync takes a path that begins with # or ; for a comment.
+        paths_file.write_bytes(b"".join(f"./{path}\0".encode() for path in order.paths))
         try:
             with self._log_path.open("wb") as log:
                 self._process = subprocess.Popen(

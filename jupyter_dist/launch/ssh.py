@@ -63,7 +63,6 @@ class SshAgent:
         self._lock = threading.Lock()
         self._invitation: Invitation | None = None
         self._is_invited = threading.Event()
-        self._ports: Ports | None = None
         self._greeting: Greeting | None = None
         self._failure: Failure | None = None
         self._is_over = threading.Event()

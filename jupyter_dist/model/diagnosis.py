@@ -68,11 +68,8 @@ class Occupant(msgspec.Struct, frozen=True, kw_only=True):
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What probe/host_report.py tells; what a system does not tell has its default."""
 
-    hostname: str = ""
-    user: str = ""
     python: str = ""
     executable: str = ""
-    architecture: str = ""
     versions: dict[str, str] = {}
     wire: str = ""
     """Version of what our processes say to each other; empty where ours cannot be imported."""

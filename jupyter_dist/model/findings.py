@@ -139,7 +139,7 @@ def _gpus(host: HostSpec, facts: HostFacts, observation: Observation) -> list[Fi
             what = f"it has no GPU, and {name_some(others)} ha{'s' if len(others) == 1 else 've'}"
             problems.append(("warning", what, "Leave it out, or check its driver."))
     missing = sorted(set(host.devices) - {gpu.index for gpu in facts.gpus})
-    if missing:
+    if missing and not facts.gpu_problem:
         what = f"it has no device {name_some([str(index) for index in missing])}"
         problems.append(("bad", what, "Correct its devices in the specification."))
     usable = len(host.devices) or len(facts.gpus)

@@ -149,6 +149,7 @@ def _ways_between(observation: Observation, chosen: dict[str, Interface]) -> lis
         and each.address == chosen[each.target].address
         and each.outcome != "ok"
     }
+    opened = {(each.source, each.target) for each in observation.attempts if each.outcome == "ok"}
     both_ways = {pair for pair in closed if pair[::-1] in closed}
     findings: list[Finding] = []
     while both_ways:
@@ -165,7 +166,8 @@ def _ways_between(observation: Observation, chosen: dict[str, Interface]) -> lis
             if (source, target) in closed and (target, source) not in closed
         ]
         if sources:
-            findings.append(_one_way(target, sources, closed, observation))
+            is_seen = all((target, source) in opened for source in sources)
+            findings.append(_one_way(target, sources, closed, observation, is_seen=is_seen))
     return findings
 
 
@@ -190,11 +192,19 @@ def _one_way(
     sources: Sequence[str],
     closed: Mapping[tuple[str, str], Attempt],
     observation: Observation,
+    *,
+    is_seen: bool,
 ) -> Finding:
+    """Tell who does not reach a host; `is_seen`: it was seen to reach them.
+
+    Among many hosts not every way is tried in both directions.
+    """
     ways = _name_attempts([closed[source, target] for source in sources], observation)
     them = "them" if len(sources) > 1 else sources[0]
-    what = f"{name_some(sources)} cannot reach it ({ways}), although it reaches {them}"
-    step = _other_way(target, sources, observation) or _open([target], observation)
+    what = f"{name_some(sources)} cannot reach it ({ways})"
+    what += f", although it reaches {them}" if is_seen else ""
+    one_sided = [target] if is_seen else [target, *sources]
+    step = _other_way(target, sources, observation) or _open(one_sided, observation)
     return Finding(target, "network", "bad", what, step)
 
 
@@ -274,5 +284,5 @@ def _proxies(host: HostSpec, observation: Observation) -> list[Finding]:
         f"{name_some(facts.proxies)} {'is' if len(facts.proxies) == 1 else 'are'} set there: "
         "what libraries say to other hosts may go through the proxy"
     )
-    step = "Put the hosts' addresses into no_proxy, or unset the variables in its setup commands."
+    step = "Set no_proxy=* or unset the variables in its setup commands, unless that is meant."
     return [Finding(host.name, "network", "warning", what, step)]

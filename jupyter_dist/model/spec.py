@@ -116,7 +116,7 @@ def parse_ports(text: str) -> range:
     if not text:
         return range(0)
     first, _, last = text.partition("-")
-    if first.isdecimal() and last.isdecimal():
+    if first.isdecimal() and last.isdecimal() and len(text) <= len("65535-65535"):
         ports = range(int(first), int(last) + 1)
         if len(ports) >= LISTENERS and ports[0] > 0 and ports[-1] < 1 << 16:
             return ports

@@ -51,17 +51,7 @@ def report() -> "dict[str, Any]":
 
 
 def _identity() -> "dict[str, Any]":
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        user = str(os.getuid())
-    return {
-        "hostname": socket.gethostname(),
-        "user": user,
-        "python": platform.python_version(),
-        "executable": sys.executable,
-        "architecture": platform.machine(),
-    }
+    return {"python": platform.python_version(), "executable": sys.executable}
 
 
 def _software() -> "dict[str, Any]":

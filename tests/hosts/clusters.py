@@ -9,6 +9,7 @@ from jupyter_dist.errors import StartFailed
 from jupyter_dist.model.spec import HostSpec
 from tests.processes.conftest import ClusterFactory
 from tests.processes.leftovers import wait_until
+from tests.processes.results import values  # noqa: F401  (for tests of hosts, too)
 
 GRACE_S = 15.0
 """Seconds after a cluster's end within which nothing of it may be left on any machine."""
@@ -55,12 +56,6 @@ class LabClusters(ClusterFactory):
 
     def _complete(self, options):
         return {"ssh": self._lab.ssh, "timeout_s": START_TIMEOUT_S, **options}
-
-
-def values(result):
-    """What the last expression was on each rank; fails with what went wrong."""
-    assert result.ok, [str(rank.error) for rank in result]
-    return [rank.value_repr for rank in result]
 
 
 def parts(refusal):

@@ -1,17 +1,18 @@
 #!/bin/sh
 # Install what the lab of hosts is built with when it is missing and we may; without it the tests
-# of many hosts skip and say so.
+# that need it skip and say so.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 missing=
-for pair in sshd:openssh-server ssh:openssh-client nft:nftables ip:iproute2 rsync:rsync; do
+for pair in sshd:openssh-server ssh:openssh-client nft:nftables ip:iproute2 rsync:rsync \
+    cc:build-essential zsh:zsh tcsh:tcsh fish:fish; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
 if [ -z "$missing" ]; then
     exit 0
 fi
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    echo "Missing and not to be installed from here:$missing. The tests of many hosts will skip."
+    echo "Missing and not to be installed from here:$missing. Tests that need it will skip."
     exit 0
 fi
 # The lab starts servers of its own; this machine shall not get one.
@@ -24,4 +25,4 @@ fi
 apt-get update -qq &&
     DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
         $missing >/dev/null ||
-    echo "Not installed:$missing. The tests of many hosts will skip."
+    echo "Not installed:$missing. Tests that need it will skip."

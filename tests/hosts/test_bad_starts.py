@@ -151,9 +151,11 @@ def test_a_setup_command_that_fails(start):
 
 
 def test_a_setup_command_that_hangs_ends_with_the_start(start, lab):
-    hosts = [HostSpec("nowhere", 1), HostSpec("nodeB", 1, setup=("sleep 60",), user="alice")]
+    hanging = HostSpec("nodeB", 1, setup=("touch ~/here; sleep 60",), user="alice")
+    hosts = [HostSpec("nowhere", 1), hanging]
     told, _ = parts(start.refusal(hosts))
     assert told[0].startswith("nowhere: ")
+    assert lab.path("nodeB", "/home/alice/here").exists()
     wait_until(lambda: not lab.processes("nodeB"), 5, "nothing runs on the host any more")
 
 

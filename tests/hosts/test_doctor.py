@@ -59,8 +59,10 @@ def closed(lab, host, rules, hook="input"):
     """Let a host's own firewall do something to what comes in, or to its output."""
     done = lab.run(host, ["nft", "-f", "-"], input=FIREWALL.format(hook, rules))
     assert done.returncode == 0, done.stderr
-    yield
-    lab.run(host, ["nft", "delete", "table", "inet", "planted"])
+    try:
+        yield
+    finally:
+        lab.run(host, ["nft", "delete", "table", "inet", "planted"])
 
 
 def test_healthy_hosts_have_nothing_bad_and_nothing_is_left_on_them(lab):

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 
@@ -16,10 +15,7 @@ from tests.processes.leftovers import wait_until
 
 from .clusters import values
 
-pytestmark = [
-    pytest.mark.timeout(90),
-    pytest.mark.skipif(shutil.which("rsync") is None, reason="this machine has no rsync"),
-]
+pytestmark = pytest.mark.timeout(90)
 
 HOSTS = ("nodeA", "nodeB", "nodeC")
 THREE = "nodeA:1,nodeB:1,nodeC:1"
@@ -102,6 +98,14 @@ def test_rsync_has_no_word_in_what_is_removed(start, project):
     assert values(cluster.run(NAMES)) == ["['__init__.py', 'table.bin', 'ä file.txt']"] * 3
 
 
+def test_a_name_that_rsync_takes_for_a_comment_arrives(start, project):
+    (project / "#model.py#").write_text("x = 1")
+    cluster = start("nodeA:1")
+    assert cluster.sync("mypkg/").over_rsync == ("nodeA",)
+    found = "import os, sys; any(os.path.exists(f'{place}/#model.py#') for place in sys.path)"
+    assert values(cluster.run(found)) == ["True"]
+
+
 def test_a_host_without_rsync_gets_the_same_through_its_agent(start, lab, project, hide_rsync):
     hide_rsync("nodeB")
     cluster = start(THREE)
@@ -154,11 +158,11 @@ def test_a_host_that_is_lost_is_left_out_and_named(start, lab, project):
 def test_a_host_that_goes_away_meanwhile_is_named_and_nothing_changes(
     start, lab, project, in_background, monkeypatch
 ):
-    monkeypatch.setattr("jupyter_dist.cluster.sync.shutil.which", lambda _: None)
     cluster = start(THREE)
     cluster.sync("mypkg/model.py")
     (project / "model.py").write_text("new = 1")
     lab.drop("nodeB")
+    monkeypatch.setenv("PATH", "/nowhere")  # no rsync here; the lab, too, needs the real one
     syncing = in_background(cluster.sync, ["mypkg/model.py", "mypkg"])
     with pytest.raises(SyncFailed) as caught:
         syncing.result(40)

@@ -2,12 +2,9 @@
 
 import pytest
 
+from .results import values
+
 pytestmark = pytest.mark.timeout(30)
-
-
-def values(result):
-    assert result.ok, [str(rank.error) for rank in result]
-    return [rank.value_repr for rank in result]
 
 
 def test_every_rank_runs_the_cell_and_results_come_in_rank_order(four):

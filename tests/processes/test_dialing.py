@@ -11,6 +11,7 @@ from jupyter_dist.agent import dial
 from jupyter_dist.agent.dial import Found, HomeUnreachable, find_home
 from jupyter_dist.coordinator.certificates import Authority
 from jupyter_dist.launch.base import Invitation, Ports
+from jupyter_dist.version import WIRE
 
 pytestmark = pytest.mark.timeout(40)
 
@@ -59,7 +60,7 @@ class Town:
     def invite(self, *homes):
         """An invitation to these addresses."""
         return Invitation(
-            wire="jupyter-dist/1",
+            wire=WIRE,
             cluster="demo",
             host="a",
             homes=homes,

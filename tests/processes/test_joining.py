@@ -21,8 +21,10 @@ from jupyter_dist.launch.join_file import JOINER, join_path, read_join_file, wri
 from jupyter_dist.model.rank import default_slots
 from jupyter_dist.probe.gpus import count_gpus
 from jupyter_dist.probe.network import list_interfaces, offered_addresses
+from jupyter_dist.version import WIRE
 
 from .leftovers import coordinator_of, is_alive, wait_until
+from .results import values
 
 pytestmark = [
     pytest.mark.timeout(60),
@@ -141,11 +143,6 @@ def copy(tmp_path):
 def joined(*joiners):
     for joiner in joiners:
         wait_until(joiner.has_joined, 10, f"{joiner.process.args} has joined; said {joiner.said!r}")
-
-
-def values(result):
-    assert result.ok, [str(rank.error) for rank in result]
-    return [rank.value_repr for rank in result]
 
 
 # --- joining ---
@@ -284,7 +281,7 @@ def test_another_version_is_refused_naming_both(waiting, join, copy):
     started = waiting("join:1")
     wrong = join(file=copy(wire="jupyter-dist/0"))
     assert wrong.end() == 1
-    assert "this side speaks jupyter-dist/1, the other side jupyter-dist/0" in wrong.said
+    assert f"this side speaks {WIRE}, the other side jupyter-dist/0" in wrong.said
     join("--name", "x", "--slots", "1")
     started.result(20)
 
@@ -317,7 +314,7 @@ def test_a_stranger_with_a_certificate_of_its_own_making_is_not_heard(waiting, j
         ),
     )
     assert stranger.end() == 1
-    assert "the coordinator does not accept this agent's certificate" in stranger.said
+    assert "or does not accept this agent's certificate" in stranger.said
     join("--name", "x", "--slots", "2")
     cluster = started.result(20)
     assert [host.name for host in cluster.topology().hosts] == ["x"]
@@ -441,7 +438,7 @@ def _invitation(authority, address, port):
     issued = authority.issue_agent(JOINER)
     return msgspec.convert(
         {
-            "wire": "jupyter-dist/1",
+            "wire": WIRE,
             "cluster": "demo",
             "host": "",
             "homes": [address],

@@ -9,12 +9,9 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterExists, HostSpecError, StartFailed, UsageError
 
+from .results import values
+
 pytestmark = pytest.mark.timeout(40)
-
-
-def values(result):
-    assert result.ok, [str(rank.error) for rank in result]
-    return [rank.value_repr for rank in result]
 
 
 @pytest.mark.parametrize(

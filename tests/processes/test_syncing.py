@@ -8,20 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jupyter_dist.cluster.code_files import LocalFile
+from jupyter_dist.cluster.sync import _Sync
 from jupyter_dist.errors import RankRaised, SyncFailed, UsageError
 from jupyter_dist.launch.rsync import RsyncOrder, RsyncRun
 from jupyter_dist.model.spec import HostSpec
 
 from .leftovers import agents_of, wait_until
+from .results import values
 
 pytestmark = pytest.mark.timeout(60)
-
-
-def values(result):
-    """What the last expression was on each rank; fails with what went wrong."""
-    assert result.ok, [str(rank.error) for rank in result]
-    return [rank.value_repr for rank in result]
 
 
 class Project:
@@ -147,6 +142,7 @@ def test_a_module_that_was_imported_from_the_working_directory_is_taken_from_the
     start, project
 ):
     project.write("model.py", "x = 1")
+    project.write("__init__.py", "from .model import x")
     with start("localhost:2") as cluster:
         here = f"'{project.path}/model.py'"
         code = f"import {project.name}.model as m\nm.__file__"
@@ -203,7 +199,13 @@ def test_what_changes_while_it_is_copied_changes_nothing_there(four, project, mo
     project.write("model.py", "x = 1")
     four.sync(project.name)
     project.write("model.py", "x = 2")
-    monkeypatch.setattr(LocalFile, "has_changed", lambda _: True)
+    compare = _Sync.compare
+
+    def compare_then_edit(sync):
+        compare(sync)
+        project.write("model.py", "x = 33")
+
+    monkeypatch.setattr(_Sync, "compare", compare_then_edit)
     with pytest.raises(SyncFailed, match=r"model\.py changed while it was copied.*Sync again"):
         four.sync(project.name)
     run_dir = Path(four.log_dirs["localhost"])

@@ -16,6 +16,7 @@ PROGRAMS = {
     **dict.fromkeys(("ssh", "ssh-keygen"), "openssh-client"),
     "sshd": "openssh-server",
     "nft": "nftables",
+    "rsync": "rsync",
 }
 
 

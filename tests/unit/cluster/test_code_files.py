@@ -67,6 +67,12 @@ def test_a_file_is_copied_under_its_name(here, monkeypatch):
     ]
 
 
+def test_a_pipe_is_refused_and_not_waited_for(here):
+    os.mkfifo(here / "pipe")
+    with pytest.raises(UsageError, match="pipe is neither a file nor a folder"):
+        read_code(["pipe"])
+
+
 def test_what_no_host_needs_is_left_out(here):
     write(
         here,

@@ -256,6 +256,7 @@ def test_directories_are_checked_and_made_whole(tmp_path, monkeypatch, spec_file
     path = spec_file('cwd = "work"\nwheelhouse = "wheels"')
     spec = specify(spec_file=path)
     assert (spec.cwd, spec.wheelhouse) == (str(tmp_path / "work"), str(tmp_path / "wheels"))
+    assert spec.install, "a wheelhouse is there to install from"
     monkeypatch.chdir(tmp_path)
     assert specify(wheelhouse="wheels").wheelhouse == str(tmp_path / "wheels")
     with pytest.raises(UsageError, match=r"wheelhouse 'nope' is not a directory.*pip wheel"):

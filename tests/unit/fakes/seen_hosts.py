@@ -31,7 +31,7 @@ HEALTHY = HostFacts(
 def facts_of(name, **changes):
     address = ADDRESSES.get(name, HEAD)
     interfaces = (Interface("lo", "127.0.0.1", 8), Interface("eth0", address, 24))
-    own = {"interfaces": interfaces, "machine": f"machine of {name}", "hostname": name}
+    own = {"interfaces": interfaces, "machine": f"machine of {name}"}
     return replace(HEALTHY, **(own | changes))
 
 

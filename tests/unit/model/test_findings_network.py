@@ -64,6 +64,13 @@ def test_a_tunnel_needs_no_way_to_the_notebook():
     assert not troubles(observe("a", hosts=hosts, outcomes={"a_home": "silent"}))
 
 
+def test_of_a_way_that_was_tried_in_one_direction_only_no_more_is_said():
+    observation = observe(outcomes={"a_b": "silent"})
+    tried = tuple(each for each in observation.attempts if (each.source, each.target) != ("b", "a"))
+    finding = the_only(replace(observation, attempts=tried))
+    assert finding.what == "a cannot reach it (no answer from 10.1.0.2)"
+
+
 def test_a_way_that_is_open_in_one_direction_only_names_the_direction():
     finding = the_only(observe(outcomes={"a_b": "silent"}))
     assert (finding.host, finding.level) == ("b", "bad")

@@ -86,7 +86,6 @@ def test_a_report_crosses_as_json_and_knows_this_python():
 def test_a_part_that_fails_is_left_out_of_the_report(files):
     facts = host_report.report()
     assert "first_port" not in facts  # there is no /proc here
-    assert facts["hostname"]
 
 
 def test_gpus_and_their_users_are_read_from_nvidia_smi(programs, monkeypatch):

@@ -1,0 +1,7 @@
+"""What tests read from the results of cells."""
+
+
+def values(result):
+    """What the last expression was on each rank; fails with what went wrong."""
+    assert result.ok, [str(rank.error) for rank in result]
+    return [rank.value_repr for rank in result]
