@@ -20,7 +20,9 @@ DistError
 ├── CommunicatorError                 a collective did not complete
 │   ├── PeerFailed                    another rank raised, left or was lost meanwhile
 │   ├── CollectiveMismatch            ranks called different collectives
+│   ├── CollectiveMissed              ranks have finished the cell without this one
 │   └── CollectiveTimeout             a peer did not come within the deadline
+├── ValuesDiffer (also AssertionError)  assert_equal found different values on ranks
 └── WireError                         what arrived is not what was expected
     ├── VersionMismatch               the peer speaks another protocol version
     └── MalformedMessage              the bytes do not decode to a message for this side
@@ -215,18 +217,54 @@ class PeerFailed(CommunicatorError):
 
 
 class CollectiveMismatch(CommunicatorError):
-    """Ranks called different collectives; nothing was reduced or overwritten with wrong data."""
+    """Ranks called different collectives; nothing was reduced or overwritten with wrong data.
 
-    def __init__(self, rank: int, call: str, peer: int, peer_call: str) -> None:
+    `rank` is the odd one, where one is; `who` names all that made each of the two calls.
+    """
+
+    def __init__(
+        self, rank: int, call: str, peer: int, peer_call: str, who: tuple[str, str] = ("", "")
+    ) -> None:
         self.rank = rank
         self.call = call
         self.peer = peer
         self.peer_call = peer_call
-        super().__init__(f"rank {rank} called {call}, but rank {peer} called {peer_call}")
+        one, other = who[0] or f"rank {rank}", who[1] or f"rank {peer}"
+        super().__init__(f"{one} called {call}, but {other} called {peer_call}")
+
+
+class CollectiveMissed(CommunicatorError):
+    """Ranks have finished the cell, and will never come to a collective that others wait in."""
+
+    def __init__(self, ranks: tuple[int, ...], text: str) -> None:
+        self.ranks = ranks
+        super().__init__(f"{text}. Let all ranks make the same calls in the same order.")
 
 
 class CollectiveTimeout(CommunicatorError):
     """A peer did not come within the deadline."""
+
+
+class ValuesDiffer(DistError, AssertionError):
+    """Ranks have different values where assert_equal wants the same; all of them raise it.
+
+    `path` leads to the first difference, as `['layer'][3].weight`; `values` has what is there, by
+    the ranks that have it, as `{"ranks 0-1,3": "1.5", "rank 2": "2.5"}`.
+    """
+
+    def __init__(self, call: str, path: str, about: str, values: Mapping[str, str]) -> None:
+        self.call = call
+        self.path = path
+        self.values = dict(values)
+        told = [
+            f"{ranks} {'have' if ranks.startswith('ranks') else 'has'} {value}"
+            for ranks, value in values.items()
+        ]
+        if len(told) > 8:
+            told[8:] = [f"and {len(told) - 8} more"]
+        what = f" ({about})" if about else ""
+        where = f"values differ at {path}" if path else "the values differ"
+        super().__init__(f"{call}: {where}{what}: {', '.join(told)}")
 
 
 class WireError(DistError):

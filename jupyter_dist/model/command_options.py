@@ -2,10 +2,13 @@
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from jupyter_dist.errors import UsageError
+from jupyter_dist.model.bench import OPS
+from jupyter_dist.model.bench_plan import DTYPES, read_ops, read_size
+from jupyter_dist.model.collective_table import DEFAULT_LAST
 from jupyter_dist.model.spec import COMMUNICATOR_KINDS, DEFAULT_RANKS, parse_duration_s
 
 
@@ -101,6 +104,11 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--comm", choices=COMMUNICATOR_KINDS, help="what `comm` is in a cell (default: auto)"
     )
+    parser.add_argument(
+        "--oversubscribe",
+        action="store_true",
+        help="ranks may share a GPU where there are more of them than GPUs",
+    )
 
 
 def add_host_options(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +129,58 @@ def add_sync_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--force", action="store_true", help="copy more than 256 MiB or 20000 files"
+    )
+
+
+def add_bench_options(parser: argparse.ArgumentParser) -> None:
+    """Add what can be said of a benchmark of collectives."""
+    parser.add_argument(
+        "--ops",
+        type=_as_option(read_ops),
+        metavar="OP,OP",
+        help=f"what to measure: all, or some of {', '.join(OPS)}",
+    )
+    for flag, dest, text in (
+        ("--min", "min_bytes", "smallest size, as 8, 4K or 1MiB (default: 8)"),
+        ("--max", "max_bytes", "largest size (default: 64M; 1G with nccl)"),
+    ):
+        parser.add_argument(flag, dest=dest, type=_as_option(read_size), metavar="SIZE", help=text)
+    parser.add_argument(
+        "--factor", type=int, metavar="F", help="from one size to the next (default: 8)"
+    )
+    parser.add_argument(
+        "--dtype", choices=DTYPES, help="of what elements arrays are made (default: float32)"
+    )
+    parser.add_argument(
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        help="whether every element of every result is checked (default: yes)",
+    )
+    parser.add_argument(
+        "--timeout",
+        dest="timeout_s",
+        type=read_duration_s,
+        metavar="S",
+        help="give up when one collective takes longer, as 30, 30s or 5m (default: 60 s)",
+    )
+
+
+def add_collectives_options(parser: argparse.ArgumentParser) -> None:
+    """Add what can be said of the calls that are to be shown."""
+    parser.add_argument(
+        "--last",
+        type=read_calls,
+        metavar="N",
+        default=DEFAULT_LAST,
+        help=f"so many calls (default: {DEFAULT_LAST})",
+    )
+
+
+def add_timeline_options(parser: argparse.ArgumentParser) -> None:
+    """Add where a timeline is to be written."""
+    parser.add_argument("file", metavar="FILE", help="what to write, as trace.json")
+    parser.add_argument(
+        "--force", action="store_true", help="overwrite a file that is no timeline of ours"
     )
 
 
@@ -200,16 +260,31 @@ def start_arguments(options: argparse.Namespace) -> dict[str, Any]:
         "env": dict(options.env) if options.env else None,
         "cwd": options.cwd,
         "comm": options.comm,
+        "oversubscribe": options.oversubscribe or None,
     }
     return host_arguments(options) | {
         key: value for key, value in given.items() if value is not None
     }
 
 
+def bench_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """Turn the options of a benchmark into arguments of `Cluster.bench`: those given."""
+    names = ("ops", "min_bytes", "max_bytes", "factor", "dtype", "check", "timeout_s")
+    given = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def read_count(text: str) -> int:
     """Read a number of ranks, 1 or more."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks, 1 or more")
+    return int(text)
+
+
+def read_calls(text: str) -> int:
+    """Read a number of calls, 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of calls, 1 or more")
     return int(text)
 
 
@@ -222,6 +297,18 @@ def read_duration_s(text: str) -> float:
     if seconds <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time of more than 0 s")
     return seconds
+
+
+def _as_option(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Let argparse say which option it was that could not be read."""
+
+    def read_option(text: str) -> Any:
+        try:
+            return read(text)
+        except UsageError as problem:
+            raise argparse.ArgumentTypeError(str(problem)) from None
+
+    return read_option
 
 
 def read_variable(text: str) -> tuple[str, str]:

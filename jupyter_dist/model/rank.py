@@ -20,6 +20,8 @@ class RankInfo(msgspec.Struct, frozen=True):
     local_world_size: int
     host_rank: int
     host: str
+    device: str = ""
+    """Its CUDA device, as CUDA_VISIBLE_DEVICES has it; empty: it has none of its own."""
 
 
 def assign_ranks(hosts: Sequence[HostSpec]) -> tuple[RankInfo, ...]:
@@ -34,9 +36,9 @@ def assign_ranks(hosts: Sequence[HostSpec]) -> tuple[RankInfo, ...]:
     return tuple(infos)
 
 
-def default_slots(gpu_count: int, cpu_count: int) -> int:
-    """Say how many engines a host takes when nobody says: one for each GPU, else a few."""
-    return gpu_count or max(1, min(cpu_count, MOST_DEFAULT_SLOTS))
+def default_slots(device_count: int, cpu_count: int) -> int:
+    """Say how many engines a host takes when nobody says: one for each device, else a few."""
+    return device_count or max(1, min(cpu_count, MOST_DEFAULT_SLOTS))
 
 
 def parse_ranks(text: str, world_size: int) -> tuple[int, ...]:

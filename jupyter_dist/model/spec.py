@@ -10,7 +10,7 @@ import msgspec
 from jupyter_dist.errors import HostSpecError, UsageError
 from jupyter_dist.model.health import HealthPolicy
 
-COMMUNICATOR_KINDS = ("auto", "ring", "none")
+COMMUNICATOR_KINDS = ("auto", "ring", "gloo", "nccl", "none")
 LAUNCHERS = ("auto", "local", "ssh", "join")
 START_METHODS = ("fork", "spawn")
 JOIN = "join"
@@ -38,7 +38,7 @@ class HostSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     """As the user calls it; IPv6 addresses in brackets. Nobody else in the cluster has it."""
     slots: int = 0
-    """Engines to run; 0: one for each GPU, else for each core up to MOST_DEFAULT_SLOTS."""
+    """Engines to run; 0: one for each device, else for each core up to MOST_DEFAULT_SLOTS."""
     launcher: str = "auto"
     """local, ssh or join (somebody else starts the agent); auto: local if it is this machine."""
     user: str = ""
@@ -56,7 +56,7 @@ class HostSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     cwd: str = ""
     """Working directory of its ranks; empty: the cluster's if it exists there, else home."""
     devices: tuple[int, ...] = ()
-    """CUDA devices that its ranks may use, in this order; empty: all."""
+    """GPUs for its ranks, in this order, by NVML's numbers; empty: all that its agent sees."""
     interface: str = ""
     """Network for its data path, as a name (ib0) or a network (10.1.0.0/16); empty: by route."""
     tunnel: bool = False
@@ -74,6 +74,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     hosts: tuple[HostSpec, ...]
     communicator: str = "auto"
+    oversubscribe: bool = False
+    """Ranks of a host may share its devices."""
     timeout_s: float = 60.0
     keep_s: float = 900.0
     env: dict[str, str] = {}

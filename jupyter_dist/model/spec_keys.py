@@ -121,6 +121,7 @@ HOST = {"name": _text("node[01-04]"), "launcher": _one_of(*LAUNCHERS), **DEFAULT
 CLUSTER = {
     "name": _text("weather"),
     "communicator": _one_of(*COMMUNICATOR_KINDS),
+    "oversubscribe": _FLAG,
     "timeout": DURATION,
     "keep": DURATION,
     "collective_timeout": DURATION,

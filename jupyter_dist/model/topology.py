@@ -13,6 +13,8 @@ class CollectiveView(msgspec.Struct, frozen=True):
     is_running: bool
     site: str = ""
     """Where the cell called it, as `In[3]:7`."""
+    group: str = ""
+    """Ranks of a communicator that was split off, as `0,2`; empty for the one of all ranks."""
 
 
 class EngineView(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +47,20 @@ class GpuView(msgspec.Struct, frozen=True, kw_only=True):
     memory_total_bytes: int = 0
 
 
+class GpuLinks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What connects one GPU with the others; 0 where the driver does not tell."""
+
+    index: int
+    uuid: str = ""
+    name: str = ""
+    pcie_generation: int = 0
+    pcie_lanes: int = 0
+    """At most, by generation and lanes: idle links are slower."""
+    nvlink_version: int = 0
+    nvlink_count: int = 0
+    """Links that are up."""
+
+
 class LinkView(msgspec.Struct, frozen=True):
     """What joins two GPUs of one host."""
 
@@ -63,6 +79,8 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     """Own address on the data path, and the name of its interface (empty: loopback)."""
     interface: str = ""
+    interface_mbps: int = 0
+    """Speed of that interface; 0: unknown."""
     home_address: str = ""
     """The coordinator's address by which its agent came."""
     failed_addresses: tuple[str, ...] = ()
@@ -73,6 +91,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     memory_used_bytes: int = 0
     gpus: tuple[GpuView, ...] = ()
     links: tuple[LinkView, ...] = ()
+    gpu_links: tuple[GpuLinks, ...] = ()
     engines: tuple[EngineView, ...] = ()
 
 

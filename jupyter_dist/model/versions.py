@@ -6,7 +6,7 @@ from jupyter_dist.model.text import name_some
 
 CROSSING = ("python",)
 """Of these the minor version counts: functions that travel between two of them may not load."""
-COMPARED = ("jupyter-dist", "numpy", "jax", "cupy", "torch", "nccl", "driver")
+COMPARED = ("jupyter-dist", "numpy", "jax", "cupy", "torch", "nccl", "nccl4py", "driver")
 """Of these every difference is told."""
 
 

@@ -1,10 +1,14 @@
 """Versions of what matters when hosts work together."""
 
 import contextlib
+import ctypes.util
 import importlib.metadata
+import os
 import platform
+import sys
 from pathlib import Path
 
+from jupyter_dist.model.communicator_choice import SYSTEM
 from jupyter_dist.version import __version__
 
 _DISTRIBUTIONS = {
@@ -13,14 +17,17 @@ _DISTRIBUTIONS = {
     "cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"),
     "torch": ("torch",),
     "nccl": ("nvidia-nccl-cu12", "nvidia-nccl-cu13"),
+    "nccl4py": ("nccl4py",),
 }
+_NCCL = "libnccl.so.2"
 _DRIVER = Path("/sys/module/nvidia/version")
 
 
-def list_versions() -> dict[str, str]:
+def list_versions(*, of_system: bool = False) -> dict[str, str]:
     """Give package -> version of what is installed here; what is missing is left out.
 
-    Nothing is imported: asking torch for its version would take seconds.
+    Nothing is imported: asking torch for its version would take seconds. `of_system` looks for
+    libraries outside of Python's packages as well, which starts other programs.
     """
     versions = {"python": platform.python_version(), "jupyter-dist": __version__}
     for package, names in _DISTRIBUTIONS.items():
@@ -28,6 +35,16 @@ def list_versions() -> dict[str, str]:
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 versions[package] = importlib.metadata.version(name)
                 break
+    if of_system and "nccl" not in versions and _has_system_nccl():
+        versions["nccl"] = SYSTEM
     with contextlib.suppress(OSError):
         versions["driver"] = _DRIVER.read_text(encoding="ascii").strip()
     return versions
+
+
+def _has_system_nccl() -> bool:
+    """Tell whether the loader would find NCCL; it is not loaded."""
+    folders = [f"{sys.prefix}/lib", *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
+    if any(folder and Path(folder, _NCCL).exists() for folder in folders):
+        return True
+    return ctypes.util.find_library("nccl") == _NCCL

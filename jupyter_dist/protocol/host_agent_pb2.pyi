@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class AgentEvent(_message.Message):
     CODE_LACKS_FIELD_NUMBER: _ClassVar[int]
     CODE_TAKEN_FIELD_NUMBER: _ClassVar[int]
     CODE_SETTLED_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     engine_started: EngineStarted
     engine_exited: EngineExited
@@ -31,10 +32,11 @@ class AgentEvent(_message.Message):
     code_lacks: CodeLacks
     code_taken: CodeTaken
     code_settled: CodeSettled
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ...) -> None: ...
+    records: Records
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
-    __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses")
+    __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses", "devices", "gpus", "gpu_problem")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +61,9 @@ class Joined(_message.Message):
     HOME_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LOCAL_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     FAILED_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     host: str
     hostname: str
     pid: int
@@ -76,7 +81,28 @@ class Joined(_message.Message):
     home_address: str
     local_address: str
     failed_addresses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, host: _Optional[str] = ..., hostname: _Optional[str] = ..., pid: _Optional[int] = ..., version: _Optional[str] = ..., cpu_count: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., log_dir: _Optional[str] = ..., gpu_count: _Optional[int] = ..., slots: _Optional[int] = ..., wire: _Optional[str] = ..., machine: _Optional[str] = ..., python: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., interfaces: _Optional[_Iterable[_Union[Interface, _Mapping]]] = ..., home_address: _Optional[str] = ..., local_address: _Optional[str] = ..., failed_addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+    devices: _containers.RepeatedScalarFieldContainer[str]
+    gpus: _containers.RepeatedCompositeFieldContainer[GpuLinks]
+    gpu_problem: str
+    def __init__(self, host: _Optional[str] = ..., hostname: _Optional[str] = ..., pid: _Optional[int] = ..., version: _Optional[str] = ..., cpu_count: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., log_dir: _Optional[str] = ..., gpu_count: _Optional[int] = ..., slots: _Optional[int] = ..., wire: _Optional[str] = ..., machine: _Optional[str] = ..., python: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., interfaces: _Optional[_Iterable[_Union[Interface, _Mapping]]] = ..., home_address: _Optional[str] = ..., local_address: _Optional[str] = ..., failed_addresses: _Optional[_Iterable[str]] = ..., devices: _Optional[_Iterable[str]] = ..., gpus: _Optional[_Iterable[_Union[GpuLinks, _Mapping]]] = ..., gpu_problem: _Optional[str] = ...) -> None: ...
+
+class GpuLinks(_message.Message):
+    __slots__ = ("index", "uuid", "name", "pcie_generation", "pcie_lanes", "nvlink_version", "nvlink_count")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PCIE_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    PCIE_LANES_FIELD_NUMBER: _ClassVar[int]
+    NVLINK_VERSION_FIELD_NUMBER: _ClassVar[int]
+    NVLINK_COUNT_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    uuid: str
+    name: str
+    pcie_generation: int
+    pcie_lanes: int
+    nvlink_version: int
+    nvlink_count: int
+    def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., name: _Optional[str] = ..., pcie_generation: _Optional[int] = ..., pcie_lanes: _Optional[int] = ..., nvlink_version: _Optional[int] = ..., nvlink_count: _Optional[int] = ...) -> None: ...
 
 class Interface(_message.Message):
     __slots__ = ("name", "address", "prefix_length", "speed_mbps")
@@ -127,18 +153,20 @@ class SignalSent(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., ranks: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Collective(_message.Message):
-    __slots__ = ("sequence", "operation", "seconds", "is_running", "site")
+    __slots__ = ("sequence", "operation", "seconds", "is_running", "site", "group")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     IS_RUNNING_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     operation: str
     seconds: float
     is_running: bool
     site: str
-    def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: bool = ..., site: _Optional[str] = ...) -> None: ...
+    group: str
+    def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: bool = ..., site: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
 
 class EngineSample(_message.Message):
     __slots__ = ("rank", "cpu_percent", "rss_bytes", "collective")
@@ -240,8 +268,18 @@ class CodeSettled(_message.Message):
     stale: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, request_id: _Optional[str] = ..., problem: _Optional[str] = ..., removed: _Optional[int] = ..., stale: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class Records(_message.Message):
+    __slots__ = ("request_id", "data", "is_last")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    data: bytes
+    is_last: bool
+    def __init__(self, request_id: _Optional[str] = ..., data: _Optional[bytes] = ..., is_last: bool = ...) -> None: ...
+
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -251,6 +289,7 @@ class AgentCommand(_message.Message):
     CODE_MANIFEST_FIELD_NUMBER: _ClassVar[int]
     CODE_CHUNK_FIELD_NUMBER: _ClassVar[int]
     SETTLE_CODE_FIELD_NUMBER: _ClassVar[int]
+    READ_RECORDS_FIELD_NUMBER: _ClassVar[int]
     start_engines: StartEngines
     send_signal: SendSignal
     stop: Stop
@@ -260,7 +299,8 @@ class AgentCommand(_message.Message):
     code_manifest: CodeManifest
     code_chunk: CodeChunk
     settle_code: SettleCode
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ...) -> None: ...
+    read_records: ReadRecords
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ...) -> None: ...
 
 class Admitted(_message.Message):
     __slots__ = ("host",)
@@ -269,20 +309,22 @@ class Admitted(_message.Message):
     def __init__(self, host: _Optional[str] = ...) -> None: ...
 
 class RankPlace(_message.Message):
-    __slots__ = ("rank", "world_size", "local_rank", "local_world_size", "host_rank", "host")
+    __slots__ = ("rank", "world_size", "local_rank", "local_world_size", "host_rank", "host", "device")
     RANK_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
     LOCAL_WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     HOST_RANK_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     rank: int
     world_size: int
     local_rank: int
     local_world_size: int
     host_rank: int
     host: str
-    def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ...) -> None: ...
+    device: str
+    def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ..., device: _Optional[str] = ...) -> None: ...
 
 class StartEngines(_message.Message):
     __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required")
@@ -372,6 +414,14 @@ class SettleCode(_message.Message):
     request_id: str
     is_wanted: bool
     def __init__(self, request_id: _Optional[str] = ..., is_wanted: bool = ...) -> None: ...
+
+class ReadRecords(_message.Message):
+    __slots__ = ("request_id", "last")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    last: int
+    def __init__(self, request_id: _Optional[str] = ..., last: _Optional[int] = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("grace_s",)

@@ -9,6 +9,10 @@
       | -- CellResult ------------------->|  done, with value or error
       | <---- StoreObjects, FetchObject --|  push, pull (buffers follow as frames)
       | -- ObjectsStored, ObjectFetched ->|
+      | -- Attend, LeaveMeeting --------->|  ranks of a cell exchange objects, or compare calls
+      | <---- MeetingHeld, MeetingFailed -|
+      | -- PutValue, AwaitValue --------->|  what ranks must know to form a communicator
+      | <--------------------- ValueFound |
       | <------------ AbortCommunicator --|  a peer failed: leave the collective now
       | <---------------------- Regroup --|  say Hello again for a new generation
       | <------------------------ Leave --|
@@ -33,6 +37,8 @@
       | <------------------ CodeSettled --|
       | -- WatchTopology, ReplayOutput -->|
       | <- TopologyChanged, OutputReplayed|
+      | -- ReadCollectives -------------->|
+      | <--------------- CollectivesRead -|  the records of every rank (as frames)
       | -- StopCluster ------------------>|
       | <-------------- ClusterStopping --|
 
@@ -144,6 +150,58 @@ class ObjectFetched(Message, frozen=True):
     problem: str = ""
 
 
+class Attend(Message, frozen=True):
+    """I take part in a meeting of these ranks; what I bring follows as frames.
+
+    A meeting belongs to a cell. It is held as soon as all its ranks attend with one claim.
+    """
+
+    rank: int
+    cell_id: str
+    topic: str
+    """The same on all ranks, and only once in a cell for the same ranks; as `objects 3`."""
+    ranks: tuple[int, ...]
+    kind: str
+    """all_gather, gather, broadcast, scatter or barrier: who gets what is brought."""
+    claim: str
+    """What all must have in common, as a person reads it: `broadcast_object(root=0) #3`."""
+    agreement: str = ""
+    """What all must have in common and nobody needs to read."""
+    site: str = ""
+    """Where the cell called it."""
+    root: int = -1
+    frame_counts: tuple[int, ...] = ()
+    """Of a scatter, how many frames are for each of `ranks`; else the number of frames."""
+    timeout_s: float = 60.0
+
+
+class LeaveMeeting(Message, frozen=True):
+    """I do not wait any longer in this meeting."""
+
+    rank: int
+    cell_id: str
+    topic: str
+    ranks: tuple[int, ...]
+    reason: str
+    """What I did, following the words "rank 2"."""
+
+
+class PutValue(Message, frozen=True):
+    """Keep the frame that follows under this key until the generation ends."""
+
+    rank: int
+    generation: int
+    key: str
+
+
+class AwaitValue(Message, frozen=True):
+    """Send me the value of this key, now or as soon as somebody has put it."""
+
+    rank: int
+    generation: int
+    key: str
+
+
 # --- coordinator -> engine -------------------------------------------------------------------
 
 
@@ -169,6 +227,8 @@ class RunCell(Message, frozen=True):
     """Number for `In[label]`."""
     is_plain_python: bool = False
     """Nothing in it is IPython's own syntax, so that ranks need not look for it again."""
+    is_checked: bool = False
+    """Ranks compare each collective before they begin it."""
 
 
 class StoreObjects(Message, frozen=True):
@@ -197,6 +257,38 @@ class AbortCommunicator(Message, frozen=True):
     generation: int
     failed_rank: int
     reason: str
+
+
+class MeetingHeld(Message, frozen=True):
+    """All are there; the frames of each of `ranks` follow, as many as `frame_counts` says."""
+
+    cell_id: str
+    topic: str
+    ranks: tuple[int, ...] = ()
+    frame_counts: tuple[int, ...] = ()
+
+
+class MeetingFailed(Message, frozen=True):
+    """This meeting cannot take place."""
+
+    cell_id: str
+    topic: str
+    kind: str
+    """mismatch, timeout, absent (a rank has finished the cell), left, or refused (too large)."""
+    ranks: tuple[int, ...]
+    """Those that it is about: the odd ones, the missing, the one that left."""
+    text: str
+    """What they called (mismatch), or did, following the words "rank 2"."""
+    others: tuple[int, ...] = ()
+    """Of a mismatch, those that called something else."""
+    others_text: str = ""
+
+
+class ValueFound(Message, frozen=True):
+    """The value of this key follows as a frame."""
+
+    generation: int
+    key: str
 
 
 class Regroup(Message, frozen=True):
@@ -228,6 +320,7 @@ class SubmitCell(Message, frozen=True):
     label: int = 0
     is_setup: bool = False
     is_plain_python: bool = False
+    is_checked: bool = False
 
 
 class OutputSeen(Message, frozen=True):
@@ -308,6 +401,13 @@ class ReplayOutput(Message, frozen=True):
     """Send me the events of the running cell, or of the last one, since it began."""
 
     request_id: str
+
+
+class ReadCollectives(Message, frozen=True):
+    """Send me what the ranks' recorders hold: the last calls of each (0: all)."""
+
+    request_id: str
+    last: int = 0
 
 
 class StopCluster(Message, frozen=True):
@@ -474,14 +574,50 @@ class OutputReplayed(Message, frozen=True):
     omitted_bytes: int
 
 
+class CollectivesRead(Message, frozen=True):
+    """The records of each host's ranks; its frames follow, `frame_counts[i]` for `hosts[i]`.
+
+    The frames of a host, one after the other, are MessagePack of model.records.HostRecords.
+    """
+
+    request_id: str
+    hosts: tuple[str, ...]
+    frame_counts: tuple[int, ...]
+    problems: dict[str, str]
+    """Hosts whose agent could not be asked, with the reason."""
+
+
 class ClusterStopping(Message, frozen=True):
     """Everything has ended but the coordinator itself, which ends now."""
 
     request_id: str
 
 
-ToCoordinator = Hello | Ready | NotReady | CellOutput | CellResult | ObjectsStored | ObjectFetched
-ToEngine = Welcome | RunCell | StoreObjects | FetchObject | AbortCommunicator | Regroup | Leave
+ToCoordinator = (
+    Hello
+    | Ready
+    | NotReady
+    | CellOutput
+    | CellResult
+    | ObjectsStored
+    | ObjectFetched
+    | Attend
+    | LeaveMeeting
+    | PutValue
+    | AwaitValue
+)
+ToEngine = (
+    Welcome
+    | RunCell
+    | StoreObjects
+    | FetchObject
+    | AbortCommunicator
+    | MeetingHeld
+    | MeetingFailed
+    | ValueFound
+    | Regroup
+    | Leave
+)
 FromClient = (
     AwaitReady
     | SubmitCell
@@ -495,6 +631,7 @@ FromClient = (
     | SettleCode
     | WatchTopology
     | ReplayOutput
+    | ReadCollectives
     | StopCluster
 )
 ToClient = (
@@ -512,5 +649,6 @@ ToClient = (
     | CodeSettled
     | TopologyChanged
     | OutputReplayed
+    | CollectivesRead
     | ClusterStopping
 )

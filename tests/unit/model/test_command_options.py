@@ -43,6 +43,10 @@ def test_a_number_of_ranks_means_this_machine(start):
     }
 
 
+def test_what_comm_is_and_whether_devices_are_shared_is_handed_over(start):
+    assert start("--comm nccl --oversubscribe") == {"comm": "nccl", "oversubscribe": True}
+
+
 @pytest.mark.parametrize("line", ["-n 1 --hosts a", "-n 1 --hostfile f", "--hosts a --hostfile f"])
 def test_hosts_are_named_in_one_way_only(start, line):
     with pytest.raises(UsageError, match="not allowed with argument"):

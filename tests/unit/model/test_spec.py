@@ -87,7 +87,7 @@ def test_names_that_cannot_be_file_names_are_refused(name):
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"communicator": "mpi"}, "auto, ring, none"),
+        ({"communicator": "mpi"}, "auto, ring, gloo, nccl, none"),
         ({"timeout_s": 0}, "timeout 0"),
         ({"timeout_s": float("nan")}, "timeout nan"),
         ({"keep_s": -1}, "keep -1"),

@@ -9,6 +9,7 @@ from jupyter_dist.model.spec_file import read_spec, write_spec
 WHOLE = """
 name = "weather"
 communicator = "ring"
+oversubscribe = true
 timeout = "2m"
 keep = 3600
 collective_timeout = 1.5
@@ -80,6 +81,7 @@ def test_every_key_is_read():
         name="weather",
         hosts=(HostSpec("node01", **near), HostSpec("node02", **near), far),
         communicator="ring",
+        oversubscribe=True,
         timeout_s=120.0,
         keep_s=3600.0,
         collective_timeout_s=1.5,
@@ -139,7 +141,7 @@ def test_relative_paths_are_meant_from_the_folder_of_the_file(given, meant):
         ("timeuot = 3", ["'timeuot' is unknown", "Did you mean 'timeout'?", "Accepted: name, "]),
         ("comm = 'ring'", ["'comm' is unknown", "Did you mean 'communicator'?"]),
         ("host = []", ["Did you mean 'hosts'?"]),
-        ("zzz = 1", ["'zzz' is unknown. Accepted: name, communicator, timeout"]),
+        ("zzz = 1", ["'zzz' is unknown. Accepted: name, communicator, oversubscribe, timeout"]),
         ("[defaults]\nlauncher = 'ssh'", ["[defaults]: key 'launcher' is unknown", "python"]),
         (
             "[[hosts]]\nname = 'a'\nslot = 1",
@@ -153,7 +155,7 @@ def test_relative_paths_are_meant_from_the_folder_of_the_file(given, meant):
         ("timeout = 1" + "0" * 400, ["timeout = 1000", "…"]),
         ("keep = [1]", ["keep = [1]"]),
         ('install = "yes"', ['install = "yes" is not accepted. Accepted: true or false']),
-        ("communicator = 'mpi'", ['Accepted: "auto" or "ring" or "none"']),
+        ("communicator = 'mpi'", ['Accepted: "auto" or "ring" or "gloo" or "nccl" or "none"']),
         ("env = { A = 1 }", ['env = {"A": 1} is not accepted', 'OMP_NUM_THREADS = "1"']),
         ("env = 'A=1'", ['env = "A=1" is not accepted']),
         ("defaults = 1", ["defaults = 1 is not accepted. Accepted: a table, [defaults]"]),

@@ -1,0 +1,116 @@
+"""What the recorders of ranks hold: their last collectives and cells.
+
+Times are nanoseconds of the host's CLOCK_MONOTONIC.
+"""
+
+import msgspec
+
+from jupyter_dist.errors import UnknownRanks
+from jupyter_dist.model.rank import parse_ranks
+
+SYMMETRIC = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+"""In these no rank has a part of its own, so all ranks come to them on the same line of code."""
+
+MESSAGES = frozenset({"send", "recv", "send_recv", "group"})
+"""What ranks do two by two, or each for itself; their numbers mean nothing to other ranks."""
+_PEER_WORDS = {"send": "dest", "recv": "source", "send_recv": "dest"}
+_MOST_RANKS = 1 << 16
+
+
+class CallRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One collective, message or object collective of one rank. Reads as the user wrote it."""
+
+    sequence: int
+    operation: str
+    start_ns: int
+    end_ns: int = 0
+    """0 while it runs."""
+    has_failed: bool = False
+    reduction: str = ""
+    dtype: str = ""
+    """As people write it: float32."""
+    shape: str = ""
+    root: int = -1
+    nbytes: int = 0
+    group: str = ""
+    """The communicator, if it was split off: its ranks, as `0,2` or `0,2~1`."""
+    site: str = ""
+    """Where the cell called it, as `In[3]:7`."""
+
+    @property
+    def is_message(self) -> bool:
+        """It concerns single ranks, not all of a communicator."""
+        return self.operation in MESSAGES
+
+    @property
+    def counter(self) -> str:
+        """Name what counts it, beside others of its communicator."""
+        if self.is_message:
+            return "messages"
+        return "objects" if "object" in self.operation else "collectives"
+
+    @property
+    def meaning(self) -> tuple[str, str, str, str, int]:
+        """Give what all ranks of a collective must agree on."""
+        return self.operation, self.dtype, self.shape, self.reduction, self.root
+
+    def __str__(self) -> str:
+        """Read as `all_reduce(float32[4], sum)`."""
+        parts = [f"{self.dtype}[{self.shape}]"] if self.dtype else []
+        if self.reduction:
+            parts.append(self.reduction)
+        if self.root >= 0:
+            parts.append(f"{_PEER_WORDS.get(self.operation, 'root')}={self.root}")
+        return f"{self.operation}({', '.join(parts)})"
+
+
+class CellRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One cell of one rank."""
+
+    label: str
+    """As `In[3]`."""
+    start_ns: int
+    end_ns: int = 0
+    """0 while it runs."""
+    cell_id: str = ""
+    """The coordinator's name of it: the same on all ranks, and no other cell has it."""
+
+
+class RankRecords(msgspec.Struct, frozen=True):
+    """What one rank has done last, oldest first; also of a rank that is stuck or lost."""
+
+    rank: int
+    calls: tuple[CallRecord, ...]
+    cells: tuple[CellRecord, ...]
+    omitted: int = 0
+    """Older calls that the recorder has forgotten."""
+    left_out: int = 0
+    """Older calls that were not asked for."""
+    has_ended: bool = False
+    """Its process is gone: what had not ended then never will."""
+    problem: str = ""
+    """Why nothing could be read, or empty."""
+
+
+class HostRecords(msgspec.Struct, frozen=True):
+    """What the ranks of one host have done last."""
+
+    host: str
+    monotonic_ns: int
+    """CLOCK_MONOTONIC of the host at the moment of reading, and"""
+    time_ns: int
+    """its time of day at the same moment."""
+    ranks: tuple[RankRecords, ...]
+
+
+def group_ranks(group: str) -> tuple[int, ...]:
+    """Give the members of a group, as `0,2-3~1` names them; empty if the name was shortened."""
+    try:
+        return parse_ranks(group.partition("~")[0], _MOST_RANKS)
+    except UnknownRanks:
+        return ()
+
+
+def name_group(group: str) -> str:
+    """Name a group by its ranks only."""
+    return group.partition("~")[0]

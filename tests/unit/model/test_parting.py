@@ -1,0 +1,177 @@
+import pytest
+from fakes.recorded import call, cell, host, rank
+
+from jupyter_dist.model.collective_table import tabulate
+
+DONE = (cell(1, 0, 900),)
+
+
+def verdict(*ranks, world_size=None):
+    return tabulate([host("a", *ranks)], {}, world_size or len(ranks), 20).verdict
+
+
+def reduces(*numbers, end_ms=True, **more):
+    return [
+        call("all_reduce", number, 10 * number, 10 * number + 1 if end_ms else 0, **more)
+        for number in numbers
+    ]
+
+
+def test_ranks_that_called_the_same_have_not_gone_apart():
+    assert verdict(rank(0, *reduces(1, 2)), rank(1, *reduces(1, 2))) == ""
+    assert verdict(rank(0), rank(1)) == ""
+
+
+def test_ranks_that_all_wait_in_one_call_have_not_gone_apart():
+    waiting = reduces(1, end_ms=False)
+    assert verdict(rank(0, *waiting), rank(1, *waiting)) == ""
+
+
+def test_who_waits_and_who_has_not_come_is_told_with_lines():
+    waiting = [*reduces(1), call("barrier", 2, 48_000, site="In[1]:9")]
+    late = rank(1, *reduces(1))
+    assert verdict(rank(0, *waiting), late, rank(2, *waiting)) == (
+        "ranks 0,2 wait in barrier() #2 at In[1]:9 for 12 s; rank 1 has not called it yet: its "
+        "last call was all_reduce(float32[4], sum) #1 at In[1]:7"
+    )
+
+
+def test_a_rank_that_has_called_nothing_yet_is_told():
+    assert verdict(rank(0, call("barrier", 1, 0)), rank(1), rank(2)).endswith(
+        "; ranks 1-2 have not called it yet"
+    )
+
+
+def test_a_rank_that_never_began_the_cell_is_told():
+    text = verdict(rank(0, call("barrier", 1, 0)), rank(1, cells=()))
+    assert text.endswith("; rank 1 has not begun the cell")
+
+
+def test_a_rank_that_finished_the_cell_will_never_come():
+    text = verdict(rank(0, call("barrier", 1, 5)), rank(1, cells=DONE), rank(2, cells=DONE))
+    assert text.endswith("; ranks 1-2 are done with the cell and never called it")
+
+
+def test_a_rank_that_is_gone_will_never_come():
+    text = verdict(rank(0, call("barrier", 1, 5)), rank(1, has_ended=True))
+    assert text.endswith("; rank 1 is gone and never called it")
+
+
+def test_a_rank_that_sits_elsewhere_is_told_with_where():
+    elsewhere = call("barrier", 4, 50_000, group="1,2", site="In[1]:3")
+    text = verdict(rank(0, call("barrier", 1, 5)), rank(1, elsewhere), rank(2, elsewhere))
+    assert text.endswith("ranks 1-2 wait in barrier() #4 of group 1,2 at In[1]:3 instead")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"operation": "barrier", "dtype": "", "shape": "", "reduction": ""},
+        {"dtype": "int8"},
+        {"shape": "5"},
+        {"reduction": "max"},
+        {"root": 1},
+    ],
+)
+def test_every_difference_that_matters_is_found(other):
+    operation = other.pop("operation", "all_reduce")
+    odd = call(operation, 2, 20, site="In[1]:9", **other)
+    waiting = [*reduces(1), *reduces(2, end_ms=False)]
+    text = verdict(rank(0, *waiting), rank(1, *reduces(1), odd), rank(2, *waiting))
+    assert text == (
+        "ranks 0,2 wait in all_reduce(float32[4], sum) #2 at In[1]:7 for 60 s; "
+        f"rank 1 waits in {odd} #2 at In[1]:9 for 60 s"
+    )
+
+
+def test_calls_that_failed_because_they_differ_are_told_as_calls():
+    text = verdict(
+        rank(0, call("barrier", 1, 5, 6, has_failed=True)),
+        rank(1, *reduces(1, has_failed=True)),
+    )
+    assert text == (
+        "rank 0 called barrier() #1 at In[1]:7; "
+        "rank 1 called all_reduce(float32[4], sum) #1 at In[1]:7"
+    )
+
+
+def test_what_need_not_be_the_same_is_no_difference():
+    assert verdict(rank(0, *reduces(1)), rank(1, *reduces(1, nbytes=99))) == ""
+
+
+def test_equal_calls_on_different_lines_are_two_calls_most_likely():
+    assert verdict(rank(0, *reduces(1)), rank(1, *reduces(1, site="In[1]:9"))) == (
+        "rank 0 called all_reduce(float32[4], sum) #1 at In[1]:7; "
+        "rank 1 called all_reduce(float32[4], sum) #1 at In[1]:9"
+    )
+
+
+def test_a_root_may_stand_on_a_line_of_its_own():
+    calls = [call("broadcast", 1, 5, 6, root=0, site=site) for site in ("In[1]:2", "In[1]:4")]
+    assert verdict(rank(0, calls[0]), rank(1, calls[1])) == ""
+
+
+def test_the_first_difference_counts():
+    first = [*reduces(1), call("barrier", 2, 20, 21), *reduces(3)]
+    second = [*reduces(1), *reduces(2), call("barrier", 3, 30, 31)]
+    assert " #2 " in verdict(rank(0, *first), rank(1, *second))
+    assert " #3 " not in verdict(rank(0, *first), rank(1, *second))
+
+
+def test_who_goes_on_without_others_is_told_of_the_first_that_they_lack():
+    root = [call("broadcast", 1, 5, 6, root=0), call("barrier", 2, 7)]
+    text = verdict(rank(0, *root), rank(1))
+    assert text.startswith("rank 0 called broadcast(root=0) #1 at In[1]:7; rank 1 has not called")
+
+
+def test_a_root_that_is_done_and_computes_does_not_wait_for_anybody():
+    assert verdict(rank(0, call("broadcast", 1, 5, 6, root=0)), rank(1)) == ""
+
+
+def test_a_call_of_a_group_concerns_its_members_only():
+    waiting = call("barrier", 1, 5, group="0,2")
+    assert verdict(rank(0, waiting), rank(1), rank(2, waiting)) == ""
+    text = verdict(rank(0, waiting), rank(1), rank(2))
+    assert text == (
+        "rank 0 waits in barrier() #1 of group 0,2 at In[1]:7 for 60 s; "
+        "rank 2 has not called it yet"
+    )
+
+
+def test_messages_are_no_difference():
+    sends = [call("send", number, 10 * number, 10 * number + 1, root=1) for number in (1, 2)]
+    assert verdict(rank(0, *sends), rank(1, call("recv", 1, 50, root=0)), rank(2)) == ""
+
+
+def test_a_rank_that_was_lost_inside_is_told():
+    text = verdict(
+        rank(0, call("barrier", 1, 5, 9, has_failed=True)),
+        rank(1, call("barrier", 1, 5), has_ended=True),
+        rank(2),
+    )
+    assert text == (
+        "rank 0 failed in barrier() #1 at In[1]:7; rank 1 was lost in barrier() #1 at In[1]:7; "
+        "rank 2 has not called it yet"
+    )
+
+
+def test_the_last_cell_that_went_wrong_is_told_of():
+    cells = [cell(number, 100 * number, 100 * number + 90) for number in (1, 2, 3)]
+    calls = [call("barrier", number, 100 * number + 5, 100 * number + 6) for number in (1, 2, 3)]
+    odd = [
+        call("barrier", number, 100 * number + 5, 100 * number + 6, root=number)
+        for number in (1, 2)
+    ]
+    text = verdict(rank(0, *calls, cells=cells), rank(1, *odd, calls[2], cells=cells))
+    assert "barrier(root=2) #2" in text
+    assert "#1" not in text
+
+
+def test_of_calls_that_are_not_known_any_more_nothing_is_said():
+    cut = rank(1, *reduces(3), omitted=2)
+    assert verdict(rank(0, *reduces(1, 2, 3)), cut) == ""
+    assert verdict(rank(0, *reduces(1)), rank(1, problem="no file")) == ""
+
+
+def test_of_calls_outside_cells_nothing_is_said():
+    assert verdict(rank(0, call("barrier", 1, 5), cells=()), rank(1, cells=())) == ""

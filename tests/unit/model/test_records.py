@@ -1,0 +1,44 @@
+import msgspec
+import pytest
+from fakes.recorded import call, cell, host, rank
+
+from jupyter_dist.model.records import HostRecords, group_ranks, name_group
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (call("all_reduce", 3, 0), "all_reduce(float32[4], sum)"),
+        (call("barrier", 3, 0), "barrier()"),
+        (call("broadcast", 3, 0, dtype="int8", root=2), "broadcast(int8[], root=2)"),
+        (call("recv", 3, 0, dtype="int8", shape="2,3", root=1), "recv(int8[2,3], source=1)"),
+        (call("send_recv", 3, 0, dtype="int8", root=1), "send_recv(int8[], dest=1)"),
+        (call("scatter_object", 3, 0, root=0), "scatter_object(root=0)"),
+    ],
+)
+def test_a_call_reads_as_the_user_wrote_it(record, text):
+    assert str(record) == text
+
+
+def test_what_counts_calls_is_told_apart():
+    operations = ("all_reduce", "barrier", "all_gather_object", "barrier_object", "send", "group")
+    counters = [call(operation, 1, 0).counter for operation in operations]
+    assert counters == ["collectives"] * 2 + ["objects"] * 2 + ["messages"] * 2
+
+
+def test_members_of_a_group_are_read_from_its_name():
+    assert group_ranks("0,2-4") == (0, 2, 3, 4)
+    assert group_ranks("0,2~3") == (0, 2)
+    assert name_group("0,2~3") == "0,2"
+
+
+@pytest.mark.parametrize("name", ["0,2…98", "", "0-99999999999"])
+def test_a_name_that_does_not_tell_them_gives_no_members(name):
+    assert group_ranks(name) == ()
+
+
+def test_records_cross_the_wire_as_they_are():
+    records = host("a", rank(0, call("all_reduce", 1, 5, 6), cells=[cell(1, 1, 9)], omitted=3))
+    data = msgspec.msgpack.encode(records)
+    assert msgspec.msgpack.decode(data, type=HostRecords) == records
+    assert b"start_ns" not in data, "thousands of calls do not repeat the names of their fields"

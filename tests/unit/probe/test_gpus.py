@@ -1,0 +1,112 @@
+import sys
+
+import pytest
+from fakes.nvml import FakeGpu, FakeNvml
+
+from jupyter_dist.model.topology import GpuLinks, GpuView
+from jupyter_dist.probe import gpus
+
+H200 = {
+    "Name": "NVIDIA H200",
+    "UUID": "GPU-1a2b",
+    "MaxPcieLinkGeneration": 5,
+    "MaxPcieLinkWidth": 16,
+    "Architecture": 9,
+    "MemoryInfo": (5, 100),
+    "UtilizationRates": 40,
+}
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """A machine with these GPUs; `driver` says whether its devices can be used."""
+
+    def make(nvml, *, driver=True):
+        monkeypatch.setitem(sys.modules, "pynvml", nvml)
+        control = tmp_path / "nvidiactl"
+        if driver:
+            control.touch()
+        monkeypatch.setattr(gpus, "_CONTROL", control)
+        gpus._load.cache_clear()
+
+    yield make
+    gpus._load.cache_clear()
+
+
+def links_of(machine, *fakes):
+    machine(FakeNvml(*fakes))
+    return gpus.gpu_links()
+
+
+def test_a_gpu_tells_what_connects_it(machine):
+    (found,) = links_of(machine, FakeGpu(H200, nvlinks=dict.fromkeys(range(18), 6)))
+    assert found == GpuLinks(
+        index=0,
+        uuid="GPU-1a2b",
+        name="NVIDIA H200",
+        pcie_generation=5,
+        pcie_lanes=16,
+        nvlink_version=4,
+        nvlink_count=18,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "version"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 5), (0, 0), (99, 0)]
+)
+def test_the_codes_of_nvml_are_no_versions(machine, code, version):
+    (found,) = links_of(machine, FakeGpu({"Architecture": 7}, nvlinks={0: code}))
+    assert found.nvlink_version == version
+
+
+def test_a_hopper_that_says_nvlink_5_has_nvlink_4(machine):
+    (found,) = links_of(machine, FakeGpu(H200, nvlinks={0: 7}))
+    assert found.nvlink_version == 4
+
+
+def test_only_links_that_are_up_count_and_the_oldest_version(machine):
+    (found,) = links_of(machine, FakeGpu({}, nvlinks={3: 6, 30: 4}))
+    assert (found.nvlink_version, found.nvlink_count) == (3, 2)
+
+
+def test_what_a_driver_does_not_tell_stays_empty(machine):
+    only_name = FakeGpu({"Name": b"GRID T4"})
+    assert links_of(machine, FakeGpu(), only_name) == (
+        GpuLinks(index=0),
+        GpuLinks(index=1, name="GRID T4"),
+    )
+
+
+def test_a_gpu_that_is_lost_is_left_out_and_still_counted(machine):
+    found = links_of(machine, None, FakeGpu(H200))
+    assert [each.index for each in found] == [1]
+    assert gpus.count_gpus() == 2
+
+
+def test_a_gpu_is_observed_as_long_as_it_tells_everything(machine):
+    machine(FakeNvml(FakeGpu({"Name": "no numbers"}), FakeGpu(H200)))
+    assert gpus.sample_gpus() == (
+        GpuView(
+            index=1,
+            name="NVIDIA H200",
+            utilisation_percent=40.0,
+            memory_used_bytes=5,
+            memory_total_bytes=100,
+        ),
+    )
+
+
+@pytest.mark.parametrize("nvml", [None, FakeNvml(FakeGpu(H200), init_problem="Driver Not Loaded")])
+def test_a_machine_without_nvml_has_no_gpu(machine, nvml):
+    machine(nvml, driver=False)
+    assert (gpus.count_gpus(), gpus.sample_gpus(), gpus.gpu_links()) == (0, (), ())
+    assert gpus.gpu_problem() == ""
+
+
+def test_why_gpus_cannot_be_asked_is_told_where_a_driver_is_there(machine):
+    machine(None)
+    assert gpus.gpu_problem() == "the package nvidia-ml-py, which counts them, is missing"
+    machine(FakeNvml(init_problem="Driver/library version mismatch"))
+    assert gpus.gpu_problem() == "NVML: Driver/library version mismatch"
+    machine(FakeNvml(FakeGpu(H200)))
+    assert gpus.gpu_problem() == ""
