@@ -4,56 +4,83 @@ from typing import Any
 
 import numpy as np
 
+from jupyter_dist.collective.arrays import Library, host_array, host_view
 from jupyter_dist.collective.call import UFUNCS, Array
+from jupyter_dist.collective.dtypes import EXTENSION_NAMES, is_accepted
+from jupyter_dist.collective.room import Room
 from jupyter_dist.errors import UsageError
 
-_NUMERIC_KINDS = "biufc"
+
+def numbers(operation: str, given: Any) -> tuple[Array, Library]:
+    """Return what was given as a C-contiguous numeric array, and its library.
+
+    Raises TypeError for other objects.
+    """
+    array, library = host_array(given)
+    check_dtype(operation, given, array.dtype)
+    return np.asarray(array, order="C"), library
 
 
-def numbers(operation: str, given: Any) -> Array:
-    """Return what was given as a C-contiguous numeric array; raise TypeError for other objects."""
-    array = np.asarray(given, order="C")
-    if array.dtype.kind not in _NUMERIC_KINDS:
+def check_dtype(operation: str, given: Any, dtype: np.dtype[Any]) -> None:
+    """Raise TypeError when arrays of this type cannot be exchanged."""
+    if not is_accepted(dtype):
         raise TypeError(
-            f"{operation} got {type(given).__name__} of dtype {array.dtype}. Accepted: bool, "
-            "integers, floats and complex numbers. Convert it with numpy.asarray(x, dtype=…), or "
-            "use the object collectives for other Python objects."
+            f"{operation} got {type(given).__name__} of dtype {dtype}. Accepted: bool, integers, "
+            f"floats ({', '.join(EXTENSION_NAMES)} among them) and complex numbers. Convert it "
+            f"with numpy.asarray(x, dtype=…), or use {_object_way(operation)} for other objects."
         )
-    return array
 
 
-def rows(operation: str, given: Any, size: int) -> Array:
+def rows(operation: str, given: Any, size: int) -> tuple[Array, Library]:
     """Return an array with one row for each rank; raise UsageError when the first axis differs."""
-    array = numbers(operation, given)
-    if array.ndim == 0 or array.shape[0] != size:
+    array, library = numbers(operation, given)
+    check_rows(operation, array.shape, size)
+    return array, library
+
+
+def check_rows(operation: str, shape: tuple[int, ...], size: int) -> None:
+    """Raise UsageError when the first axis is not one row for each rank."""
+    if not shape or shape[0] != size:
         raise UsageError(
-            f"{operation} got an array of shape {array.shape}. Accepted: one row for each rank, "
+            f"{operation} got an array of shape {shape}. Accepted: one row for each rank, "
             f"that is shape ({size}, …). Reshape it, or pad it to a multiple of {size} rows."
         )
-    return array
 
 
-def result_room(operation: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return `out` when the result fits into it exactly, a new array when it is None."""
+def result_room(
+    operation: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], library: Library
+) -> Room:
+    """Return room in `out` when the result fits into it exactly, new room when it is None."""
     if out is None:
-        return np.empty(shape, dtype)
-    if not isinstance(out, np.ndarray):
+        return Room(np.empty(shape, dtype), None, library)
+    view = host_view(out)
+    if view is None:
         raise TypeError(
-            f"{operation} got out={type(out).__name__}. Accepted: a numpy array of shape {shape} "
-            f"and dtype {dtype}. Leave `out` away to get a new array."
+            f"{operation} got out={type(out).__name__}. Accepted: a numpy array or torch tensor in "
+            f"host memory of shape {shape} and dtype {dtype}; arrays of JAX can never be written "
+            "to. Leave `out` away to get a new array."
         )
+    check_out(operation, view, shape, dtype)
+    if not view.flags.writeable:
+        raise UsageError(f"{operation} got an out that is not writable. {_LEAVE_AWAY}")
+    return Room(view, out, library)
+
+
+_LEAVE_AWAY = (
+    "Accepted: a writable C-contiguous array, such as numpy.empty makes. Leave `out` away to get a "
+    "new array."
+)
+
+
+def check_out(operation: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    """Raise UsageError unless `out`, of whatever library, is exactly what the result needs."""
     if out.shape != shape or out.dtype != dtype:
         raise UsageError(
             f"{operation} got out of shape {out.shape} and dtype {out.dtype}. Accepted: shape "
             f"{shape} and dtype {dtype}. Leave `out` away to get a new array."
         )
-    if not out.flags.c_contiguous or not out.flags.writeable:
-        problem = "not writable" if out.flags.c_contiguous else "not C-contiguous"
-        raise UsageError(
-            f"{operation} got an out that is {problem}. Accepted: a writable C-contiguous array, "
-            "such as numpy.empty makes. Leave `out` away to get a new array."
-        )
-    return out
+    if not out.flags.c_contiguous:
+        raise UsageError(f"{operation} got an out that is not C-contiguous. {_LEAVE_AWAY}")
 
 
 def peer(operation: str, word: str, given: Any, size: int) -> int:
@@ -68,18 +95,25 @@ def peer(operation: str, word: str, given: Any, size: int) -> int:
     return int(given)
 
 
-def reduction(operation: str, given: Any) -> np.ufunc:
-    """Return the numpy function of a reduction; raise UsageError when the name is unknown."""
+def check_reduction(operation: str, given: Any, dtype: np.dtype[Any]) -> None:
+    """Raise UsageError when there is no such reduction for arrays of this type."""
     if not isinstance(given, str) or given not in UFUNCS:
         raise UsageError(
             f"{operation} got op={given!r}. Accepted: {', '.join(map(repr, UFUNCS))}. For another "
             "reduction use all_gather and reduce the result."
         )
-    return UFUNCS[given]
+    if given == "avg" and dtype.kind in "biu":
+        raise UsageError(
+            f"{operation} got op='avg' for {dtype}: the average would have to be rounded. "
+            "Accepted: floats and complex numbers. Convert the array first (x.astype(float)), or "
+            "take the sum."
+        )
 
 
-def is_same_memory(array: Array, out: Array | None) -> bool:
-    """Say whether `out` is the input itself, so that the operation works in place."""
-    if out is None or array.shape != out.shape:
-        return False
-    return array.ctypes.data == out.ctypes.data
+def _object_way(operation: str) -> str:
+    names = {
+        "broadcast": "broadcast_object",
+        "gather": "gather_object",
+        "scatter": "scatter_object",
+    }
+    return f"comm.{names.get(operation, 'all_gather_object')}"

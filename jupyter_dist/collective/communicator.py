@@ -1,28 +1,39 @@
 """The communicator that `%%spmd` cells see as `comm`: what every kind of it can do."""
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
-from numpy.typing import ArrayLike, NDArray
-
+from jupyter_dist.collective.control import Control
+from jupyter_dist.collective.group import Group
+from jupyter_dist.collective.objects import ObjectCollectives
+from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError
-
-Array = NDArray[Any]
 
 
 class Communicator(Protocol):
     """Exchanges arrays between ranks; every rank makes the same calls in the same order.
 
+    Arrays of numpy, torch, JAX and CuPy are taken as they are, without a copy if they are
+    C-contiguous; results come in the library of the input. Scalars and lists are taken as
+    `numpy.asarray` takes them; a scalar gives a scalar. Accepted are bool, integers, floats
+    (bfloat16 and the float8 types too) and complex numbers. Host memory and device memory each
+    have their way; no call mixes them.
+
     A plain call returns a new array and leaves its input as it was. With `out=` the result goes
-    there, and only once the whole operation has succeeded; `out` may be the input itself, and then
-    a failed operation leaves it half done. Scalars and lists are taken as `numpy.asarray` takes
-    them; a scalar gives a scalar. Accepted are bool, integers, floats and complex numbers. `op` is
-    sum, prod, min or max; on bool, sum and max are a logical or, prod and min an and. Integers keep
-    their dtype and wrap around, as in numpy.
+    there. In host memory that happens only once the whole operation has succeeded; where `out` is
+    the input itself, and on devices, a failed operation leaves it half done.
+
+    `op` is sum, prod, min, max or avg; on bool, sum and max are a logical or, prod and min an and.
+    Integers keep their dtype and wrap around, as in numpy; they have no avg.
 
     Every method raises UsageError (a ValueError) or TypeError before anything is sent when its
     arguments cannot work, and otherwise CommunicatorError: PeerFailed when another rank raised,
     left or was lost; CollectiveMismatch when ranks called different things; CollectiveTimeout
     after `timeout_s`. After such an error the communicator is broken: later calls raise it again.
+
+    Calls on host memory return when they are done. Calls on device memory are queued on `stream`
+    and return at once; what becomes of them shows at the latest when the cell ends.
     """
 
     rank: int
@@ -32,51 +43,77 @@ class Communicator(Protocol):
     """ring, gloo, nccl or none."""
     timeout_s: float
     """Deadline for each operation in seconds; may be set at any time."""
+    check: bool
+    """Compare each collective across ranks before it begins; may be set at any time, on all."""
     participants: frozenset[int] | None
     """The ranks that run the current cell; None means all."""
 
-    def all_reduce(self, array: ArrayLike, op: str = "sum", out: Array | None = None) -> Any:
+    @property
+    def stream(self) -> Any:
+        """CUDA stream of device calls; None is CuPy's current one, and all without GPUs."""
+
+    def all_reduce(self, array: Any, op: str = "sum", out: Any = None) -> Any:
         """Reduce over all ranks; every rank gets the same bits."""
 
-    def broadcast(self, array: ArrayLike, root: int = 0, out: Array | None = None) -> Any:
+    def broadcast(self, array: Any, root: int = 0, out: Any = None) -> Any:
         """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
 
-    def reduce(
-        self, array: ArrayLike, root: int = 0, op: str = "sum", out: Array | None = None
-    ) -> Any:
+    def reduce(self, array: Any, root: int = 0, op: str = "sum", out: Any = None) -> Any:
         """Reduce over all ranks into the root; the others get None and need no `out`."""
 
-    def all_gather(self, array: ArrayLike, out: Array | None = None) -> Array:
+    def all_gather(self, array: Any, out: Any = None) -> Any:
         """Collect every rank's array: shape (size, *array.shape)."""
 
-    def reduce_scatter(self, array: ArrayLike, op: str = "sum", out: Array | None = None) -> Any:
+    def reduce_scatter(self, array: Any, op: str = "sum", out: Any = None) -> Any:
         """Reduce `array` of shape (size, …) over all ranks; rank i gets row i."""
 
-    def all_to_all(self, array: ArrayLike, out: Array | None = None) -> Array:
+    def all_to_all(self, array: Any, out: Any = None) -> Any:
         """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
 
-    def gather(self, array: ArrayLike, root: int = 0, out: Array | None = None) -> Array | None:
+    def gather(self, array: Any, root: int = 0, out: Any = None) -> Any:
         """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
 
-    def scatter(self, array: ArrayLike | None, root: int = 0, out: Array | None = None) -> Any:
+    def scatter(self, array: Any, root: int = 0, out: Any = None) -> Any:
         """Give row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
         """
 
-    def send(self, array: ArrayLike, dest: int) -> None:
+    def send(self, array: Any, dest: int) -> None:
         """Send to one rank, which calls recv; return when the data is on its way."""
 
-    def recv(self, array_or_template: ArrayLike, source: int) -> Any:
+    def recv(self, array_or_template: Any, source: int) -> Any:
         """Receive from one rank; a writable array is filled and returned, else a new one is."""
 
-    def send_recv(
-        self, send_array: ArrayLike, dest: int, recv_array: ArrayLike, source: int
-    ) -> Any:
+    def send_recv(self, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
         """Send to one rank while receiving from another (or the same), as in a halo exchange."""
 
-    def barrier(self) -> None:
-        """Wait until every rank is here."""
+    def barrier(
+        self,
+        name: str = "",
+        *,
+        ranks: Sequence[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Wait until every rank is here; with any argument over the control channel."""
+
+    def group(self) -> AbstractContextManager[None]:
+        """Begin all calls of a block together when it ends; results are there after it."""
+
+    def split(self, color: int | None, key: int | None = None) -> "Communicator | None":
+        """Make a communicator of all ranks with the same color, ordered by key, then rank."""
+
+    def look(self) -> None:
+        """Take note of what has ended on devices; the link thread calls it while a cell runs."""
+
+    def settle(self) -> None:
+        """Wait until all calls on devices have ended, and raise CommunicatorError if they do not.
+
+        The main thread calls it at the end of each cell.
+        """
+
+    def lost_error(self) -> CommunicatorError | None:
+        """Give, once, what to raise because calls on devices have been aborted."""
 
     def abort(self, failed_rank: int, reason: str) -> None:
         """Break the communicator from any thread: who waits in it raises PeerFailed at once."""
@@ -85,17 +122,31 @@ class Communicator(Protocol):
         """Release everything; calling it again changes nothing."""
 
 
-class NoCommunicator:
-    """Stands where a communicator would be; each method says how to get one."""
+class NoCommunicator(ObjectCollectives):
+    """Stands where a communicator would be; each method says how to get one.
+
+    Object collectives work all the same: they need the control channel only.
+    """
 
     kind = "none"
+    stream = None
 
-    def __init__(self, rank: int = 0, size: int = 1, generation: int = 0, reason: str = "") -> None:
-        self.rank = rank
-        self.size = size
-        self.generation = generation
+    def __init__(
+        self,
+        group: Group,
+        reason: str = "",
+        recorder: CollectiveRecorder | None = None,
+        control: Control | None = None,
+    ) -> None:
+        self.rank = group.rank
+        self.size = group.size
+        self.generation = group.generation
+        self.world_ranks = group.members
         self.reason = reason or "this cluster was started without one (comm=none)"
-        self.timeout_s = 0.0
+        self.recorder = recorder
+        self.control = control
+        self.timeout_s = 60.0
+        self.check = False
         self.participants: frozenset[int] | None = None
 
     def _refuse(self, *_args: Any, **_keywords: Any) -> NoReturn:
@@ -106,7 +157,26 @@ class NoCommunicator:
         )
 
     all_reduce = broadcast = reduce = all_gather = reduce_scatter = all_to_all = _refuse
-    gather = scatter = send = recv = send_recv = barrier = _refuse
+    gather = scatter = send = recv = send_recv = group = split = _refuse
+
+    def barrier(
+        self,
+        name: str = "",
+        *,
+        ranks: Sequence[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Wait until every rank is here, over the control channel."""
+        self.object_barrier(name, ranks=ranks, timeout_s=timeout_s)
+
+    def look(self) -> None:
+        """Do nothing: there are no calls."""
+
+    def settle(self) -> None:
+        """Do nothing: there are no calls."""
+
+    def lost_error(self) -> None:
+        """Give None: there are no calls."""
 
     def abort(self, failed_rank: int, reason: str) -> None:
         """Do nothing: nobody can wait in it."""

@@ -1,171 +1,261 @@
 """What a rank is inside of, readable from outside even when its process is stuck or dead.
 
-The recorder writes each collective into a small file mapped into memory. The host's agent reads
-the file; it needs nothing from the process that wrote it.
+The recorder writes each call and each cell into a small file mapped into memory; records_file.py
+has how, and how it is read. That needs nothing from the process that wrote it.
 """
 
-import inspect
+import contextlib
 import mmap
 import os
-import struct
-import time
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic_ns
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING
 
-from jupyter_dist.model.topology import CollectiveView
+from jupyter_dist.collective.records_file import (
+    CALL,
+    CALLS,
+    CALLS_AT,
+    CELL,
+    CELL_TEXT_BYTES,
+    CELLS,
+    CELLS_AT,
+    END_AT,
+    FILE_BYTES,
+    FIXED,
+    HEADER,
+    MAGIC,
+    cut_end,
+    pack_call_texts,
+    split_texts,
+)
 
 if TYPE_CHECKING:  # it loads numpy, and agents read records without
-    from jupyter_dist.collective.call import Call
+    from jupyter_dist.collective.call import Call, Signature
 
 _PACKAGE_DIR = str(Path(__file__).parent.parent) + os.sep
+_PASSED_THROUGH = contextlib.__file__
+"""Its frames stand between users and our context managers."""
+_MOST_CACHED = 4096
+_SLOTS = tuple(CALLS_AT + slot * CALL.size for slot in range(CALLS))
+_ENDS = tuple((at + END_AT) // 8 for at in _SLOTS)
+_CALLS_COUNT, _CELLS_COUNT = 1, 2
+"""Where the header has its counts, in numbers of eight bytes."""
+_pack_call = CALL.pack_into
+_frame = sys._getframe  # noqa: SLF001  (inspect's is slower)
 
-_MAGIC = b"JDREC001"
-_HEADER = struct.Struct("=8sQ")
-_HEADER_BYTES = 64
-_RECORDS = 64
-_RECORD = struct.Struct("=QQqq16s8s8s64si48s")
-"""Lock, sequence, start, end, operation, reduction, dtype, shape, root, site."""
-_RECORD_BYTES = 192
-_FILE_BYTES = _HEADER_BYTES + _RECORDS * _RECORD_BYTES
-_COUNT_AT = 8
-_END_AT = 24
-_SITE_BYTES = 48
-_READ_ATTEMPTS = 5
-
-_NUMBER = struct.Struct("=Q")
-_SIGNED = struct.Struct("=q")
+_Sites = dict[tuple[object, ...], bytes | None]
+"""By signature and instruction: what a slot says of such a call, apart from numbers and times."""
 
 
 class CollectiveRecorder:
-    """Keep the last 64 collective calls of this process in a file that others can read.
+    """Keep the last calls and cells of this process in a file that others can read.
 
     When the file cannot be made (a full disk, say) the records stay in this process's memory and
     `is_shared` is False: recording never gets in the way of the work.
     """
 
-    def __init__(self, path: str | os.PathLike[str], cell_prefix: str = "In[") -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.cell_prefix = cell_prefix
-        """How the file names of cells begin, as the executor compiles them."""
-        self.locate: Callable[[], str] = self._find_site
-        """Returns where the current call was made, as `In[3]:7`."""
+        self.name_cell: Callable[[str], str] = _name_plain_cell
+        """Gives `In[3]` for the file name of that cell's code, and nothing for other names."""
+        memory, self.is_shared = _map_file(self.path)
         self._count = 0
-        self._memory, self.is_shared = _map_file(self.path)
-        _HEADER.pack_into(self._memory, 0, _MAGIC, 0)
+        self._cell_count = 0
+        self._running_cell = -1
+        self._cell_label = ""
+        self._codes: dict[int, _Sites | None] = {}
+        """By id of a code object: None for code of ours, else what its calls have been."""
+        self._cached = 0
+        self._kept: list[CodeType] = []
+        """Those code objects, so that nothing else gets their ids."""
+        self._labels: dict[str, str] = {}
+        self._map(memory)
 
-    def begin(self, call: "Call") -> int:
-        """Record that a call begins now; return the token for `end`."""
+    def _map(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        self._numbers = memoryview(memory).cast("q")
+        HEADER.pack_into(memory, 0, MAGIC, 0, 0)
+
+    # --- calls: every line of these two counts -----------------------------------------------
+
+    def begin(self, call: "Call", depth: int = 1) -> int:
+        """Record that a call begins now; return the token for `end`.
+
+        User code is at least so many calls up: to look at each of them costs.
+        """
+        frame: FrameType | None = _frame(depth)
+        try:
+            while (sites := self._codes[id(frame.f_code)]) is None:  # type: ignore[union-attr]
+                frame = frame.f_back  # type: ignore[union-attr]
+            fixed = sites[call.signature, frame.f_lasti]  # type: ignore[union-attr]
+        except (KeyError, AttributeError):  # new code or a new call, or no frame but ours
+            fixed = None
+        if fixed is None:
+            fixed = self._look(call.signature, frame)
         token = self._count
-        at = _HEADER_BYTES + token % _RECORDS * _RECORD_BYTES
-        # The lock is odd while the record is being written, and differs each time round.
-        lock = 2 * token + 1
-        _NUMBER.pack_into(self._memory, at, lock)
-        _RECORD.pack_into(
-            self._memory,
-            at,
-            lock,
-            call.sequence,
-            time.monotonic_ns(),
-            0,
-            call.operation.encode(),
-            call.reduction.encode(),
-            call.dtype.encode(),
-            call.shape.encode()[:64],
-            call.root,
-            self.locate().encode()[:_SITE_BYTES],
-        )
-        _NUMBER.pack_into(self._memory, at, lock + 1)
         self._count = token + 1
-        _NUMBER.pack_into(self._memory, _COUNT_AT, self._count)
+        at = _SLOTS[token % CALLS]
+        _pack_call(self._memory, at, token, call.sequence, monotonic_ns(), fixed)
+        self._numbers[_CALLS_COUNT] = token + 1
         return token
 
-    def end(self, token: int) -> None:
-        """Record that the call of this token ended now, well or not."""
-        if 0 <= self._count - token <= _RECORDS:
-            at = _HEADER_BYTES + token % _RECORDS * _RECORD_BYTES
-            _SIGNED.pack_into(self._memory, at + _END_AT, time.monotonic_ns())
+    def end(self, token: int, is_ok: bool = True, end_ns: int = 0) -> None:
+        """Record that the call of this token has ended (now, unless `end_ns` says when)."""
+        if not end_ns:
+            end_ns = monotonic_ns()
+        if self._count - token <= CALLS:
+            self._numbers[_ENDS[token % CALLS]] = end_ns if is_ok else -end_ns
+
+    @property
+    def site(self) -> str:
+        """Where the call begun last was made, as `In[3]:7`."""
+        if not self._count:
+            return ""
+        *_, fixed = CALL.unpack_from(self._memory, _SLOTS[(self._count - 1) % CALLS])
+        *_, packed = FIXED.unpack(fixed)
+        return split_texts(packed, 5)[4]
+
+    # --- cells -------------------------------------------------------------------------------
+
+    def begin_cell(self, label: str, cell_id: str = "") -> None:
+        """Record that a cell begins now: its `In[3]`, and what the coordinator calls it."""
+        self._cell_label = label
+        self._forget_sites()
+        self._running_cell = index = self._cell_count
+        self._cell_count = index + 1
+        at = CELLS_AT + index % CELLS * CELL.size
+        texts = cut_end(label, CELL_TEXT_BYTES // 2) + b"\0"
+        texts += cut_end(cell_id, CELL_TEXT_BYTES - len(texts))
+        CELL.pack_into(self._memory, at, index, monotonic_ns(), 0, texts)
+        self._numbers[_CELLS_COUNT] = index + 1
+
+    def end_cell(self) -> None:
+        """Record that the cell ends now."""
+        if self._running_cell < 0:
+            return
+        at = CELLS_AT + self._running_cell % CELLS * CELL.size
+        self._numbers[at // 8 + 2] = monotonic_ns()
+        self._running_cell = -1
 
     def close(self) -> None:
-        """Let go of the memory; the file stays for whoever wants to read it."""
-        self._memory.close()
+        """Let go of the file, which stays for whoever wants to read it."""
+        before, numbers = self._memory, self._numbers
+        # A thread of the user may still make calls; they have to go somewhere.
+        self._map(mmap.mmap(-1, FILE_BYTES))
+        numbers.release()
+        before.close()
 
-    def _find_site(self) -> str:
-        frame = inspect.currentframe()
-        first_outside = None
-        while frame is not None:
-            name = frame.f_code.co_filename
-            if name.startswith(self.cell_prefix):
-                return f"{name}:{frame.f_lineno}"
-            if first_outside is None and not name.startswith(_PACKAGE_DIR):
-                first_outside = frame
+    # --- where a call was made ---------------------------------------------------------------
+
+    def _look(self, signature: "Signature", frame: FrameType | None) -> bytes:
+        """Find the site of a call that is new here, and remember what can be remembered."""
+        sites: _Sites | None = None
+        while frame is not None and (sites := self._sites_of(frame.f_code)) is None:
             frame = frame.f_back
-        if first_outside is None:
-            return ""
-        name = os.path.basename(first_outside.f_code.co_filename)
-        return f"{name}:{first_outside.f_lineno}"
+        if frame is None or sites is None:
+            return _fix(signature, "")
+        key: tuple[object, ...] = (signature, frame.f_lasti)
+        below = self._find_cell_below(frame)
+        if below is not None:
+            # Another cell line may lead here the next time: that is looked up in each call.
+            self._remember(sites, key, None)
+            key = (*key, id(below.f_code), below.f_lasti)
+        fixed = sites.get(key)
+        if fixed is None:
+            fixed = _fix(signature, self._name_site(frame, below))
+            if below is not None:
+                self._kept.append(below.f_code)
+            self._remember(sites, key, fixed)
+        return fixed
+
+    def _sites_of(self, code: CodeType) -> _Sites | None:
+        """Give the calls that are known of this code; None for code of ours."""
+        try:
+            return self._codes[id(code)]
+        except KeyError:
+            name = code.co_filename
+            is_ours = name.startswith(_PACKAGE_DIR) or name == _PASSED_THROUGH
+            sites: _Sites | None = None if is_ours else {}
+            self._kept.append(code)
+            self._codes[id(code)] = sites
+            return sites
+
+    def _find_cell_below(self, frame: FrameType) -> FrameType | None:
+        """Find the cell line that has led to a frame outside the running cell, if one has."""
+        own_name = frame.f_code.co_filename
+        own_label = self._label(own_name)
+        if own_label and self._cell_label in (own_label, ""):
+            return None
+        below = frame.f_back
+        while below is not None:
+            name = below.f_code.co_filename
+            if name != own_name and self._label(name):
+                return below
+            below = below.f_back
+        return None
+
+    def _label(self, file_name: str) -> str:
+        """Give the label of the cell that this code is of, or nothing."""
+        label = self._labels.get(file_name)
+        if label is None:
+            label = self._labels[file_name] = self.name_cell(file_name)
+        return label
+
+    def _name_site(self, frame: FrameType, below: FrameType | None) -> str:
+        name = frame.f_code.co_filename
+        site = f"{self._label(name) or os.path.basename(name)}:{frame.f_lineno}"
+        if below is None:
+            return site
+        return f"{site} < {self._label(below.f_code.co_filename)}:{below.f_lineno}"
+
+    def _remember(self, sites: _Sites, key: tuple[object, ...], fixed: bytes | None) -> None:
+        if key not in sites:
+            self._cached += 1
+        sites[key] = fixed
+        if self._cached > _MOST_CACHED:
+            self._forget_sites()
+
+    def _forget_sites(self) -> None:
+        """Forget user code: another cell leads to the same functions."""
+        self._kept = [code for code in self._kept if self._codes.get(id(code), 0) is None]
+        self._codes = {id(code): None for code in self._kept}
+        self._labels = {}
+        self._cached = 0
+
+
+def _fix(signature: "Signature", site: str) -> bytes:
+    """Write down what does not change between calls of a signature from one line."""
+    from jupyter_dist.collective.dtypes import dtype_name
+
+    texts = pack_call_texts(
+        signature.operation,
+        signature.reduction,
+        dtype_name(signature.dtype) if signature.dtype else "",
+        signature.shape,
+        signature.group,
+        site,
+    )
+    return FIXED.pack(0, signature.nbytes, signature.root, texts)
+
+
+def _name_plain_cell(file_name: str) -> str:
+    """Take code that was compiled under the name `In[3]` for a cell."""
+    return file_name if file_name.startswith("In[") else ""
 
 
 def _map_file(path: Path) -> tuple[mmap.mmap, bool]:
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     except OSError:
-        return mmap.mmap(-1, _FILE_BYTES), False
+        return mmap.mmap(-1, FILE_BYTES), False
     try:
         # Without blocks of its own a page of a full disk would answer the first write with SIGBUS.
-        os.posix_fallocate(fd, 0, _FILE_BYTES)
-        return mmap.mmap(fd, _FILE_BYTES), True
+        os.posix_fallocate(fd, 0, FILE_BYTES)
+        return mmap.mmap(fd, FILE_BYTES), True
     except OSError:
-        return mmap.mmap(-1, _FILE_BYTES), False
+        return mmap.mmap(-1, FILE_BYTES), False
     finally:
         os.close(fd)
-
-
-def read_last(path: str | os.PathLike[str], now_ns: int) -> CollectiveView | None:
-    """Return the last call in a recorder's file, or None when there is none to read.
-
-    `now_ns` is CLOCK_MONOTONIC of the same machine. A record that its writer left half written is
-    passed over for the one before.
-    """
-    for _attempt in range(_READ_ATTEMPTS):
-        first = _read_bytes(path)
-        if first is None:
-            return None
-        count = _NUMBER.unpack_from(first, _COUNT_AT)[0]
-        if not count:
-            return None
-        second = _read_bytes(path)
-        for index in range(count - 1, max(-1, count - 3), -1):
-            record = _slot(first, index)
-            # A reader between two writes sees the same even lock before and after.
-            is_whole = _NUMBER.unpack_from(record)[0] == 2 * index + 2
-            if is_whole and second is not None and _slot(second, index)[:24] == record[:24]:
-                return _view(record, now_ns)
-    return None
-
-
-def _read_bytes(path: str | os.PathLike[str]) -> bytes | None:
-    try:
-        content = Path(path).read_bytes()
-    except OSError:
-        return None
-    is_ours = len(content) == _FILE_BYTES and content.startswith(_MAGIC)
-    return content if is_ours else None
-
-
-def _slot(content: bytes, index: int) -> bytes:
-    at = _HEADER_BYTES + index % _RECORDS * _RECORD_BYTES
-    return content[at : at + _RECORD_BYTES]
-
-
-def _view(record: bytes, now_ns: int) -> CollectiveView:
-    fields = _RECORD.unpack_from(record)
-    sequence, start_ns, end_ns, operation, site = *fields[1:5], fields[9]
-    is_running = end_ns == 0
-    return CollectiveView(
-        sequence=sequence,
-        operation=operation.rstrip(b"\0").decode(),
-        seconds=max(0, (now_ns if is_running else end_ns) - start_ns) / 1e9,
-        is_running=is_running,
-        site=site.rstrip(b"\0").decode(errors="ignore"),
-    )

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from jupyter_dist.collective import handshake
-from jupyter_dist.collective.handshake import Membership
+from jupyter_dist.collective.ring import handshake
+from jupyter_dist.collective.ring.handshake import Membership
 
 STRANGER_PATIENCE_S = 2.0
 """How long a connection may take to prove itself."""

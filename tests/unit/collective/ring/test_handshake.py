@@ -1,7 +1,7 @@
 import pytest
 
-from jupyter_dist.collective import handshake
-from jupyter_dist.collective.handshake import Membership
+from jupyter_dist.collective.ring import handshake
+from jupyter_dist.collective.ring.handshake import Membership
 
 ACCEPTING = Membership(rank=1, size=4, generation=7, key=b"secret")
 CONNECTING = Membership(rank=2, size=4, generation=7, key=b"secret")

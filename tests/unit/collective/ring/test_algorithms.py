@@ -3,8 +3,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from jupyter_dist.collective import algorithms
-from jupyter_dist.collective.flow import as_bytes
+from jupyter_dist.collective.ring import algorithms
+from jupyter_dist.collective.ring.flow import as_bytes
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 10, 1001])

@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from jupyter_dist.collective.call import Array
-from jupyter_dist.collective.flow import Flow, Piece, as_bytes
+from jupyter_dist.collective.ring.flow import Flow, as_bytes
+from jupyter_dist.collective.ring.streams import Piece
 
 SMALL_BYTES = 8192
 """Arrays up to this size are exchanged directly."""
@@ -50,14 +51,15 @@ def is_direct(nbytes: int, size: int) -> bool:
 def exchange(flow: Flow, source: Array, stack: Array) -> None:
     """Give `source` (count) to everybody and collect everybody's in `stack` (size, count)."""
     stack[flow.rank] = source
-    data = as_bytes(source)
+    data, rooms = as_bytes(source), as_bytes(stack)
+    nbytes = data.nbytes
     for distance in range(1, flow.size):
         peer = (flow.rank + distance) % flow.size
-        flow.open(peer, data.nbytes)
+        flow.open(peer, nbytes)
         flow.send(peer, data)
     for distance in range(1, flow.size):
         peer = (flow.rank - distance) % flow.size
-        flow.expect(peer, data.nbytes, [(as_bytes(stack[peer]), None)])
+        flow.receive(peer, rooms[peer * nbytes : (peer + 1) * nbytes])
     flow.run()
 
 
@@ -68,7 +70,10 @@ def all_reduce(flow: Flow, source: Array, target: Array, ufunc: np.ufunc) -> Non
     elif is_direct(source.nbytes, flow.size):
         stack = np.empty((flow.size, source.size), source.dtype)
         exchange(flow, source, stack)
-        ufunc.reduce(stack, axis=0, dtype=source.dtype, out=target)
+        # Row by row: ufunc.reduce knows neither every dtype nor every byte order.
+        ufunc(stack[0], stack[1], out=target)
+        for row in stack[2:]:
+            ufunc(target, row, out=target)
     else:
         ring_all_reduce(flow, source, target, ufunc)
 
@@ -178,8 +183,7 @@ def all_to_all(flow: Flow, source: Array, target: Array) -> None:
         flow.send(peer, data)
     for distance in range(1, flow.size):
         peer = (flow.rank - distance) % flow.size
-        data = as_bytes(target[peer])
-        flow.expect(peer, data.nbytes, [(data, None)])
+        flow.receive(peer, as_bytes(target[peer]))
     flow.run()
 
 
@@ -187,20 +191,17 @@ def gather(flow: Flow, source: Array, stack: Array | None, root: int) -> None:
     """Collect every rank's `source` (count) in the root's `stack` (size, count)."""
     data = as_bytes(source)
     sends = {flow.right: 0} if flow.size > 1 else {}
-    receives = {flow.left: 0} if flow.size > 1 else {}
     if stack is None:
         sends[root] = data.nbytes
-    else:
-        stack[flow.rank] = source
-        receives |= dict.fromkeys(_others(flow), data.nbytes)
     for peer, nbytes in sends.items():
         flow.open(peer, nbytes)
         flow.send(peer, data[:nbytes])
-    for peer, nbytes in receives.items():
-        plan: list[Piece] = []
-        if nbytes and stack is not None:
-            plan = [(as_bytes(stack[peer]), None)]
-        flow.expect(peer, nbytes, plan)
+    if stack is None:
+        flow.receive(flow.left, data[:0])
+    else:
+        stack[flow.rank] = source
+        for peer in _others(flow):
+            flow.receive(peer, as_bytes(stack[peer]))
     flow.run()
 
 
@@ -219,7 +220,7 @@ def scatter(flow: Flow, stack: Array | None, target: Array, root: int) -> None:
         if nbytes and stack is not None:
             flow.send(peer, as_bytes(stack[peer]))
     for peer, nbytes in receives.items():
-        flow.expect(peer, nbytes, [(data[:nbytes], None)])
+        flow.receive(peer, data[:nbytes])
     flow.run()
 
 

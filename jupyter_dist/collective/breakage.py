@@ -1,0 +1,58 @@
+"""Why a communicator broke, and the error that each rank raises for it."""
+
+from typing import Literal, assert_never
+
+import msgspec
+
+from jupyter_dist.errors import (
+    CollectiveMismatch,
+    CollectiveTimeout,
+    CommunicatorError,
+    PeerFailed,
+)
+
+BreakageKind = Literal["failed", "left", "mismatch", "timeout"]
+
+
+class Breakage(msgspec.Struct, frozen=True):
+    """Why a communicator broke, from nobody's point of view in particular.
+
+    Ranks are those of the cluster, whatever their numbers in a group that was split off.
+    """
+
+    kind: BreakageKind
+    rank: int
+    """Who failed, left, gave up waiting, or found the mismatch; -1 when it is not one rank."""
+    text: str
+    """What it did, following the words "rank 2"; for a mismatch, its call."""
+    peer: int = -1
+    peer_text: str = ""
+
+    def error(self, viewer: int) -> CommunicatorError:
+        """Return the exception that the rank `viewer` of the cluster raises for this."""
+        match self.kind:
+            case "failed":
+                return PeerFailed(self.rank, self.text)
+            case "mismatch" if viewer == self.peer:
+                return CollectiveMismatch(self.peer, self.peer_text, self.rank, self.text)
+            case "mismatch":
+                return CollectiveMismatch(self.rank, self.text, self.peer, self.peer_text)
+            case "timeout" if viewer == self.rank:
+                return CollectiveTimeout(f"rank {self.rank} {self.text}")
+            case "left" if viewer == self.rank:
+                return CommunicatorError(
+                    f"this communicator is broken: rank {self.rank} {self.text}, so the ranks are "
+                    "out of step. A new one is formed before the next cell."
+                )
+            case "timeout" | "left":
+                return PeerFailed(self.rank, self.text)
+            case _:
+                assert_never(self.kind)
+
+
+class Broken(Exception):
+    """A transport cannot go on; the communicator raises what the breakage says."""
+
+    def __init__(self, breakage: Breakage) -> None:
+        self.breakage = breakage
+        super().__init__(breakage)

@@ -1,0 +1,1 @@
+"""The transport of gloo: arrays in host memory moved by what torch brings along."""

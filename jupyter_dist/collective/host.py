@@ -1,0 +1,224 @@
+"""The communicator of arrays in host memory, whatever transport moves them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jupyter_dist.collective import arguments, splitting
+from jupyter_dist.collective.call import Array, Call
+from jupyter_dist.collective.control import Control
+from jupyter_dist.collective.group import Group, Scope
+from jupyter_dist.collective.host_messages import HostMessages
+from jupyter_dist.collective.journal import Journal
+from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.collective.room import Room
+from jupyter_dist.collective.sparse.calls import takes_sparse
+from jupyter_dist.collective.transport import HostTransport
+from jupyter_dist.errors import UsageError
+
+
+@takes_sparse
+class HostCommunicator(HostMessages):
+    """Exchanges arrays in host memory; see Communicator for what each method does.
+
+    The transport belongs to it from now on; `scope` is shared with what is split off.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        transport: HostTransport,
+        recorder: CollectiveRecorder | None = None,
+        control: Control | None = None,
+        scope: Scope | None = None,
+    ) -> None:
+        journal = Journal(group, scope or Scope(), recorder, control, transport.leave)
+        super().__init__(journal, transport)
+
+    def all_reduce(self, array: ArrayLike, op: str = "sum", out: Any = None) -> Any:
+        """Reduce over all ranks; every rank gets the same bits."""
+        source, library = arguments.numbers("all_reduce", array)
+        arguments.check_reduction("all_reduce", op, source.dtype)
+        room = arguments.result_room("all_reduce", out, source.shape, source.dtype, library)
+        work = room.keep_safe(source)
+
+        def move(call: Call) -> None:
+            self._transport.all_reduce(call, _flat(source), _flat(work), op)
+            room.settle(self._divisor(op))
+
+        return self._collect("all_reduce", source, move, room, op)
+
+    def broadcast(self, array: ArrayLike, root: int = 0, out: Any = None) -> Any:
+        """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
+        source, library = arguments.numbers("broadcast", array)
+        root = arguments.peer("broadcast", "root", root, self.size)
+        room = arguments.result_room("broadcast", out, source.shape, source.dtype, library)
+        work = room.keep_safe(source)
+
+        def move(call: Call) -> None:
+            if self.rank == root and work is not source:
+                np.copyto(work, source)
+            self._transport.broadcast(call, _flat(work), root)
+            room.settle()
+
+        return self._collect("broadcast", source, move, room, root=root)
+
+    def reduce(self, array: ArrayLike, root: int = 0, op: str = "sum", out: Any = None) -> Any:
+        """Reduce over all ranks into the root; the others get None and need no `out`."""
+        source, library = arguments.numbers("reduce", array)
+        arguments.check_reduction("reduce", op, source.dtype)
+        root = arguments.peer("reduce", "root", root, self.size)
+        is_root = self.rank == root
+        wanted = out if is_root else None
+        room = arguments.result_room("reduce", wanted, source.shape, source.dtype, library)
+        work = room.keep_safe(source)
+
+        def move(call: Call) -> None:
+            self._transport.reduce(call, _flat(source), _flat(work), root, op)
+            if is_root:
+                room.settle(self._divisor(op))
+
+        return self._collect("reduce", source, move, room if is_root else None, op, root)
+
+    def all_gather(self, array: ArrayLike, out: Any = None) -> Any:
+        """Collect every rank's array: shape (size, *array.shape)."""
+        source, library = arguments.numbers("all_gather", array)
+        shape = (self.size, *source.shape)
+        room = arguments.result_room("all_gather", out, shape, source.dtype, library)
+        stack = self._rows(room.keep_safe())
+
+        def move(call: Call) -> None:
+            self._transport.all_gather(call, _flat(source), stack)
+            room.settle()
+
+        return self._collect("all_gather", source, move, room)
+
+    def reduce_scatter(self, array: ArrayLike, op: str = "sum", out: Any = None) -> Any:
+        """Reduce `array` of shape (size, …) over all ranks; rank i gets row i."""
+        source, library = arguments.rows("reduce_scatter", array, self.size)
+        arguments.check_reduction("reduce_scatter", op, source.dtype)
+        shape = source.shape[1:]
+        room = arguments.result_room("reduce_scatter", out, shape, source.dtype, library)
+        work = room.keep_safe()
+
+        def move(call: Call) -> None:
+            self._transport.reduce_scatter(call, self._rows(source), _flat(work), op)
+            room.settle(self._divisor(op))
+
+        return self._collect("reduce_scatter", source, move, room, op)
+
+    def all_to_all(self, array: ArrayLike, out: Any = None) -> Any:
+        """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
+        source, library = arguments.rows("all_to_all", array, self.size)
+        room = arguments.result_room("all_to_all", out, source.shape, source.dtype, library)
+        work = room.keep_safe()
+
+        def move(call: Call) -> None:
+            self._transport.all_to_all(call, self._rows(source), self._rows(work))
+            room.settle()
+
+        return self._collect("all_to_all", source, move, room)
+
+    def gather(self, array: ArrayLike, root: int = 0, out: Any = None) -> Any:
+        """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
+        source, library = arguments.numbers("gather", array)
+        root = arguments.peer("gather", "root", root, self.size)
+        room: Room | None = None
+        stack: Array | None = None
+        if self.rank == root:
+            shape = (self.size, *source.shape)
+            room = arguments.result_room("gather", out, shape, source.dtype, library)
+            stack = self._rows(room.keep_safe())
+
+        def move(call: Call) -> None:
+            self._transport.gather(call, _flat(source), stack, root)
+            if room is not None:
+                room.settle()
+
+        return self._collect("gather", source, move, room, root=root)
+
+    def scatter(self, array: ArrayLike | None, root: int = 0, out: Any = None) -> Any:
+        """Give row i of the root's array of shape (size, …) to rank i.
+
+        Elsewhere `array` (or `out`) tells shape and dtype of the row.
+        """
+        root = arguments.peer("scatter", "root", root, self.size)
+        stack: Array | None = None
+        if self.rank == root:
+            source, library = arguments.rows("scatter", array, self.size)
+            stack, template = self._rows(source), source[0, ...]
+        else:
+            template, library = arguments.numbers("scatter", out if array is None else array)
+        room = arguments.result_room("scatter", out, template.shape, template.dtype, library)
+        work = room.keep_safe()
+
+        def move(call: Call) -> None:
+            self._transport.scatter(call, stack, _flat(work), root)
+            room.settle()
+
+        return self._collect("scatter", room.view, move, room, root=root)
+
+    def barrier(
+        self,
+        name: str = "",
+        *,
+        ranks: Sequence[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Wait until every rank is here.
+
+        With a name, ranks or a time-out it goes over the control channel, which any ranks may use.
+        """
+        if name or ranks is not None or timeout_s is not None:
+            self.object_barrier(name, ranks=ranks, timeout_s=timeout_s)
+            return
+        self._collect("barrier", None, self._transport.barrier, None)
+
+    def split(self, color: int | None, key: int | None = None) -> "HostCommunicator | None":
+        """Make a communicator of all ranks that give the same color, ordered by key, then rank.
+
+        A color of None gives None. All ranks must call it.
+        """
+        wish = splitting.check_wish(color, key, self.rank)
+        if self._grouped is not None:
+            raise UsageError(
+                "split cannot be called inside comm.group(). Call it before the block."
+            )
+        self._journal.check_possible("split")
+        prepared = "" if wish.color is None else self._transport.prepare_split()
+        told = self.all_gather(splitting.pack(wish, prepared))
+        journal = self._journal
+        group, addresses = splitting.form(journal.group, journal.scope, told)
+        if group is None:
+            return None
+        transport = self._transport.split(group, addresses, journal.sequence)
+        child = HostCommunicator(group, transport, journal.recorder, journal.control, journal.scope)
+        self._children.append(child)
+        journal.check_intact()  # an abort may have come before the child could be seen
+        return child
+
+    def _collect(
+        self,
+        operation: str,
+        array: Array | None,
+        move: Callable[[Call], None],
+        room: Room | None,
+        op: str = "",
+        root: int = -1,
+    ) -> Any:
+        """Do it now, or with the others of a group; give what the caller gets."""
+        self._do(self._journal.sign(operation, array, op, root), move, room)
+        return None if room is None else room.answer()
+
+    def _divisor(self, op: str) -> int:
+        return self.size if op == "avg" else 1
+
+    def _rows(self, array: Array) -> Array:
+        # Not -1: an array without elements could have any number of columns.
+        return array.reshape(self.size, array.size // self.size)
+
+
+def _flat(array: Array) -> Array:
+    return array.reshape(-1)

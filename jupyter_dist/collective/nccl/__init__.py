@@ -1,0 +1,1 @@
+"""The communicator of arrays in device memory: NCCL, and what is still on the device."""

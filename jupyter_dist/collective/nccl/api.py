@@ -1,0 +1,221 @@
+"""The ways to libnccl: NVIDIA's own binding, and CuPy's."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from jupyter_dist.errors import CommunicatorError
+
+SUCCESS, REMOTE_ERROR, IN_PROGRESS = 0, 6, 7
+
+Launch = Callable[..., None]
+"""Queues something on a stream. Takes pointers, counts and codes in the order of nccl.h."""
+
+
+class NcclApi(Protocol):
+    """What is needed of NCCL. A handle is whatever stands for an ncclComm_t.
+
+    Calls raise `failure`, which has NCCL's result code as its `status`.
+    """
+
+    name: str
+    is_polled: bool
+    """What is called may go on after the return: `state` says IN_PROGRESS meanwhile."""
+    failure: type[Exception]
+
+    def new_id(self) -> bytes:
+        """Make the id of a communicator to be; this process must be its rank 0."""
+
+    def init(self, size: int, unique_id: bytes, rank: int, name: str) -> Any:
+        """Begin to form a communicator on the current device; may block until all have come."""
+
+    def state(self, handle: Any) -> int:
+        """Give the result code of what goes on in the background."""
+
+    def explain(self, handle: Any, status: int) -> str:
+        """Say what a result code means, with NCCL's last words."""
+
+    def abort(self, handle: Any) -> None:
+        """End everything that the communicator has on the device, and the communicator."""
+
+    @property
+    def all_reduce(self) -> Launch:
+        """Take source, target, count, datatype, op, handle, stream."""
+
+    @property
+    def broadcast(self) -> Launch:
+        """Take source, target, count, datatype, root, handle, stream."""
+
+    @property
+    def reduce(self) -> Launch:
+        """Take source, target, count, datatype, op, root, handle, stream."""
+
+    @property
+    def all_gather(self) -> Launch:
+        """Take source, target, count of the source, datatype, handle, stream."""
+
+    @property
+    def reduce_scatter(self) -> Launch:
+        """Take source, target, count of the target, datatype, op, handle, stream."""
+
+    @property
+    def send(self) -> Launch:
+        """Take source, count, datatype, peer, handle, stream."""
+
+    @property
+    def recv(self) -> Launch:
+        """Take target, count, datatype, peer, handle, stream."""
+
+    @property
+    def group_start(self) -> Launch:
+        """Begin a group: what this thread calls until its end begins together."""
+
+    @property
+    def group_end(self) -> Launch:
+        """End the group."""
+
+
+class Nccl4py:
+    """NVIDIA's binding. Communicators do not block, so that each wait has an end."""
+
+    name = "nccl4py"
+    is_polled = True
+
+    def __init__(self, binding: Any) -> None:
+        self._nccl = binding
+        self.failure: type[Exception] = binding.NCCLError
+        self.state: Callable[[Any], int] = binding.comm_get_async_error
+        self.abort: Callable[[Any], None] = binding.comm_abort
+        self.all_reduce: Launch = binding.all_reduce
+        self.broadcast: Launch = binding.broadcast
+        self.reduce: Launch = binding.reduce
+        self.all_gather: Launch = binding.all_gather
+        self.reduce_scatter: Launch = binding.reduce_scatter
+        self.send: Launch = binding.send
+        self.recv: Launch = binding.recv
+        self.group_start: Launch = binding.group_start
+        self.group_end: Launch = binding.group_end
+
+    def new_id(self) -> bytes:
+        """Make the id of a communicator to be."""
+        return bytes(self._nccl.get_unique_id())
+
+    def init(self, size: int, unique_id: bytes, rank: int, name: str) -> Any:
+        """Begin to form a communicator; NCCL_COMM_BLOCKING=1 makes this block."""
+        config = self._nccl.Config()
+        config.blocking = 0
+        config.comm_name = name
+        identity = self._nccl.UniqueId.from_buffer(unique_id)
+        return self._nccl.comm_init_rank_config(size, identity, rank, config)
+
+    def explain(self, handle: Any, status: int) -> str:
+        """Say what a result code means, with NCCL's last words."""
+        meaning = str(self._nccl.get_error_string(status))
+        last = "" if handle is None else str(self._nccl.get_last_error(handle)).strip()
+        return f"{meaning}: {last}" if last else meaning
+
+
+class CuPyNccl:
+    """CuPy's binding. Communicators block: NCCL itself has no deadline then."""
+
+    name = "cupy"
+    is_polled = False
+
+    def __init__(self, binding: Any) -> None:
+        self._nccl = binding
+        self.failure: type[Exception] = binding.NcclError
+        self.group_start: Launch = binding.groupStart
+        self.group_end: Launch = binding.groupEnd
+
+    def new_id(self) -> bytes:
+        """Make the id of a communicator to be."""
+        made = self._nccl.get_unique_id()
+        # Before version 14 it was a tuple of signed numbers.
+        return made if isinstance(made, bytes) else bytes(number & 0xFF for number in made)
+
+    def init(self, size: int, unique_id: bytes, rank: int, name: str) -> Any:
+        """Form a communicator; blocks until all ranks have come, or for ever."""
+        del name
+        try:
+            return self._nccl.NcclCommunicator(size, unique_id, rank)
+        except TypeError:  # CuPy before 14
+            signed = tuple(number - 256 if number > 127 else number for number in unique_id)
+            return self._nccl.NcclCommunicator(size, signed, rank)
+
+    def state(self, handle: Any) -> int:
+        """Give the result code of what goes on in the background."""
+        try:
+            handle.check_async_error()
+        except self.failure as error:
+            return int(getattr(error, "status", 1))
+        return SUCCESS
+
+    def explain(self, handle: Any, status: int) -> str:
+        """Say what a result code means; CuPy does not pass on NCCL's last words."""
+        del handle
+        try:
+            return str(self.failure(status))
+        except KeyError:  # CuPy's table ends at 6
+            return f"NCCL result code {status}"
+
+    def abort(self, handle: Any) -> None:
+        """End everything that the communicator has on the device, and the communicator."""
+        handle.abort()
+
+    def all_reduce(self, *args: Any) -> None:
+        """Take source, target, count, datatype, op, handle, stream."""
+        source, target, count, datatype, op, handle, stream = args
+        handle.allReduce(source, target, count, datatype, op, stream)
+
+    def broadcast(self, *args: Any) -> None:
+        """Take source, target, count, datatype, root, handle, stream."""
+        source, target, count, datatype, root, handle, stream = args
+        handle.broadcast(source, target, count, datatype, root, stream)
+
+    def reduce(self, *args: Any) -> None:
+        """Take source, target, count, datatype, op, root, handle, stream."""
+        source, target, count, datatype, op, root, handle, stream = args
+        handle.reduce(source, target, count, datatype, op, root, stream)
+
+    def all_gather(self, *args: Any) -> None:
+        """Take source, target, count of the source, datatype, handle, stream."""
+        source, target, count, datatype, handle, stream = args
+        handle.allGather(source, target, count, datatype, stream)
+
+    def reduce_scatter(self, *args: Any) -> None:
+        """Take source, target, count of the target, datatype, op, handle, stream."""
+        source, target, count, datatype, op, handle, stream = args
+        handle.reduceScatter(source, target, count, datatype, op, stream)
+
+    def send(self, *args: Any) -> None:
+        """Take source, count, datatype, peer, handle, stream."""
+        source, count, datatype, peer, handle, stream = args
+        handle.send(source, count, datatype, peer, stream)
+
+    def recv(self, *args: Any) -> None:
+        """Take target, count, datatype, peer, handle, stream."""
+        target, count, datatype, peer, handle, stream = args
+        handle.recv(target, count, datatype, peer, stream)
+
+
+def find_api() -> NcclApi:
+    """Load NVIDIA's binding, or else CuPy's; raises CommunicatorError when there is no NCCL."""
+    try:
+        from nccl.bindings import nccl as binding
+
+        binding.get_version()
+        return Nccl4py(binding)
+    except (ImportError, RuntimeError) as error:  # the binding, or libnccl itself, is missing
+        problem = error
+    with warnings.catch_warnings():
+        # CuPy says by a warning that there is no libnccl; the error below says it better.
+        warnings.simplefilter("ignore")
+        from cupy.cuda import nccl as older
+    if older.available:
+        return CuPyNccl(older)
+    raise CommunicatorError(
+        "arrays in device memory travel by NCCL, which is not installed here "
+        f"({str(problem).strip().splitlines()[0]}). Install it with CuPy's CUDA version: pip "
+        "install nccl4py nvidia-nccl-cu12 (or nvidia-nccl-cu13; with torch the one that torch "
+        "brings). Or pass arrays in host memory (cupy.asnumpy(x))."
+    )

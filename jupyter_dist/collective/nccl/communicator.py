@@ -1,0 +1,281 @@
+"""The communicator of clusters with GPUs: device memory by NCCL, host memory as without them."""
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from jupyter_dist.collective.arrays import is_on_device
+from jupyter_dist.collective.breakage import Breakage
+from jupyter_dist.collective.host import HostCommunicator
+from jupyter_dist.collective.nccl.api import find_api
+from jupyter_dist.collective.nccl.calls import DeviceCalls
+from jupyter_dist.collective.nccl.cuda import load_cuda
+from jupyter_dist.collective.nccl.device import Ways
+from jupyter_dist.collective.nccl.libraries import DeviceLibrary
+from jupyter_dist.collective.nccl.messages import mixed
+from jupyter_dist.collective.objects import ObjectCollectives
+from jupyter_dist.collective.sparse.calls import WAYS
+from jupyter_dist.collective.sparse.matrices import is_sparse
+from jupyter_dist.errors import CommunicatorError, UsageError
+
+WAKING_SIGNAL = signal.SIGUSR2
+"""The engine answers it by raising the communicator's `lost_error`, while a cell runs."""
+
+_HOST_TYPES = frozenset((np.ndarray, int, float, complex, bool, list, tuple))
+
+
+def _wake_main() -> None:
+    """Interrupt the main thread, in whatever library it is, once that returns to Python."""
+    thread_id = threading.main_thread().ident
+    if thread_id is not None and callable(signal.getsignal(WAKING_SIGNAL)):
+        signal.pthread_kill(thread_id, WAKING_SIGNAL)
+
+
+_WAYS = Ways(load_cuda, find_api, _wake_main)
+
+
+class NcclCommunicator(ObjectCollectives):
+    """Takes arrays where they lie: those on the device by NCCL, all others by `host`.
+
+    NCCL is loaded and formed at the first call with an array on the device; all members must
+    come to theirs then. What was split off has an NCCL communicator of its own, with an id of its
+    own: ncclCommSplit would let an abort of one touch the other.
+    """
+
+    kind = "nccl"
+
+    def __init__(self, host: HostCommunicator, ways: Ways = _WAYS) -> None:
+        journal = host.journal
+        self.rank = host.rank
+        self.size = host.size
+        self.generation = host.generation
+        self.world_ranks = host.world_ranks
+        self.group_label = host.group_label
+        self.control = host.control
+        self.recorder = host.recorder
+        self._host = host
+        self._ways = ways
+        self._device = DeviceCalls(
+            journal.group, journal.scope, journal.recorder, journal.control, ways
+        )
+        self._device.journal.tie(journal)
+        self._plain: type[Any] = self._device.ndarray
+        """Arrays of this type go to the device as things stand, which is most of the time."""
+        self._is_grouped = False
+        self._children: list[NcclCommunicator] = []
+
+    # --- settings, which both parts share ----------------------------------------------------
+
+    @property
+    def timeout_s(self) -> float:
+        """Deadline for each operation in seconds, here and in what is split off."""
+        return self._host.timeout_s
+
+    @timeout_s.setter
+    def timeout_s(self, seconds: float) -> None:
+        self._host.timeout_s = seconds
+
+    @property
+    def check(self) -> bool:
+        """Ranks compare each collective before they begin it, here and in what is split off."""
+        return self._host.check
+
+    @check.setter
+    def check(self, is_wanted: bool) -> None:
+        self._host.check = is_wanted
+
+    @property
+    def participants(self) -> frozenset[int] | None:
+        """The ranks that run the current cell; None means all."""
+        return self._host.participants
+
+    @participants.setter
+    def participants(self, ranks: frozenset[int] | None) -> None:
+        self._host.participants = ranks
+
+    @property
+    def stream(self) -> Any:
+        """CUDA stream of device calls; None is the current one of CuPy (of torch for tensors)."""
+        return self._device.stream
+
+    @stream.setter
+    def stream(self, given: Any) -> None:
+        if given is not None:
+            self._device.load()
+            given = self._device.cuda.stream_of(given)
+        self._device.stream = given
+        self._find_plain()
+
+    def __repr__(self) -> str:
+        where = f"group {self.group_label}, " if self.group_label else ""
+        return f"<nccl communicator: {where}rank {self.rank} of {self.size}>"
+
+    # --- collectives -------------------------------------------------------------------------
+
+    def all_reduce(self, array: Any, op: str = "sum", out: Any = None) -> Any:
+        """Reduce over all ranks; every rank gets the same bits."""
+        if type(array) is self._plain:
+            return self._device.all_reduce(array, op, out)
+        return self._pass_on("all_reduce", array, out, (array, op, out))
+
+    def broadcast(self, array: Any, root: int = 0, out: Any = None) -> Any:
+        """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
+        return self._pass_on("broadcast", array, out, (array, root, out))
+
+    def reduce(self, array: Any, root: int = 0, op: str = "sum", out: Any = None) -> Any:
+        """Reduce over all ranks into the root; the others get None and need no `out`."""
+        return self._pass_on("reduce", array, out, (array, root, op, out))
+
+    def all_gather(self, array: Any, out: Any = None) -> Any:
+        """Collect every rank's array: shape (size, *array.shape)."""
+        return self._pass_on("all_gather", array, out, (array, out))
+
+    def reduce_scatter(self, array: Any, op: str = "sum", out: Any = None) -> Any:
+        """Reduce `array` of shape (size, …) over all ranks; rank i gets row i."""
+        return self._pass_on("reduce_scatter", array, out, (array, op, out))
+
+    def all_to_all(self, array: Any, out: Any = None) -> Any:
+        """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
+        return self._pass_on("all_to_all", array, out, (array, out))
+
+    def gather(self, array: Any, root: int = 0, out: Any = None) -> Any:
+        """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
+        return self._pass_on("gather", array, out, (array, root, out))
+
+    def scatter(self, array: Any, root: int = 0, out: Any = None) -> Any:
+        """Give row i of the root's array of shape (size, …) to rank i.
+
+        Elsewhere `array` (or `out`) tells shape and dtype of the row.
+        """
+        given = out if array is None else array
+        return self._pass_on("scatter", given, out, (array, root, out))
+
+    # --- messages ----------------------------------------------------------------------------
+
+    def send(self, array: Any, dest: int) -> None:
+        """Send to one rank, which calls recv.
+
+        On a device this is queued, and done only when the other has called recv: two ranks that
+        both send first wait for each other for ever. Use send_recv or group for that.
+        """
+        self._pass_on("send", array, None, (array, dest))
+
+    def recv(self, array_or_template: Any, source: int) -> Any:
+        """Receive from one rank; a writable array is filled and returned, else a new one is."""
+        return self._pass_on("recv", array_or_template, None, (array_or_template, source))
+
+    def send_recv(self, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
+        """Send to one rank while receiving from another (or the same), as in a halo exchange."""
+        arguments = send_array, dest, recv_array, source
+        return self._pass_on("send_recv", send_array, recv_array, arguments)
+
+    def barrier(
+        self,
+        name: str = "",
+        *,
+        ranks: Sequence[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Wait until every rank is here; not for what is queued on devices."""
+        self._host.barrier(name, ranks=ranks, timeout_s=timeout_s)
+
+    @contextmanager
+    def group(self) -> Iterator[None]:
+        """Begin all calls inside together when the block ends: no order of messages can hang."""
+        if self._is_grouped:
+            raise UsageError("comm.group() is open already. Close it before opening another one.")
+        self._is_grouped = True
+        try:
+            with self._host.group(), self._device.group():
+                yield
+                # Before either part begins: else what the other has would never be sent.
+                self._device.check_group()
+        finally:
+            self._is_grouped = False
+
+    def split(self, color: int | None, key: int | None = None) -> "NcclCommunicator | None":
+        """Make a communicator of all ranks that give the same color, ordered by key, then rank.
+
+        A color of None gives None. All ranks must call it.
+        """
+        host = self._host.split(color, key)
+        if host is None:
+            return None
+        child = NcclCommunicator(host, self._ways)
+        self._children.append(child)
+        return child
+
+    # --- what becomes of it ------------------------------------------------------------------
+
+    def look(self) -> None:
+        """From the link thread, some times a second: take note of what ended on the device."""
+        for device in self._devices():
+            device.look()
+
+    def settle(self) -> None:
+        """Wait until all that is queued on the device has ended; raise if it does not."""
+        for device in self._devices():
+            device.settle()
+
+    def lost_error(self) -> CommunicatorError | None:
+        """Give, once, the error of calls that were on the device when it broke."""
+        errors = [device.lost_error() for device in self._devices()]
+        return next((error for error in errors if error is not None), None)
+
+    def abort(self, failed_rank: int, reason: str) -> None:
+        """Break it, and what was split off, from any thread; what is on the device is lost.
+
+        `failed_rank` is a rank of the cluster.
+        """
+        self._host.abort(failed_rank, reason)
+        for device in self._devices():
+            device.abort(Breakage("failed", failed_rank, reason))
+
+    def close(self) -> None:
+        """Release everything, of what was split off as well; again changes nothing."""
+        for device in self._devices():
+            device.close()
+        self._host.close()
+
+    # --- which way ---------------------------------------------------------------------------
+
+    def _devices(self) -> Iterator[DeviceCalls]:
+        yield self._device
+        for child in self._children:
+            yield from child._devices()  # noqa: SLF001  (of the same kind)
+
+    def _pass_on(self, operation: str, given: Any, other: Any, arguments: tuple[Any, ...]) -> Any:
+        """Let the part do it in whose memory the arrays lie; raises UsageError for both."""
+        device = self._device
+        if type(given) is self._plain:
+            return getattr(device, operation)(*arguments)
+        library = self._find_library(given)
+        if library is None:
+            if is_sparse(given):
+                # Made of calls for arrays, which then go where those of the matrix lie.
+                return WAYS[operation][1](self, *arguments)
+            if other is not None and self._find_library(other) is not None:
+                raise mixed(operation, given)
+            return getattr(self._host, operation)(*arguments)
+        with device.using(library):
+            return getattr(device, operation)(*arguments)
+
+    def _find_library(self, given: Any) -> DeviceLibrary | None:
+        """Give the library of an array on the device; None for everything else."""
+        if type(given) in _HOST_TYPES or not is_on_device(given):
+            return None
+        self._device.load()
+        self._find_plain()
+        return self._device.libraries.find(given)
+
+    def _find_plain(self) -> None:
+        has_stream = self._device.stream is not None
+        self._plain = _NoArray if has_stream else self._device.ndarray
+
+
+class _NoArray:
+    """Stands where every array has to be looked at."""

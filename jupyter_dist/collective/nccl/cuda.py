@@ -1,0 +1,191 @@
+"""What is needed of CuPy: memory, streams, events and the clock of one device."""
+
+from contextlib import AbstractContextManager, nullcontext
+from time import monotonic_ns, sleep
+from typing import Any
+
+from jupyter_dist.errors import CommunicatorError
+
+DONE, NOT_READY = 0, 600
+"""cudaSuccess and cudaErrorNotReady."""
+
+_DEFAULT_STREAMS = (0, 1, 2)
+"""They cannot be captured into a graph."""
+_CLOCK_PATIENCE_NS = 2_000_000
+_CLOCK_AGE_NS = 60_000_000_000
+"""CUDA gives times as float32: after a minute they are good to some microseconds."""
+
+
+class Cuda:
+    """The current device of the thread that makes it, through CuPy."""
+
+    def __init__(self, cupy: Any) -> None:
+        runtime = cupy.cuda.runtime
+        self.cupy = cupy
+        self.ndarray: type[Any] = cupy.ndarray
+        self.device_id: int = runtime.getDevice()
+        self.is_only = runtime.getDeviceCount() == 1
+        """There is no other device on which an array could lie."""
+        self.current_stream = cupy.cuda.get_current_stream
+        self.record = runtime.eventRecord
+        """Takes an event and a stream."""
+        self.query = runtime.eventQuery
+        """Gives DONE, NOT_READY or what is wrong with the device."""
+        self._runtime = runtime
+        self._idle_events: list[tuple[int, int]] = []
+        self._clock_stream: Any = None
+        self._spare_event = 0
+        self._base = 0
+        self._base_ns = 0
+
+    def use_device(self) -> None:
+        """Make it the current device of this thread as well."""
+        self._runtime.setDevice(self.device_id)
+
+    # --- memory ------------------------------------------------------------------------------
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Make an array, also of the small floats that CuPy itself makes none of."""
+        if dtype.kind != "V":
+            return self.cupy.empty(shape, dtype)
+        count = 1
+        for length in shape:
+            count *= length
+        memory = self.cupy.cuda.alloc(count * dtype.itemsize)
+        return self.ndarray(shape, dtype, memory)
+
+    def view(self, pointer: int, given: Any, layout: tuple[Any, Any, Any]) -> Any:
+        """View memory that `given` keeps alive; `layout` is shape, dtype and strides in bytes."""
+        shape, dtype, strides = layout
+        extent = dtype.itemsize + sum(
+            (length - 1) * step for length, step in zip(shape, strides, strict=True)
+        )
+        cuda = self.cupy.cuda
+        memory = cuda.UnownedMemory(pointer, max(extent, 0), given, self.device_id)
+        return self.ndarray(shape, dtype, cuda.MemoryPointer(memory, 0), strides)
+
+    def contiguous(self, array: Any) -> Any:
+        """Copy an array so that it is C-contiguous."""
+        copied = self.cupy.ascontiguousarray(self.as_known(array))
+        return copied if copied.dtype == array.dtype else copied.view(array.dtype)
+
+    def as_known(self, array: Any) -> Any:
+        """View the small floats, for which CuPy has no kernels, as integers of their size."""
+        if array.dtype.kind != "V":
+            return array
+        return array.view(f"u{array.dtype.itemsize}")
+
+    def copy(self, source: int, target: int, nbytes: int, stream: int) -> None:
+        """Queue a copy between two pointers."""
+        if nbytes and source != target:
+            kind = self._runtime.memcpyDeviceToDevice
+            self._runtime.memcpyAsync(target, source, nbytes, kind, stream)
+
+    # --- streams -----------------------------------------------------------------------------
+
+    def is_capturing(self, stream: int) -> bool:
+        """Tell whether what is queued on this stream is recorded into a graph, not carried out."""
+        return stream not in _DEFAULT_STREAMS and bool(self._runtime.streamIsCapturing(stream))
+
+    def stream_of(self, given: Any) -> Any:
+        """Make a stream of CuPy out of one of any library, or of its pointer; raises TypeError."""
+        cuda = self.cupy.cuda
+        if isinstance(given, int):
+            given = _Pointer(given)
+        elif hasattr(given, "ptr") and hasattr(given, "__enter__"):
+            return given
+        elif hasattr(given, "cuda_stream"):  # torch, also before it knew the protocol
+            given = _Pointer(given.cuda_stream)
+        elif not hasattr(given, "__cuda_stream__"):
+            raise TypeError(
+                f"stream got {type(given).__name__}. Accepted: a cupy.cuda.Stream, a "
+                "torch.cuda.Stream, anything else with __cuda_stream__, or None for CuPy's "
+                "current stream."
+            )
+        if hasattr(cuda.Stream, "from_external"):
+            return cuda.Stream.from_external(given)
+        return cuda.ExternalStream(given.__cuda_stream__()[1])
+
+    def on(self, stream: Any) -> AbstractContextManager[Any]:
+        """Make a stream the current one for a block; None changes nothing."""
+        return nullcontext() if stream is None else stream
+
+    # --- events and the clock ----------------------------------------------------------------
+
+    def take_events(self) -> tuple[int, int]:
+        """Give two events that nobody waits for."""
+        try:
+            return self._idle_events.pop()
+        except IndexError:
+            create = self._runtime.eventCreateWithFlags
+            return int(create(0)), int(create(0))
+
+    def give_back(self, begun: int, ended: int) -> None:
+        """Take events that have been looked at."""
+        self._idle_events.append((begun, ended))
+
+    def destroy_events(self) -> None:
+        """Let go of the events that nobody has."""
+        while self._idle_events:
+            for event in self._idle_events.pop():
+                self._runtime.eventDestroy(event)
+
+    def set_clock(self) -> None:
+        """Find out what the device's clock shows now, unless that is known well enough."""
+        if self._base and monotonic_ns() - self._base_ns < _CLOCK_AGE_NS:
+            return
+        if self._clock_stream is None:
+            # One of its own: on others it would wait for what is queued there.
+            self._clock_stream = self.cupy.cuda.Stream(non_blocking=True)
+        event = self._spare_event
+        self._spare_event = 0
+        event = event or int(self._runtime.eventCreateWithFlags(0))
+        start_ns = now_ns = monotonic_ns()
+        self.record(event, self._clock_stream.ptr)
+        while self.query(event) != DONE and now_ns - start_ns < _CLOCK_PATIENCE_NS:
+            sleep(0)
+            now_ns = monotonic_ns()
+        if now_ns - start_ns >= _CLOCK_PATIENCE_NS:
+            self._spare_event = event  # the device is too busy to tell
+            return
+        self._spare_event = self._base
+        self._base, self._base_ns = event, monotonic_ns()
+
+    def time_of(self, event: int, now_ns: int) -> int:
+        """Give when an event that is done has happened, in ns of CLOCK_MONOTONIC."""
+        if not self._base:
+            return now_ns
+        try:
+            elapsed_ms = self._runtime.eventElapsedTime(self._base, event)
+        except self._runtime.CUDARuntimeError:
+            return now_ns
+        return min(now_ns, self._base_ns + int(elapsed_ms * 1e6))
+
+    def explain(self, status: int) -> str:
+        """Say what a result code of CUDA means."""
+        return str(self._runtime.CUDARuntimeError(status))
+
+
+class _Pointer:
+    """A stream of another library, by its pointer."""
+
+    def __init__(self, pointer: int) -> None:
+        self._pointer = pointer
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._pointer
+
+
+def load_cuda() -> Cuda:
+    """Load CuPy; raises CommunicatorError when it is not installed, or there is no device."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise CommunicatorError(
+            "arrays in device memory need CuPy, which is not installed here. Install it for your "
+            "CUDA version (pip install cupy-cuda12x, or cupy-cuda13x)."
+        ) from error
+    try:
+        return Cuda(cupy)
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise CommunicatorError(f"CuPy finds no CUDA device on this rank: {error}") from error

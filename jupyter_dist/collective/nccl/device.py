@@ -1,0 +1,334 @@
+"""One rank's device in one communicator: what is queued there, and what becomes of it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic, monotonic_ns, sleep
+from typing import Any
+
+import msgspec
+
+from jupyter_dist.collective.breakage import Breakage
+from jupyter_dist.collective.call import Call
+from jupyter_dist.collective.control import Control
+from jupyter_dist.collective.group import Group, Scope
+from jupyter_dist.collective.journal import Journal
+from jupyter_dist.collective.nccl.api import IN_PROGRESS, REMOTE_ERROR, SUCCESS, NcclApi
+from jupyter_dist.collective.nccl.clique import ABORT_TIMEOUT_S, Clique
+from jupyter_dist.collective.nccl.cuda import Cuda
+from jupyter_dist.collective.nccl.launch import Plan
+from jupyter_dist.collective.nccl.libraries import DeviceLibrary, Libraries
+from jupyter_dist.collective.nccl.outstanding import Outstanding, Queued
+from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.errors import CommunicatorError, UsageError
+from jupyter_dist.model.rank import format_ranks, name_ranks
+
+_DEFAULT_STREAM = 2
+"""Streams up to here cannot be captured into a graph."""
+_DEPTH = 4
+"""User code is so many calls above the recorder, or more."""
+_LEAVE_PATIENCE_S = 0.5
+"""So long the main thread may take to leave NCCL before an abort comes over it."""
+_NAMING_PATIENCE_NS = 500_000_000
+"""NCCL does not say which peer it lost; the coordinator does, if it is a lost rank."""
+_LONGEST_PAUSE_S = 0.005
+
+
+class Ways(msgspec.Struct, frozen=True):
+    """How a communicator gets at what only some machines have; tests have their own."""
+
+    load_cuda: Callable[[], Cuda]
+    find_api: Callable[[], NcclApi]
+    wake_main: Callable[[], None]
+    """Makes the main thread raise `lost_error` as soon as it runs Python again."""
+
+
+class _Nothing:
+    """Stands for a type that no array has."""
+
+
+class Device:
+    """Queues calls, and looks after them until they have ended. CuPy is loaded when needed."""
+
+    cuda: Cuda
+    libraries: Libraries
+    library: DeviceLibrary
+    """Of the arrays of the present call."""
+
+    def __init__(
+        self,
+        group: Group,
+        scope: Scope,
+        recorder: CollectiveRecorder | None,
+        control: Control | None,
+        ways: Ways,
+    ) -> None:
+        # With a name of its own: its calls are numbered apart from those on host memory.
+        label = f"{group.label or format_ranks(group.members)}~device"
+        own = msgspec.structs.replace(group, label=label)
+        self.journal = Journal(own, scope, recorder, control, self._fall_apart)
+        self.clique = Clique(self.journal, ways.find_api)
+        self.ndarray: type[Any] = _Nothing
+        """CuPy's arrays."""
+        self.plain: type[Any] = _Nothing
+        """Arrays that are taken as they are: CuPy's, while no other library is in use."""
+        self.stream: Any = None
+        """Set by the user; None is the current one of the arrays' library."""
+        self.rank = group.rank
+        self.size = group.size
+        self._world_rank = group.world_rank
+        self._keeps = False
+        """Arrays must be kept until their call has ended."""
+        self._ways = ways
+        self._recorder = recorder
+        self._outstanding: Outstanding | None = None
+        self._lost: CommunicatorError | None = None
+        self._is_raising = False
+        """The main thread is about to raise anyway."""
+        self._failed_since_ns = 0
+
+    def load(self) -> None:
+        """Load CuPy; raises CommunicatorError."""
+        if self._outstanding is None:
+            self.cuda = self._ways.load_cuda()
+            self.libraries = Libraries(self.cuda)
+            self.library = self.libraries.cupy
+            self._outstanding = Outstanding(self.cuda, self._recorder)
+            self.ndarray = self.plain = self.cuda.ndarray
+
+    @contextmanager
+    def using(self, library: DeviceLibrary) -> Iterator[None]:
+        """Take arrays of this library within the block, on its stream or the user's."""
+        usual, self.library = self.library, library
+        self.plain = self.ndarray if library is self.libraries.cupy else _Nothing
+        self._keeps = self.stream is not None or library.keeps
+        try:
+            with self.cuda.on(self.stream if self.stream is not None else library.stream()):
+                yield
+        finally:
+            self.library, self.plain, self._keeps = usual, self.ndarray, False
+
+    # --- one call ----------------------------------------------------------------------------
+
+    def find_stream(self, operation: str) -> int:
+        """Give the current stream; raises UsageError when it is being captured."""
+        stream: int = self.cuda.current_stream().ptr
+        self._check_not_captured(operation, stream)
+        return stream
+
+    def _check_not_captured(self, operation: str, stream: int) -> None:
+        if stream > _DEFAULT_STREAM and self.cuda.is_capturing(stream):
+            raise UsageError(
+                f"{operation} was called while its stream is captured into a CUDA graph: nobody "
+                "could tell when it runs, or that it failed. Call it outside of the capture."
+            )
+
+    def _check_formable(self, operation: str) -> None:
+        """Raise CommunicatorError when NCCL has to be formed and not all members are here."""
+        journal = self.journal
+        participants = None if self.clique.handle is not None else journal.participants
+        if participants is not None and len(participants) < self.size:
+            running = name_ranks(journal.scope.participants or ())
+            raise CommunicatorError(
+                f"this cell runs on {running} only; {operation} is the first call on device "
+                f"memory, for which NCCL is formed by all {self.size} ranks. Run a cell with a "
+                "call on device memory on all of them first, such as comm.all_reduce(x)."
+            )
+
+    def queue(
+        self,
+        plan: Plan,
+        source: Any,
+        target: Any,
+        prepare: Callable[[], tuple[Call, Any, Any]] | None = None,
+    ) -> None:
+        """Number and record a call, queue it on the stream; raise what broke it.
+
+        `prepare` is for messages: it numbers them, and gives what to send and what to receive.
+        """
+        journal, recorder = self.journal, self._recorder
+        stream = self.find_stream(plan.signature.operation)
+        journal.enter(plan.signature.operation)
+        try:
+            if prepare is not None and plan.count:
+                self._check_formable(plan.signature.operation)
+            if prepare is None:
+                call = journal.number(plan.signature)
+            else:
+                call, source, target = prepare()
+            token = -1 if recorder is None else recorder.begin(call, _DEPTH)
+            try:
+                if prepare is None and journal.scope.is_checked:
+                    journal.compare(call)
+                if plan.count:
+                    self._launch(call, token, plan, stream, source, target)
+                elif recorder is not None:
+                    recorder.end(token)
+            except BaseException as error:
+                if recorder is not None:
+                    recorder.end(token, False)
+                told = self._blame(error, call)
+                if told is not error:
+                    raise told from None
+                raise
+        finally:
+            journal.leave()
+        if self._lost is not None:
+            # An abort has waited for this call to leave, and came over it on this thread.
+            self._ways.wake_main()
+
+    def _launch(
+        self, call: Call, token: int, plan: Plan, stream: int, source: Any, target: Any
+    ) -> None:
+        """Let NCCL queue a call, between two events."""
+        cuda, clique, outstanding = self.cuda, self.clique, self._outstanding
+        assert outstanding is not None
+        if clique.handle is None:
+            clique.form(cuda)
+            cuda.set_clock()
+        begun, ended = cuda.take_events()
+        cuda.record(begun, stream)
+        then = plan.launch(clique, cuda, plan, stream, source, target)
+        api = clique.api
+        handle = clique.handle
+        if api.is_polled and (handle is None or api.state(handle) != SUCCESS):
+            clique.await_queued(call)
+        # An abort that came over the launch has left nothing that could end well.
+        clique.check_lost()
+        if then is not None:
+            then()
+        cuda.record(ended, stream)
+        kept = (source, target) if self._keeps else None
+        outstanding.add(Queued(call, token, begun, ended, kept))
+
+    def _blame(self, error: BaseException, call: Call) -> BaseException:
+        """Break the communicator for what ended a call; give what to raise."""
+        self._is_raising = True
+        try:
+            cause = error
+            if isinstance(error, self.clique.failures):
+                cause = self.clique.judge(error, call)
+            return self.journal.blame(cause, call) or cause
+        finally:
+            self._is_raising = False
+
+    # --- looking after what is queued --------------------------------------------------------
+
+    def look(self) -> None:
+        """From the link thread, some times a second: take note of what ended, and how."""
+        outstanding = self._outstanding
+        if outstanding is None or self.clique.lost is not None:
+            return
+        outstanding.look()
+        breakage = self._find_breakage(outstanding)
+        if breakage is not None:
+            self.abort(breakage)
+
+    def _find_breakage(self, outstanding: Outstanding) -> Breakage | None:
+        if not len(outstanding):
+            return None
+        timeout_s = self.journal.scope.timeout_s
+        overdue = outstanding.find_overdue(monotonic_ns(), timeout_s)
+        if outstanding.problem:
+            text = f"cannot go on: its device reports {outstanding.problem}"
+            return Breakage("left", self._world_rank, text)
+        if overdue is not None:
+            text = f"waited {timeout_s:g} s for its peers in {overdue}, which is on the device"
+            return Breakage("timeout", self._world_rank, text)
+        return self._find_nccl_breakage()
+
+    def _find_nccl_breakage(self) -> Breakage | None:
+        if not self.journal.try_enter():
+            return None  # the main thread is in NCCL, and looks for itself
+        try:
+            clique = self.clique
+            if clique.handle is None:
+                return None
+            state = clique.find_state()
+            text = "" if state in (SUCCESS, IN_PROGRESS) else clique.explain(state)
+        finally:
+            self.journal.leave()
+        if not text:
+            return None
+        now_ns = monotonic_ns()
+        self._failed_since_ns = self._failed_since_ns or now_ns
+        if state == REMOTE_ERROR and now_ns - self._failed_since_ns < _NAMING_PATIENCE_NS:
+            return None
+        return Breakage("left", self._world_rank, f"cannot go on: NCCL failed: {text}")
+
+    def settle(self) -> None:
+        """From the main thread: wait until all that is queued has ended; raise if it does not."""
+        outstanding = self._outstanding
+        if outstanding is None:
+            return
+        pause_s = 0.0
+        start_s = monotonic()
+        while True:
+            outstanding.look()
+            self._raise_lost()
+            if not len(outstanding):
+                break
+            self.look()
+            # There is no event that both the device and Ctrl-C would set.
+            sleep(pause_s)
+            pause_s = min(_LONGEST_PAUSE_S, (monotonic() - start_s) / 10)
+        if self.clique.handle is not None:
+            self.cuda.set_clock()
+
+    def _raise_lost(self) -> None:
+        error = self.lost_error()
+        if error is None:
+            return
+        if not self.clique.await_abort():
+            text = (
+                f"{error}. NCCL has not let go of the device for {ABORT_TIMEOUT_S:g} s; if the "
+                "next cells hang, stop the cluster and start it again"
+            )
+            error.args = (text,)
+        raise error
+
+    # --- the end -----------------------------------------------------------------------------
+
+    def abort(self, breakage: Breakage) -> None:
+        """Break it, from any thread; what is on the device then has no result."""
+        self.clique.lost = self.clique.lost or breakage
+        self.journal.break_within(breakage, _LEAVE_PATIENCE_S)
+
+    def lost_error(self) -> CommunicatorError | None:
+        """Give, once, the error of calls that were on the device when it broke."""
+        error, self._lost = self._lost, None
+        return error
+
+    def _fall_apart(self, breakage: Breakage) -> None:
+        outstanding = self._outstanding
+        if outstanding is None:
+            return
+        lost = outstanding.give_up()
+        if lost is not None:
+            self._lost = _say_lost(breakage, lost).error(self._world_rank)
+        # The main thread itself is told when it gets out of here: not on the way to the abort.
+        is_main = threading.current_thread() is threading.main_thread()
+        try:
+            if lost is not None and not self._is_raising and not is_main:
+                # First, so that nothing is ever computed from what an abort leaves behind.
+                self._ways.wake_main()
+        finally:
+            self.clique.abort(self.cuda)
+
+    def close(self) -> None:
+        """Release everything; calling it again changes nothing."""
+        self.journal.forget()
+        outstanding = self._outstanding
+        if outstanding is None:
+            return
+        outstanding.give_up()
+        self.clique.abort(self.cuda)
+        if self.clique.await_abort():
+            self.cuda.destroy_events()
+
+
+def _say_lost(breakage: Breakage, lost: Call) -> Breakage:
+    if str(lost) in breakage.text:
+        return breakage
+    text = f"{breakage.text}; {lost} was on the device and has no result"
+    return msgspec.structs.replace(breakage, text=text)

@@ -1,0 +1,241 @@
+"""Arrays on the device, of whatever library, seen as CuPy's; and results given back as theirs."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from jupyter_dist.collective.arrays import is_on_device
+from jupyter_dist.collective.dtypes import EXTENSION_NAMES, find_dtype
+from jupyter_dist.collective.nccl.cuda import Cuda
+from jupyter_dist.errors import UsageError
+
+Room = tuple[Any, Any]
+"""A new array as CuPy sees it, and as its own library does."""
+
+
+class DeviceLibrary(Protocol):
+    """How arrays of one library get in and out."""
+
+    name: str
+    keeps: bool
+    """Memory must be kept until a call is done: the library does not order it by our stream."""
+    is_filled_later: bool
+    """Results may be given out before they are there: who uses them waits on the stream."""
+
+    def stream(self) -> Any:
+        """Give the library's own current stream; None for CuPy's."""
+
+    def view(self, operation: str, given: Any) -> Any:
+        """View an array, without a copy; raises TypeError and UsageError."""
+
+    def view_out(self, operation: str, given: Any) -> Any:
+        """View an array that will be written to; raises TypeError and UsageError."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Room:
+        """Make a new array."""
+
+    def give(self, room: Room) -> Any:
+        """Give what the caller gets."""
+
+
+class CuPyArrays:
+    """CuPy's own, and those of libraries that CuPy knows by a protocol: results are CuPy's."""
+
+    name = "CuPy"
+    keeps = False
+    is_filled_later = True
+
+    def __init__(self, cuda: Cuda) -> None:
+        self._cuda = cuda
+
+    def stream(self) -> Any:
+        """Give None: CuPy's current one."""
+        return None
+
+    def view(self, operation: str, given: Any) -> Any:
+        """View an array, without a copy."""
+        if isinstance(given, self._cuda.ndarray):
+            return given
+        if hasattr(type(given), "__cuda_array_interface__"):
+            return self._cuda.cupy.asarray(given)
+        if hasattr(type(given), "__dlpack__"):
+            return self._cuda.cupy.from_dlpack(given)
+        raise TypeError(f"{operation} got {type(given).__name__}, which is no array")
+
+    def view_out(self, operation: str, given: Any) -> Any:
+        """View an array that will be written to."""
+        return self.view(operation, given)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Room:
+        """Make a new array."""
+        array = self._cuda.empty(shape, dtype)
+        return array, array
+
+    def give(self, room: Room) -> Any:
+        """Give what the caller gets."""
+        return room[1]
+
+
+class TorchTensors:
+    """Tensors on the device, by their pointers: CuPy then need not know their types."""
+
+    name = "torch"
+    keeps = False
+    is_filled_later = True
+
+    def __init__(self, cuda: Cuda) -> None:
+        self._cuda = cuda
+        self._torch: Any = sys.modules["torch"]
+
+    def stream(self) -> Any:
+        """Give torch's current stream."""
+        return self._cuda.stream_of(int(self._torch.cuda.current_stream().cuda_stream))
+
+    def view(self, operation: str, given: Any) -> Any:
+        """View a tensor, without a copy."""
+        if given.layout != self._torch.strided:
+            raise TypeError(
+                f"{operation} got a torch tensor of layout {given.layout}. Accepted: dense "
+                "tensors. Pass x.to_dense()."
+            )
+        # Complex conjugates and negatives are marks on other tensors; only these two make copies.
+        tensor = given.detach().resolve_conj().resolve_neg()
+        name = str(tensor.dtype).removeprefix("torch.")
+        try:
+            dtype = np.dtype(find_dtype(name))
+        except TypeError as error:
+            raise TypeError(
+                f"{operation} got a tensor of torch.{name}. Accepted: bool, integers, floats "
+                f"({', '.join(EXTENSION_NAMES)} among them) and complex numbers. Convert it "
+                "first, with x.float() for example."
+            ) from error
+        if tensor.device.index != self._cuda.device_id:
+            raise other_device(operation, tensor.device.index, self._cuda.device_id)
+        strides = tuple(step * dtype.itemsize for step in tensor.stride())
+        layout = tuple(tensor.shape), dtype, strides
+        return self._cuda.view(int(tensor.data_ptr()), tensor, layout)
+
+    def view_out(self, operation: str, given: Any) -> Any:
+        """View a tensor that will be written to."""
+        if given.requires_grad:
+            raise UsageError(
+                "a torch tensor that requires grad cannot be written to: autograd would not "
+                "know. Pass x.detach(), which shares its memory."
+            )
+        return self.view(operation, given)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Room:
+        """Make a new tensor."""
+        kind = getattr(self._torch, dtype.name)
+        tensor = self._torch.empty(shape, dtype=kind, device=f"cuda:{self._cuda.device_id}")
+        return self.view("empty", tensor), tensor
+
+    def give(self, room: Room) -> Any:
+        """Give what the caller gets."""
+        return room[1]
+
+
+class JaxArrays:
+    """JAX's arrays. They come and go by DLPack, which lets streams wait for each other."""
+
+    name = "JAX"
+    keeps = True
+    is_filled_later = False
+
+    def __init__(self, cuda: Cuda) -> None:
+        self._cuda = cuda
+        self._jax: Any = sys.modules["jax"]
+
+    def stream(self) -> Any:
+        """Give None: JAX's own streams wait for CuPy's."""
+        return None
+
+    def view(self, operation: str, given: Any) -> Any:
+        """View an array, without a copy unless DLPack does not know its type."""
+        if len(given.devices()) != 1:
+            raise UsageError(
+                f"{operation} got a JAX array on {len(given.devices())} devices. Accepted: an "
+                "array on the device of this rank. Pass one of its addressable_shards' data."
+            )
+        known = _integers_for(given.dtype)
+        if known is None:
+            return self._cuda.cupy.from_dlpack(given)
+        lax = self._jax.lax
+        same = (
+            given.astype(known) if given.dtype == bool else lax.bitcast_convert_type(given, known)
+        )
+        return self._cuda.cupy.from_dlpack(same).view(given.dtype)
+
+    def view_out(self, operation: str, given: Any) -> Any:
+        """Raise TypeError: they cannot be written to."""
+        del given
+        raise TypeError(
+            f"{operation} got a JAX array as out. Accepted: arrays of CuPy and torch; arrays of "
+            "JAX can never be written to. Leave `out` away to get a new array."
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Room:
+        """Make a new array, which JAX gets to see when it is queued to be filled."""
+        return self._cuda.empty(shape, dtype), None
+
+    def give(self, room: Room) -> Any:
+        """Give what the caller gets."""
+        view = room[0]
+        known = _integers_for(view.dtype)
+        if known is None:
+            return self._jax.dlpack.from_dlpack(view)
+        array = self._jax.dlpack.from_dlpack(view.view(known))
+        if view.dtype == bool:
+            return array.astype(bool)
+        return self._jax.lax.bitcast_convert_type(array, view.dtype)
+
+
+def _integers_for(dtype: Any) -> Any:
+    """Give integers of the same size for types that DLPack may not carry; None for all others."""
+    if dtype.kind not in "Vb":
+        return None
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+class Libraries:
+    """Finds the library of an array on the device."""
+
+    def __init__(self, cuda: Cuda) -> None:
+        self._ndarray = cuda.ndarray
+        self.cupy = CuPyArrays(cuda)
+        self._made: dict[str, DeviceLibrary] = {"": self.cupy}
+        self._makers: dict[str, Callable[[], DeviceLibrary]] = {
+            "torch": partial(TorchTensors, cuda),
+            "jax": partial(JaxArrays, cuda),
+        }
+
+    def find(self, given: Any) -> DeviceLibrary | None:
+        """Give the library of this array; None when it does not lie on a CUDA device."""
+        if isinstance(given, self._ndarray):
+            return self.cupy
+        if not is_on_device(given):
+            return None
+        name = _name_of(given)
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+
+def _name_of(given: Any) -> str:
+    for module, name in (("torch", "Tensor"), ("jax", "Array")):
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(given, kind):
+            return module
+    return ""
+
+
+def other_device(operation: str, found: int, own: int) -> UsageError:
+    """Say that an array lies on another device than the communicator's."""
+    return UsageError(
+        f"{operation} got an array on device {found}, but this rank communicates from device "
+        f"{own}, which was current at its first call. Copy the array there "
+        f"(with cupy.cuda.Device({own}): x = cupy.array(x))."
+    )

@@ -1,0 +1,299 @@
+"""Messages between two ranks in device memory, and groups of calls."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jupyter_dist.collective import arguments
+from jupyter_dist.collective.call import Call, Signature
+from jupyter_dist.collective.control import Control
+from jupyter_dist.collective.group import Group, Scope
+from jupyter_dist.collective.nccl import launch
+from jupyter_dist.collective.nccl.device import Device, Ways
+from jupyter_dist.collective.nccl.launch import Message, Plan
+from jupyter_dist.collective.nccl.libraries import DeviceLibrary, other_device
+from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.errors import CommunicatorError, UsageError
+
+
+class _End(NamedTuple):
+    """One end of a message, which gets its number when it travels."""
+
+    signature: Signature
+    array: Any
+    peer: int
+
+
+class _Grouped:
+    """Calls that wait for the end of their group, all on one stream."""
+
+    def __init__(self) -> None:
+        self.sent: list[_End] = []
+        self.received: list[_End] = []
+        self.then: list[Callable[[], None]] = []
+        self.collectives: list[tuple[Plan, Any, Any]] = []
+        self.library: DeviceLibrary | None = None
+        self.stream = 0
+        self.current: Any = None
+        """The stream itself."""
+
+
+class DeviceMessages(Device):
+    """The part of DeviceCalls that is not a collective. Arrays are of the library in use."""
+
+    def __init__(
+        self,
+        group: Group,
+        scope: Scope,
+        recorder: CollectiveRecorder | None,
+        control: Control | None,
+        ways: Ways,
+    ) -> None:
+        super().__init__(group, scope, recorder, control, ways)
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._to_self: deque[Any] = deque()
+        self._grouped: _Grouped | None = None
+        self._groups = 0
+        self._run: Callable[[Plan, Any, Any], None] = self.queue
+        """Carries out a collective: now, or within a group when that ends."""
+
+    # --- what is called ----------------------------------------------------------------------
+
+    def send(self, array: Any, dest: int) -> None:
+        """Send to one rank, which calls recv."""
+        dest = arguments.peer("send", "dest", dest, self.size)
+        exchange = _Grouped()
+        self._add_sent(exchange, "send", array, dest)
+        self._pass_on("send", exchange)
+
+    def recv(self, array_or_template: Any, source: int) -> Any:
+        """Receive from one rank; a writable array is filled and returned, else a new one is."""
+        source = arguments.peer("recv", "source", source, self.size)
+        exchange = _Grouped()
+        answer = self._add_received(exchange, "recv", array_or_template, source)
+        self._pass_on("recv", exchange)
+        return answer()
+
+    def send_recv(self, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
+        """Send to one rank while receiving from another (or the same)."""
+        dest = arguments.peer("send_recv", "dest", dest, self.size)
+        source = arguments.peer("send_recv", "source", source, self.size)
+        exchange = _Grouped()
+        self._add_sent(exchange, "send_recv", send_array, dest)
+        answer = self._add_received(exchange, "send_recv", recv_array, source)
+        self._pass_on("send_recv", exchange)
+        return answer()
+
+    @contextmanager
+    def group(self) -> Iterator[None]:
+        """Begin all calls inside when the block ends: messages together, then collectives.
+
+        Each collective is a call of its own, in the order of the block: within a group of NCCL it
+        would not be certain that one sees what another has written.
+        """
+        self._grouped = grouped = _Grouped()
+        self._run = self._put_off
+        try:
+            yield
+        finally:
+            self._grouped, self._run = None, self.queue
+        if grouped.library is None:
+            return
+        # The stream of the calls, whatever is the current one by now.
+        with self.using(grouped.library), self.cuda.on(grouped.current):
+            self._run_exchange("group", grouped)
+            for plan, source, target in grouped.collectives:
+                self._run(plan, source, target)
+
+    def check_group(self) -> None:
+        """Raise, before anything of it is sent, what the end of the open group would raise."""
+        grouped = self._grouped
+        if grouped is None or grouped.library is None:
+            return
+        self._check_not_captured("group", grouped.stream)
+        ends = (*grouped.sent, *grouped.received)
+        if any(end.peer != self.rank and end.array.nbytes for end in ends):
+            self._check_formable("group")
+
+    # --- arrays ------------------------------------------------------------------------------
+
+    def take(self, operation: str, given: Any) -> Any:
+        """View what was given as a contiguous array of CuPy; raises TypeError and UsageError."""
+        array = given if type(given) is self.plain else self._view(operation, given)
+        if array.data.device_id != self.cuda.device_id and array.size:
+            raise other_device(operation, array.data.device_id, self.cuda.device_id)
+        if array.flags.c_contiguous:
+            return array
+        self._check_copy(operation)
+        return self.cuda.contiguous(array)
+
+    def _check_copy(self, operation: str) -> None:
+        """Raise UsageError within a group: an earlier call of it may fill the input later."""
+        if self._grouped is not None:
+            raise UsageError(
+                f"{operation} would have to copy its input, which calls before it in comm.group() "
+                "may still fill. Accepted inside a group: C-contiguous arrays that out does not "
+                "overlap, or make the call outside the group."
+            )
+
+    def _view(self, operation: str, given: Any) -> Any:
+        library = self.libraries.find(given)
+        if library is None:
+            raise mixed(operation, given)
+        if library is not self.library:
+            raise UsageError(
+                f"{operation} got arrays of {self.library.name} and of {library.name}. Accepted: "
+                "arrays of one library. Convert one of them (torch.from_dlpack, cupy.from_dlpack)."
+            )
+        return library.view(operation, given)
+
+    def _view_out(self, operation: str, given: Any) -> Any:
+        if type(given) is self.plain:
+            array = given
+        else:
+            self._view(operation, given)
+            array = self.library.view_out(operation, given)
+        if array.data.device_id != self.cuda.device_id and array.size:
+            raise other_device(operation, array.data.device_id, self.cuda.device_id)
+        return array
+
+    # --- how it is done ----------------------------------------------------------------------
+
+    def _put_off(self, plan: Plan, source: Any, target: Any) -> None:
+        """Let a collective wait for the end of the group."""
+        operation = plan.signature.operation
+        grouped = self._grouped
+        assert grouped is not None
+        self.journal.check_possible(operation)
+        self._join_group(grouped, self.find_stream(operation))
+        grouped.collectives.append((plan, source, target))
+
+    def _join_group(self, grouped: _Grouped, stream: int) -> None:
+        """Check that a call can wait for the end of the group."""
+        if not self.library.is_filled_later:
+            raise UsageError(
+                f"inside comm.group() results come later, which {self.library.name} cannot show. "
+                "Pass numpy, torch or CuPy arrays, or make the call outside the group."
+            )
+        if grouped.library is not None and grouped.stream != stream:
+            raise UsageError(
+                "comm.group() got calls on two CUDA streams. Accepted: one. Set comm.stream, or "
+                "use a group for each."
+            )
+        grouped.library, grouped.stream = self.library, stream
+        grouped.current = self.cuda.current_stream()
+
+    def _add_sent(self, exchange: _Grouped, operation: str, given: Any, dest: int) -> None:
+        array = self.take(operation, given)
+        arguments.check_dtype(operation, given, array.dtype)
+        self.journal.check_taking_part(operation, [dest])
+        exchange.sent.append(_End(self.journal.sign("send", array, root=dest), array, dest))
+
+    def _add_received(
+        self, exchange: _Grouped, operation: str, given: Any, source: int
+    ) -> Callable[[], Any]:
+        """Plan to receive; give what tells the caller's answer."""
+        template = given if type(given) is self.plain else self._view(operation, given)
+        arguments.check_dtype(operation, given, template.dtype)
+        self.journal.check_taking_part(operation, [source])
+        signature = self.journal.sign("recv", template, root=source)
+        if not self.library.is_filled_later:
+            room = self.library.empty(template.shape, template.dtype)
+            exchange.received.append(_End(signature, room[0], source))
+            return partial(self.library.give, room)
+        view = self._view_out(operation, given)
+        if view.flags.c_contiguous:
+            exchange.received.append(_End(signature, view, source))
+        else:
+            beside = self.cuda.empty(view.shape, view.dtype)
+            exchange.received.append(_End(signature, beside, source))
+            exchange.then.append(partial(self._write, view, beside))
+        return lambda: given
+
+    def _write(self, view: Any, array: Any) -> None:
+        self.cuda.cupy.copyto(self.cuda.as_known(view), self.cuda.as_known(array))
+
+    def _pass_on(self, operation: str, exchange: _Grouped) -> None:
+        grouped = self._grouped
+        if grouped is None:
+            self._run_exchange(operation, exchange)
+            return
+        self.journal.check_intact()
+        self._join_group(grouped, self.find_stream(operation))
+        grouped.sent += exchange.sent
+        grouped.received += exchange.received
+        grouped.then += exchange.then
+
+    def _run_exchange(self, operation: str, exchange: _Grouped) -> None:
+        stream = self.find_stream(operation)
+        self._to_self = self._pass_to_self(exchange, stream)
+        sent = [end for end in exchange.sent if end.peer != self.rank]
+        received = [end for end in exchange.received if end.peer != self.rank]
+        if sent or received:
+            nbytes = sum(end.array.nbytes for end in (*sent, *received))
+            meant = Signature(operation, nbytes=nbytes, group=self.journal.group.label)
+            plan = Plan(meant, launch.exchange, (), None, nbytes)
+            self.queue(plan, None, None, partial(self._number, meant, sent, received))
+        for action in exchange.then:
+            action()
+
+    def _number(
+        self, meant: Signature, sent: Sequence[_End], received: Sequence[_End]
+    ) -> tuple[Call, list[Message], list[Message]]:
+        journal = self.journal
+        outward = [
+            Message(journal.number_sent(end.signature, end.peer), end.array, end.peer)
+            for end in sent
+        ]
+        inward = [
+            Message(journal.number_received(end.signature, end.peer), end.array, end.peer)
+            for end in received
+        ]
+        if meant.operation == "group":
+            self._groups += 1
+            return Call(meant, self._groups), outward, inward
+        first = (outward or inward)[0].call
+        shown = msgspec.structs.replace(first.signature, operation=meant.operation)
+        return Call(shown, first.sequence), outward, inward
+
+    def _pass_to_self(self, exchange: _Grouped, stream: int) -> deque[Any]:
+        """Receive what this rank sends itself; give what stays for later."""
+        waiting = deque(self._to_self)
+        for end in exchange.sent:
+            if end.peer == self.rank:
+                copied = self.cuda.empty(end.array.shape, end.array.dtype)
+                self._copy(end.array, copied, stream)
+                waiting.append(copied)
+        for end in exchange.received:
+            if end.peer == self.rank:
+                self._take_from(waiting, end.array, stream)
+        return waiting
+
+    def _take_from(self, waiting: deque[Any], room: Any, stream: int) -> None:
+        if not waiting:
+            raise CommunicatorError(
+                f"rank {self.rank} receives from itself but has sent itself nothing. Send first."
+            )
+        sent = waiting[0]
+        if (sent.shape, sent.dtype) != (room.shape, room.dtype):
+            raise CommunicatorError(
+                f"rank {self.rank} sent itself {sent.dtype}{list(sent.shape)} but receives "
+                f"{room.dtype}{list(room.shape)}. Pass a template like what was sent."
+            )
+        self._copy(waiting.popleft(), room, stream)
+
+    def _copy(self, source: Any, target: Any, stream: int) -> None:
+        self.cuda.copy(source.data.ptr, target.data.ptr, source.nbytes, stream)
+
+
+def mixed(operation: str, given: Any) -> UsageError:
+    """Say that no call mixes device and host memory."""
+    return UsageError(
+        f"{operation} got {type(given).__name__} in host memory beside an array on the device. "
+        "Accepted: all arrays of a call in one memory. Copy it there (cupy.asarray(x)), or the "
+        "other one to the host (cupy.asnumpy(x))."
+    )

@@ -1,0 +1,1 @@
+"""The transport that needs nothing but numpy and TCP: rings of authenticated sockets."""

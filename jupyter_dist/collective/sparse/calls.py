@@ -1,0 +1,220 @@
+"""Each call of a communicator for sparse matrices, made of its calls for arrays.
+
+Ranks may have different numbers of nonzeros, and formats; types and shapes must agree only where
+matrices are reduced. A result has the format that this rank has given; where a matrix stands for
+what is to come, only its format counts.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from jupyter_dist.collective.arguments import peer
+from jupyter_dist.collective.sparse.matrices import (
+    WORDS,
+    Header,
+    array_module,
+    combine,
+    describe,
+    header_of,
+    is_sparse,
+    pack,
+    unpack,
+)
+from jupyter_dist.collective.sparse.traffic import (
+    REDUCTIONS,
+    exchange,
+    from_everybody,
+    others,
+    tell,
+    to_each,
+    to_root,
+)
+from jupyter_dist.errors import UsageError
+
+
+def all_reduce(comm: Any, array: Any, op: str = "sum", out: Any = None) -> Any:
+    """Reduce over all ranks; every rank gets the same bits."""
+    _check(comm, "all_reduce", out, op)
+    told = tell(comm, "all_reduce", [array], op)
+    _check_alike("all_reduce", [of_rank[0] for of_rank in told])
+    return combine(from_everybody(comm, array, told), op)
+
+
+def reduce(comm: Any, array: Any, root: int = 0, op: str = "sum", out: Any = None) -> Any:
+    """Reduce over all ranks into the root; the others get None."""
+    _check(comm, "reduce", out, op)
+    root = peer("reduce", "root", root, comm.size)
+    told = tell(comm, "reduce", [array], op, root)
+    _check_alike("reduce", [of_rank[0] for of_rank in told])
+    matrices = to_root(comm, array, told, root)
+    return None if matrices is None else combine(matrices, op)
+
+
+def broadcast(comm: Any, array: Any, root: int = 0, out: Any = None) -> Any:
+    """Give the root's matrix to everybody; elsewhere `array` tells the format."""
+    _check(comm, "broadcast", out)
+    root = peer("broadcast", "root", root, comm.size)
+    header = tell(comm, "broadcast", [array], root=root)[root][0]
+    if comm.rank == root:
+        comm.broadcast(pack(array, header), root)
+        return array.copy()
+    room = array_module(array).empty(header.nbytes, np.uint8)
+    return unpack(comm.broadcast(room, root), header, array)
+
+
+def all_gather(comm: Any, array: Any, out: Any = None) -> Any:
+    """Collect every rank's matrix: a list in the order of ranks."""
+    _check(comm, "all_gather", out)
+    return from_everybody(comm, array, tell(comm, "all_gather", [array]))
+
+
+def gather(comm: Any, array: Any, root: int = 0, out: Any = None) -> Any:
+    """Collect every rank's matrix in the root: a list there, None elsewhere."""
+    _check(comm, "gather", out)
+    root = peer("gather", "root", root, comm.size)
+    return to_root(comm, array, tell(comm, "gather", [array], root=root), root)
+
+
+def scatter(comm: Any, array: Any, root: int = 0, out: Any = None) -> Any:
+    """Give matrix i of the root's list to rank i; elsewhere `array` tells the format."""
+    _check(comm, "scatter", out)
+    root = peer("scatter", "root", root, comm.size)
+    matrices = _listed(comm, "scatter", array) if comm.rank == root else [array]
+    headers = tell(comm, "scatter", matrices, root=root, count=comm.size)[root]
+    if comm.rank == root:
+        sent = {rank: pack(matrices[rank], headers[rank]) for rank in others(comm)}
+        exchange(comm, sent, {}, matrices[root])
+        return matrices[root].copy()
+    mine = headers[comm.rank]
+    return unpack(exchange(comm, {}, {root: mine.nbytes}, array)[root], mine, array)
+
+
+def reduce_scatter(comm: Any, array: Any, op: str = "sum", out: Any = None) -> Any:
+    """Reduce lists of matrices over all ranks; rank i gets the reduction of all matrices i."""
+    _check(comm, "reduce_scatter", out, op)
+    matrices = _listed(comm, "reduce_scatter", array)
+    told = tell(comm, "reduce_scatter", matrices, op)
+    for index in range(comm.size):
+        _check_alike("reduce_scatter", [of_rank[index] for of_rank in told])
+    return combine(to_each(comm, matrices, told, [matrices[comm.rank]] * comm.size), op)
+
+
+def all_to_all(comm: Any, array: Any, out: Any = None) -> Any:
+    """Send matrix i of a list to rank i; matrix i of the result, also a list, is from it."""
+    _check(comm, "all_to_all", out)
+    matrices = _listed(comm, "all_to_all", array)
+    return to_each(comm, matrices, tell(comm, "all_to_all", matrices), matrices)
+
+
+def send(comm: Any, array: Any, dest: int) -> None:
+    """Send to one rank, which calls recv with a sparse matrix."""
+    _check(comm, "send")
+    header = describe("send", array)
+    comm.send(array_module(array).asarray(header.words(), np.int64), dest)
+    comm.send(pack(array, header), dest)
+
+
+def recv(comm: Any, array_or_template: Any, source: int) -> Any:
+    """Receive from one rank; the template tells the format of the result."""
+    _check(comm, "recv")
+    describe("recv", array_or_template)
+    arrays = array_module(array_or_template)
+    header = header_of(comm.recv(arrays.empty(WORDS, np.int64), source).tolist())
+    packed = comm.recv(arrays.empty(header.nbytes, np.uint8), source)
+    return unpack(packed, header, array_or_template)
+
+
+def send_recv(comm: Any, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
+    """Send to one rank while receiving from another, or the same."""
+    _check(comm, "send_recv")
+    header = describe("send_recv", send_array)
+    describe("send_recv", recv_array)
+    arrays = array_module(recv_array)
+    words = array_module(send_array).asarray(header.words(), np.int64)
+    told = comm.send_recv(words, dest, arrays.empty(WORDS, np.int64), source)
+    coming = header_of(told.tolist())
+    room = arrays.empty(coming.nbytes, np.uint8)
+    return unpack(comm.send_recv(pack(send_array, header), dest, room, source), coming, recv_array)
+
+
+# --- how communicators come here -------------------------------------------------------------
+
+WAYS: Mapping[str, tuple[str, Callable[..., Any]]] = {
+    "all_reduce": ("array", all_reduce),
+    "broadcast": ("array", broadcast),
+    "reduce": ("array", reduce),
+    "all_gather": ("array", all_gather),
+    "reduce_scatter": ("array", reduce_scatter),
+    "all_to_all": ("array", all_to_all),
+    "gather": ("array", gather),
+    "scatter": ("array", scatter),
+    "send": ("array", send),
+    "recv": ("array_or_template", recv),
+    "send_recv": ("send_array", send_recv),
+}
+"""The name of the first argument of each method, and what is done when that is sparse."""
+
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def takes_sparse(kind: _Kind) -> _Kind:
+    """Make every method of a communicator go this way when it is given sparse matrices."""
+    for name, (first, way) in WAYS.items():
+        setattr(kind, name, _choose(getattr(kind, name), first, way))
+    return kind
+
+
+def _choose(dense: Callable[..., Any], first: str, way: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(dense)
+    def call(self: Any, *arguments: Any, **named: Any) -> Any:
+        given = arguments[0] if arguments else named.get(first)
+        return (way if is_sparse(given) else dense)(self, *arguments, **named)
+
+    return call
+
+
+# --- checks, made before anything is sent ----------------------------------------------------
+
+
+def _check(comm: Any, operation: str, out: Any = None, op: str = "sum") -> None:
+    if out is not None:
+        raise UsageError(
+            f"{operation} of sparse matrices takes no out: how many nonzeros come is not known "
+            "before. Use what it returns."
+        )
+    if op not in REDUCTIONS:
+        raise UsageError(
+            f"{operation} of sparse matrices got op={op!r}. Accepted: "
+            f"{', '.join(map(repr, REDUCTIONS))}; an average is the sum divided by comm.size."
+        )
+    try:
+        with comm.group():
+            pass
+    except UsageError as error:
+        raise UsageError(
+            f"{operation} of sparse matrices cannot stand inside comm.group(): how much is to come "
+            "must be known before. Make the call outside the group."
+        ) from error
+
+
+def _listed(comm: Any, operation: str, given: Any) -> list[Any]:
+    if not isinstance(given, (list, tuple)) or len(given) != comm.size:
+        got = f"{len(given)}" if isinstance(given, (list, tuple)) else type(given).__name__
+        raise UsageError(
+            f"{operation} of sparse matrices got {got}. Accepted: a list with one matrix for each "
+            f"rank, that is {comm.size}."
+        )
+    return list(given)
+
+
+def _check_alike(operation: str, headers: Sequence[Header]) -> None:
+    """Raise UsageError, on all ranks, when matrices that are to be reduced cannot be."""
+    if len({(header.dtype, header.shape) for header in headers}) > 1:
+        told = "; ".join(f"rank {rank}: {header}" for rank, header in enumerate(headers))
+        raise UsageError(
+            f"{operation} got sparse matrices that differ: {told}. Accepted: the same dtype and "
+            "shape on all ranks."
+        )

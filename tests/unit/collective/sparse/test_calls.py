@@ -1,0 +1,130 @@
+import inspect
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from jupyter_dist.collective.host import HostCommunicator
+from jupyter_dist.collective.sparse.calls import WAYS, takes_sparse
+from jupyter_dist.errors import UsageError
+
+MATRIX = scipy.sparse.csr_array(np.eye(3))
+CALLS = {
+    "all_reduce": (MATRIX,),
+    "broadcast": (MATRIX,),
+    "reduce": (MATRIX,),
+    "all_gather": (MATRIX,),
+    "reduce_scatter": ([MATRIX],),
+    "all_to_all": ([MATRIX],),
+    "gather": (MATRIX,),
+    "scatter": ([MATRIX],),
+    "send": (MATRIX, 0),
+    "recv": (MATRIX, 0),
+    "send_recv": (MATRIX, 0, MATRIX, 0),
+}
+
+
+class Alone:
+    """What sparse calls need of a communicator, of one rank."""
+
+    rank, size = 0, 1
+
+    def __init__(self):
+        self.sent = []
+        self.is_grouped = False
+
+    @contextmanager
+    def group(self):
+        if self.is_grouped:
+            raise UsageError("comm.group() is open already")
+        self.is_grouped = True
+        yield
+        self.is_grouped = False
+
+    def all_reduce(self, array, op="sum", out=None):
+        return "dense"
+
+    reduce = reduce_scatter = gather = scatter = all_to_all = all_reduce
+
+    def all_gather(self, array, out=None):
+        return array[None]
+
+    def broadcast(self, array, root=0, out=None):
+        return array
+
+    def send(self, array, dest):
+        self.sent.append(array)
+
+    def recv(self, array_or_template, source):
+        return self.sent.pop(0)
+
+    def send_recv(self, send_array, dest, recv_array, source):
+        return send_array
+
+
+@takes_sparse
+class Choosing(Alone):
+    """The same, with sparse calls."""
+
+
+def as_one(found):
+    return found[0] if isinstance(found, list) else found
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_takes_sparse_matrices(name):
+    comm = Choosing()
+    if name == "recv":
+        comm.send(MATRIX, 0)
+    found = as_one(getattr(comm, name)(*CALLS[name]))
+    if name == "send":
+        found = comm.recv(MATRIX, 0)
+    assert type(found) is type(MATRIX)
+    assert found is not MATRIX
+    np.testing.assert_array_equal(found.toarray(), MATRIX.toarray())
+
+
+@pytest.mark.parametrize("given", [np.ones(3), 3, [1, 2], None])
+def test_all_else_goes_the_way_of_arrays(given):
+    assert Choosing().all_reduce(given) == "dense"
+    assert Choosing().all_reduce(array=given, op="max") == "dense"
+
+
+def test_a_matrix_may_be_given_by_name():
+    assert Choosing().all_reduce(op="sum", array=MATRIX).nnz == 3
+    assert Choosing().reduce(root=0, array=MATRIX).nnz == 3
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_names_of_arguments_are_those_of_the_communicator(name):
+    method = inspect.signature(getattr(HostCommunicator, name))
+    first, way = WAYS[name]
+    assert list(method.parameters)[1] == first
+    assert list(inspect.signature(way).parameters)[1:] == list(method.parameters)[1:]
+
+
+@pytest.mark.parametrize("op", ["min", "max", "avg", "mean"])
+def test_other_reductions_are_refused(op):
+    with pytest.raises(UsageError, match="Accepted: 'sum', 'prod'; an average is the sum divided"):
+        Choosing().all_reduce(MATRIX, op)
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "broadcast", "reduce", "all_gather", "gather"])
+def test_an_out_is_refused(name):
+    with pytest.raises(UsageError, match=f"{name} of sparse matrices takes no out"):
+        getattr(Choosing(), name)(MATRIX, out=MATRIX)
+
+
+@pytest.mark.parametrize("name", ["reduce_scatter", "all_to_all", "scatter"])
+def test_there_must_be_one_matrix_for_each_rank(name):
+    with pytest.raises(UsageError, match=r"got 2\. Accepted: a list with one matrix for each rank"):
+        getattr(Choosing(), name)([MATRIX, MATRIX])
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_inside_a_group_nothing_is_sent(name):
+    comm = Choosing()
+    with comm.group(), pytest.raises(UsageError, match="Make the call outside the group"):
+        getattr(comm, name)(*CALLS[name])
+    assert not comm.sent

@@ -1,0 +1,175 @@
+"""Ranks as threads, each with a device and a communicator of its own."""
+
+from contextlib import contextmanager
+
+import numpy as np
+from fakes.control import FakeControl, FakeHouse, on_ranks
+from fakes.nccl_device import FakeCuPy
+from fakes.nccl_library import FakeNccl
+
+from jupyter_dist.collective.call import UFUNCS
+from jupyter_dist.collective.group import Group
+from jupyter_dist.collective.host import HostCommunicator
+from jupyter_dist.collective.nccl.api import CuPyNccl, Nccl4py
+from jupyter_dist.collective.nccl.communicator import NcclCommunicator
+from jupyter_dist.collective.nccl.cuda import Cuda
+from jupyter_dist.collective.nccl.device import Ways
+from jupyter_dist.errors import CollectiveMismatch
+
+TIMEOUT_S = 20.0
+
+
+class FakeTransport:
+    """Host memory by meetings; only what the tests need."""
+
+    kind = "ring"
+
+    def __init__(self, group, control):
+        self._group, self._control = group, control
+        self.breakages = []
+
+    def _share(self, source):
+        members = self._group.members
+        found = self._control.meet(
+            f"host {self._group.label}",
+            "all_gather",
+            members,
+            [source.tobytes()],
+            claim="",
+            timeout_s=TIMEOUT_S,
+        )
+        return [np.frombuffer(found[member][0], source.dtype) for member in members]
+
+    def all_reduce(self, call, source, target, reduction):
+        target[...] = UFUNCS[reduction].reduce(np.stack(self._share(source)), axis=0)
+
+    def all_gather(self, call, source, stack):
+        stack[...] = np.stack(self._share(source))
+
+    def barrier(self, call):
+        self._share(np.zeros(1))
+
+    def prepare_split(self):
+        return ""
+
+    def split(self, group, told, number):
+        return FakeTransport(group, self._control)
+
+    def enter(self, timeout_s, site):
+        pass
+
+    def abort(self, breakage):
+        self.breakages.append(breakage)
+
+    def leave(self, breakage):
+        self.breakages.append(breakage)
+
+    def close(self):
+        pass
+
+
+class FakeRecorder:
+    """Keeps calls and how they ended."""
+
+    site = "In[3]:7"
+
+    def __init__(self):
+        self.calls = []
+        self.ends = {}
+
+    def begin(self, call, depth=1):
+        self.calls.append(call)
+        return len(self.calls) - 1
+
+    def end(self, token, is_ok=True, end_ns=0):
+        assert token not in self.ends, "a call ended twice"
+        self.ends[token] = is_ok
+
+
+class JudgingControl(FakeControl):
+    """Says who claims something else, as the coordinator does."""
+
+    def meet(self, purpose, kind, ranks, frames=(), **asked):
+        super().meet(f"{purpose} told", kind, ranks, frames, **{**asked, "claim": ""})
+        told = super().meet(
+            f"{purpose} claims",
+            "all_gather",
+            ranks,
+            [asked["claim"].encode()],
+            **{**asked, "claim": "", "root": -1},
+        )
+        claims = {rank: frames[0].decode() for rank, frames in told.items()}
+        if len(set(claims.values())) > 1:
+            first, *others = sorted(claims)
+            other = next(rank for rank in others if claims[rank] != claims[first])
+            raise CollectiveMismatch(other, claims[other], first, claims[first])
+        return {}
+
+
+class Machine:
+    """One rank's process: its device, and what would interrupt its main thread."""
+
+    def __init__(self, nccl, way, rank):
+        self.nccl = nccl
+        self.rank = rank
+        self.cupy = FakeCuPy()
+        self.wakes = []
+        """How often NCCL had been aborted each time the main thread was woken."""
+        self.loads = 0
+        api = {"nccl4py": lambda: Nccl4py(nccl.binding(self.cupy))}
+        api["cupy"] = lambda: CuPyNccl(nccl.older_binding(self.cupy))
+        self.ways = Ways(self._load, api[way], self._wake)
+
+    def _load(self):
+        self.loads += 1
+        return Cuda(self.cupy)
+
+    def _wake(self):
+        self.wakes.append(self.nccl.aborted.count(self.rank))
+
+
+@contextmanager
+def machine_of(control, size, nccl, way="nccl4py", recorder=None):
+    """Give a communicator and its machine; end them."""
+    machine = Machine(nccl, way, control.rank)
+    group = Group(control.rank, size, generation=3)
+    transport = FakeTransport(group, control)
+    host = HostCommunicator(group, transport, recorder or FakeRecorder(), control)
+    comm = NcclCommunicator(host, machine.ways)
+    comm.timeout_s = TIMEOUT_S
+    comm._device.clique.init_timeout_s = TIMEOUT_S
+    machine.recorder = host.recorder
+    try:
+        yield comm, machine
+    finally:
+        comm.close()
+        machine.cupy.end()
+
+
+def on_gpus(size, call, *, way="nccl4py", nccl=None):
+    """Run `call(comm, cupy)` on each rank; give what they gave, or raised, in rank order."""
+    nccl = nccl or FakeNccl()
+    comms = []
+
+    def run(control):
+        with machine_of(control, size, nccl, way) as (comm, machine):
+            comms.append(comm)
+            try:
+                found = call(comm, machine.cupy)
+                comm.settle()
+            except Exception as error:
+                # As the coordinator does.
+                for other in comms:
+                    if other is not comm:
+                        other.abort(control.rank, f"raised {error}")
+                raise
+            return found
+
+    found = on_ranks(size, run)
+    assert not nccl.misuse, nccl.misuse
+    return found
+
+
+def alone(nccl=None, **options):
+    """Give the one rank of a communicator of one."""
+    return machine_of(FakeControl(0, FakeHouse()), 1, nccl or FakeNccl(), **options)
