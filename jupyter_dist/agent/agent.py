@@ -17,16 +17,19 @@ from jupyter_dist.agent.dial import Found
 from jupyter_dist.agent.engines import EngineTable
 from jupyter_dist.agent.home import Home
 from jupyter_dist.agent.placements import Placements
+from jupyter_dist.agent.record_reader import RecordReader
 from jupyter_dist.agent.zygote_process import (
     ZygoteProcess,
     describe_birth,
+    device_wishes,
     interface_wishes,
     thread_wishes,
 )
 from jupyter_dist.errors import StartFailed
 from jupyter_dist.launch.base import Invitation
+from jupyter_dist.model.devices import VISIBLE, visible_devices
 from jupyter_dist.model.rank import RankInfo
-from jupyter_dist.probe.gpus import count_gpus, sample_gpus
+from jupyter_dist.probe.gpus import count_gpus, gpu_links, gpu_problem, sample_gpus
 from jupyter_dist.probe.network import list_interfaces, machine_id
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -57,6 +60,9 @@ class Agent:
         self._over = threading.Event()
         self._home = Home(invitation, found.address)
         self._code = CodeReceiver(self._run_dir, self._home.tell, self._engines.ranks)
+        self._records = RecordReader(self._engines, self._home.tell)
+        self._host = ""
+        """What the cluster calls this host, once it has taken us in."""
         self.on_admitted: Callable[[str, str], None] = lambda _cluster, _host: None
         """Called with the cluster's name and the host's once the coordinator has taken us in."""
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -65,6 +71,7 @@ class Agent:
 
     def introduce(self, host: str, slots: int) -> None:
         """Say what this host is; `host` and `slots` are wishes of an agent that joins by itself."""
+        gpu_count = count_gpus()
         joined = pb.Joined(
             host=host or socket.gethostname(),
             hostname=socket.gethostname(),
@@ -73,16 +80,19 @@ class Agent:
             cpu_count=len(os.sched_getaffinity(0)),
             memory_total_bytes=psutil.virtual_memory().total,
             log_dir=str(self._run_dir),
-            gpu_count=count_gpus(),
+            gpu_count=gpu_count,
             slots=slots,
             wire=WIRE,
             machine=machine_id(),
             python=sys.executable,
-            versions=list_versions(),
+            versions=list_versions(of_system=gpu_count > 0),
             interfaces=[pb.Interface(**msgspec.structs.asdict(each)) for each in list_interfaces()],
             home_address=self._found.address,
             local_address=self._found.local_address,
             failed_addresses=self._found.failed,
+            devices=visible_devices((), os.environ.get(VISIBLE), gpu_count),
+            gpus=[pb.GpuLinks(**msgspec.structs.asdict(each)) for each in gpu_links()],
+            gpu_problem=gpu_problem(),
         )
         self._home.tell(pb.AgentEvent(joined=joined))
 
@@ -103,7 +113,8 @@ class Agent:
     def _obey(self, command: pb.AgentCommand) -> None:
         match command.WhichOneof("command"):
             case "admitted":
-                self.on_admitted(self._invitation.cluster, command.admitted.host)
+                self._host = command.admitted.host
+                self.on_admitted(self._invitation.cluster, self._host)
             case "start_engines":
                 self._start_engines(command.start_engines)
             case "send_signal":
@@ -116,6 +127,8 @@ class Agent:
                 self._placements.remove(command.remove_placed.request_id)
             case "code_manifest" | "code_chunk" | "settle_code":
                 self._code.obey(command)
+            case "read_records":
+                self._records.obey(self._host, command.read_records)
             case "stop":
                 self._stop_engines(command.stop.grace_s)
                 self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))
@@ -134,6 +147,7 @@ class Agent:
                     place.local_world_size,
                     place.host_rank,
                     place.host,
+                    place.device,
                 ),
                 generation=command.generation,
                 cluster=self._invitation.cluster,
@@ -151,7 +165,7 @@ class Agent:
                 bind_host=command.bind_host,
                 communicator=command.communicator,
                 collective_timeout_s=command.collective_timeout_s,
-                env=env,
+                env={**env, **device_wishes(place.device, command.env)},
                 cwd=cwd,
             )
             for place in command.places

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from jupyter_dist.collective.recorder import read_last
+from jupyter_dist.collective.records_file import read_last, read_records
+from jupyter_dist.model.records import RankRecords
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 TAIL_BYTES = 64 * 1024
@@ -23,10 +24,13 @@ class EngineTable:
         self._memory_dir = memory_dir
         self._lock = threading.Lock()
         self._processes: dict[int, psutil.Process] = {}
+        self._born: set[int] = set()
+        """Ranks that have ever had a process here."""
 
     def add(self, rank: int, pid: int) -> None:
         """Take in an engine that was started."""
         with self._lock, contextlib.suppress(psutil.NoSuchProcess):
+            self._born.add(rank)
             self._processes[rank] = psutil.Process(pid)
 
     def remove(self, rank: int) -> None:
@@ -70,10 +74,23 @@ class EngineTable:
         except psutil.Error:
             return None  # it has just ended; the zygote tells
         sample = pb.EngineSample(rank=rank, cpu_percent=cpu_percent, rss_bytes=rss_bytes)
-        last = read_last(self._memory_dir / f"rank-{rank}.collectives", time.monotonic_ns())
+        last = read_last(self._record_path(rank), time.monotonic_ns())
         if last is not None:
             sample.collective.CopyFrom(pb.Collective(**msgspec.structs.asdict(last)))
         return sample
+
+    def read_records(self, last: int) -> tuple[RankRecords, ...]:
+        """Read what every rank has recorded, also those that have ended: so many calls (0: all)."""
+        with self._lock:
+            born, living = sorted(self._born), set(self._processes)
+        found = (read_records(self._record_path(rank), rank, last) for rank in born)
+        return tuple(
+            msgspec.structs.replace(records, has_ended=records.rank not in living)
+            for records in found
+        )
+
+    def _record_path(self, rank: int) -> Path:
+        return self._memory_dir / f"rank-{rank}.collectives"
 
     def exit_event(
         self, rank: int, pid: int, exit_code: int, signal_number: int

@@ -4,11 +4,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from jupyter_dist.model.devices import VISIBLE
 from jupyter_dist.model.rank import RankInfo
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -25,6 +26,11 @@ def interface_wishes(interface: str) -> dict[str, str]:
     if not interface:
         return {}
     return {name: wish for name, wish in wishes.items() if name not in os.environ}
+
+
+def device_wishes(device: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """Let a rank see its own device only, unless the user has said what ranks see."""
+    return {VISIBLE: device} if device and VISIBLE not in asked else {}
 
 
 class ZygoteProcess:

@@ -1,22 +1,27 @@
 """One SPMD cell from admission to the last rank's end, whatever that end is."""
 
 import signal
+from typing import assert_never
 
 from jupyter_dist.coordinator.flow import EventFlow
+from jupyter_dist.coordinator.meetings import Meetings
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.output_log import OutputLog
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.progress import RankProgress, explain
 from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
+    Attend,
     CellAdmitted,
     CellEvent,
     CellNote,
     CellOutput,
     CellResult,
     ErrorInfo,
+    LeaveMeeting,
     RankFinished,
     RankOutput,
     RunCell,
@@ -30,6 +35,9 @@ LOOK_INTERVAL_S = 0.25
 """How often it is looked who waits for whom."""
 FLUSH_INTERVAL_S = 0.02
 """So long events are collected before the client is told, unless the cell has ended."""
+
+FromCell = CellOutput | CellResult | Attend | LeaveMeeting
+"""What ranks say while they run a cell."""
 
 
 class CellRun:
@@ -58,6 +66,7 @@ class CellRun:
         self._outbox = outbox
         self._log = log
         self._flow = EventFlow(client, cell_id, outbox)
+        self._meetings = Meetings(cell_id, self.ranks, outbox)
         self._waiting: set[int] = set()
         self._statuses: dict[int, str] = {}
         self._started_s = 0.0
@@ -94,10 +103,25 @@ class CellRun:
             self.ranks,
             self._request.label,
             self._request.is_plain_python,
+            self._request.is_checked,
         )
         for rank in self.ranks:
             self._roster.start_work(rank, self.label, now_s)
         self._outbox.to_engines(self.ranks, run)
+
+    def on_message(self, message: FromCell, buffers: list[Frame], now_s: float) -> None:
+        """Take in what one of its ranks says."""
+        match message:
+            case CellOutput():
+                self.on_output(message)
+            case CellResult():
+                self.on_result(message)
+            case Attend():
+                self._meetings.on_attend(message, buffers, now_s)
+            case LeaveMeeting():
+                self._meetings.on_leave(message)
+            case _:
+                assert_never(message)
 
     def on_output(self, output: CellOutput) -> None:
         """Pass on what a rank said."""
@@ -146,6 +170,7 @@ class CellRun:
         """Look at the time limit, at unanswered interrupts, and at who waits for whom."""
         if self._has_finished:
             return
+        self._meetings.tick(now_s)
         self._watch_limit(now_s)
         self._watch_interrupt(now_s)
         if now_s >= self._next_look_s:
@@ -224,6 +249,7 @@ class CellRun:
     ) -> None:
         self._waiting.discard(rank)
         self._statuses[rank] = status
+        self._meetings.on_finished(rank, status)
         self._emit(RankFinished(rank, status, duration_s, value_repr, error))
 
     def _release_others(self, failed_rank: int, reason: str) -> None:

@@ -10,16 +10,18 @@ from jupyter_dist.control.router import Received, Router
 from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.audience import Audience
-from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellRun
+from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellRun, FromCell
 from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.hosts import Hosts
 from jupyter_dist.coordinator.losses import Losses
+from jupyter_dist.coordinator.recording import RECORD_EVENTS, Recording
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.requests import Requests
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.coordinator.syncing import CODE_EVENTS, Syncing
 from jupyter_dist.coordinator.transfers import Transfer
+from jupyter_dist.coordinator.values import Values
 from jupyter_dist.model.engine_state import EngineEvent
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
@@ -28,14 +30,18 @@ from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import (
+    Attend,
+    AwaitValue,
     CellOutput,
     CellResult,
     FromClient,
     Hello,
     Leave,
+    LeaveMeeting,
     NotReady,
     ObjectFetched,
     ObjectsStored,
+    PutValue,
     Ready,
     ToClient,
     ToCoordinator,
@@ -68,21 +74,28 @@ class Coordinator:
         self._arrivals = arrivals
         self._engines, self._clients, self._beats, self._agents = engines, clients, beats, agents
         self._roster = Roster(spec)
-        kind = "ring" if spec.communicator == "auto" else spec.communicator
-        self._rendezvous = Rendezvous(self._roster, kind, self)
+        self._rendezvous = Rendezvous(self._roster, self)
+        self._values = Values(self._rendezvous, self)
         self._fence = Fence(self._roster, self._rendezvous, self)
         self._audience = Audience(
             self._roster, self._rendezvous, self, spec.keep_s, arrivals.describe_waiting
         )
         self._losses = Losses(self._roster, self._rendezvous, self._fence, self.fail_start)
-        deployment = Deployment(spec, kind, credentials)
+        deployment = Deployment(spec, credentials)
         self._hosts = Hosts(
             self._roster, self._rendezvous, self._fence, self._losses, deployment, agents.send
         )
         self._audience.list_notes = self._hosts.list_notes
         self._syncing = Syncing(self._roster, self, agents.send)
+        self._recording = Recording(self._roster, self, agents.send)
         self._requests = Requests(
-            self._roster, self._rendezvous, self._fence, self._audience, self, self._syncing
+            self._roster,
+            self._rendezvous,
+            self._fence,
+            self._audience,
+            self,
+            self._syncing,
+            self._recording,
         )
         self._next_beat_s = 0.0
         self.start_problem = ""
@@ -127,8 +140,11 @@ class Coordinator:
             if event is None:
                 self._hosts.on_gone(host)
                 self._syncing.on_gone(host)
+                self._recording.on_gone(host)
             elif event.WhichOneof("event") in CODE_EVENTS:
                 self._syncing.on_event(host, event)
+            elif event.WhichOneof("event") in RECORD_EVENTS:
+                self._recording.on_event(host, event, now_s)
             else:
                 self._hosts.on_event(host, event, now_s)
 
@@ -143,6 +159,7 @@ class Coordinator:
             self._beats.ask(_identity(rank) for rank in present if self._roster[rank].pid)
         self._losses.judge(self._beats, self._spec.health, now_s)
         self._audience.tick(self.describe, now_s)
+        self._recording.tick(now_s)
         if not self._audience.has_been_ready and not self.start_problem:
             self._watch_start(now_s, start_deadline_s)
         if (
@@ -155,7 +172,6 @@ class Coordinator:
     # --- engines ---
 
     def _on_engine(self, message: ToCoordinator, buffers: list[Frame], now_s: float) -> None:
-        current = self._fence.current
         match message:
             case Hello():
                 self._rendezvous.on_hello(message)
@@ -164,22 +180,26 @@ class Coordinator:
                 self._tell_if_ready()
             case NotReady():
                 self._rendezvous.on_not_ready(message)
-            case CellOutput():
-                self._roster[message.rank].offsets = message.offsets
-                if isinstance(current, CellRun) and current.cell_id == message.cell_id:
-                    current.on_output(message)
-            case CellResult():
-                self._roster[message.rank].offsets = message.offsets
-                self._roster.end_work(message.rank)
-                if isinstance(current, CellRun) and current.cell_id == message.cell_id:
-                    current.on_result(message)
+            case CellOutput() | CellResult() | Attend() | LeaveMeeting():
+                self._on_cell(message, buffers, now_s)
             case ObjectsStored() | ObjectFetched():
                 self._roster.end_work(message.rank)
-                if isinstance(current, Transfer):
-                    current.on_answer(message, buffers)
+                if isinstance(self._fence.current, Transfer):
+                    self._fence.current.on_answer(message, buffers)
+            case PutValue() | AwaitValue():
+                self._values.on_message(message, buffers)
             case _:
                 assert_never(message)
         self._audience.on_progress(now_s)
+
+    def _on_cell(self, message: FromCell, buffers: list[Frame], now_s: float) -> None:
+        if isinstance(message, CellOutput | CellResult):
+            self._roster[message.rank].offsets = message.offsets
+        if isinstance(message, CellResult):
+            self._roster.end_work(message.rank)
+        current = self._fence.current
+        if isinstance(current, CellRun) and current.cell_id == message.cell_id:
+            current.on_message(message, buffers, now_s)
 
     # --- the outbox of all parts ---
 

@@ -1,11 +1,16 @@
 """What a host is told to run, and what is to be said about hosts that differ."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from jupyter_dist.coordinator.roster import HostRecord, Roster
 from jupyter_dist.errors import UsageError
+from jupyter_dist.model.communicator_choice import Choice, HostDevices, choose_communicator
+from jupyter_dist.model.devices import AS_NVML, ORDER, VISIBLE
 from jupyter_dist.model.interfaces import HostNetwork
 from jupyter_dist.model.spec import ClusterSpec
+from jupyter_dist.model.text import name_some
 from jupyter_dist.model.versions import describe_differences
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -15,30 +20,29 @@ from jupyter_dist.protocol.credentials import Credentials
 class Deployment:
     """Turns the specification into one order for each host."""
 
-    def __init__(self, spec: ClusterSpec, communicator: str, credentials: Credentials) -> None:
+    def __init__(self, spec: ClusterSpec, credentials: Credentials) -> None:
         self._spec = spec
-        self._communicator = communicator
         self._credentials = credentials
 
-    def order(self, roster: Roster, name: str, generation: int) -> pb.StartEngines:
+    def order(
+        self, roster: Roster, name: str, generation: int, communicator: str
+    ) -> pb.StartEngines:
         """Write what the agent of this host is told, once its place and interface are known."""
         host = roster.hosts[name]
+        engines = roster.on_host(name)
         assert host.interface is not None
         own = self._credentials.own
         return pb.StartEngines(
-            places=[
-                pb.RankPlace(**msgspec.structs.asdict(engine.info))
-                for engine in roster.on_host(name)
-            ],
+            places=[pb.RankPlace(**msgspec.structs.asdict(engine.info)) for engine in engines],
             generation=generation,
             server_public_key=self._credentials.server_public,
             own_public_key=own.public,
             own_secret_key=own.secret,
-            communicator=self._communicator,
+            communicator=communicator,
             collective_timeout_s=self._spec.collective_timeout_s,
             bind_host=host.interface.address,
             interface=host.interface.name,
-            env=self._environment(host),
+            env=self._environment(host, [engine.info.device for engine in engines]),
             cwd=host.spec.cwd or self._spec.cwd,
             is_cwd_required=bool(host.spec.cwd) or host.spec.launcher in ("auto", "local"),
         )
@@ -75,6 +79,32 @@ class Deployment:
                     f"{hosts[0].name}:{slots}."
                 )
 
+    def check_devices(self, roster: Roster) -> None:
+        """Refuse devices that a host does not have; CUDA would hide the others as well."""
+        for name, host in roster.hosts.items():
+            count = host.joined.gpu_count if host.joined is not None else 0
+            absent = [str(device) for device in host.spec.devices if device >= count]
+            if count and absent:
+                raise UsageError(
+                    f"{name} has no device {name_some(absent)}. It has: "
+                    f"{name_some([str(device) for device in range(count)])}. Correct its devices "
+                    "in the specification."
+                )
+
+    def choose_communicator(self, roster: Roster) -> Choice:
+        """Choose the kind for all hosts as they are; raises UsageError where none can be."""
+        found = {
+            name: HostDevices(
+                ranks=host.spec.slots,
+                devices=host.devices,
+                versions=dict(host.joined.versions),
+                gpu_problem=host.joined.gpu_problem,
+            )
+            for name, host in roster.hosts.items()
+            if host.joined is not None
+        }
+        return choose_communicator(self._spec.communicator, found, self._spec.oversubscribe)
+
     def describe(self, roster: Roster) -> tuple[str, ...]:
         """Say how the software of the hosts and of the notebook differs."""
         hosts = {
@@ -84,9 +114,16 @@ class Deployment:
         }
         return describe_differences(list_versions(), hosts)
 
-    def _environment(self, host: HostRecord) -> dict[str, str]:
+    def _environment(self, host: HostRecord, given: Sequence[str]) -> dict[str, str]:
+        """Give the variables of all ranks of a host; `given` are the ranks' own devices."""
         env = {**self._spec.env, **host.spec.env}
-        if host.spec.devices:
-            devices = ",".join(str(device) for device in host.spec.devices)
-            env.setdefault("CUDA_VISIBLE_DEVICES", devices)
+        asked, has_own = host.spec.devices, any(given)
+        gpus = range(host.joined.gpu_count if host.joined is not None else 0)
+        is_all = host.devices == tuple(str(index) for index in gpus)
+        if VISIBLE not in env and (asked or (has_own and is_all)):
+            env.setdefault(ORDER, AS_NVML)
+        if asked and not has_own:
+            env.setdefault(VISIBLE, ",".join(host.devices))
+        if has_own and len(set(given)) < len(given):
+            env.setdefault("NCCL_MULTI_RANK_GPU_ENABLE", "1")
         return env

@@ -39,13 +39,13 @@ class Hosts:
         """Hosts on which nothing of ours runs any more but the agent."""
         self.problem = ""
         """Why a host cannot start its engines, or empty."""
-        self._differences: tuple[str, ...] = ()
+        self._findings: tuple[str, ...] = ()
         self._notes: dict[str, list[str]] = {}
 
     def list_notes(self) -> tuple[str, ...]:
         """Give what the user should know about the hosts, one sentence each."""
         told = (f"{name_some(hosts)}: {text}" for text, hosts in self._notes.items())
-        return (*self._differences, *told)
+        return (*self._findings, *told)
 
     def on_event(self, host: str, event: pb.AgentEvent, now_s: float) -> None:
         """Take in one event of an agent."""
@@ -101,14 +101,19 @@ class Hosts:
             return
         try:
             self._deployment.check_machines(self._roster)
+            self._deployment.check_devices(self._roster)
+            choice = self._deployment.choose_communicator(self._roster)
             interfaces = choose_interfaces(self._deployment.list_networks(self._roster))
         except UsageError as error:
             self.problem = str(error)
             return
         self._roster.seat()
+        self._rendezvous.communicator = choice.kind
         self._rendezvous.expect_all()
-        self._differences = self._deployment.describe(self._roster)
+        self._findings = (*choice.notes, *self._deployment.describe(self._roster))
         for name, interface in interfaces.items():
             self._roster.hosts[name].interface = interface
-            command = self._deployment.order(self._roster, name, self._rendezvous.generation)
+            command = self._deployment.order(
+                self._roster, name, self._rendezvous.generation, choice.kind
+            )
             self._send(name, pb.AgentCommand(start_engines=command))

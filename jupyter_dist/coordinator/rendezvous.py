@@ -11,10 +11,11 @@ from jupyter_dist.protocol.messages import Hello, NotReady, Ready, Regroup, Welc
 class Rendezvous:
     """Forms one generation after the other; does no input or output itself."""
 
-    def __init__(self, roster: Roster, communicator: str, outbox: Outbox) -> None:
+    def __init__(self, roster: Roster, outbox: Outbox) -> None:
         self._roster = roster
-        self._communicator = communicator
         self._outbox = outbox
+        self.communicator = ""
+        """Its kind, once all hosts have told what they have."""
         self.generation = 1
         self.problem = ""
         """Why this generation could not be formed, or empty."""
@@ -93,5 +94,5 @@ class Rendezvous:
         for rank in sorted(self._expected):
             self._outbox.to_engine(
                 rank,
-                Welcome(self.generation, self._roster[rank].info, self._communicator, peers, key),
+                Welcome(self.generation, self._roster[rank].info, self.communicator, peers, key),
             )

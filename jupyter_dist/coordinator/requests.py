@@ -9,6 +9,7 @@ from jupyter_dist.coordinator.cells import CellRun
 from jupyter_dist.coordinator.fence import Fence, Work
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.output_log import OutputLog
+from jupyter_dist.coordinator.recording import Recording
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.coordinator.syncing import Syncing
@@ -23,6 +24,7 @@ from jupyter_dist.protocol.messages import (
     OutputSeen,
     PullObject,
     PushObjects,
+    ReadCollectives,
     Refused,
     ReplayOutput,
     SendCode,
@@ -38,7 +40,7 @@ from jupyter_dist.protocol.messages import (
 class Requests:
     """The coordinator's desk."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  (it sends requests to every part)
         self,
         roster: Roster,
         rendezvous: Rendezvous,
@@ -46,6 +48,7 @@ class Requests:
         audience: Audience,
         outbox: Outbox,
         syncing: Syncing,
+        recording: Recording,
     ) -> None:
         self._roster = roster
         self._rendezvous = rendezvous
@@ -53,6 +56,7 @@ class Requests:
         self._audience = audience
         self._outbox = outbox
         self._syncing = syncing
+        self._recording = recording
         self._log = OutputLog()
         self._cells_begun = 0
         self.stop_request: tuple[bytes, str] | None = None
@@ -106,13 +110,28 @@ class Requests:
                 self._interrupt(client, message, now_s)
             case SyncCode() | SendCode() | SettleCode():
                 self._syncing.on_request(client, message, received.buffers)
+            case WatchTopology() | ReplayOutput() | ReadCollectives():
+                self._show(client, message, describe, now_s)
+            case StopCluster():
+                self.stop_request = (client, message.request_id)
+            case _:
+                assert_never(message)
+
+    def _show(
+        self,
+        client: bytes,
+        message: WatchTopology | ReplayOutput | ReadCollectives,
+        describe: Describe,
+        now_s: float,
+    ) -> None:
+        match message:
             case WatchTopology():
                 self._audience.watch(client, message, describe, now_s)
             case ReplayOutput():
                 is_running = isinstance(self._fence.current, CellRun)
                 self._outbox.to_client(client, self._log.replay(message.request_id, is_running))
-            case StopCluster():
-                self.stop_request = (client, message.request_id)
+            case ReadCollectives():
+                self._recording.on_request(client, message, now_s)
             case _:
                 assert_never(message)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from jupyter_dist.model.devices import VISIBLE, index_on_host, share_out, visible_devices
 from jupyter_dist.model.engine_state import EngineEvent, EngineState, next_state
 from jupyter_dist.model.interfaces import HostNetwork, Interface
 from jupyter_dist.model.rank import RankInfo, assign_ranks, default_slots
@@ -12,6 +13,7 @@ from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.model.topology import (
     CollectiveView,
     EngineView,
+    GpuLinks,
     GpuView,
     HostView,
     Topology,
@@ -51,7 +53,9 @@ class EngineRecord:
         last = self.sample.collective
         # A sample is up to half a second old; an engine that is not busy is in no collective.
         is_running = last.is_running and self.state is EngineState.BUSY
-        return CollectiveView(last.sequence, last.operation, last.seconds, is_running, last.site)
+        return CollectiveView(
+            last.sequence, last.operation, last.seconds, is_running, last.site, last.group
+        )
 
 
 @dataclass
@@ -64,11 +68,33 @@ class HostRecord:
     telemetry: pb.Telemetry = field(default_factory=pb.Telemetry)
     interface: Interface | None = None
     """Of its data path, once all hosts are known."""
+    devices: tuple[str, ...] = ()
+    """For its ranks, as CUDA_VISIBLE_DEVICES has them, once it has joined."""
 
     @property
     def name(self) -> str:
         """What it is called in this cluster."""
         return self.spec.name
+
+    @property
+    def gpu_links(self) -> tuple[GpuLinks, ...]:
+        """What it has told of its GPUs' links; their names come with telemetry."""
+        return tuple(
+            GpuLinks(
+                index=gpu.index,
+                pcie_generation=gpu.pcie_generation,
+                pcie_lanes=gpu.pcie_lanes,
+                nvlink_version=gpu.nvlink_version,
+                nvlink_count=gpu.nvlink_count,
+            )
+            for gpu in (self.joined.gpus if self.joined else ())
+        )
+
+    def index_of(self, device: str) -> int | None:
+        """Give NVML's number for a device, where NVML counts that far."""
+        joined = self.joined or pb.Joined()
+        index = index_on_host(device, [gpu.uuid for gpu in joined.gpus])
+        return index if index is not None and index < joined.gpu_count else None
 
     @property
     def network(self) -> HostNetwork:
@@ -111,18 +137,27 @@ class Roster:
             self.hosts = {host.name: host for host in self.hosts.values()}
         host = self.hosts[name]
         host.joined, host.is_lost = joined, False
+        host.devices = self._devices_of(host.spec, joined)
         if not host.spec.slots:
-            slots = (
-                joined.slots
-                or len(host.spec.devices)
-                or default_slots(joined.gpu_count, joined.cpu_count)
-            )
+            slots = joined.slots or default_slots(len(host.devices), joined.cpu_count)
             host.spec = msgspec.structs.replace(host.spec, slots=slots)
 
+    def _devices_of(self, host: HostSpec, joined: pb.Joined) -> tuple[str, ...]:
+        """List the devices for a host's ranks: what the user's variables say goes before all."""
+        env = {**self._spec.env, **host.env}
+        if VISIBLE in env:
+            return visible_devices((), env[VISIBLE], joined.gpu_count)
+        return visible_devices(host.devices, ",".join(joined.devices), joined.gpu_count)
+
     def seat(self) -> None:
-        """Give every slot its rank, now that all hosts have told how many they take."""
+        """Give every slot its rank and device, now that all hosts have told what they have."""
         if not self.engines:
             self._seat([host.spec for host in self.hosts.values()])
+        for host in self.hosts.values():
+            engines = self.on_host(host.name)
+            devices = share_out(len(engines), host.devices, self._spec.oversubscribe)
+            for engine, device in zip(engines, devices, strict=False):
+                engine.info = msgspec.structs.replace(engine.info, device=device)
 
     def _seat(self, hosts: Sequence[HostSpec]) -> None:
         self.engines = [EngineRecord(info) for info in assign_ranks(hosts)]
@@ -213,6 +248,7 @@ class Roster:
             state="lost" if host.is_lost else "up" if joined else "starting",
             address=host.interface.address if host.interface else "",
             interface=host.interface.name if host.interface else "",
+            interface_mbps=host.interface.speed_mbps if host.interface else 0,
             home_address=joined.home_address if joined else "",
             failed_addresses=tuple(joined.failed_addresses) if joined else (),
             cpu_count=joined.cpu_count if joined else 0,
@@ -229,6 +265,7 @@ class Roster:
                 )
                 for gpu in seen.gpus
             ),
+            gpu_links=host.gpu_links,
             engines=tuple(
                 self._engine_view(engine, beat_ages_s, now_s, waiting)
                 for engine in self.on_host(host.name)
@@ -243,7 +280,6 @@ class Roster:
         if engine.state is EngineState.BUSY and last is not None and last.is_running:
             state = "hung" if waiting else "collective"
         sample = engine.sample if engine.is_present else None
-        gpus = self.hosts[engine.info.host].telemetry.gpus
         return EngineView(
             rank=engine.info.rank,
             local_rank=engine.info.local_rank,
@@ -253,7 +289,7 @@ class Roster:
             beat_age_s=beat_ages_s.get(engine.info.rank, 0.0) if engine.is_present else 0.0,
             cpu_percent=sample.cpu_percent if sample else 0.0,
             rss_bytes=sample.rss_bytes if sample else 0,
-            device=engine.info.local_rank if engine.info.local_rank < len(gpus) else None,
+            device=self.hosts[engine.info.host].index_of(engine.info.device),
             cell=engine.cell_label,
             busy_s=now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0,
             collective=last,

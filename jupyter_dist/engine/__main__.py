@@ -7,24 +7,26 @@ from typing import NoReturn, assert_never
 
 import msgspec
 
-from jupyter_dist.collective.addresses import address_of, bind_listener
-from jupyter_dist.collective.communicator import Communicator, NoCommunicator
 from jupyter_dist.collective.recorder import CollectiveRecorder
-from jupyter_dist.collective.ring import RingCommunicator
+from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.engine.birth import Birth, prepare_process, record_path, stream_path
 from jupyter_dist.engine.code_imports import present_imports
+from jupyter_dist.engine.communicators import make_communicator
 from jupyter_dist.engine.executor import Executor
 from jupyter_dist.engine.link import Delivery, Link
+from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
 from jupyter_dist.engine.outputs import STREAMS, Outputs
 from jupyter_dist.engine.shell import RankShell, make_shell
-from jupyter_dist.errors import TransferError
+from jupyter_dist.errors import CommunicatorError, TransferError
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
     CellOutput,
     FetchObject,
     Hello,
     Leave,
+    MeetingFailed,
+    MeetingHeld,
     Message,
     NotReady,
     ObjectFetched,
@@ -33,6 +35,7 @@ from jupyter_dist.protocol.messages import (
     Regroup,
     RunCell,
     StoreObjects,
+    ValueFound,
     Welcome,
 )
 
@@ -54,14 +57,20 @@ class Engine:
             shell.events.register("post_run_cell", imports.forget_missing)
         self._recorder = CollectiveRecorder(record_path(birth.memory_dir, self._rank))
         self._namespace = Namespace(shell, birth.info)
-        self._executor = Executor(self._rank, shell, self._outputs, self._namespace)
-        self._recorder.locate = shell.locate_cell_line
+        self._meetings = Meetings(self._rank, birth.info.world_size, self._link.post)
+        self._executor = Executor(
+            self._rank, shell, self._outputs, self._namespace, self._meetings, self._recorder
+        )
+        self._recorder.name_cell = shell.name_cell
         self._listener = bind_listener(birth.bind_host)
 
     def live(self) -> NoReturn:
         """Join, serve, leave."""
         self._link.on_abort = self._abort
+        self._link.on_answer = self._meetings.on_answer
+        self._link.on_cell = self._meetings.expect_cell
         self._link.take_output = self._take_output
+        self._link.look = self._look
         self._link.start()
         self._say_hello(self._birth.generation)
         while True:
@@ -86,6 +95,8 @@ class Engine:
                 self._leave()
             case AbortCommunicator():
                 self._abort(message)
+            case MeetingHeld() | MeetingFailed() | ValueFound():
+                self._meetings.on_answer(message, delivery.buffers)
             case _:
                 assert_never(message)
 
@@ -94,36 +105,31 @@ class Engine:
         self._link.post(Hello(self._rank, generation, os.getpid(), address))
 
     def _join(self, welcome: Welcome) -> None:
+        self._meetings.enter_generation(welcome.generation)
         try:
-            communicator = self._make_communicator(welcome)
-        except (OSError, ValueError) as error:
+            communicator = make_communicator(
+                welcome,
+                self._listener,
+                self._birth.collective_timeout_s,
+                self._recorder,
+                self._meetings,
+            )
+        except (OSError, ValueError, CommunicatorError) as error:
             self._link.post(NotReady(self._rank, welcome.generation, str(error)))
             return
         self._namespace.enter_generation(welcome.info, communicator)
         self._link.post(Ready(self._rank, welcome.generation))
 
-    def _make_communicator(self, welcome: Welcome) -> Communicator:
-        info = welcome.info
-        if welcome.communicator == "none":
-            self._listener.close()
-            reason = "the cluster was started with --comm none"
-            return NoCommunicator(info.rank, info.world_size, welcome.generation, reason)
-        return RingCommunicator(
-            info.rank,
-            info.world_size,
-            welcome.generation,
-            self._listener,
-            welcome.peers,
-            welcome.key,
-            self._birth.collective_timeout_s,
-            self._recorder,
-        )
-
     def _abort(self, message: AbortCommunicator) -> None:
         """Break the communicator; called by the link thread while a cell may run."""
+        self._meetings.abort(message.failed_rank, message.reason)
         communicator = self._namespace.communicator
         if communicator.generation == message.generation:
             communicator.abort(message.failed_rank, message.reason)
+
+    def _look(self) -> None:
+        if self._executor.running_cell_id:
+            self._namespace.communicator.look()
 
     def _take_output(self) -> Message | None:
         cell_id = self._executor.running_cell_id

@@ -7,24 +7,41 @@ from time import perf_counter
 from types import FrameType
 from typing import Any, NoReturn
 
+from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
+from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
 from jupyter_dist.engine.outputs import Outputs
 from jupyter_dist.engine.shell import RankShell
-from jupyter_dist.errors import PeerFailed
+from jupyter_dist.errors import CommunicatorError, PeerFailed
 from jupyter_dist.protocol.messages import CellResult, ErrorInfo, RunCell
 
 
 class Executor:
     """The main thread's side of a rank; the only place where user code runs."""
 
-    def __init__(self, rank: int, shell: RankShell, outputs: Outputs, namespace: Namespace) -> None:
+    def __init__(
+        self,
+        rank: int,
+        shell: RankShell,
+        outputs: Outputs,
+        namespace: Namespace,
+        meetings: Meetings,
+        recorder: CollectiveRecorder,
+    ) -> None:
         self._rank = rank
         self._shell = shell
         self._outputs = outputs
         self._namespace = namespace
+        self._meetings = meetings
+        self._recorder = recorder
         self.running_cell_id = ""
         """Read by the link thread, so that what is said is sent while the cell runs."""
+        self._is_in_user_code = False
+        self._lost: CommunicatorError | None = None
+        """What the device has lost in this cell, even if user code has swallowed it."""
         signal.signal(signal.SIGINT, _leave_in_peace)
+        signal.signal(WAKING_SIGNAL, self._raise_lost)
         builtins.input = _no_input
         # IPython's advice to type `exit` does not hold on a rank.
         warnings.filterwarnings("ignore", message="To exit: use")
@@ -32,17 +49,25 @@ class Executor:
     def run(self, cell: RunCell) -> CellResult:
         """Run the cell to its end, whatever that is."""
         self._outputs.repair()
-        self._namespace.enter_cell(cell.ranks)
+        self._namespace.enter_cell(cell.ranks, cell.is_checked)
+        self._meetings.enter_cell(cell.cell_id, cell.ranks)
         self._shell.execution_count = cell.label
         self._shell.current_cell = cell.code
         self._shell.is_plain_python = cell.is_plain_python
         self._shell.last_traceback = ()
         self.running_cell_id = cell.cell_id
+        self._lost = None
         start_s = perf_counter()
+        self._recorder.begin_cell(f"In[{cell.label}]", cell.cell_id)
         try:
             error, value = self._run_user_code(cell.code)
+            if error is None:
+                error = self._settle()
         finally:
+            self._recorder.end_cell()
             self.running_cell_id = ""
+            self._meetings.leave_cell()
+            self._namespace.leave_cell(cell.is_checked)
         duration_s = perf_counter() - start_s
         self._outputs.repair()
         outputs, offsets = self._outputs.take(is_final=True)
@@ -62,14 +87,40 @@ class Executor:
         try:
             # The interpreter's own handler, so that no frame of ours shows in the traceback.
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._is_in_user_code = True
             try:
                 result = self._shell.run_cell(code, store_history=False)
             finally:
+                self._is_in_user_code = False
                 signal.signal(signal.SIGINT, _leave_in_peace)
-        except KeyboardInterrupt as interrupt:  # it came between two steps of the shell
+        except (KeyboardInterrupt, CommunicatorError) as error:  # between two steps of the shell
+            self._is_in_user_code = False
             signal.signal(signal.SIGINT, _leave_in_peace)
-            return interrupt, None
+            return error, None
         return result.error_before_exec or result.error_in_exec, result.result
+
+    def _settle(self) -> BaseException | None:
+        """Wait for what the cell has queued on devices; give the error of what did not end well."""
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                self._namespace.communicator.settle()
+                if self._lost is not None:
+                    raise self._lost
+            finally:
+                signal.signal(signal.SIGINT, _leave_in_peace)
+        except (KeyboardInterrupt, CommunicatorError) as error:
+            self._shell.last_traceback = (f"{type(error).__name__}: {_describe(error)}",)
+            return error
+        return None
+
+    def _raise_lost(self, signal_number: int, frame: FrameType | None) -> None:
+        """Raise in user code that what it has on its device is lost."""
+        del signal_number, frame
+        error = self._namespace.communicator.lost_error() if self._is_in_user_code else None
+        if error is not None:
+            self._lost = error
+            raise error
 
     def _judge(self, error: BaseException | None) -> tuple[str, ErrorInfo | None]:
         """Find the status, and the error as it crosses to the notebook."""

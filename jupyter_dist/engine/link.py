@@ -1,7 +1,7 @@
 """The link thread: the one owner of the engine's socket.
 
-It stays responsive while the main thread runs a cell: it sends what the cell says, and breaks
-the communicator when a peer has failed.
+It stays responsive while the main thread runs a cell: it sends what the cell says, hands over
+what the cell waits for, and breaks the communicator when a peer has failed.
 """
 
 import os
@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import NamedTuple
 
 from jupyter_dist.control.context import new_context
@@ -17,15 +18,28 @@ from jupyter_dist.control.dealer import Dealer
 from jupyter_dist.control.heartbeat import HeartbeatEcho
 from jupyter_dist.control.poller import Poller, Waker
 from jupyter_dist.engine.birth import Birth
+from jupyter_dist.engine.waiting import Answer
 from jupyter_dist.errors import WireError
 from jupyter_dist.protocol.codec import Frame, to_engine
-from jupyter_dist.protocol.messages import AbortCommunicator, Leave, Message, ToEngine
+from jupyter_dist.protocol.messages import (
+    AbortCommunicator,
+    Attend,
+    AwaitValue,
+    Leave,
+    LeaveMeeting,
+    Message,
+    PutValue,
+    RunCell,
+    ToEngine,
+)
 
 STREAM_INTERVAL_S = 0.05
 """How often a running cell's output is looked at."""
 IDLE_INTERVAL_S = 0.5
 ORPHAN_AFTER_S = 10.0
 """An engine whose coordinator is out of reach for so long ends itself."""
+WITHIN_WORK = (Attend, LeaveMeeting, PutValue, AwaitValue)
+"""What the main thread posts while it works; anything else is the end of its work."""
 
 
 class Delivery(NamedTuple):
@@ -42,8 +56,13 @@ class Link(threading.Thread):
         super().__init__(name="link", daemon=True)
         self.inbox: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
         self.on_abort: Callable[[AbortCommunicator], None] = lambda _: None
+        self.on_answer: Callable[[Answer, list[Frame]], None] = lambda _answer, _frames: None
+        self.on_cell: Callable[[], None] = lambda: None
+        """A cell has come; the main thread will find it in the inbox."""
         self.take_output: Callable[[], Message | None] = lambda: None
         """Gives a message with what the running cell said, or None."""
+        self.look: Callable[[], None] = lambda: None
+        """Looks after what the running cell has queued on devices."""
         self._birth = birth
         self._outbox: queue.SimpleQueue[tuple[Message, Sequence[Frame]]] = queue.SimpleQueue()
         self._waker = Waker()
@@ -79,18 +98,26 @@ class Link(threading.Thread):
         poller = Poller()
         poller.add(dealer)
         poller.add(self._waker)
+        next_stream_s = 0.0
         while True:
-            ready = poller.wait(STREAM_INTERVAL_S if self._has_work else IDLE_INTERVAL_S)
+            had_work = self._has_work
+            ready = poller.wait(STREAM_INTERVAL_S if had_work else IDLE_INTERVAL_S)
             if dealer in ready:
                 self._deliver(dealer)
             if self._waker in ready:
                 self._waker.clear()
                 self._send_posted(dealer)
-            if not ready:
+            now_s = monotonic()
+            if self._has_work and not had_work:
+                next_stream_s = now_s + STREAM_INTERVAL_S
+            # A cell that meets others all the time keeps the link busy, and prints all the same.
+            if not ready or now_s >= next_stream_s:
+                next_stream_s = now_s + STREAM_INTERVAL_S
                 self._stream(dealer)
 
     def _stream(self, dealer: Dealer[ToEngine]) -> None:
         """Send what the running cell has said; end the process when there is nobody to tell."""
+        self.look()
         said = self.take_output()
         if said is not None:
             dealer.send(said)
@@ -102,7 +129,11 @@ class Link(threading.Thread):
             for message, buffers in dealer.receive():
                 if isinstance(message, AbortCommunicator):
                     self.on_abort(message)
+                elif isinstance(message, Answer):
+                    self.on_answer(message, buffers)
                 else:
+                    if isinstance(message, RunCell):
+                        self.on_cell()
                     self._has_work = True
                     self.inbox.put(Delivery(message, buffers))
         except WireError:
@@ -111,6 +142,8 @@ class Link(threading.Thread):
 
     def _send_posted(self, dealer: Dealer[ToEngine]) -> None:
         while not self._outbox.empty():
-            dealer.send(*self._outbox.get())
-            self._has_work = False  # whatever the main thread posts is the end of its work
+            message, buffers = self._outbox.get()
+            dealer.send(message, buffers)
+            if not isinstance(message, WITHIN_WORK):
+                self._has_work = False
         self._flushed.set()

@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 from jupyter_dist.collective.communicator import Communicator, NoCommunicator
+from jupyter_dist.collective.group import Group
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.errors import TransferError
 from jupyter_dist.model.rank import RankInfo
@@ -46,7 +47,9 @@ class Namespace:
     def __init__(self, shell: RankShell, info: RankInfo) -> None:
         self._shell = shell
         self._info = info
-        none_yet = NoCommunicator(info.rank, info.world_size, 0, "none has been formed yet")
+        self._is_checked_always = False
+        group = Group(info.rank, info.world_size, 0)
+        none_yet = NoCommunicator(group, "none has been formed yet")
         self._comm = CurrentCommunicator(none_yet)
 
     @property
@@ -57,6 +60,9 @@ class Namespace:
     def enter_generation(self, info: RankInfo, communicator: Communicator) -> None:
         """Put the place of this rank, and its communicator, under their names."""
         self._info = info
+        before = self.communicator
+        if before.generation:  # what the user has set holds for the one that takes its place
+            communicator.timeout_s, communicator.check = before.timeout_s, before.check
         self._comm._communicator = communicator  # noqa: SLF001  (its own proxy)
         names = {
             "rank": info.rank,
@@ -67,10 +73,17 @@ class Namespace:
         }
         self._shell.push(names, interactive=False)
 
-    def enter_cell(self, ranks: Sequence[int]) -> None:
-        """Tell the communicator who takes part, so that a collective of too few says so."""
+    def enter_cell(self, ranks: Sequence[int], is_checked: bool) -> None:
+        """Tell the communicator who takes part, and whether calls are compared in this cell."""
         everyone = len(ranks) == self._info.world_size
         self.communicator.participants = None if everyone else frozenset(ranks)
+        self._is_checked_always = self.communicator.check
+        self.communicator.check = self._is_checked_always or is_checked
+
+    def leave_cell(self, is_checked: bool) -> None:
+        """Compare calls in other cells only if a cell has asked for that."""
+        if is_checked:
+            self.communicator.check = self._is_checked_always
 
     def store(self, names: Sequence[str], frame_counts: Sequence[int], frames: list[Frame]) -> None:
         """Put pushed objects under their names, all or none; raises TransferError."""

@@ -2,9 +2,8 @@
 
 import hashlib
 import os
-import sys
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from IPython.core.compilerop import CachingCompiler
@@ -15,7 +14,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from jupyter_dist.engine.outputs import plain_bundle
-from jupyter_dist.errors import CommunicatorError
+from jupyter_dist.errors import DistError
 from jupyter_dist.protocol.messages import Output
 
 Show = Callable[[Output], None]
@@ -151,22 +150,19 @@ class RankShell(InteractiveShell):
             len(self.input_transformers_post),
         )
 
-    def locate_cell_line(self) -> str:
-        """Tell which line of the running cell is being executed, as `In[3]:7`; empty if none."""
-        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (inspect's is slower)
+    def name_cell(self, file_name: str) -> str:
+        """Name the cell whose code has this file name, as `In[3]`; empty for other code."""
         prefix = f"{self.compile.source_dir}/In_"
-        while frame is not None:
-            if frame.f_code.co_filename.startswith(prefix):
-                return f"In[{self.execution_count}]:{frame.f_lineno}"
-            frame = frame.f_back
-        return ""
+        if not file_name.startswith(prefix):
+            return ""
+        return f"In[{file_name.removeprefix(prefix).partition('_')[0]}]"
 
     def showtraceback(self, exc_tuple: Any = None, *arguments: Any, **options: Any) -> None:
         """Show an error as the cell's own: what happened inside our communicators is left out."""
         kind, error, trace = self._get_exc_info(exc_tuple)
-        if isinstance(error, CommunicatorError | ValueError | TypeError):
+        if isinstance(error, DistError | ValueError | TypeError):
             trace = _up_to_our_code(trace)
-            error.__suppress_context__ = isinstance(error, CommunicatorError)
+            error.__suppress_context__ |= isinstance(error, DistError)
         super().showtraceback((kind, error, trace), *arguments, **options)
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:

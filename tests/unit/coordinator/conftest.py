@@ -20,7 +20,8 @@ class Cluster:
 
     def __post_init__(self):
         self.roster = Roster(self.spec)
-        self.rendezvous = Rendezvous(self.roster, "ring", self.outbox)
+        self.rendezvous = Rendezvous(self.roster, self.outbox)
+        self.rendezvous.communicator = "ring"
         self.log = OutputLog()
 
     def join(self, *ranks):

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.errors import UsageError
+from jupyter_dist.model.communicator_choice import Choice
 from jupyter_dist.model.interfaces import LOOPBACK, Interface
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -19,18 +20,19 @@ def specify(*hosts, **options):
 
 
 def deploy(spec, **joined):
-    """A deployment, and a roster in which these hosts have joined."""
+    """A deployment, and a roster in which these hosts have joined and all ranks have seats."""
     roster = Roster(spec)
     for name, facts in joined.items():
         roster.take_joined(name, pb.Joined(**facts))
     for host in roster.hosts.values():
         host.interface = LOOPBACK
-    return Deployment(spec, "ring", CREDENTIALS), roster
+    roster.seat()
+    return Deployment(spec, CREDENTIALS), roster
 
 
-def order_for(name, *hosts, **options):
-    deployment, roster = deploy(specify(*hosts, **options))
-    return deployment.order(roster, name, 3)
+def order_for(name, *hosts, joined=None, **options):
+    deployment, roster = deploy(specify(*hosts, **options), **{name: joined or {}})
+    return deployment.order(roster, name, 3, "ring")
 
 
 # --- orders ---
@@ -54,9 +56,9 @@ def test_what_is_the_same_everywhere_stands_in_every_order():
 def test_the_interface_of_the_data_path_is_told_by_name_and_address():
     deployment, roster = deploy(specify(A, B))
     roster.hosts["a"].interface = Interface("ib0", "10.1.0.1", 16)
-    told = deployment.order(roster, "a", 1)
+    told = deployment.order(roster, "a", 1, "ring")
     assert (told.interface, told.bind_host) == ("ib0", "10.1.0.1")
-    told = deployment.order(roster, "b", 1)
+    told = deployment.order(roster, "b", 1, "ring")
     assert (told.interface, told.bind_host) == ("", "127.0.0.1")
 
 
@@ -67,14 +69,97 @@ def test_a_hosts_variables_go_before_those_of_the_cluster():
     assert dict(order_for("b", host, B, env={"X": "cluster"}).env) == {"X": "cluster"}
 
 
-def test_devices_are_told_to_cuda_in_their_order():
-    assert order_for("a", replace(A, devices=(3, 1))).env["CUDA_VISIBLE_DEVICES"] == "3,1"
-    assert "CUDA_VISIBLE_DEVICES" not in order_for("a", A).env
+# --- devices ---
+
+FOUR = {"gpu_count": 4, "devices": ["0", "1", "2", "3"]}
 
 
-def test_a_variable_that_somebody_has_set_goes_before_devices():
-    host = replace(A, devices=(3, 1), env={"CUDA_VISIBLE_DEVICES": "0"})
-    assert order_for("a", host).env["CUDA_VISIBLE_DEVICES"] == "0"
+def devices_of(told):
+    return [place.device for place in told.places]
+
+
+def test_each_rank_has_a_device_of_its_own_by_the_numbers_of_nvml():
+    told = order_for("a", A, joined=FOUR)
+    assert devices_of(told) == ["0", "1"]
+    assert dict(told.env) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
+def test_without_devices_nothing_is_said_about_them():
+    told = order_for("a", A)
+    assert devices_of(told) == ["", ""]
+    assert dict(told.env) == {}
+
+
+def test_devices_that_were_asked_for_are_given_out_in_their_order():
+    for joined in (FOUR, {}):
+        told = order_for("a", replace(A, devices=(3, 1)), joined=joined)
+        assert devices_of(told) == ["3", "1"]
+        assert dict(told.env) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
+def test_what_the_agents_environment_shows_keeps_the_order_that_it_means():
+    told = order_for("a", A, joined={"gpu_count": 4, "devices": ["3", "0"]})
+    assert devices_of(told) == ["3", "0"]
+    assert dict(told.env) == {}
+
+
+def test_devices_that_the_user_has_made_visible_stay_visible_to_every_rank():
+    host = replace(A, devices=(3, 1), env={"CUDA_VISIBLE_DEVICES": "2,0"})
+    told = order_for("a", host, joined=FOUR)
+    assert devices_of(told) == ["2", "0"]
+    assert dict(told.env) == {"CUDA_VISIBLE_DEVICES": "2,0"}
+
+
+def test_more_ranks_than_devices_have_none_of_their_own():
+    host = replace(A, slots=5)
+    told = order_for("a", host, joined=FOUR)
+    assert devices_of(told) == [""] * 5
+    assert dict(told.env) == {}
+    told = order_for("a", replace(host, devices=(3, 1)), joined=FOUR)
+    assert dict(told.env) == {"CUDA_VISIBLE_DEVICES": "3,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
+def test_ranks_that_share_devices_are_told_to_nccl_where_they_do():
+    host = replace(A, slots=5)
+    told = order_for("a", host, B, joined=FOUR, oversubscribe=True)
+    assert devices_of(told) == ["0", "1", "2", "3", "0"]
+    assert told.env["NCCL_MULTI_RANK_GPU_ENABLE"] == "1"
+    told = order_for("b", host, B, joined=FOUR, oversubscribe=True)
+    assert "NCCL_MULTI_RANK_GPU_ENABLE" not in told.env
+
+
+def test_what_the_user_says_to_nccl_about_sharing_counts():
+    env = {"NCCL_MULTI_RANK_GPU_ENABLE": "0"}
+    told = order_for("a", replace(A, slots=5), joined=FOUR, oversubscribe=True, env=env)
+    assert told.env["NCCL_MULTI_RANK_GPU_ENABLE"] == "0"
+
+
+def test_a_device_that_a_host_does_not_have_is_refused():
+    deployment, roster = deploy(specify(replace(A, devices=(1, 4, 7))), a=FOUR)
+    with pytest.raises(UsageError) as caught:
+        deployment.check_devices(roster)
+    assert str(caught.value) == (
+        "a has no device 4, 7. It has: 0, 1, 2, 3. Correct its devices in the specification."
+    )
+
+
+@pytest.mark.parametrize("joined", [FOUR, {}], ids=["with NVML", "without"])
+def test_devices_that_are_there_or_cannot_be_counted_are_accepted(joined):
+    deployment, roster = deploy(specify(replace(A, devices=(1, 3)), B), a=joined)
+    deployment.check_devices(roster)
+
+
+def test_the_communicator_is_chosen_by_what_the_hosts_have_told():
+    has_all = {**FOUR, "versions": {"cupy": "14.2.0", "nccl": "2.30.7"}}
+    deployment, roster = deploy(specify(A, B), a=has_all, b=has_all)
+    assert deployment.choose_communicator(roster) == Choice("nccl")
+    deployment, roster = deploy(specify(A, B), a=has_all, b={"gpu_problem": "no NVML"})
+    choice = deployment.choose_communicator(roster)
+    assert choice.kind == "ring"
+    assert "b: no GPU is found (no NVML)" in choice.notes[0]
+
+
+# --- directories ---
 
 
 @pytest.mark.parametrize(

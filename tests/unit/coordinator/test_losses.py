@@ -38,7 +38,7 @@ def house(cluster):
         return True
 
     credentials = Credentials("server", KeyPair("public", "secret"))
-    deployment = Deployment(cluster.spec, "ring", credentials)
+    deployment = Deployment(cluster.spec, credentials)
     cluster.hosts = Hosts(
         cluster.roster, cluster.rendezvous, cluster.fence, cluster.losses, deployment, send
     )

@@ -5,6 +5,7 @@ import pytest
 from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.audience import Audience
 from jupyter_dist.coordinator.fence import Fence
+from jupyter_dist.coordinator.recording import Recording
 from jupyter_dist.coordinator.requests import Requests
 from jupyter_dist.coordinator.syncing import Syncing
 from jupyter_dist.errors import VersionMismatch
@@ -33,8 +34,15 @@ def desk(cluster):
     cluster.fence = Fence(cluster.roster, cluster.rendezvous, cluster.outbox)
     audience = Audience(cluster.roster, cluster.rendezvous, cluster.outbox, 900.0, ", ".join)
     syncing = Syncing(cluster.roster, cluster.outbox, lambda _host, _command: False)
+    recording = Recording(cluster.roster, cluster.outbox, lambda _host, _command: False)
     cluster.requests = Requests(
-        cluster.roster, cluster.rendezvous, cluster.fence, audience, cluster.outbox, syncing
+        cluster.roster,
+        cluster.rendezvous,
+        cluster.fence,
+        audience,
+        cluster.outbox,
+        syncing,
+        recording,
     )
 
     def ask(message, client=b"me", buffers=(), problem=None):

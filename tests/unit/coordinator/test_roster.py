@@ -82,10 +82,70 @@ def test_telemetry_of_a_rank_that_does_not_exist_is_ignored(cluster):
     assert cluster.roster[1].sample.rss_bytes == 1000
 
 
-@pytest.mark.parametrize(("rank", "device"), [(0, 0), (1, None), (2, None)])
-def test_a_rank_has_the_gpu_of_its_place_when_there_is_one(cluster, rank, device):
-    cluster.roster.take_telemetry("a", pb.Telemetry(gpus=[pb.GpuSample(index=0, name="H200")]))
-    assert view(cluster, rank).device == device
+# --- devices ---
+
+UUIDS = ("GPU-1a2b", "GPU-1a2c")
+
+
+def seen_devices(host, oversubscribe=False, env=None, **joined):
+    """What the ranks of one host are given, and the GPUs at which they are shown."""
+    gpus = [pb.GpuLinks(index=index, uuid=uuid) for index, uuid in enumerate(UUIDS)]
+    joined = {"gpu_count": 2, "gpus": gpus, "devices": ["0", "1"], **joined}
+    roster = Roster(
+        ClusterSpec(name="demo", hosts=(host,), oversubscribe=oversubscribe, env=env or {})
+    )
+    roster.take_joined("a", pb.Joined(**joined))
+    roster.seat()
+    views = roster.topology("ready", 1, "", {}, 0.0).engines
+    return [(e.info.device, v.device) for e, v in zip(roster.engines, views, strict=True)]
+
+
+def test_a_rank_has_the_device_of_its_place():
+    assert seen_devices(HostSpec("a", 2)) == [("0", 0), ("1", 1)]
+    assert seen_devices(HostSpec("a", 1)) == [("0", 0)]
+
+
+def test_where_devices_are_short_no_rank_has_one_unless_they_may_share():
+    assert seen_devices(HostSpec("a", 3)) == [("", None)] * 3
+    shared = seen_devices(HostSpec("a", 3), oversubscribe=True)
+    assert shared == [("0", 0), ("1", 1), ("0", 0)]
+
+
+def test_devices_that_were_asked_for_go_before_what_the_agent_sees():
+    asked = HostSpec("a", 2, devices=(1, 0))
+    assert seen_devices(asked) == [("1", 1), ("0", 0)]
+    assert seen_devices(asked, gpu_count=0, gpus=[], devices=[]) == [("1", None), ("0", None)]
+
+
+def test_a_device_named_by_its_uuid_is_shown_at_its_gpu():
+    found = seen_devices(HostSpec("a", 2), devices=["GPU-1a2c", "MIG-7"])
+    assert found == [("GPU-1a2c", 1), ("MIG-7", None)]
+
+
+def test_what_the_users_variables_say_goes_before_all():
+    host = HostSpec("a", devices=(0, 1))
+    assert seen_devices(host, env={"CUDA_VISIBLE_DEVICES": "1"}) == [("1", 1)]
+    host = HostSpec("a", 2, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert seen_devices(host) == [("", None)] * 2
+
+
+def test_a_host_whose_devices_are_hidden_takes_ranks_by_its_cores():
+    assert seen_devices(HostSpec("a"), devices=[], cpu_count=3) == [("", None)] * 3
+
+
+def test_what_connects_gpus_and_hosts_is_shown():
+    roster = roster_of("a:1")
+    gpu = pb.GpuLinks(index=0, uuid="GPU-1", pcie_generation=5, pcie_lanes=16, nvlink_version=4)
+    roster.take_joined("a", pb.Joined(gpus=[gpu]))
+    roster.hosts["a"].interface = Interface("ib0", "10.1.0.1", 16, 200_000)
+    (host,) = roster.topology("ready", 1, "", {}, 0.0).hosts
+    (shown,) = host.gpu_links
+    assert (shown.index, shown.pcie_generation, shown.pcie_lanes) == (0, 5, 16)
+    assert (shown.nvlink_version, shown.nvlink_count) == (4, 0)
+    assert host.interface_mbps == 200_000
+
+
+# --- hosts ---
 
 
 def test_a_host_is_up_once_its_agent_has_joined_and_lost_when_it_is_gone(starting):
@@ -140,7 +200,7 @@ def test_without_slots_nobody_is_seated_before_all_have_joined():
     roster = roster_of("a,b:3")
     assert roster.world_size == 0
     assert roster.present_ranks() == []
-    roster.take_joined("a", pb.Joined(gpu_count=2, cpu_count=64))
+    roster.take_joined("a", pb.Joined(gpu_count=2, devices=["0", "1"], cpu_count=64))
     roster.take_joined("b", pb.Joined(gpu_count=8, cpu_count=64))
     roster.seat()
     assert [(e.info.host, e.info.local_rank, e.info.world_size) for e in roster.engines] == [
@@ -150,6 +210,9 @@ def test_without_slots_nobody_is_seated_before_all_have_joined():
         ("b", 1, 5),
         ("b", 2, 5),
     ]
+
+
+EIGHT = {"gpu_count": 8, "devices": [str(index) for index in range(8)]}
 
 
 def test_ranks_that_are_seated_keep_their_seats(starting):
@@ -162,10 +225,11 @@ def test_ranks_that_are_seated_keep_their_seats(starting):
 @pytest.mark.parametrize(
     ("host", "joined", "slots"),
     [
-        (HostSpec("a", 3), {"slots": 2, "gpu_count": 8}, 3),
-        (HostSpec("a"), {"slots": 2, "gpu_count": 8}, 2),
+        (HostSpec("a", 3), {"slots": 2, **EIGHT}, 3),
+        (HostSpec("a"), {"slots": 2, **EIGHT}, 2),
         (HostSpec("a", devices=(4, 5, 6)), {"gpu_count": 8}, 3),
-        (HostSpec("a"), {"gpu_count": 8, "cpu_count": 64}, 8),
+        (HostSpec("a"), {**EIGHT, "cpu_count": 64}, 8),
+        (HostSpec("a"), {"gpu_count": 8, "devices": ["6", "GPU-7"], "cpu_count": 64}, 2),
         (HostSpec("a"), {"cpu_count": 64}, 4),
         (HostSpec("a"), {"cpu_count": 2}, 2),
         (HostSpec("a"), {}, 1),

@@ -119,14 +119,20 @@ def test_different_cells_with_the_same_number_have_different_files(shell):
     assert len(names) == 2
 
 
-def test_the_running_line_of_the_cell_is_found_from_below(shell):
-    shell.user_ns["where"] = shell.locate_cell_line
-    run(shell, "def f():\n    return where()\nx = 1\nsite = f()", label=7)
-    assert shell.user_ns["site"] == "In[7]:2"
+def test_the_code_of_a_cell_is_known_by_its_file(shell):
+    run(shell, "import sys\nname = sys._getframe().f_code.co_filename", label=7)
+    assert shell.name_cell(shell.user_ns["name"]) == "In[7]"
 
 
-def test_outside_a_cell_there_is_no_line(shell):
-    assert shell.locate_cell_line() == ""
+def test_a_function_keeps_the_number_of_the_cell_that_has_defined_it(shell):
+    run(shell, "import sys\ndef f():\n    return sys._getframe().f_code.co_filename", label=7)
+    run(shell, "name = f()", label=8)
+    assert shell.name_cell(shell.user_ns["name"]) == "In[7]"
+
+
+def test_other_code_is_no_cell(shell, tmp_path):
+    for name in (__file__, "<string>", str(tmp_path / "train.py"), "/elsewhere/In_3_abc.py"):
+        assert shell.name_cell(name) == ""
 
 
 @pytest.mark.parametrize("code", ["exit()", "quit()", "raise SystemExit(3)"])

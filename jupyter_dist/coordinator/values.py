@@ -1,0 +1,62 @@
+"""What ranks must know to form a communicator: each value is kept for one generation."""
+
+from jupyter_dist.coordinator.outbox import Outbox
+from jupyter_dist.coordinator.rendezvous import Rendezvous
+from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.messages import AwaitValue, PutValue, ValueFound
+
+MOST_BYTES = 64 << 20
+"""Beyond that the oldest values go: they were of communicators that have long been formed."""
+
+
+class Values:
+    """Values by key, and who waits for those that nobody has put yet."""
+
+    def __init__(self, rendezvous: Rendezvous, outbox: Outbox) -> None:
+        self._rendezvous = rendezvous
+        self._outbox = outbox
+        self._generation = 0
+        self._values: dict[str, Frame] = {}
+        self._waiting: dict[str, set[int]] = {}
+        self._bytes = 0
+
+    def on_message(self, message: PutValue | AwaitValue, frames: list[Frame]) -> None:
+        """Take in what an engine says; another generation than the present one is over."""
+        if not self._is_present(message.generation):
+            return
+        if isinstance(message, PutValue):
+            self._put(message, frames)
+        else:
+            self._await(message)
+
+    def _put(self, message: PutValue, frames: list[Frame]) -> None:
+        """Keep a value, and send it to those that wait for it."""
+        if len(frames) != 1:
+            return
+        self._bytes -= memoryview(self._values.pop(message.key, b"")).nbytes
+        self._values[message.key] = frames[0]
+        self._bytes += memoryview(frames[0]).nbytes
+        while self._bytes > MOST_BYTES and len(self._values) > 1:
+            oldest = next(iter(self._values))
+            self._bytes -= memoryview(self._values.pop(oldest)).nbytes
+        for rank in sorted(self._waiting.pop(message.key, ())):
+            self._send(rank, message.key)
+
+    def _await(self, message: AwaitValue) -> None:
+        """Send a value, now or when it comes."""
+        if message.key in self._values:
+            self._send(message.rank, message.key)
+        else:
+            self._waiting.setdefault(message.key, set()).add(message.rank)
+
+    def _is_present(self, generation: int) -> bool:
+        """Tell whether this is about the present generation; forget those before it."""
+        if self._generation != self._rendezvous.generation:
+            self._generation = self._rendezvous.generation
+            self._values.clear()
+            self._bytes = 0
+            self._waiting.clear()
+        return generation == self._generation
+
+    def _send(self, rank: int, key: str) -> None:
+        self._outbox.to_engine(rank, ValueFound(self._generation, key), [self._values[key]])

@@ -1,0 +1,68 @@
+import pytest
+
+from jupyter_dist.coordinator.values import Values
+from jupyter_dist.protocol.messages import AwaitValue, PutValue, ValueFound
+
+
+@pytest.fixture
+def values(cluster):
+    found = Values(cluster.rendezvous, cluster.outbox)
+    cluster.values = found
+    return found
+
+
+def found(cluster):
+    return [
+        (rank, message.key, frames)
+        for rank, message, frames in cluster.outbox.engines
+        if isinstance(message, ValueFound)
+    ]
+
+
+def test_a_value_that_is_there_is_sent_at_once(values, cluster):
+    values.on_message(PutValue(0, 1, "id"), [b"secret"])
+    values.on_message(AwaitValue(2, 1, "id"), [])
+    assert found(cluster) == [(2, "id", [b"secret"])]
+    assert cluster.outbox.engines[0][1].generation == 1
+
+
+def test_who_waits_gets_the_value_when_it_comes(values, cluster):
+    values.on_message(AwaitValue(3, 1, "id"), [])
+    values.on_message(AwaitValue(1, 1, "id"), [])
+    values.on_message(AwaitValue(1, 1, "other"), [])
+    assert found(cluster) == []
+    values.on_message(PutValue(0, 1, "id"), [b"secret"])
+    assert found(cluster) == [(1, "id", [b"secret"]), (3, "id", [b"secret"])]
+
+
+def test_a_value_is_told_to_any_number_of_ranks_and_replaced_by_another(values, cluster):
+    values.on_message(PutValue(0, 1, "id"), [b"first"])
+    values.on_message(AwaitValue(1, 1, "id"), [])
+    values.on_message(PutValue(2, 1, "id"), [b"second"])
+    values.on_message(AwaitValue(1, 1, "id"), [])
+    assert [frames for _, _, frames in found(cluster)] == [[b"first"], [b"second"]]
+
+
+def test_a_new_generation_knows_nothing_of_the_one_before(values, cluster):
+    values.on_message(PutValue(0, 1, "id"), [b"old"])
+    values.on_message(AwaitValue(3, 1, "late"), [])
+    cluster.rendezvous.regroup()
+    values.on_message(AwaitValue(1, 2, "id"), [])
+    values.on_message(PutValue(0, 2, "late"), [b"new"])
+    assert found(cluster) == []
+    values.on_message(PutValue(0, 2, "id"), [b"new"])
+    assert found(cluster) == [(1, "id", [b"new"])]
+
+
+def test_messages_of_another_generation_are_dropped(values, cluster):
+    values.on_message(PutValue(0, 7, "id"), [b"early"])
+    values.on_message(AwaitValue(1, 7, "id"), [])
+    values.on_message(AwaitValue(1, 1, "id"), [])
+    assert found(cluster) == []
+
+
+@pytest.mark.parametrize("frames", [[], [b"a", b"b"]])
+def test_a_value_is_one_frame(values, cluster, frames):
+    values.on_message(AwaitValue(1, 1, "id"), [])
+    values.on_message(PutValue(0, 1, "id"), frames)
+    assert found(cluster) == []

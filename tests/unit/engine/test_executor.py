@@ -1,0 +1,127 @@
+"""How a cell ends on a rank whose device still works for it."""
+
+import signal
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+
+from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
+from jupyter_dist.engine.executor import Executor
+from jupyter_dist.errors import CollectiveTimeout, PeerFailed
+from jupyter_dist.protocol.messages import RunCell
+
+LOST = PeerFailed(1, "is lost: killed; all_reduce(float32[4], sum) #2 was on the device")
+
+
+class FakeCommunicator:
+    """Settles as it is told."""
+
+    lost = None
+    unsettled = None
+    settled = 0
+
+    def lost_error(self):
+        error, self.lost = self.lost, None
+        return error
+
+    def settle(self):
+        self.settled += 1
+        if self.unsettled is not None:
+            raise self.unsettled
+
+
+class FakeShell:
+    """Runs functions for cells."""
+
+    last_traceback = ()
+
+    def __init__(self):
+        self.cell = lambda: None
+
+    def run_cell(self, code, store_history):
+        result = SimpleNamespace(error_before_exec=None, error_in_exec=None, result=None)
+        try:
+            self.cell()
+        except Exception as error:  # noqa: BLE001  (as IPython does)
+            result.error_in_exec = error
+        return result
+
+
+@pytest.fixture
+def executor(monkeypatch):
+    monkeypatch.setattr("builtins.input", input)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, WAKING_SIGNAL)}
+    nothing = lambda *_, **__: None  # noqa: E731
+    outputs = SimpleNamespace(repair=nothing, take=lambda **_: ((), ()))
+    namespace = SimpleNamespace(
+        communicator=FakeCommunicator(), enter_cell=nothing, leave_cell=nothing
+    )
+    meetings = SimpleNamespace(enter_cell=nothing, leave_cell=nothing)
+    recorder = SimpleNamespace(begin_cell=nothing, end_cell=nothing)
+    made = Executor(0, FakeShell(), outputs, namespace, meetings, recorder)
+    made.communicator, made.shell = namespace.communicator, made._shell
+    yield made
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def run(executor, cell):
+    executor.shell.cell = cell
+    return executor.run(RunCell("cell-1", 1, "code", (0,), 1, True))
+
+
+def test_a_cell_ends_when_its_device_has_ended(executor):
+    assert run(executor, lambda: None).status == "ok"
+    assert executor.communicator.settled == 1
+
+
+def test_what_the_device_did_not_do_is_the_error_of_the_cell(executor):
+    executor.communicator.unsettled = CollectiveTimeout("rank 0 waited 60 s for its peers")
+    result = run(executor, lambda: None)
+    assert result.status == "raised"
+    assert result.error.ename == "CollectiveTimeout"
+    assert result.error.traceback == ("CollectiveTimeout: rank 0 waited 60 s for its peers",)
+    executor.communicator.unsettled = LOST
+    assert run(executor, lambda: None).status == "peer_failed"
+
+
+def test_a_cell_that_has_raised_does_not_wait_for_its_device(executor):
+    assert run(executor, lambda: 1 / 0).error.ename == "ZeroDivisionError"
+    assert executor.communicator.settled == 0
+
+
+def test_an_interrupt_ends_the_waiting(executor):
+    executor.communicator.unsettled = KeyboardInterrupt()
+    assert run(executor, lambda: None).status == "interrupted"
+
+
+def test_user_code_raises_as_soon_as_its_results_are_lost(executor):
+    went_on = []
+
+    def cell():
+        executor.communicator.lost = LOST
+        signal.raise_signal(WAKING_SIGNAL)
+        went_on.append(True)
+
+    result = run(executor, cell)
+    assert (result.status, result.error.peer_rank) == ("peer_failed", 1)
+    assert not went_on
+
+
+def test_what_is_lost_is_the_error_of_the_cell_even_if_it_is_swallowed(executor):
+    def cell():
+        executor.communicator.lost = LOST
+        with suppress(Exception):
+            signal.raise_signal(WAKING_SIGNAL)
+
+    result = run(executor, cell)
+    assert (result.status, result.error.peer_rank) == ("peer_failed", 1)
+    assert run(executor, lambda: None).status == "ok"
+
+
+def test_the_signal_means_nothing_when_nothing_is_lost_or_no_cell_runs(executor):
+    assert run(executor, lambda: signal.raise_signal(WAKING_SIGNAL)).status == "ok"
+    executor.communicator.lost = LOST
+    signal.raise_signal(WAKING_SIGNAL)
+    assert executor.communicator.lost is LOST
