@@ -1,4 +1,4 @@
-"""`jupyter dist check|start|spec|list|status|run|sync|stop`: clusters from a terminal.
+"""`jupyter dist check|start|spec|list|status|run|sync|bench|collectives|timeline|stop`.
 
 Exit status: 0, 1 when something did not end well, 2 when the command cannot be meant.
 """
@@ -13,9 +13,13 @@ from time import monotonic
 from jupyter_dist.errors import DistError, UsageError
 from jupyter_dist.model.command_options import (
     OptionParser,
+    add_bench_options,
+    add_collectives_options,
     add_host_options,
     add_start_options,
     add_sync_options,
+    add_timeline_options,
+    bench_arguments,
     host_arguments,
     read_count,
     read_duration_s,
@@ -69,6 +73,13 @@ def build_parser() -> OptionParser:
     _add_name(add(show_status, "Show the ranks of a cluster.", "status demo"))
     _add_run_options(add(run_file, "Run a file on every rank.", "run train.py --ranks 0,2-3"))
     _add_sync_options(add(sync, "Copy code to every host.", "sync mypkg --reload"))
+    _add_collectives_options(
+        add(collectives, "Show what ranks have called last.", "collectives demo --last 50")
+    )
+    _add_timeline_options(
+        add(timeline, "Write a trace that Perfetto opens.", "timeline trace.json demo")
+    )
+    _add_bench_options(add(bench, "Measure the collectives of a cluster.", "bench demo --max 1M"))
     _add_agent_options(
         add(join_by_file, "Give this machine to a cluster that waits.", "agent --join FILE")
     )
@@ -109,6 +120,21 @@ def _add_run_options(parser: OptionParser) -> None:
 def _add_sync_options(parser: OptionParser) -> None:
     add_sync_options(parser)
     parser.add_argument("--name", metavar="NAME", help="which cluster, when several run")
+
+
+def _add_collectives_options(parser: OptionParser) -> None:
+    _add_name(parser)
+    add_collectives_options(parser)
+
+
+def _add_timeline_options(parser: OptionParser) -> None:
+    add_timeline_options(parser)
+    _add_name(parser)
+
+
+def _add_bench_options(parser: OptionParser) -> None:
+    _add_name(parser)
+    add_bench_options(parser)
 
 
 def check(options: argparse.Namespace) -> int:
@@ -226,6 +252,49 @@ def sync(options: argparse.Namespace) -> int:
     view.finish(result)
     result.raise_first()
     return 0
+
+
+def collectives(options: argparse.Namespace) -> int:
+    """Write the last collectives of every rank, and where ranks went apart."""
+    from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.views.collectives_table import collectives_text
+
+    log = Cluster.attach(options.name).collectives(options.last)
+    _write(collectives_text(log.table(options.last)))
+    return 0
+
+
+def timeline(options: argparse.Namespace) -> int:
+    """Write the cells and collectives of all ranks as a trace."""
+    from jupyter_dist.cluster.cluster import Cluster
+
+    _write(f"{Cluster.attach(options.name).timeline(options.file, force=options.force)}\n")
+    return 0
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Measure the collectives of a cluster; status 1 when one gave wrong results."""
+    from jupyter_dist.cluster.bench import bench_cell, read_report
+    from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.model.bench_plan import plan_bench
+    from jupyter_dist.model.bench_verdict import has_wrong_results
+    from jupyter_dist.views.bench_view import BenchView
+    from jupyter_dist.views.cell_output import CellOutputView
+
+    plan = plan_bench(**bench_arguments(options))
+    cluster = Cluster.attach(options.name)
+    view = BenchView(CellOutputView(world_size=cluster.world_size))
+    try:
+        result = cluster.run(bench_cell(plan), watcher=view)
+    except BaseException:
+        view.fail(None)
+        raise
+    if not result.ok:
+        view.fail(result)
+        result.raise_first()
+    report = read_report(result, plan, cluster.topology())
+    view.finish(result, report)
+    return 1 if has_wrong_results(report) else 0
 
 
 def join_by_file(options: argparse.Namespace) -> int:

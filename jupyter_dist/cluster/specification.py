@@ -29,6 +29,7 @@ _FIELDS = {
     "timeout_s": "timeout_s",
     "keep_s": "keep_s",
     "comm": "communicator",
+    "oversubscribe": "oversubscribe",
     "start_method": "start_method",
     "interface": "interface",
     "ports": "ports",
@@ -49,6 +50,7 @@ class Wishes(TypedDict, total=False):
     env: Mapping[str, str] | None
     cwd: StrPath | None
     comm: str | None
+    oversubscribe: bool | None
     start_method: str | None
     python: str | None
     """On every host."""

@@ -8,7 +8,7 @@ from jupyter_dist.errors import RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
 from jupyter_dist.magics.spmd import find_failure, number_of_cell
-from jupyter_dist.model.command_options import host_arguments, start_arguments
+from jupyter_dist.model.command_options import bench_arguments, host_arguments, start_arguments
 from jupyter_dist.model.rank import name_ranks
 
 if TYPE_CHECKING:
@@ -136,6 +136,61 @@ class ClusterMagics:
             say(line)
         if options.reload:
             self._reload(cluster)
+
+    @command(accepted.BENCH)
+    def dist_bench(self, options: Namespace) -> None:
+        """Measure the collectives on every rank as nccl-tests does, and check their results.
+
+        Sizes, algbw and busbw mean what they mean there. Every element of every result is compared
+        with what it must be, and busbw with what the links between the ranks promise.
+        """
+        from jupyter_dist.cluster.bench import bench_cell, read_report
+        from jupyter_dist.model.bench_plan import plan_bench
+        from jupyter_dist.views.bench_view import BenchView
+        from jupyter_dist.views.cell_output import choose_view
+
+        cluster = self._current.get()
+        plan = plan_bench(**bench_arguments(options))
+        cell = choose_view(self._shell, world_size=cluster.world_size)
+        view = BenchView(cell, display=self._display)
+        try:
+            result = cluster.run(bench_cell(plan), label=number_of_cell(self._shell), watcher=view)
+        except BaseException:
+            view.fail(None)
+            raise
+        failure = find_failure(result)
+        if failure is not None:
+            view.fail(result, failure.rank if isinstance(failure, RankRaised) else None)
+            raise failure
+        report = read_report(result, plan, cluster.topology())
+        view.finish(result, report)
+        if options.o is not None:
+            self._shell.push({options.o: report})
+
+    @command(accepted.COLLECTIVES)
+    def dist_collectives(self, options: Namespace) -> None:
+        """Show the last collectives of every rank side by side, of stuck and lost ranks as well.
+
+        The first place where ranks called different things, or some did not come, is marked ▶.
+        """
+        from jupyter_dist.views.collectives_table import collectives_bundle
+
+        bundle = collectives_bundle(
+            self._current.get().collectives(options.last).table(options.last)
+        )
+        if self._display is not None:
+            self._display(bundle, raw=True, display_id=True)
+        else:
+            say(bundle["text/plain"].rstrip())
+
+    @command(accepted.TIMELINE)
+    def dist_timeline(self, options: Namespace) -> None:
+        """Write the cells and collectives of all ranks as a trace, for https://ui.perfetto.dev.
+
+        Each collective is divided into the wait for the last rank and the work after that. The
+        recorders of ranks keep their last 256 cells and 2048 calls.
+        """
+        say(str(self._current.get().timeline(options.file, force=options.force)))
 
     @command(accepted.STOP)
     def dist_stop(self, options: Namespace) -> None:  # noqa: ARG002

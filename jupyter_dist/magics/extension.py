@@ -22,6 +22,9 @@ _LINE_MAGICS = (
     "dist_push",
     "dist_pull",
     "dist_sync",
+    "dist_bench",
+    "dist_collectives",
+    "dist_timeline",
     "dist_stop",
 )
 

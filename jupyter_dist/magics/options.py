@@ -2,9 +2,12 @@
 
 from jupyter_dist.model.command_options import (
     OptionParser,
+    add_bench_options,
+    add_collectives_options,
     add_host_options,
     add_start_options,
     add_sync_options,
+    add_timeline_options,
     read_duration_s,
     read_identifier,
 )
@@ -18,6 +21,9 @@ INTERRUPT = OptionParser(prog="%dist_interrupt", example="%dist_interrupt --rank
 PUSH = OptionParser(prog="%dist_push", example="%dist_push weights learning_rate --ranks 0-1")
 PULL = OptionParser(prog="%dist_pull", example="%dist_pull loss --ranks 0 -o losses")
 SYNC = OptionParser(prog="%dist_sync", example="%dist_sync mypkg --reload")
+BENCH = OptionParser(prog="%dist_bench", example="%dist_bench --ops all_reduce --max 64M")
+COLLECTIVES = OptionParser(prog="%dist_collectives", example="%dist_collectives --last 50")
+TIMELINE = OptionParser(prog="%dist_timeline", example="%dist_timeline trace.json")
 STOP = OptionParser(prog="%dist_stop", example="%dist_stop")
 ATTACH = OptionParser(prog="%dist_attach", example="%dist_attach demo")
 AUTO = OptionParser(prog="%dist_auto", example="%dist_auto on")
@@ -33,6 +39,9 @@ PARSERS = (
     PUSH,
     PULL,
     SYNC,
+    BENCH,
+    COLLECTIVES,
+    TIMELINE,
     STOP,
     ATTACH,
     AUTO,
@@ -44,6 +53,10 @@ def _fill() -> None:
     add_host_options(CHECK)
     add_start_options(START)
     add_sync_options(SYNC)
+    add_bench_options(BENCH)
+    add_collectives_options(COLLECTIVES)
+    add_timeline_options(TIMELINE)
+    BENCH.add_argument("-o", type=read_identifier, metavar="NAME", help="store the report here")
     for parser in (SPMD, INTERRUPT, PUSH, PULL):
         parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")
     SPMD.add_argument(
@@ -55,6 +68,9 @@ def _fill() -> None:
     )
     SPMD.add_argument(
         "--setup", action="store_true", help="remember the cell: a replaced rank runs it first"
+    )
+    SPMD.add_argument(
+        "--check", action="store_true", help="compare each collective before it begins"
     )
     SPMD.add_argument("-o", type=read_identifier, metavar="NAME", help="store the SpmdResult here")
     SPMD.add_argument("--quiet", action="store_true", help="show nothing but errors")

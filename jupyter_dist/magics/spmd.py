@@ -115,6 +115,7 @@ class SpmdMagics:
                 options.timeout_s,
                 label=number_of_cell(self._shell),
                 is_setup=options.setup,
+                check=options.check,
                 watcher=view,
             )
         except SyntaxError as error:

@@ -233,7 +233,7 @@ def test_help_is_written_and_ends_well(clusters, capsys):
     with pytest.raises(SystemExit) as end:
         main(["start", "--help"])
     assert end.value.code == 0
-    assert "--comm {auto,ring,none}" in capsys.readouterr().out
+    assert "--comm {auto,ring,gloo,nccl,none}" in capsys.readouterr().out
 
 
 def test_what_a_host_has_said_last_stays_on_lines_of_its_own(clusters, capsys):

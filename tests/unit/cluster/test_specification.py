@@ -179,6 +179,7 @@ name = "file"
 timeout = 5
 keep = 6
 communicator = "none"
+oversubscribe = true
 start_method = "spawn"
 interface = "eth0"
 install = true
@@ -203,6 +204,7 @@ def test_wishes_go_before_what_the_file_says(spec_file, tmp_path):
         env={"B": "wish", "C": "wish"},
         cwd=tmp_path,
         comm="ring",
+        oversubscribe=False,
         start_method="fork",
         python="/wish",
         ssh="wish -F 'my file'",
@@ -230,6 +232,7 @@ def test_what_is_not_wished_stays_as_the_file_says(spec_file):
     assert (spec.start_method, spec.interface, spec.env["B"]) == ("spawn", "eth0", "file")
     assert spec.install
     assert spec.one_machine
+    assert spec.oversubscribe
     assert spec.hosts == (
         HostSpec("far", launcher="ssh", python="/file", ssh=("file",), tunnel=True),
     )

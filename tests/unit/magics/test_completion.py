@@ -17,7 +17,9 @@ def test_options_complete(complete):
 
 
 def test_options_of_a_cell_magic_complete(complete):
-    assert complete("%%spmd --") == {"--ranks", "--timeout", "--setup", "--quiet"}
+    assert complete("%%spmd --") == {
+        *("--ranks", "--timeout", "--setup", "--check", "--quiet"),
+    }
 
 
 def test_an_option_given_already_is_not_offered_again(complete):

@@ -1,0 +1,199 @@
+"""A connection to a running cluster, and everything that can be asked of it."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from jupyter_dist.cluster.bench import run_bench
+from jupyter_dist.cluster.checks import Ranks, read_ranks
+from jupyter_dist.cluster.collectives import CollectiveLog, read_collectives
+from jupyter_dist.cluster.line import Line
+from jupyter_dist.cluster.result import SpmdResult
+from jupyter_dist.cluster.specification import StrPath
+from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
+from jupyter_dist.cluster.status import ClusterStatus
+from jupyter_dist.cluster.sync import RELOAD_CELL, Paths, SyncResult, sync_code
+from jupyter_dist.cluster.timeline_file import WrittenTimeline, find_target, write_timeline
+from jupyter_dist.cluster.watch import Subscriber, Watch
+from jupyter_dist.control.context import new_context
+from jupyter_dist.errors import ClusterGone, UsageError
+from jupyter_dist.launch.connection_file import ConnectionInfo
+from jupyter_dist.launch.lifeline import process_lives
+from jupyter_dist.model.collective_table import DEFAULT_LAST
+from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol.messages import (
+    CellInterruptSent,
+    InterruptCell,
+    ObjectPulled,
+    ObjectsPushed,
+    PullObject,
+    PushObjects,
+    SubmitCell,
+    TopologyChanged,
+    WatchTopology,
+)
+from jupyter_dist.protocol.objects import pack, raise_problems, split_frames, unpack
+
+ANSWER_TIMEOUT_S = 10.0
+"""A question that needs no rank is answered at once, or nobody is there."""
+
+
+class Session:
+    """What a Cluster is once it runs; see Cluster for how it begins and ends."""
+
+    def __init__(self, connection: ConnectionInfo) -> None:
+        self._connection = connection
+        self._context = new_context()
+        # Cells may run for hours; interrupts, questions and the watch must not wait behind them.
+        self._cells = Line(self._context, connection)
+        self._control = Line(self._context, connection)
+        self._watch = Watch(Line(self._context, connection), connection.name)
+        self._is_open = True
+        self._world_size = connection.world_size
+        self.log_dirs: dict[str, str] = {}
+        """For each host, where what its ranks say is kept until the cluster stops."""
+        self.notes: tuple[str, ...] = ()
+        """What to know about its hosts, as versions that differ; one sentence each."""
+
+    # --- facts ---
+
+    @property
+    def name(self) -> str:
+        """Name of the cluster."""
+        return self._connection.name
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self._world_size
+
+    @property
+    def is_running(self) -> bool:
+        """Its coordinator lives, and we are connected."""
+        return self._is_open and process_lives(self._connection.coordinator_pid)
+
+    # --- cells ---
+
+    def run(  # noqa: PLR0913  (each is an option of %%spmd)
+        self,
+        code: str,
+        ranks: Ranks = None,
+        timeout_s: float | None = None,
+        *,
+        label: int = 1,
+        is_setup: bool = False,
+        check: bool = False,
+        watcher: CellWatcher | None = None,
+    ) -> SpmdResult:
+        """Run code on the ranks (None: all) and give what happened, a lost rank included.
+
+        Raises SyntaxError and UsageError (no rank ran it), CellRefused (the fence stays closed:
+        a rank is lost) and ClusterGone. A first Ctrl-C interrupts the ranks, a second one is
+        raised as KeyboardInterrupt; `label` is the n of the cell's `In[n]`. With `check` ranks
+        compare each collective before they begin it.
+        """
+        self._check_open()
+        wanted = read_ranks(ranks, self.world_size)
+        if timeout_s is not None and not timeout_s > 0:
+            raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
+        is_plain = check_syntax(code, label)
+        request_id = self._cells.new_request_id()
+        request = SubmitCell(request_id, code, wanted, timeout_s, label, is_setup, is_plain, check)
+        return run_cell(self._cells, request, watcher)
+
+    bench = run_bench
+
+    def interrupt(self, ranks: Ranks = None) -> tuple[int, ...]:
+        """Send SIGINT to what runs on the ranks; give those that were busy."""
+        self._check_open()
+        request = InterruptCell(self._control.new_request_id(), read_ranks(ranks, self.world_size))
+        return self._control.ask(request, CellInterruptSent, timeout_s=ANSWER_TIMEOUT_S)[0].ranks
+
+    # --- objects ---
+
+    def push(self, objects: Mapping[str, object], ranks: Ranks = None) -> None:
+        """Put objects into the ranks' namespaces under their names.
+
+        Raises TransferError naming the object and the rank that could not take it.
+        """
+        self._check_open()
+        wrong = [name for name in objects if not str(name).isidentifier()]
+        if wrong:
+            raise UsageError(f"{wrong[0]!r} is not a name that Python can use.")
+        packed = [pack(name, value) for name, value in objects.items()]
+        request = PushObjects(
+            self._cells.new_request_id(),
+            tuple(objects),
+            tuple(len(frames) for frames in packed),
+            read_ranks(ranks, self.world_size),
+        )
+        buffers = [frame for frames in packed for frame in frames]
+        answer, _ = self._cells.ask(request, ObjectsPushed, buffers)
+        raise_problems(answer.problems)
+
+    def pull(self, name: str, ranks: Ranks = None) -> dict[int, object]:
+        """Fetch one name from the ranks: rank -> object.
+
+        Raises TransferError naming the rank that has no such name or cannot send it.
+        """
+        self._check_open()
+        request = PullObject(self._cells.new_request_id(), name, read_ranks(ranks, self.world_size))
+        answer, frames = self._cells.ask(request, ObjectPulled)
+        raise_problems(answer.problems)
+        pieces = split_frames(frames, answer.frame_counts)
+        return {rank: unpack(name, piece) for rank, piece in zip(answer.ranks, pieces, strict=True)}
+
+    def sync(self, paths: Paths, reload: bool = False, *, force: bool = False) -> SyncResult:
+        """Copy code to every host and make it importable there: see `sync_code`.
+
+        With `reload` ranks then load modules anew whose source has changed, once they are idle:
+        `result.reload` is what came of that cell. `force` lifts the limits.
+        """
+        self._check_open()
+        with contextlib.closing(Line(self._context, self._connection)) as line:
+            result = sync_code(line, self._connection.hosts, paths, is_forced=force)
+        return replace(result, reload=self.run(RELOAD_CELL)) if reload else result
+
+    # --- looking ---
+
+    def collectives(self, last: int = DEFAULT_LAST) -> CollectiveLog:
+        """Tell what ranks have called last (0: all that is kept), stuck and lost ones included."""
+        self._check_open()
+        with contextlib.closing(Line(self._context, self._connection)) as line:
+            return read_collectives(line, self.world_size, last)
+
+    def timeline(self, path: StrPath, *, force: bool = False) -> WrittenTimeline:
+        """Write the cells and collectives of all ranks as a trace that Perfetto opens.
+
+        Raises UsageError for a file that is not a trace of ours already, unless it is forced.
+        """
+        target = find_target(path, is_forced=force)
+        return write_timeline(self.collectives(last=0), self.name, path, target)
+
+    def status(self) -> ClusterStatus:
+        """Tell how the cluster is; `str()` of it is a table."""
+        return ClusterStatus(self.topology())
+
+    def topology(self) -> Topology:
+        """Describe hosts and ranks at this moment; state `gone` when nobody answers."""
+        if not self._is_open:
+            return Topology(cluster=self.name, state="stopped")
+        try:
+            request = WatchTopology(self._control.new_request_id())
+            return self._control.ask(request, TopologyChanged, timeout_s=ANSWER_TIMEOUT_S)[
+                0
+            ].topology
+        except ClusterGone:
+            return Topology(cluster=self.name, state="gone")
+
+    def watch_topology(self, callback: Subscriber, interval_s: float = 0.25) -> Callable[[], None]:
+        """Call back with the topology every `interval_s`, on a background thread.
+
+        The last call has the state `stopped` or `gone`. Gives a function that ends it.
+        """
+        return self._watch.subscribe(callback, interval_s)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ClusterGone(self.name, "it was stopped, or this object was detached from it")

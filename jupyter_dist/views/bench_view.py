@@ -1,0 +1,106 @@
+"""How a benchmark is shown: what is measured now in one line, then tables and a plot."""
+
+import html
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from jupyter_dist.cluster.result import SpmdResult
+from jupyter_dist.model.bench import PROGRESS_MIME, REPORT_MIME, BenchProgress, BenchReport
+from jupyter_dist.protocol.messages import Output, RankFinished
+from jupyter_dist.views.bench_table import bench_bundle, bench_text
+from jupyter_dist.views.cell_output import REDRAW_INTERVAL_S, CellOutputView, Display
+from jupyter_dist.views.terminal import Terminal
+
+
+class BenchView:
+    """Watch the cell that measures (a `CellWatcher`) and show it.
+
+    What ranks say besides, and how they fail, is shown by `cell` as for any cell. `display` is
+    IPython's in a notebook, or the Terminal of `cell` (None: one on `sys.stdout`).
+    """
+
+    def __init__(
+        self,
+        cell: CellOutputView,
+        *,
+        display: Display | Terminal | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cell = cell
+        self._clock = clock
+        self._terminal: Terminal | None = None
+        self._display: Display | None = None
+        if display is None or isinstance(display, Terminal):
+            self._terminal = display or Terminal()
+        else:
+            self._display = display
+        self._handle: Any = None
+        self._text = "measuring …"
+        self._shown = ""
+        self._has_more = False
+        """There is something to be seen of the cell itself."""
+        self._next_redraw_s = float("-inf")
+
+    def on_output(self, rank: int, outputs: Sequence[Output]) -> None:
+        """Take in what a rank said: what is measured now, and anything else."""
+        others = []
+        for output in outputs:
+            if PROGRESS_MIME in output.data:
+                self._text = str(msgspec.convert(output.data[PROGRESS_MIME], BenchProgress))
+            elif REPORT_MIME not in output.data:
+                others.append(output)
+        if others:
+            self._has_more = True
+            self._cell.on_output(rank, others)
+
+    def on_finished(self, result: RankFinished) -> None:
+        """Take in how the cell ended on a rank."""
+        self._cell.on_finished(result)
+
+    def on_note(self, text: str) -> None:
+        """Take in one sentence for the person."""
+        self._has_more = True
+        self._cell.on_note(text)
+
+    def on_tick(self) -> None:
+        """Show what is measured now, if it is time."""
+        now_s = self._clock()
+        if self._has_more:
+            self._cell.on_tick()
+        if self._terminal is not None:
+            self._terminal.show_status(self._text)
+        elif self._text != self._shown and now_s >= self._next_redraw_s:
+            self._next_redraw_s = now_s + REDRAW_INTERVAL_S
+            self._shown = self._text
+            self._show(_line(self._text))
+
+    def finish(self, result: SpmdResult, report: BenchReport) -> None:
+        """Replace the line by what was measured."""
+        self._cell.finish(result)
+        if self._terminal is not None:
+            self._terminal.show_status("")
+            self._terminal.write_lines(bench_text(report).splitlines())
+        else:
+            self._show(bench_bundle(report))
+
+    def fail(self, result: SpmdResult | None, raised_rank: int | None = None) -> None:
+        """Replace the line by how the cell ended; `result` None means that it was given up."""
+        if self._terminal is not None:
+            self._terminal.show_status("")
+        elif self._handle is not None:
+            self._show(_line("not measured"))
+        self._cell.finish(result, raised_rank)
+
+    def _show(self, bundle: dict[str, str]) -> None:
+        if self._handle is not None:
+            self._handle.update(bundle, raw=True)
+        elif self._display is not None:
+            self._handle = self._display(bundle, raw=True, display_id=True)
+
+
+def _line(text: str) -> dict[str, str]:
+    shown = html.escape(text, quote=False)
+    return {"text/html": f'<div style="padding-left:8px">{shown}</div>', "text/plain": text}
