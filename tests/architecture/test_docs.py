@@ -151,3 +151,16 @@ def test_a_decision_says_its_status_context_and_consequences(path):
 
 def test_decisions_are_numbered_one_by_one():
     assert [int(path.name[:4]) for path in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+# --- the page about collectives ---
+
+
+def test_every_test_that_the_page_about_collectives_names_is_there():
+    page = (ROOT / "docs" / "collectives.md").read_text()
+    programs = [path.read_text() for path in ROOT.glob("tests/**/test_*.py")]
+    defined = {name for text in programs for name in re.findall(r"def (test_\w+)", text)}
+    files = {path.stem for path in ROOT.glob("tests/**/test_*.py")}
+    named = set(re.findall(r"`(?:tests/processes/)?(test_\w+)(?:\.py)?`", page))
+    assert len(named) > 30
+    assert named <= defined | files, named - defined - files

@@ -1,5 +1,6 @@
 """The notebooks, executed from a clean kernel, as a person would with Run All."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ def executed(request, tmp_path, monkeypatch):
     target = tmp_path / "executed.ipynb"
     run = subprocess.run(
         [sys.executable, ROOT / "notebooks" / "execute.py", request.param, target],
-        cwd=ROOT,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=110,
@@ -72,6 +73,26 @@ def test_a_saved_notebook_needs_no_widget_and_no_process_of_ours_is_left(execute
     left = [p for p in psutil.process_iter() if _environment(p).get("TMPDIR") == mark]
     assert not [process for process in left if process.pid != psutil.Process().pid]
     assert not list((tmp_path / "TMPDIR").iterdir())
+
+
+THIRD = [path for path in NOTEBOOKS if path.name.startswith("03")]
+
+
+@pytest.mark.parametrize("executed", THIRD, indirect=True)
+def test_the_notebook_about_collectives_explains_its_mistakes(executed, tmp_path):
+    cells = outputs_of(executed, "%%spmd")
+    assert "[0-3] all_reduce: 2.5" in cells
+    assert "[1]   neighbours: [0 2]" in cells or "[1] neighbours: [0 2]" in cells
+    assert "Out[0-3]: 1099511627776" in cells
+    assert "rank 2 called all_reduce(float64[1], sum) #6 at In[5]:4" in cells
+    assert "but ranks 0-1,3 called all_reduce(float64[1], sum) #6 at In[5]:7" in cells
+    assert "rank 1 finished the cell and never called all_reduce(float32[], avg) #4" in cells
+    assert "▶" in outputs_of(executed, "%dist_collectives")
+    bench = outputs_of(executed, "%dist_bench")
+    assert "all_gather" in bench
+    assert "wrong" in bench
+    trace = json.loads((tmp_path / "collectives.trace.json").read_text())
+    assert {event["ph"] for event in trace["traceEvents"]} >= {"X", "M"}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

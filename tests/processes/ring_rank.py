@@ -8,7 +8,10 @@ import time
 
 import numpy as np
 
-from jupyter_dist.collective.ring import RingCommunicator, address_of, bind_listener
+from jupyter_dist.collective.group import Group
+from jupyter_dist.collective.host import HostCommunicator
+from jupyter_dist.collective.ring.addresses import address_of, bind_listener
+from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.errors import CommunicatorError
 
 KEY = b"a shared secret"
@@ -174,17 +177,24 @@ def run_rank(rank, size, scenario, *extra):
     listener = bind_listener("127.0.0.1")
     say(address=address_of(listener))
     peers = json.loads(sys.stdin.readline())
-    comm = RingCommunicator(int(rank), int(size), 3, listener, peers, KEY, 20.0)
+    group = Group(int(rank), int(size), 3)
+    comm = HostCommunicator(group, RingTransport(group, listener, peers, KEY))
+    comm.timeout_s = 20.0
+    play(comm, globals()[scenario], *extra)
+    comm.close()
+    say(left=open_sockets() - sockets_before, threads=threading.active_count())
+
+
+def play(comm, scenario, *extra):
+    """Do what the scenario says, and tell how it ended."""
     try:
-        globals()[scenario](comm, *extra)
+        scenario(comm, *extra)
     except (CommunicatorError, KeyboardInterrupt) as error:
         say(raised=type(error).__name__, text=str(error), at=time.monotonic())
         try:
             comm.barrier()
         except CommunicatorError as later:
             say(later=type(later).__name__, text=str(later))
-    comm.close()
-    say(left=open_sockets() - sockets_before, threads=threading.active_count())
 
 
 if __name__ == "__main__":

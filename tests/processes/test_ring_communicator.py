@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_dist.collective.ring import RingCommunicator, address_of, bind_listener
+from jupyter_dist.collective.group import Group
+from jupyter_dist.collective.host import HostCommunicator
+from jupyter_dist.collective.ring.addresses import address_of, bind_listener
+from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.errors import PeerFailed
 
 DEADLINE_S = 40.0
@@ -22,11 +25,11 @@ DEADLINE_S = 40.0
 class Ring:
     """Processes of one scenario, and what they have said."""
 
-    def __init__(self, size, scenario, *extra):
-        program = Path(__file__).with_name("ring_rank.py")
+    def __init__(self, size, scenario, *extra, program="ring_rank.py"):
+        path = Path(__file__).with_name(program)
         self.ranks = [
             subprocess.Popen(
-                [sys.executable, program, str(rank), str(size), scenario, *extra],
+                [sys.executable, path, str(rank), str(size), scenario, *extra],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -71,8 +74,8 @@ class Ring:
 
 
 @contextmanager
-def ring(size, scenario, *extra):
-    world = Ring(size, scenario, *extra)
+def ring(size, scenario, *extra, **options):
+    world = Ring(size, scenario, *extra, **options)
     try:
         yield world
     finally:
@@ -160,8 +163,13 @@ def test_strangers_at_the_door_disturb_nobody():
 def test_a_rank_with_the_wrong_key_is_kept_out():
     listeners = [bind_listener("127.0.0.1") for _rank in range(2)]
     peers = [address_of(listener) for listener in listeners]
-    honest = RingCommunicator(0, 2, 3, listeners[0], peers, b"the key", 5.0)
-    impostor = RingCommunicator(1, 2, 3, listeners[1], peers, b"guessed", 5.0)
+    honest, impostor = (
+        HostCommunicator(group, RingTransport(group, listener, peers, key))
+        for group, listener, key in zip(
+            (Group(0, 2, 3), Group(1, 2, 3)), listeners, (b"the key", b"guessed"), strict=True
+        )
+    )
+    honest.timeout_s = impostor.timeout_s = 5.0
     with (
         closing(honest),
         closing(impostor),

@@ -41,7 +41,10 @@ def test_hosts_that_cannot_be_meant_are_refused(home, within, hosts, problem):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"comm": "bogus"}, "communicator 'bogus' is unknown. Accepted: auto, ring, none"),
+        (
+            {"comm": "bogus"},
+            "communicator 'bogus' is unknown. Accepted: auto, ring, gloo, nccl, none",
+        ),
         ({"name": "a/b"}, "cluster name 'a/b' is not accepted. Use letters"),
         ({"name": "../up"}, "cluster name '../up' is not accepted"),
         ({"name": "x" * 65}, "at most 64"),

@@ -1,0 +1,94 @@
+"""Clusters with GPUs; without one, every test here is skipped with the reason."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from jupyter_dist.probe.gpus import count_gpus
+
+from ..processes.conftest import home, in_background, start  # noqa: F401, TID252  (fixtures)
+
+CELL_S = 90.0
+"""A cell that takes longer ends as timed out: a hang is a failed test, never a hung run."""
+
+ONE_GPU = {
+    # Kernels of ranks that share a GPU take turns; few blocks of each leave room for the others.
+    "NCCL_MAX_CTAS": "2",
+    "NCCL_NET_GDR_LEVEL": "LOC",
+    "NCCL_NVLS_ENABLE": "0",
+}
+AS_HOSTS = {
+    # Every rank says it is a host of its own: then NCCL goes over sockets, as between hosts.
+    **ONE_GPU,
+    "NCCL_SOCKET_IFNAME": "lo",
+    "NCCL_IB_DISABLE": "1",
+    "NCCL_MNNVL_ENABLE": "0",
+}
+
+
+def why_not():
+    """Say why nothing can run on a GPU here; empty when it can."""
+    if not count_gpus():
+        return "there is no NVIDIA GPU, or no NVML (pip install nvidia-ml-py)"
+    if importlib.util.find_spec("cupy") is None:
+        return "CuPy is not installed (pip install 'jupyter-dist[cuda12]', or cuda13)"
+    return ""
+
+
+def pytest_collection_modifyitems(items):
+    """Skip all of this folder where there is no GPU."""
+    if reason := why_not():
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+class Ranks:
+    """A cluster with NCCL whose cells all have an end."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def run(self, code, timeout_s=CELL_S, **options):
+        """Run a cell and give its result, whatever that is."""
+        return self.cluster.run(code, timeout_s=timeout_s, **options)
+
+    def values(self, code, **options):
+        """Give what the last expression was on each rank; fail with what went wrong."""
+        result = self.run(code, **options)
+        problems = [f"rank {rank.rank}: {rank.error}" for rank in result if rank.error is not None]
+        assert result.ok, "\n".join(problems)
+        return [rank.value_repr for rank in result]
+
+
+@pytest.fixture
+def ranks(start):  # noqa: F811  (the fixture above)
+    """Start so many ranks on the GPUs of this machine, sharing them if need be."""
+
+    def make(count, as_hosts=False, **env):
+        shares = count > count_gpus()
+        usual = AS_HOSTS if as_hosts else ONE_GPU if shares else {}
+        cluster = start(
+            f"localhost:{count}", comm="nccl", oversubscribe=shares, env={**usual, **env}
+        )
+        made = Ranks(cluster)
+        if as_hosts:
+            made.values("import os\nos.environ['NCCL_HOSTID'] = f'rank-{rank}'")
+        elif shares:
+            skip_unless_shareable(made)
+        return made
+
+    return make
+
+
+def skip_unless_shareable(made):
+    """Skip where NCCL is too old for several ranks on one GPU."""
+    code = (
+        "try:\n    from nccl.bindings import nccl\n    version = nccl.get_version()\n"
+        "except ImportError:\n    from cupy.cuda import nccl\n    version = nccl.get_version()\n"
+        "version"
+    )
+    version = int(made.values(code)[0])
+    if version < 23000:
+        pytest.skip(f"NCCL {version} takes one rank for each GPU; from 2.30 on it can share")

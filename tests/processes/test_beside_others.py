@@ -1,0 +1,192 @@
+"""What cupyx.distributed and multihost_utils offer, one test for each row of docs/collectives.md."""
+
+import pytest
+
+from .results import values
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(autouse=True)
+def numpy_on_all(four):
+    four.run("import numpy as np")
+
+
+def outcome(cluster, code, **options):
+    return values(cluster.run(code, **options))
+
+
+# --- cupyx.distributed ---------------------------------------------------------------------------
+
+
+def test_a_cell_has_its_communicator_without_rank_host_or_port(four):
+    assert outcome(four, "comm.rank, comm.size, comm.kind") == [
+        f"({r}, 4, 'ring')" for r in range(4)
+    ]
+
+
+def test_all_reduce_knows_sum_prod_min_max_and_avg(four):
+    code = "[float(comm.all_reduce(rank + 1.0, op)) for op in ('sum', 'prod', 'min', 'max', 'avg')]"
+    assert outcome(four, code) == ["[10.0, 24.0, 1.0, 4.0, 2.5]"] * 4
+
+
+def test_an_out_of_another_size_or_type_is_refused(four):
+    result = four.run("comm.all_reduce(np.ones(4), out=np.ones(2))")
+    assert {rank.error.ename for rank in result} <= {"UsageError", "PeerFailed"}
+    assert any("Accepted: shape (4,)" in rank.error.evalue for rank in result)
+
+
+def test_reduce_needs_an_out_on_the_root_only(four):
+    code = "out = np.empty(2) if rank == 1 else None\ncomm.reduce(np.full(2, rank), 1, out=None if out is None else out.astype(int))"
+    assert outcome(four, code) == [None, "array([6, 6])", None, None]
+
+
+def test_broadcast_gives_the_roots_array(four):
+    assert outcome(four, "comm.broadcast(np.full(2, rank), root=3).tolist()") == ["[3, 3]"] * 4
+
+
+def test_reduce_scatter_takes_its_count_from_the_array(four):
+    code = "comm.reduce_scatter(np.arange(8).reshape(4, 2)).tolist()"
+    assert outcome(four, code) == [str([8 * r, 8 * r + 4]) for r in range(4)]
+
+
+def test_all_gather_takes_its_count_from_the_array(four):
+    code = "comm.all_gather(np.array([rank, -rank])).tolist()"
+    assert outcome(four, code) == [str([[r, -r] for r in range(4)])] * 4
+
+
+def test_gather_needs_room_on_the_root_only(four):
+    code = "got = comm.gather(np.array([rank]), root=2)\nNone if got is None else got.tolist()"
+    assert outcome(four, code) == [None, None, "[[0], [1], [2], [3]]", None]
+
+
+def test_scatter_needs_the_rows_on_the_root_only(four):
+    code = (
+        "rows = np.arange(8.0).reshape(4, 2) if rank == 0 else None\n"
+        "comm.scatter(rows, out=np.empty(2)).tolist()"
+    )
+    assert outcome(four, code) == [str([2.0 * r, 2.0 * r + 1]) for r in range(4)]
+
+
+def test_all_to_all_transposes_ranks_and_rows(four):
+    code = "comm.all_to_all(10 * rank + np.arange(4)).tolist()"
+    assert outcome(four, code) == [str([10 * s + r for s in range(4)]) for r in range(4)]
+
+
+def test_send_and_recv_pass_an_array_on(four):
+    code = (
+        "if rank == 0:\n    comm.send(np.arange(3), dest=2)\n"
+        "comm.recv(np.empty(3, int), source=0).tolist() if rank == 2 else None"
+    )
+    assert outcome(four, code)[2] == "[0, 1, 2]"
+
+
+def test_send_recv_may_have_two_peers(four):
+    code = "int(comm.send_recv(np.array(rank), (rank + 1) % 4, np.array(0), (rank - 1) % 4))"
+    assert outcome(four, code) == [str((r - 1) % 4) for r in range(4)]
+
+
+def test_hundreds_of_barriers_follow_each_other(four):
+    code = (
+        "for turn in range(300):\n    comm.barrier()\nfor turn in range(50):\n    comm.barrier('b')"
+    )
+    assert four.run(code, timeout_s=30).ok
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "uint16", "uint32", "float16", "complex64"])
+def test_types_that_cupyx_lacks_are_reduced(four, dtype):
+    code = f"x = comm.all_reduce(np.ones(3, {dtype!r}))\nstr(x.dtype), int(x[0].real)"
+    assert outcome(four, code) == [str((dtype, 1 if dtype == "bool" else 4))] * 4
+
+
+def test_sparse_matrices_are_summed(four):
+    pytest.importorskip("scipy")
+    code = (
+        "import scipy.sparse as sp\n"
+        "m = sp.csr_matrix(([1.0 + rank], ([0], [rank])), shape=(2, 4))\n"
+        "s = comm.all_reduce(m)\ns.format, s.toarray().tolist()"
+    )
+    assert outcome(four, code) == ["('csr', [[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.0]])"] * 4
+
+
+def test_calls_in_a_group_begin_together(four):
+    code = (
+        "mine, theirs = np.array([rank]), np.zeros((4, 1), int)\n"
+        "with comm.group():\n"
+        "    for peer in range(4):\n"
+        "        if peer != rank:\n"
+        "            comm.recv(theirs[peer], peer)\n"
+        "            comm.send(mine, peer)\n"
+        "theirs.ravel().tolist()"
+    )
+    assert outcome(four, code) == [str([0 if r == p else p for p in range(4)]) for r in range(4)]
+
+
+def test_a_split_makes_communicators_of_fewer_ranks(four):
+    code = (
+        "half = comm.split(rank % 2, key=-rank)\n"
+        "half.rank, half.size, int(half.all_reduce(rank)), half.all_gather_object(rank)"
+    )
+    assert outcome(four, code) == [
+        "(1, 2, 2, [2, 0])",
+        "(1, 2, 4, [3, 1])",
+        "(0, 2, 2, [2, 0])",
+        "(0, 2, 4, [3, 1])",
+    ]
+
+
+def test_a_rank_that_does_not_come_is_named_after_the_deadline(four, within):
+    code = "comm.timeout_s = 0.5\nif rank != 2:\n    comm.barrier(timeout_s=0.5)\nimport time\ntime.sleep(0.6)"
+    with within(5):
+        result = four.run(code)
+    assert "rank 2" in result[0].error.evalue
+    four.run("comm.timeout_s = 1800.0")
+
+
+# --- multihost_utils -----------------------------------------------------------------------------
+
+
+def test_an_object_of_one_rank_goes_to_all_exactly(four):
+    code = (
+        "tree = {'step': 2**40, 'w': [np.float64(1) / 3], 'name': 'rank 1'} if rank == 1 else None\n"
+        "got = comm.broadcast_object(tree, root=1)\n"
+        "got['step'], bool(got['w'][0] == 1 / 3), got['name']"
+    )
+    assert outcome(four, code) == ["(1099511627776, True, 'rank 1')"] * 4
+
+
+def test_objects_of_any_shape_are_gathered(four):
+    code = "[np.shape(x) for x in comm.all_gather_object(np.ones(rank))]"
+    assert outcome(four, code) == ["[(0,), (1,), (2,), (3,)]"] * 4
+
+
+def test_objects_of_some_ranks_are_gathered(four):
+    code = "comm.all_gather_object('abcd'[rank], ranks=[1, 3]) if rank % 2 else None"
+    assert outcome(four, code) == [None, "['b', 'd']", None, "['b', 'd']"]
+
+
+def test_barriers_of_different_names_are_a_mismatch(four):
+    result = four.run("comm.barrier('save' if rank else 'load')", label=4)
+    assert all(rank.error is not None for rank in result)
+    told = " ".join(rank.error.evalue for rank in result)
+    assert "save" in told
+    assert "load" in told
+
+
+def test_equal_data_is_equal_nan_and_all(four):
+    code = "comm.assert_equal({'w': np.array([1.0, np.nan]), 'lr': float('nan'), 's': {'a', 'b'}})"
+    assert four.run(code).ok
+
+
+def test_different_data_is_named_by_path_ranks_and_values(four):
+    result = four.run("comm.assert_equal({'lr': 0.1 if rank != 2 else 0.2, 'n': 3})")
+    for rank in result:
+        assert rank.error.ename == "ValuesDiffer", str(rank.error)
+        for word in ("['lr']", "rank 2", "0.2", "0.1"):
+            assert word in rank.error.evalue
+
+
+def test_a_type_that_differs_is_a_difference(four):
+    result = four.run("comm.assert_equal(np.ones(2, 'f4' if rank == 3 else 'f8'))")
+    assert all(rank.error.ename == "ValuesDiffer" for rank in result)
+    assert "float32" in result[0].error.evalue
