@@ -135,6 +135,81 @@ weather.forecast(rank)""",
     ("py", "%dist_stop"),
 ]
 
+COLLECTIVES = [
+    (
+        "md",
+        """# Collectives, and mistakes that explain themselves
+
+`comm` exchanges arrays between ranks by the collectives of MPI and NCCL, and objects of any kind.
+On ranks with GPUs arrays of CuPy travel by NCCL; this notebook needs no GPU. All of it is in
+[docs/collectives.md](../docs/collectives.md).""",
+    ),
+    ("py", "%load_ext jupyter_dist\n%dist_start -n 4"),
+    (
+        "py",
+        """%%spmd
+import numpy as np
+rows = np.arange(4.0).reshape(4, 1) + 10 * rank
+print("all_reduce:", comm.all_reduce(rank + 1.0, "avg"))
+print("all_gather:", comm.all_gather(rank).tolist())
+print("row", rank, "of the sum:", comm.reduce_scatter(rows), "from everybody:",
+      comm.all_to_all(rows).ravel())""",
+    ),
+    ("md", "Messages of a group begin together: no order of them can hang."),
+    (
+        "py",
+        """%%spmd
+left, right = (rank - 1) % world_size, (rank + 1) % world_size
+halo = np.zeros(2, int)
+with comm.group():
+    for place, peer in enumerate((left, right)):
+        comm.recv(halo[place:place + 1], peer)
+        comm.send(np.array([rank]), peer)
+print("neighbours:", halo)
+pair = comm.split(color=rank // 2)
+print("sum of my pair:", pair.all_reduce(rank), "->", pair)""",
+    ),
+    ("md", "Objects need no arrays, and arrive exactly as they were."),
+    (
+        "py",
+        """%%spmd
+settings = {"lr": 1 / 3, "steps": 2**40, "tags": {"night", "H200"}} if rank == 0 else None
+settings = comm.broadcast_object(settings)
+comm.assert_equal(settings, "settings")
+settings["steps"]""",
+    ),
+    (
+        "md",
+        """When ranks call different things, the error says who, what, and on which line. `--check`
+compares calls before anything moves, and finds even two equal calls in another order.""",
+    ),
+    (
+        "raises",
+        """%%spmd --check
+losses, counts = np.ones(1), np.full(1, 32.0)
+if rank == 2:
+    counts = comm.all_reduce(counts)
+    losses = comm.all_reduce(losses)
+else:
+    losses = comm.all_reduce(losses)
+    counts = comm.all_reduce(counts)""",
+    ),
+    ("md", "What each rank called last, side by side; the first difference is marked."),
+    ("py", "%dist_collectives --last 6"),
+    ("md", "The last batch is shorter on one rank. With `--check` that is said at once."),
+    (
+        "raises",
+        """%%spmd --check
+for batch in range(3 if rank == 1 else 4):
+    loss = comm.all_reduce(np.float32(batch), "avg")""",
+    ),
+    ("md", "How fast are they? Every result is checked while it is measured."),
+    ("py", "%dist_bench --ops all_reduce,all_gather --max 1M"),
+    ("md", "And a trace of everything, for <https://ui.perfetto.dev>."),
+    ("py", "%dist_timeline collectives.trace.json --force"),
+    ("py", "%dist_stop"),
+]
+
 
 def build(cells: list[tuple[str, str]]) -> nbformat.NotebookNode:
     """Make a notebook; cells of the kind `raises` are expected to fail."""
@@ -156,3 +231,4 @@ def build(cells: list[tuple[str, str]]) -> nbformat.NotebookNode:
 if __name__ == "__main__":
     nbformat.write(build(FIRST_CELL), HERE / "01_first_cell.ipynb")
     nbformat.write(build(MANY_HOSTS), HERE / "02_many_hosts.ipynb")
+    nbformat.write(build(COLLECTIVES), HERE / "03_collectives.ipynb")
