@@ -16,7 +16,7 @@ from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.collective.room import Room
 from jupyter_dist.collective.sparse.calls import takes_sparse
 from jupyter_dist.collective.transport import HostTransport
-from jupyter_dist.errors import UsageError
+from jupyter_dist.errors import CommunicatorError, UsageError
 
 
 @takes_sparse
@@ -193,10 +193,17 @@ class HostCommunicator(HostMessages):
         group, addresses = splitting.form(journal.group, journal.scope, told)
         if group is None:
             return None
-        transport = self._transport.split(group, addresses, journal.sequence)
-        child = HostCommunicator(group, transport, journal.recorder, journal.control, journal.scope)
-        self._children.append(child)
-        journal.check_intact()  # an abort may have come before the child could be seen
+        with journal.turn("split"):
+            transport = self._transport.split(group, addresses, journal.sequence)
+            child = HostCommunicator(
+                group, transport, journal.recorder, journal.control, journal.scope
+            )
+            self._children.append(child)
+        try:
+            journal.check_intact()
+        except CommunicatorError:  # an abort came before the child could be seen
+            child.close()
+            raise
         return child
 
     def _collect(

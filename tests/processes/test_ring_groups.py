@@ -1,8 +1,17 @@
 """Messages in any order inside comm.group(), and communicators that are split off."""
 
+import socket
+from contextlib import closing
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from jupyter_dist.collective.breakage import Breakage
+from jupyter_dist.collective.group import Group
+from jupyter_dist.collective.ring.addresses import address_of, bind_listener, split_address
+from jupyter_dist.collective.ring.transport import RingTransport
 
 from .ring_calls import RING, check, collectives, expected, given_by, step_of
 from .ring_pool import Pool
@@ -58,21 +67,30 @@ def both(send, receive):
     return receive | sent | {"do": "send_recv", "arguments": arguments}
 
 
+def nothing():
+    """What comes of a send."""
+
+
 def parts_of(rank, conversation):
-    """What a rank has to do: with whom, the step, and what comes of it."""
+    """What a rank has to do: with whom, the step, and what makes the result it should have."""
     for message in conversation:
         source, dest, array = message[:3]
         if source == rank:
-            yield ("to", dest), sending(message), None
+            yield ("to", dest), sending(message), nothing
         if dest == rank:
-            yield ("from", source), receiving(message), make(*array)
+            yield ("from", source), receiving(message), partial(make, *array)
 
 
 def calls_of(rank, size, calls, on="world"):
     """What a rank does in these collectives."""
     for call in calls:
-        inputs = [given_by(step_of(call, member, size)) for member in range(size)]
-        yield "all", step_of(call, rank, size, on), expected(call, inputs, rank)
+        yield "all", step_of(call, rank, size, on), partial(result_of, call, rank, size)
+
+
+def result_of(call, rank, size):
+    """What this rank should get."""
+    inputs = [given_by(step_of(call, member, size)) for member in range(size)]
+    return expected(call, inputs, rank)
 
 
 def shuffled(draw, parts):
@@ -111,8 +129,8 @@ def group_blocks(draw, size):
 
 def check_all(answers, wanted):
     assert len(answers) == len(wanted), answers
-    for answer, value in zip(answers, wanted, strict=True):
-        check(answer, value)
+    for answer, result in zip(answers, wanted, strict=True):
+        check(answer, result())
 
 
 def test_no_order_of_messages_in_a_group_hangs(pool, size):
@@ -209,10 +227,10 @@ def test_groups_that_are_split_off_compute_side_by_side(pool, size):
                 if step["do"] == "split":
                     assert answers.pop(0) == {"child": wanted}, step
                 elif step["do"] == "group":
-                    for value in wanted:
-                        check(answers.pop(0), value)
+                    for result in wanted:
+                        check(answers.pop(0), result())
                 else:
-                    check(answers.pop(0), wanted)
+                    check(answers.pop(0), wanted())
             assert answers == []
 
     holds()
@@ -227,3 +245,13 @@ def test_a_member_that_leaves_a_group_is_named_by_its_rank_in_the_cluster(pool):
     assert answers[2][0] == {"child": (1, 2, (3, 2))}
     assert answers[2][1]["raised"] == "PeerFailed"
     assert answers[2][1]["text"].startswith("rank 3 "), answers[2]
+
+
+def test_nobody_waits_at_the_door_of_a_split_that_failed():
+    listener = bind_listener("127.0.0.1")
+    peers = [address_of(listener)] * 2
+    with closing(RingTransport(Group(0, 2, 1), listener, peers, b"the key")) as transport:
+        address = split_address(transport.prepare_split())
+        transport.leave(Breakage("left", 0, "was interrupted"))
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, timeout=5)

@@ -56,7 +56,7 @@ class Flow:
         self.left = (self.rank - 1) % self.size
         self.right = (self.rank + 1) % self.size
         self._links = links
-        self._names = links.world_ranks
+        self._world_ranks = links.world_ranks
         self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
         links.doing = call
@@ -152,7 +152,7 @@ class Flow:
             return
         if received[:AGREED_BYTES] != expected[:AGREED_BYTES]:
             raise self._mismatch(call or self.call, peer, received[:HEADER_BYTES])
-        self.other_site = (self._names[peer], unpack_header(received[:HEADER_BYTES])[3])
+        self.other_site = (self._world_ranks[peer], unpack_header(received[:HEADER_BYTES])[3])
 
     def _mismatch(self, call: Call, peer: int, received: memoryview) -> Stopped:
         try:
@@ -161,7 +161,7 @@ class Flow:
         except MalformedMessage as error:
             peer_call = str(error)
         ours = _placed(call, self._site)
-        me, other = self._names[self.rank], self._names[peer]
+        me, other = self._world_ranks[self.rank], self._world_ranks[peer]
         return Stopped(Breakage("mismatch", me, ours, other, peer_call))
 
     # --- moving bytes ------------------------------------------------------------------------
@@ -196,9 +196,9 @@ class Flow:
     def _overdue(self) -> Breakage:
         late = [end.peer for end in self._incoming.values() if end.rest is not None]
         late = late or [end.peer for end in self._outgoing.values() if end.owed]
-        names = name_ranks(self._names[peer] for peer in late)
+        names = name_ranks(self._world_ranks[peer] for peer in late)
         text = f"waited {self._timeout_s:g} s for {names} in {self.call}"
-        return Breakage("timeout", self._names[self.rank], text)
+        return Breakage("timeout", self._world_ranks[self.rank], text)
 
     def _wake_up(self) -> None:
         self._links.listen_to_wake()

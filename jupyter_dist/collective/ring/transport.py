@@ -125,6 +125,7 @@ class RingTransport:
 
     def leave(self, breakage: Breakage) -> None:
         """Let peers that wait for this rank know why it is gone."""
+        self._forget_split()
         self._links.leave(breakage)
 
     def close(self) -> None:
@@ -133,8 +134,10 @@ class RingTransport:
         self._forget_split()
 
     def _forget_split(self) -> None:
+        """Let nobody wait at the door of a communicator that will not come."""
         if self._next_listener is not None:
             self._next_listener.close()
+            self._next_listener = None
 
     def _run(self, call: Call, algorithm: Callable[[Flow], None]) -> None:
         flow = Flow(self._links, call, self._timeout_s, self._site)

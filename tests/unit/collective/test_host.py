@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 from fakes.host_transport import LOST, EchoTransport
@@ -167,6 +169,22 @@ def test_an_abort_reaches_what_was_split_off(pair):
         with pytest.raises(PeerFailed, match="rank 1 raised ValueError"):
             one.barrier()
     assert [breakage.rank for breakage in transport.aborted] == [1]
+
+
+def test_an_abort_in_the_middle_of_a_split_ends_the_new_one_as_well(pair, monkeypatch):
+    comm, transport = pair
+    split = transport.split
+
+    def split_and_abort(*told):
+        link = threading.Thread(target=comm.abort, args=(1, "raised ValueError"))
+        link.start()
+        link.join()
+        return split(*told)
+
+    monkeypatch.setattr(transport, "split", split_and_abort)
+    with pytest.raises(PeerFailed, match="rank 1 raised ValueError"):
+        comm.split(0)
+    assert transport.children[0][3].is_closed
 
 
 def test_a_close_reaches_what_was_split_off(pair):
