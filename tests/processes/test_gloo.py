@@ -198,7 +198,8 @@ def test_what_comes_to_look_ends_the_exchange_of_addresses(tmp_path, monkeypatch
     assert time.monotonic() - started_at < 10, "the peer never takes part in the exchange"
     thread.join(10)
     peers.clear()
-    wait_until(lambda: open_sockets() == before, 5, "the sockets of both are gone")
+    # torch lets go of an unfinished group at its own deadline; others may close sockets meanwhile.
+    wait_until(lambda: open_sockets() <= before, 60, "the sockets of both are gone")
 
 
 def test_without_torch_the_next_step_is_told(tmp_path, monkeypatch):
