@@ -54,14 +54,19 @@ class CallRecord(msgspec.Struct, frozen=True, array_like=True):
         """Give what all ranks of a collective must agree on."""
         return self.operation, self.dtype, self.shape, self.reduction, self.root
 
-    def __str__(self) -> str:
-        """Read as `all_reduce(float32[4], sum)`."""
+    @property
+    def arguments(self) -> str:
+        """Write what it was given, as `float32[4], sum`."""
         parts = [f"{self.dtype}[{self.shape}]"] if self.dtype else []
         if self.reduction:
             parts.append(self.reduction)
         if self.root >= 0:
             parts.append(f"{_PEER_WORDS.get(self.operation, 'root')}={self.root}")
-        return f"{self.operation}({', '.join(parts)})"
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        """Read as `all_reduce(float32[4], sum)`."""
+        return f"{self.operation}({self.arguments})"
 
 
 class CellRecord(msgspec.Struct, frozen=True, array_like=True):

@@ -1,8 +1,10 @@
-"""Words for lists of names."""
+"""Words for lists of names, and sentences that differ in nothing but times."""
 
+import re
 from collections.abc import Sequence
 
 _SHOWN = 6
+_SECONDS = re.compile(r"\d+(\.\d+)? s\b")
 
 
 def name_some(names: Sequence[str]) -> str:
@@ -10,3 +12,8 @@ def name_some(names: Sequence[str]) -> str:
     if len(names) <= _SHOWN:
         return ", ".join(names)
     return f"{', '.join(names[: _SHOWN - 1])} and {len(names) - _SHOWN + 1} more"
+
+
+def without_seconds(text: str) -> str:
+    """Leave out all times: equal for sentences that say the same some seconds later."""
+    return _SECONDS.sub("", text)

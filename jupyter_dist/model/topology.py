@@ -15,6 +15,12 @@ class CollectiveView(msgspec.Struct, frozen=True):
     """Where the cell called it, as `In[3]:7`."""
     group: str = ""
     """Ranks of a communicator that was split off, as `0,2`; empty for the one of all ranks."""
+    arguments: str = ""
+    """What it was given, as `float32[4], sum`."""
+    root: int = -1
+    """Its root or, of a message, the other rank, as its communicator counts; -1: none."""
+    is_earlier: bool = False
+    """It was begun before the cell that runs now: its number may be of another communicator."""
 
 
 class EngineView(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,260 @@
+"""What a rank does while others wait for it, in words: from its process and its stack. Pure."""
+
+import os
+import re
+from typing import Literal, NamedTuple
+
+from jupyter_dist.model.rank_seen import RankSeen
+from jupyter_dist.model.records import name_group
+from jupyter_dist.model.stacks import Frame
+
+Kind = Literal["hang", "stuck", "unsure", "straggler"]
+
+SWAPPING_PER_S = 100.0
+"""With so many pages a second from disk a rank does little else than wait for them."""
+_LONG_S = 10.0
+_MOST_CODE = 40
+_LIBRARY = re.compile(r"(^|/)(python\d[\d.]*|site-packages|dist-packages)/|^<frozen ")
+_WAITS_INSIDE = re.compile(
+    r"(^|/)(threading|queue|selectors|socket|ssl|subprocess|popen_\w+|connection|_base|tasks|"
+    r"synchronize|queues|base_events|pdb|cmd|bdb)\.py:"
+)
+"""Modules of Python's whose functions stand innermost where a thread waits."""
+
+
+class Doing(NamedTuple):
+    """What ranks do: a clause with words in braces that agree with their number."""
+
+    kind: Kind
+    clause: str = ""
+    """As `{it} wait{s} for {its} disk{n}`; empty: it is not known."""
+    is_stopped: bool = False
+
+    def say(self, count: int) -> str:
+        """Write the clause for so many ranks."""
+        return agree(self.clause, count)
+
+
+_NUMBERS = {
+    "it": ("it", "they"),
+    "its": ("its", "their"),
+    "s": ("s", ""),
+    "n": ("", "s"),
+    "nes": ("", "es"),
+    "be": ("is", "are"),
+    "do": ("does", "do"),
+    "has": ("has", "have"),
+    "was": ("was", "were"),
+}
+"""Words that differ between one rank and many; `s` ends verbs, `n` and `nes` end nouns."""
+
+
+def agree(clause: str, count: int) -> str:
+    """Write a clause with words in braces for so many ranks."""
+    return clause.format_map({word: both[count != 1] for word, both in _NUMBERS.items()})
+
+
+def escape(text: str) -> str:
+    """Keep the braces of user code out of a clause's own."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+class Place(NamedTuple):
+    """A way to wait that can be told from a stack."""
+
+    kind: Kind
+    words: str
+    site: str = ""
+    """What a frame's site and function look like; the innermost one waits in Python's own code."""
+    code: str = ""
+    """Or what the innermost line says, where the rank does not compute."""
+    is_suspicious: bool = False
+    """After a while it is worth a word even if nobody waits for the rank."""
+
+
+_PLACES = (
+    Place("hang", "{it} wait{s} in the debugger", r"(pdb|bdb|debugpy\S*)\.py:\d+ "),
+    Place(
+        "unsure",
+        "{it} wait{s} for a worker of a DataLoader",
+        r"torch/utils/data/dataloader\.py:\d+ |DataLoader",
+    ),
+    Place(
+        "straggler",
+        "{it} wait{s} for another program",
+        r"(subprocess|popen_\w+)\.py:\d+ ",
+        r"\b(subprocess\.\w+|os\.system|os\.waitpid|check_output|check_call|Popen)\(|\.communicate\(",
+    ),
+    Place("hang", "{it} wait{s} for input that nobody can type", "", r"\binput\(|stdin\."),
+    Place("straggler", "{it} sleep{s}", "", r"\bsleep\("),
+    Place("unsure", "{it} wait{s} for a thread to end", r"threading\.py:\d+ join", r"\.join\("),
+    Place(
+        "unsure",
+        "{it} wait{s} for the result of another thread or process",
+        r"concurrent/futures/_base\.py:\d+ |multiprocessing/pool\.py:\d+ ",
+        r"\.result\(",
+    ),
+    Place(
+        "unsure",
+        "{it} wait{s} for something to come into a queue",
+        r"(queue|queues)\.py:\d+ (get|put)",
+        r"\.(get|put)\(\s*(timeout=|block=|\)|True)",
+    ),
+    Place(
+        "unsure",
+        "{it} wait{s} for the network",
+        r"(socket|ssl|http/client|urllib/request)\.py:\d+ ",
+        r"\.(recv|recv_into|accept|connect|getresponse|readline)\(|urlopen\(|requests\.\w+\(",
+    ),
+    Place(
+        "unsure",
+        "{it} wait{s} for a lock",
+        r"(threading|multiprocessing/synchronize)\.py:\d+ (wait|acquire|__enter__)",
+        r"\.acquire\(|\.wait\(|\bwith \S*(lock|mutex|semaphore|condition)\S*",
+        is_suspicious=True,
+    ),
+    Place("unsure", "{it} wait{s} for something to happen", r"selectors\.py:\d+ select"),
+)
+
+_FRAMEWORKS = (
+    (r"torch/distributed/\S*\.py:\d+ (init_process_group|new_group|rendezvous\w*)", "init"),
+    (r"jax/_src/distributed\.py:\d+ initialize", "init"),
+    (r"cupyx/distributed/\S*\.py:\d+ (init_process_group|__init__)", "init"),
+    (r"nccl/core/\S*\.py:\d+ (init\w*|split|shrink)", "init"),
+    (r"torch/distributed/(?!elastic|run)\S*\.py:\d+ (?!wrapper)\w+", "torch.distributed"),
+    (r"cupyx/distributed/\S*\.py:\d+ \w+", "cupyx.distributed"),
+    (r"jax/\S*\.py:\d+ (block_until_ready|sync_global_devices|process_allgather)", "jax"),
+    (r"jax/_src/(array|pjit|interpreters/pxla)\.py:\d+ \w+", "jax"),
+)
+"""Where ranks sit in a collective that our recorder knows nothing of."""
+
+
+class Sitting(NamedTuple):
+    """A call of a framework in which a rank waits, perhaps for others."""
+
+    name: str
+    """As `block_until_ready of jax`."""
+    is_init: bool
+    where: str
+
+
+# --- what it does ---
+
+
+def find_doing(rank: RankSeen) -> Doing:
+    """Say what a running rank does; unsure without a clause: nothing is known."""
+    trouble = find_trouble(rank)
+    if trouble is not None:
+        return trouble
+    if rank.inside is not None:
+        group = f" of group {name_group(rank.inside.group)}" if rank.inside.group else ""
+        what = f"{rank.inside.operation} #{rank.inside.sequence}{group}"
+        return Doing("unsure", f"{{it}} {{be}} in {escape(what)}")
+    if rank.is_deaf:
+        return _native_code(rank)
+    if rank.stack:
+        return _read_stack(rank)
+    if rank.is_idle:
+        return Doing("unsure")
+    return Doing("straggler", f"{{it}} still compute{{s}} ({rank.cpu_percent:.0f}% CPU)")
+
+
+def _read_stack(rank: RankSeen) -> Doing:
+    where = escape(describe_site(rank.stack))
+    place, sitting = find_place(rank), find_sitting(rank)
+    if place is not None:
+        return Doing(place.kind, f"{place.words} at {where}")
+    if sitting is not None:
+        return Doing("unsure", f"{{it}} {{be}} in {sitting.name} at {escape(sitting.where)}")
+    if rank.is_idle:
+        text = "{it} wait{s}, without computing," if rank.process_state else "{it} {be}"
+        return Doing("unsure", f"{text} at {where}")
+    since = f", for {rank.stack_s:.0f} s already," if rank.stack_s >= _LONG_S else ""
+    return Doing("straggler", f"{{it}} still compute{{s}}{since} at {where}")
+
+
+def find_trouble(rank: RankSeen) -> Doing | None:
+    """Say what keeps a rank from going on that its code has nothing to do with."""
+    if rank.is_stopped:
+        return Doing("stuck", "{its} process{nes} {be} stopped", is_stopped=True)
+    at = f" at {escape(describe_site(rank.stack))}" if rank.stack else ""
+    if rank.process_state == "D" and rank.process_state_s >= 1.0:
+        return Doing("stuck", f"{{it}} wait{{s}} for a disk or a network file system{at}")
+    if rank.major_faults_per_s >= SWAPPING_PER_S:
+        pages = f"{rank.major_faults_per_s:.0f} pages a second"
+        return Doing("stuck", f"{{its}} memory comes back from disk or swap ({pages}){at}")
+    return None
+
+
+def find_place(rank: RankSeen) -> Place | None:
+    """Find the way in which a rank waits, if its stack tells."""
+    innermost = rank.stack[-1]
+    frames = [f"{frame.site} {frame.function}" for frame in rank.stack[-10:]]
+    waits_inside = _is_library(innermost) and _WAITS_INSIDE.search(innermost.site)
+    for place in _PLACES:
+        if waits_inside and place.site and any(re.search(place.site, each) for each in frames):
+            return place
+        if rank.is_idle and place.code and re.search(place.code, innermost.code, re.IGNORECASE):
+            return place
+    return None
+
+
+def find_sitting(rank: RankSeen) -> Sitting | None:
+    """Find the call of a framework that a rank sits in; what user code it calls counts for more."""
+    if not rank.is_running or not rank.stack or not _is_library(rank.stack[-1]):
+        return None
+    inner: list[Frame] = []
+    for frame in reversed(rank.stack):
+        if not _is_library(frame):
+            break
+        inner.append(frame)
+    for pattern, framework in _FRAMEWORKS:
+        # The outermost one that fits is what the user has called.
+        for frame in reversed(inner):
+            if re.search(pattern, f"{frame.site} {frame.function}"):
+                is_init = framework == "init"
+                package = _package(frame.site) if is_init else framework
+                name = f"{frame.function} of {package}"
+                return Sitting(name, is_init, describe_site(rank.stack, with_code=False))
+    return None
+
+
+def _native_code(rank: RankSeen) -> Doing:
+    where = f" at {escape(describe_site(rank.stack))}" if rank.stack else ""
+    computes = f", {rank.cpu_percent:.0f}% CPU" if rank.process_state else ""
+    text = "{its} interpreter{n} {do} not answer: native code seems to hold it"
+    return Doing("stuck" if rank.is_idle else "straggler", f"{text}{where}{computes}")
+
+
+# --- where it is ---
+
+
+def describe_site(stack: tuple[Frame, ...], with_code: bool = True) -> str:
+    """Name the innermost call that users wrote, and the cell's line that led there."""
+    if not stack:
+        return ""
+    own = next((frame for frame in reversed(stack) if not _is_library(frame)), stack[-1])
+    cell = next((frame for frame in reversed(stack) if frame.is_in_cell), own)
+    where = _site(own)
+    if own.function not in ("<module>", ""):
+        where = f"{where} in {own.function}"
+    if own.code and with_code:
+        where = f"{where} (`{_cut(own.code)}`)"
+    return where if own.is_in_cell or cell is own else f"{where}, called at {cell.site}"
+
+
+def _site(frame: Frame) -> str:
+    return frame.site if frame.is_in_cell else os.path.basename(frame.site)
+
+
+def _is_library(frame: Frame) -> bool:
+    return not frame.is_in_cell and bool(_LIBRARY.search(frame.site))
+
+
+def _package(site: str) -> str:
+    known = ("torch", "jax", "cupyx", "nccl")
+    return next((name for name in known if f"{name}/" in site), "its framework")
+
+
+def _cut(code: str) -> str:
+    return code if len(code) <= _MOST_CODE else f"{code[: _MOST_CODE - 1]}…"

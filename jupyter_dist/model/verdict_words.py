@@ -1,0 +1,213 @@
+"""The clauses of a verdict: who waits in what, who does not come, and what they do instead."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from jupyter_dist.model.doing import Doing, agree, escape, find_doing, find_sitting
+from jupyter_dist.model.rank import format_ranks, name_ranks
+from jupyter_dist.model.rank_seen import SILENCE_S, RankSeen
+from jupyter_dist.model.records import MESSAGES, name_group
+from jupyter_dist.model.topology import CollectiveView
+from jupyter_dist.model.waits import Wait
+
+_MOST_ERROR = 120
+_ENDINGS = {
+    "lost": "{be} lost",
+    "interrupted": "{was} interrupted",
+    "peer_failed": "left it because another rank failed",
+    "timed_out": "ran out of time",
+    "deaf": "{has} not answered the interrupt",
+}
+_NOT_YET = {"send": "{has} not received it yet", "recv": "{has} not sent it yet"}
+_NEVER = {
+    "send": "never received it",
+    "recv": "never sent it",
+    "send_recv": "never came to it",
+}
+
+
+def tell_waiting(wait: Wait, waits: Sequence[Wait]) -> str:
+    """Say who waits in a call, where, and for how long."""
+    call, views = wait.call, wait.views
+    sites = [view.site for view in views if view.site]
+    where = f" ({sites[0]})" if sites else ""
+    number = f" #{call.sequence}" if call.sequence or call.operation not in MESSAGES else ""
+    whose = f" of group {name_group(call.group)}" if call.group else ""
+    verb = "waits" if len(wait.ranks) == 1 else "wait"
+    who = name_ranks(wait.numbers)
+    return f"{who} {verb} in {_name(wait, waits)}{number}{whose}{where} for {wait.seconds:.0f} s"
+
+
+def tell_others(waits: Sequence[Wait]) -> list[str]:
+    """Say how many wait in calls that are not told of one by one."""
+    count = sum(len(wait.ranks) for wait in waits)
+    return [f"{count} more rank{'s wait' if count > 1 else ' waits'} in other calls"] * bool(waits)
+
+
+def _name(wait: Wait, waits: Sequence[Wait]) -> str:
+    """Name a call by its operation; with what was given to it where only that differs."""
+    call = wait.call
+    rivals = (other.call for other in waits if other is not wait)
+    is_shared = any(other[:3] == call[:3] for other in rivals)
+    if call.arguments and (is_shared or call.operation in MESSAGES):
+        return f"{call.operation}({call.arguments})"
+    return call.operation
+
+
+def tell_missing(
+    waits: Sequence[Wait], listed: set[int], by_rank: Mapping[int, RankSeen]
+) -> list[str]:
+    """Say what those do that the calls of one communicator wait for, if they wait in none."""
+    clauses: dict[str, list[RankSeen]] = {}
+    running: dict[tuple[str, Doing], list[RankSeen]] = {}
+    absent: set[int] = set()
+    for wait in waits:
+        for number in sorted(wait.missing - listed):
+            rank = by_rank.get(number)
+            if rank is None:
+                absent.add(number)
+            elif rank.is_silent:
+                continue  # that is told of its host
+            elif rank.is_running:
+                key = (_tell_late(wait, number), find_doing(rank))
+                _add(running.setdefault(key, []), rank)
+            else:
+                _add(clauses.setdefault(_tell_end(wait, rank), []), rank)
+    told = []
+    for (late, doing), ranks in running.items():
+        text = _agree(late, ranks)
+        doings = tell_doing([(rank, doing) for rank in ranks], is_named=False)
+        told.append(f"{text}: {doings[0]}" if doings else text)
+    told += [_agree(clause, ranks) for clause, ranks in clauses.items()]
+    if absent:
+        verb = "does" if len(absent) == 1 else "do"
+        told.append(f"{name_ranks(absent)} {verb} not run this cell")
+    return told
+
+
+def _add(ranks: list[RankSeen], rank: RankSeen) -> None:
+    if rank not in ranks:
+        ranks.append(rank)
+
+
+def _tell_late(wait: Wait, number: int) -> str:
+    if number in wait.passed:
+        return "{has} already left it"
+    if number in wait.unclear:
+        return "{be} not in it"
+    if wait.call.operation in MESSAGES:
+        return _NOT_YET.get(wait.call.operation, "{be} not in it")
+    return "{has} not called it yet"
+
+
+def _tell_end(wait: Wait, rank: RankSeen) -> str:
+    """Say how a rank has ended the cell that others wait for."""
+    if rank.status != "ok":
+        return _tell_bad_end(rank)
+    if rank.rank in wait.passed:
+        return "finished the cell"
+    ended = f"finished the cell and {_NEVER.get(wait.call.operation, 'never called it')}"
+    last = rank.collective
+    if last is None or not last.site or last.is_earlier or wait.call.operation in MESSAGES:
+        return ended
+    return f"{ended} ({{its}} last call was {escape(_name_call(last))})"
+
+
+def _name_call(view: CollectiveView) -> str:
+    return f"{view.operation} #{view.sequence}, {view.site}"
+
+
+def _tell_bad_end(rank: RankSeen) -> str:
+    if rank.status == "raised":
+        return f"raised {escape(_shorten(rank.error))}"
+    return _ENDINGS.get(rank.status, f"ended ({escape(rank.status)})")
+
+
+def _shorten(error: str) -> str:
+    line = " ".join(error.split()) or "an error"
+    return line if len(line) <= _MOST_ERROR else f"{line[: _MOST_ERROR - 1]}…"
+
+
+def _agree(clause: str, ranks: Sequence[RankSeen]) -> str:
+    """Put the ranks before a clause."""
+    return f"{name_ranks(rank.rank for rank in ranks)} {agree(clause, len(ranks))}"
+
+
+def tell_doing(doings: Iterable[tuple[RankSeen, Doing]], is_named: bool = True) -> list[str]:
+    """Say what ranks do, those together that do the same; nothing where that is not known."""
+    groups: dict[Doing, list[RankSeen]] = {}
+    for rank, doing in doings:
+        if doing.clause:
+            groups.setdefault(doing, []).append(rank)
+    told = []
+    for doing, ranks in groups.items():
+        text = doing.say(len(ranks)) + _remedy(doing, ranks)
+        who = name_ranks(rank.rank for rank in ranks)
+        verb = "does" if len(ranks) == 1 else "do"
+        told.append(f"{who} {verb} not go on: {text}" if is_named else text)
+    return told
+
+
+def _remedy(doing: Doing, ranks: Sequence[RankSeen]) -> str:
+    """Say how stopped processes are let go on."""
+    pids = " ".join(str(rank.pid) for rank in ranks if rank.pid)
+    if not doing.is_stopped or not pids:
+        return ""
+    hosts = sorted({rank.host for rank in ranks if rank.host})
+    where = f" on {hosts[0]}" if len(hosts) == 1 else ""
+    return f" (`kill -CONT {pids}`{where} lets {'it' if len(ranks) == 1 else 'them'} go on)"
+
+
+def tell_silent(ranks: Sequence[RankSeen]) -> list[str]:
+    """Say which hosts or ranks have not been heard for long."""
+    told = []
+    hosts: dict[str, list[RankSeen]] = {}
+    for rank in ranks:
+        hosts.setdefault(rank.host, []).append(rank)
+    for host, members in hosts.items():
+        silent = [rank for rank in members if rank.is_silent]
+        if not silent:
+            continue
+        seconds = min(rank.silence_s for rank in silent)
+        who = name_ranks(rank.rank for rank in silent)
+        heard = [r for r in members if r.status != "lost" and r.silence_s < SILENCE_S]
+        if host and not heard:
+            told.append(f"host {host} has not been heard for {seconds:.0f} s ({who})")
+        else:
+            verb = "has" if len(silent) == 1 else "have"
+            told.append(f"{who} {verb} not been heard for {seconds:.0f} s")
+    return told
+
+
+def tell_sitting(most: Sequence[RankSeen], others: Sequence[RankSeen]) -> list[str]:
+    """Say who sits in a framework's call, and what the others do."""
+    sitting = find_sitting(most[0])
+    assert sitting is not None
+    seconds = min(rank.stack_s for rank in most)
+    who, is_one = name_ranks(rank.rank for rank in most), len(most) == 1
+    what = f"in {sitting.name} at {sitting.where}"
+    if sitting.is_init:
+        what = f"forming a communicator at {sitting.where} ({sitting.name})"
+    told = [f"{who} {'is' if is_one else 'are'} {what} for {seconds:.0f} s"]
+    running: dict[Doing, list[RankSeen]] = {}
+    ended: dict[str, list[RankSeen]] = {}
+    for rank in others:
+        if rank.is_running:
+            running.setdefault(find_doing(rank), []).append(rank)
+        else:
+            end = "finished the cell" if rank.status == "ok" else _tell_bad_end(rank)
+            ended.setdefault(end, []).append(rank)
+    for doing, ranks in running.items():
+        text = _agree("{be} elsewhere", ranks)
+        told.append(f"{text}: {doing.say(len(ranks))}{_remedy(doing, ranks)}")
+    told += [_agree(clause, ranks) for clause, ranks in ended.items()]
+    if ended:
+        told.append(_tell_way_out(most))
+    return told
+
+
+def _tell_way_out(sitting: Sequence[RankSeen]) -> str:
+    """Say how ranks come out of a framework's call, which waits outside Python."""
+    ranks = format_ranks(rank.rank for rank in sitting)
+    if len(sitting) == 1:
+        return f"■ may not reach it; %dist_heal --ranks {ranks} replaces it if it stays deaf"
+    return f"■ may not reach them; %dist_heal --ranks {ranks} replaces those that stay deaf"

@@ -1,0 +1,295 @@
+"""Situations that ranks get into, as they are seen from outside; each is one verdict."""
+
+from jupyter_dist.model.rank_seen import RankSeen
+from jupyter_dist.model.stacks import Frame
+from jupyter_dist.model.topology import CollectiveView
+
+PYTHON = "/usr/lib/python3.11"
+PACKAGES = f"{PYTHON}/site-packages"
+_HOSTS = ("a", "a", "a", "a", "b", "b", "b", "b")
+
+
+def frames(*texts):
+    """A stack, each call as `site function: code`."""
+    return tuple(_frame(text) for text in texts)
+
+
+def _frame(text):
+    head, _, code = text.partition(": ")
+    site, _, function = head.partition(" ")
+    return Frame(function or "<module>", site, code)
+
+
+def view(call="all_reduce", number=17, seconds=12.0, **more):
+    """A call that a rank sits in."""
+    return CollectiveView(number, call, seconds, **{"is_running": True, "site": "In[5]:7", **more})
+
+
+def inside(rank, call="all_reduce", number=17, seconds=12.0, **more):
+    """A rank that sits in a call; host b begins with rank 4."""
+    own = {name: more.pop(name) for name in list(more) if name in RankSeen.__struct_fields__}
+    return seen(rank, collective=view(call, number, seconds, **more), **own)
+
+
+def seen(rank, *stack, **more):
+    """A rank that runs the cell for 20 s and sits in no collective."""
+    usual = {"host": _HOSTS[rank], "pid": 4710 + rank, "busy_s": 20.0, "stack_s": 4.0}
+    return RankSeen(rank=rank, stack=frames(*stack), **{**usual, **more})
+
+
+def ended(rank, status="ok", **more):
+    """A rank that has ended the cell."""
+    return seen(rank, status=status, **more)
+
+
+def computing(rank, *stack, **more):
+    """A rank that uses its core."""
+    return seen(rank, *stack, **{"process_state": "R", "cpu_percent": 99.0, **more})
+
+
+def resting(rank, *stack, **more):
+    """A rank that uses no core."""
+    return seen(rank, *stack, **{"process_state": "S", "cpu_percent": 0.0, **more})
+
+
+def waiting_for(rank, *others, **more):
+    """Ranks of four that wait for one, which is given."""
+    del others
+    return [rank if each == rank.rank else inside(each, **more) for each in range(4)]
+
+
+BEFORE = CollectiveView(16, "barrier", 0.1, is_running=False, site="In[5]:4")
+SPLIT = {"group": "0-1"}
+LOCK = (f"{PYTHON}/threading.py:327 wait", f"{PYTHON}/threading.py:634 acquire")
+JAX = (
+    "In[5]:7: y = step(x).block_until_ready()",
+    f"{PACKAGES}/jax/_src/array.py:660 block_until_ready",
+)
+TORCH = (
+    "In[5]:7: dist.all_reduce(x)",
+    f"{PACKAGES}/torch/distributed/c10d_logger.py:83 wrapper",
+    f"{PACKAGES}/torch/distributed/distributed_c10d.py:2806 all_reduce",
+)
+INIT = (
+    "In[4]:2: torch.distributed.init_process_group()",
+    f"{PACKAGES}/torch/distributed/distributed_c10d.py:1710 init_process_group",
+    f"{PACKAGES}/torch/distributed/rendezvous.py:258 _env_rendezvous_handler",
+)
+LOAD = ("In[5]:3: batch = load_batch(k)", "In[2]:9 load_batch: return [f(x) for x in rows]")
+
+SITUATIONS = {
+    "a rank finished the cell": waiting_for(ended(2)),
+    "a rank finished the cell from another line": waiting_for(ended(2, collective=BEFORE)),
+    "two ranks finished the cell from another line": [
+        inside(0),
+        ended(1, collective=BEFORE),
+        ended(2, collective=BEFORE),
+        inside(3),
+    ],
+    "a rank raised": waiting_for(ended(2, "raised", error="ValueError: boom")),
+    "a rank is lost": waiting_for(ended(2, "lost", error="RankLost: its process was killed")),
+    "a rank was interrupted": waiting_for(ended(2, "interrupted")),
+    "a rank does not run this cell": [inside(0, group="0,2"), computing(1)],
+    "one rank alone in a barrier of a subset": [
+        inside(0),
+        inside(1, "barrier", 3, group="1-2"),
+        ended(2),
+        inside(3),
+    ],
+    "ranks called different collectives": [
+        inside(0),
+        inside(1),
+        inside(2, "barrier", 17, 11.0, site="In[5]:9"),
+        inside(3),
+    ],
+    "ranks called the same collective with different arguments": [
+        inside(0, arguments="float32[4], sum"),
+        inside(1, arguments="float32[8], sum"),
+    ],
+    "ranks are in different calls for a moment": [inside(0), inside(1, number=18, seconds=0.3)],
+    "ranks wait for each other in two groups": [
+        inside(0, number=3, group="0-1"),
+        inside(1, number=8, group="1-2", site="In[5]:8"),
+        inside(2, "barrier", 5, group="0,2", site="In[5]:9"),
+    ],
+    "ranks wait for ranks that wait for one that has finished": [
+        inside(0, number=3, group="0-1"),
+        inside(1, number=8, group="1-2", site="In[5]:8"),
+        ended(2),
+    ],
+    "two groups, each with its own missing rank": [
+        inside(0, group="0-1"),
+        computing(1, "In[5]:3: work()"),
+        inside(2, group="2-3"),
+        ended(3),
+    ],
+    "a send that nobody receives": [
+        inside(0, "send", 4, arguments="float32[4], dest=1", root=1),
+        ended(1),
+        computing(2),
+    ],
+    "a recv whose sender does something else": [
+        inside(0, "recv", 4, arguments="float32[4], source=1", root=1),
+        computing(1, "In[5]:3: work()"),
+    ],
+    "two ranks send to each other, and nobody receives": [
+        inside(0, "send", 4, arguments="float32[9], dest=1", root=1),
+        inside(1, "send", 6, arguments="float32[9], dest=0", root=0, site="In[5]:9"),
+    ],
+    "a send that is being received": [
+        inside(0, "send", 4, seconds=5.0, arguments="float32[9], dest=1", root=1),
+        inside(1, "recv", 6, seconds=5.0, arguments="float32[9], source=0", root=0),
+    ],
+    "a rank has not come, and nobody has looked what it does": waiting_for(seen(2)),
+    "a straggler still computes, and nobody has looked where": waiting_for(computing(2)),
+    "a straggler still computes": waiting_for(computing(2, *LOAD)),
+    "a straggler has computed on one line for long": waiting_for(
+        computing(
+            2, "In[5]:3: x = fit(data)", "/home/me/train.py:12 fit: w += step(w)", stack_s=14.0
+        )
+    ),
+    "two stragglers": [
+        inside(0),
+        computing(1, *LOAD),
+        computing(2, *LOAD),
+        inside(3),
+    ],
+    "a rank sleeps": waiting_for(resting(2, "In[5]:3: time.sleep(60)")),
+    "a rank waits without computing": waiting_for(resting(2, "In[5]:3: x = device.read_out()")),
+    "a rank waits for a lock of its cell": waiting_for(resting(2, "In[5]:3: lock.acquire()")),
+    "a rank waits for a semaphore": waiting_for(resting(2, "In[5]:3: slots.acquire()", *LOCK)),
+    "a rank waits for a thread to end": waiting_for(
+        resting(2, "In[5]:3: thread.join()", f"{PYTHON}/threading.py:1119 join")
+    ),
+    "a rank waits for a queue": waiting_for(
+        resting(2, "In[5]:3: item = todo.get()", f"{PYTHON}/queue.py:171 get", LOCK[0])
+    ),
+    "a rank waits for another program": waiting_for(
+        resting(
+            2,
+            "In[5]:3: subprocess.run(['make', 'data'])",
+            f"{PYTHON}/subprocess.py:550 run",
+            f"{PYTHON}/subprocess.py:1264 wait",
+        )
+    ),
+    "a rank reads from a socket": waiting_for(
+        resting(
+            2,
+            "In[5]:3: page = urlopen(url)",
+            f"{PYTHON}/http/client.py:1395 getresponse",
+            f"{PYTHON}/socket.py:706 readinto",
+        )
+    ),
+    "a rank waits for a DataLoader": waiting_for(
+        resting(
+            2,
+            "In[5]:3: for batch in loader:",
+            f"{PACKAGES}/torch/utils/data/dataloader.py:1295 _get_data",
+            f"{PYTHON}/multiprocessing/queues.py:113 get",
+            f"{PYTHON}/multiprocessing/connection.py:257 poll",
+            f"{PYTHON}/selectors.py:415 select",
+        )
+    ),
+    "a rank waits for input": waiting_for(resting(2, "In[5]:3: line = sys.stdin.readline()")),
+    "a rank is in the debugger": waiting_for(
+        resting(
+            2,
+            "In[5]:3: work()",
+            f"{PYTHON}/bdb.py:90 trace_dispatch",
+            f"{PYTHON}/pdb.py:359 interaction",
+            f"{PYTHON}/cmd.py:126 cmdloop",
+        )
+    ),
+    "native code computes and holds the interpreter": waiting_for(
+        computing(2, "In[5]:3: n = 3**9000000", is_deaf=True)
+    ),
+    "native code waits and holds the interpreter": waiting_for(
+        resting(2, "In[5]:3: ctypes.PyDLL(None).sleep(8)", is_deaf=True)
+    ),
+    "native code holds the interpreter, and nobody saw where": waiting_for(
+        computing(2, is_deaf=True)
+    ),
+    "a process is stopped": waiting_for(seen(2, process_state="T", process_state_s=3.0)),
+    "a process is stopped inside the collective": [
+        inside(0),
+        inside(1),
+        inside(2, process_state="T", process_state_s=3.0, silence_s=3.5),
+    ],
+    "two processes are stopped, nobody waits": [
+        computing(0),
+        seen(1, process_state="T", process_state_s=3.0),
+        seen(2, process_state="T", process_state_s=3.0),
+    ],
+    "a process is stopped for a moment by a profiler": [
+        computing(0),
+        seen(1, process_state="T", process_state_s=0.5),
+    ],
+    "a rank waits for a disk": waiting_for(
+        seen(2, "In[5]:3: data = path.read_bytes()", process_state="D", process_state_s=4.0)
+    ),
+    "a rank's memory comes back from swap": waiting_for(
+        seen(2, "In[5]:3: x.sum()", process_state="D", major_faults_per_s=850.0)
+    ),
+    "a host is cut off": [
+        *(inside(rank, seconds=5.0) for rank in range(4)),
+        *(inside(rank, seconds=1.0, silence_s=5.0) for rank in range(4, 8)),
+    ],
+    "a host is cut off while all compute": [
+        computing(3),
+        *(computing(rank, silence_s=4.0) for rank in range(4, 8)),
+    ],
+    "one rank of a host is silent": [inside(0), inside(1), seen(2, silence_s=6.0)],
+    "forming a communicator waits for one rank": [
+        resting(0, *INIT),
+        resting(1, *INIT),
+        resting(2, "In[4]:1: time.sleep(60)"),
+        resting(3, *INIT),
+    ],
+    "a collective of JAX waits for a rank that has finished": [
+        resting(0, *JAX),
+        resting(1, *JAX),
+        ended(2),
+        resting(3, *JAX),
+    ],
+    "a collective of torch waits for a rank that is elsewhere": [
+        computing(0, *TORCH),
+        computing(1, *TORCH),
+        resting(2, "In[5]:3: lock.acquire()"),
+    ],
+    "three ranks wait in JAX, one still computes": [
+        *(resting(rank, *JAX, stack_s=11.0) for rank in range(3)),
+        computing(3, *LOAD),
+    ],
+    "three ranks wait in JAX, of one nothing is known": [
+        *(resting(rank, *JAX, stack_s=11.0) for rank in range(3)),
+        seen(3),
+    ],
+    "all ranks are in the same call of JAX": [resting(rank, *JAX) for rank in range(4)],
+    "all are in the same collective for long": [inside(rank) for rank in range(4)],
+    "all are in the same collective": [inside(rank, seconds=6.0) for rank in range(4)],
+    "the root has left, the others still receive": [
+        computing(0, collective=view("broadcast", seconds=0.1, is_running=False)),
+        inside(1, "broadcast"),
+        inside(2, "broadcast"),
+    ],
+    "a rank that is elsewhere may have left already": [
+        computing(
+            0, "In[5]:9: work()", collective=view("barrier", 2, 0.1, is_running=False, **SPLIT)
+        ),
+        inside(1, "broadcast"),
+        inside(2, "broadcast"),
+    ],
+    "the root has finished after one more call, the others still receive": [
+        ended(0, collective=view("barrier", 2, 0.1, is_running=False, **SPLIT)),
+        inside(1, "broadcast"),
+        inside(2, "broadcast"),
+    ],
+    "a rank waits for a lock, and nobody waits for it": [
+        ended(0),
+        resting(1, "In[5]:3: lock.acquire()", stack_s=12.0),
+    ],
+    "a wait that is not long enough": [inside(0, seconds=2.9), computing(1)],
+    "all ranks compute": [computing(rank, *LOAD) for rank in range(4)],
+    "one rank still computes, the others have finished": [ended(0), ended(1), computing(2, *LOAD)],
+    "all ranks have finished": [ended(0), ended(1)],
+}
