@@ -5,11 +5,14 @@ DistError
 │   ├── HostSpecError                 a host specification that cannot be read
 │   ├── UnknownRanks                  ranks that the cluster does not have
 │   ├── ClusterExists                 a running cluster already has that name
-│   └── NoCluster                     there is no such running cluster
+│   ├── NoCluster                     there is no such running cluster
+│   └── ClusterInUse                  another process drives the cluster; this one may only look
 ├── StartFailed                       the cluster did not become ready; everything was cleaned up
 │   └── InstallFailed                 jupyter-dist could not be installed on a host
 ├── ClusterGone                       the coordinator ended or does not answer
+├── HealFailed                        lost ranks could not be replaced, or left out
 ├── CellRefused                       the cell was not admitted: no rank ran it
+├── CellOutOfSight                    the connection was cut while the cell ran; it goes on
 ├── CellFailed                        a cell did not end well on some rank (raised by the magics)
 │   ├── RankRaised                    user code raised on a rank
 │   ├── RankLost                      the process of a rank is gone
@@ -93,6 +96,10 @@ class NoCluster(UsageError):
         super().__init__(f"{what}.{known} Start one with %dist_start (or `jupyter dist start`).")
 
 
+class ClusterInUse(UsageError):
+    """Another process drives the cluster, or this client only watches it."""
+
+
 class StartFailed(DistError):
     """The cluster did not become ready; everything that was started has been cleaned up."""
 
@@ -126,8 +133,22 @@ class ClusterGone(DistError):
         super().__init__(f"cluster {name!r} is gone: {reason}. Start a new one with %dist_start.")
 
 
+class HealFailed(DistError):
+    """Lost ranks could not be replaced, or left out; the others still have what they had."""
+
+
 class CellRefused(DistError):
     """The cell was not admitted: no rank ran it."""
+
+
+class CellOutOfSight(DistError):
+    """The connection was cut while a cell ran; it goes on, and what it says is kept."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the connection to the cluster was cut while the cell ran (was this process stopped?). "
+            "The cell goes on: %dist_attach shows it, and %dist_output what it has said."
+        )
 
 
 class CellFailed(DistError):
@@ -156,12 +177,16 @@ class RankRaised(CellFailed):
 
 
 class RankLost(CellFailed):
-    """The process of a rank is gone; the other ranks keep their state."""
+    """The process of a rank is gone; the other ranks keep their state.
 
-    def __init__(self, rank: int, reason: str, others: str = "") -> None:
+    `crash` is the model.crash.CrashReport with what is known of its end, where there is one.
+    """
+
+    def __init__(self, rank: int, reason: str, others: str = "", crash: object = None) -> None:
         self.rank = rank
         self.reason = reason
         self.others = others
+        self.crash = crash
         tail = f" ({others})" if others else ""
         super().__init__(f"rank {rank} is lost: {reason}{tail}")
 
@@ -170,7 +195,11 @@ class RankLost(CellFailed):
 
 
 class CellInterrupted(CellFailed):
-    """Somebody interrupted the cell."""
+    """Somebody interrupted the cell; the ranks in `deaf` have not answered and are still busy."""
+
+    def __init__(self, text: str, deaf: tuple[int, ...] = ()) -> None:
+        self.deaf = deaf
+        super().__init__(text)
 
     def _render_traceback_(self) -> list[str]:
         return [f"CellInterrupted: {self}"]

@@ -6,6 +6,7 @@ python notebooks/make_notebooks.py
 from pathlib import Path
 
 import nbformat
+from lose_a_rank import LOSE_A_RANK
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 HERE = Path(__file__).parent
@@ -232,3 +233,4 @@ if __name__ == "__main__":
     nbformat.write(build(FIRST_CELL), HERE / "01_first_cell.ipynb")
     nbformat.write(build(MANY_HOSTS), HERE / "02_many_hosts.ipynb")
     nbformat.write(build(COLLECTIVES), HERE / "03_collectives.ipynb")
+    nbformat.write(build(LOSE_A_RANK), HERE / "04_lose_a_rank.ipynb")

@@ -4,6 +4,7 @@
     {"do": "run", "way": "%%px", "cell": "empty"}        -> {"value": 0.021}
     {"do": "push", "way": "DirectView", "mib": 64}       -> {"value": 0.8}
     {"do": "memory"}                                     -> {"value": {...}}
+    {"do": "suffer", "story": "a_rank_raises", ...}      -> {"value": {...}}
     {"do": "stop"}                                       -> {"value": 0.4}
 
 An answer has `error` (and `cannot` when the contender does not offer it) instead of `value` when
@@ -27,6 +28,9 @@ CONTENDERS = {
     "ipyparallel-tuned": "ipyparallel_peer:TunedIpyparallel",
     "jupyter-distributed": "jupyter_distributed_peer:JupyterDistributed",
     "bare-zeromq": "bare_zeromq:BareZeroMQ",
+    "ours-in-trouble": "ours_in_trouble:OursInTrouble",
+    "ipyparallel-in-trouble": "ipyparallel_in_trouble:IpyparallelInTrouble",
+    "jupyter-distributed-in-trouble": "jupyter_distributed_in_trouble:JupyterDistributedInTrouble",
 }
 PRINTED_LINES = 100
 CELLS = {
@@ -104,6 +108,12 @@ class Desk:
             "everything": memory.all_bytes,
             "parts": memory.parts_bytes,
         }
+
+    def do_suffer(self, story: str, **circumstances: Any) -> dict[str, Any]:
+        from trouble import STORIES, Trouble
+
+        assert isinstance(self.contender, Trouble)
+        return STORIES[story](self.contender, **circumstances)
 
     def do_stop(self) -> float:
         began = time.perf_counter()

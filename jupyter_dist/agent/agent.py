@@ -15,9 +15,13 @@ import psutil
 from jupyter_dist.agent.code_receiver import CodeReceiver
 from jupyter_dist.agent.dial import Found
 from jupyter_dist.agent.engines import EngineTable
+from jupyter_dist.agent.evidence import Ended
 from jupyter_dist.agent.home import Home
 from jupyter_dist.agent.placements import Placements
+from jupyter_dist.agent.ras_reader import RasReader
 from jupyter_dist.agent.record_reader import RecordReader
+from jupyter_dist.agent.signaller import Signaller
+from jupyter_dist.agent.stack_dumper import StackDumper
 from jupyter_dist.agent.zygote_process import (
     ZygoteProcess,
     describe_birth,
@@ -59,8 +63,11 @@ class Agent:
         self._all_ended = threading.Condition()
         self._over = threading.Event()
         self._home = Home(invitation, found.address)
-        self._code = CodeReceiver(self._run_dir, self._home.tell, self._engines.ranks)
+        self._code = CodeReceiver(self._run_dir, self._home.tell, self._engines.living)
         self._records = RecordReader(self._engines, self._home.tell)
+        self._signaller = Signaller(self._engines, self._home.tell)
+        self._stacks = StackDumper(self._engines, self._run_dir, self._home.tell)
+        self._ras = RasReader(self._run_dir, self._home.tell)
         self._host = ""
         """What the cluster calls this host, once it has taken us in."""
         self.on_admitted: Callable[[str, str], None] = lambda _cluster, _host: None
@@ -107,6 +114,7 @@ class Agent:
             self._obey(command)
         self._over.set()
         self._home.close()
+        self._engines.evidence.close()
         if self._home.refusal:
             raise StartFailed(self._home.refusal)
 
@@ -118,7 +126,7 @@ class Agent:
             case "start_engines":
                 self._start_engines(command.start_engines)
             case "send_signal":
-                self._send_signal(command.send_signal)
+                self._signaller.obey(command.send_signal)
             case "place_chunk":
                 placed = self._placements.add(command.place_chunk)
                 if placed is not None:
@@ -127,19 +135,31 @@ class Agent:
                 self._placements.remove(command.remove_placed.request_id)
             case "code_manifest" | "code_chunk" | "settle_code":
                 self._code.obey(command)
-            case "read_records":
-                self._records.obey(self._host, command.read_records)
+            case "read_records" | "dump_stacks" | "read_ras":
+                self._look(command)
             case "stop":
                 self._stop_engines(command.stop.grace_s)
                 self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))
+
+    def _look(self, command: pb.AgentCommand) -> None:
+        """Tell what engines have recorded, what they are doing, or what NCCL knows of them."""
+        match command.WhichOneof("command"):
+            case "read_records":
+                self._records.obey(self._host, command.read_records)
+            case "dump_stacks":
+                self._stacks.obey(command.dump_stacks)
+            case "read_ras":
+                self._ras.obey(command.read_ras)
 
     def _start_engines(self, command: pb.StartEngines) -> None:
         cwd = self._working_directory(command)
         if cwd is None:
             return
-        env = {**thread_wishes(), **interface_wishes(command.interface), **command.env}
+        wishes = {**interface_wishes(command.interface), **self._ras.wishes(command.env)}
+        env = {**thread_wishes(), **wishes, **command.env}
         births = [
             describe_birth(
+                place.engine,
                 RankInfo(
                     place.rank,
                     place.world_size,
@@ -165,11 +185,14 @@ class Agent:
                 bind_host=command.bind_host,
                 communicator=command.communicator,
                 collective_timeout_s=command.collective_timeout_s,
+                lost_after_s=self._invitation.lost_after_s,
                 env={**env, **device_wishes(place.device, command.env)},
                 cwd=cwd,
             )
             for place in command.places
         ]
+        for place in command.places:
+            self._engines.evidence.place(place.engine, place.device)
         try:
             self._zygote.start_engines(births)
         except BrokenPipeError:
@@ -193,41 +216,37 @@ class Agent:
         self._home.tell(pb.AgentEvent(note=note))
         return home
 
-    def _send_signal(self, command: pb.SendSignal) -> None:
-        reached = self._engines.send_signal(list(command.ranks), command.signal)
-        event = pb.SignalSent(request_id=command.request_id, ranks=reached)
-        self._home.tell(pb.AgentEvent(signal_sent=event))
-
     def _on_zygote_event(self, event: dict[str, Any]) -> None:
         match event["kind"]:
             case "started":
-                self._engines.add(event["rank"], event["pid"])
-                started = pb.EngineStarted(rank=event["rank"], pid=event["pid"])
+                self._engines.add(event["engine"], event["pid"])
+                started = pb.EngineStarted(engine=event["engine"], pid=event["pid"])
                 self._home.tell(pb.AgentEvent(engine_started=started))
             case "exited":
-                self._engines.remove(event["rank"])
-                exited = self._engines.exit_event(
-                    event["rank"], event["pid"], event["exit_code"], event["signal"]
+                self._engines.remove(event["engine"])
+                ended = Ended(
+                    event["pid"], event["exit_code"], event["signal"], event["peak_bytes"]
                 )
+                exited = self._engines.exit_event(event["engine"], ended)
                 self._home.tell(pb.AgentEvent(engine_exited=exited))
                 with self._all_ended:
                     self._all_ended.notify_all()
 
     def _on_zygote_end(self) -> None:
-        """Report every engine as gone: they end with the zygote."""
+        """Report every engine as gone: they end with the zygote, and this agent is of no use."""
         if self._over.is_set():
             return
-        for rank in self._engines.ranks():
-            self._engines.remove(rank)
-            exited = self._engines.exit_event(rank, 0, 0, signal.SIGKILL)
+        for engine in self._engines.living():
+            self._engines.remove(engine)
+            exited = self._engines.exit_event(engine, Ended(signal=signal.SIGKILL))
             self._home.tell(pb.AgentEvent(engine_exited=exited))
         problem = pb.StartProblem(reason="the engines' parent process (zygote) has ended")
-        self._home.tell(pb.AgentEvent(start_problem=problem))
+        self._home.say_last(pb.AgentEvent(start_problem=problem))
 
     def _stop_engines(self, grace_s: float) -> None:
         """Give engines time to leave by themselves, then end what is left."""
         with self._all_ended:
-            self._all_ended.wait_for(lambda: not self._engines.ranks(), grace_s)
+            self._all_ended.wait_for(lambda: not self._engines.living(), grace_s)
         self._over.set()
         self._zygote.end(ZYGOTE_END_TIMEOUT_S)
 

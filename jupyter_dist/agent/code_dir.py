@@ -118,12 +118,12 @@ class CodeDir:
         _remove(self.incoming_dir)
         self._manifest, self._lacking = Manifest((), ()), []
 
-    def stale_modules(self, ranks: Sequence[int]) -> list[str]:
-        """Name the modules that these ranks have imported and whose file has changed since."""
+    def stale_modules(self, engines: Sequence[str]) -> list[str]:
+        """Name the modules that these engines have imported and whose file has changed since."""
         found: set[str] = set()
-        for rank in ranks:
+        for engine in engines:
             with contextlib.suppress(OSError):
-                data = Path(imports_path(str(self._run_dir), rank)).read_bytes()
+                data = Path(imports_path(str(self._run_dir), engine)).read_bytes()
                 for imported in read_imports(data).values():
                     if _changed_s(imported.path) not in (None, imported.changed_s):
                         found.add(imported.module)

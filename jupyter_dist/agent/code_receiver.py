@@ -20,11 +20,11 @@ class CodeReceiver:
         self,
         run_dir: Path,
         tell: Callable[[pb.AgentEvent], None],
-        living_ranks: Callable[[], Sequence[int]],
+        living_engines: Callable[[], Sequence[str]],
     ) -> None:
         self._code = CodeDir(run_dir)
         self._tell = tell
-        self._living_ranks = living_ranks
+        self._living_engines = living_engines
         self._commands: queue.SimpleQueue[pb.AgentCommand] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._request_id = ""
@@ -81,7 +81,7 @@ class CodeReceiver:
                 self._code.forget()
                 return
             settled.removed = self._code.settle()
-            settled.stale.extend(self._code.stale_modules(self._living_ranks()))
+            settled.stale.extend(self._code.stale_modules(self._living_engines()))
         except Exception as problem:  # noqa: BLE001  (whatever it is, somebody waits for it)
             settled.problem = _describe(problem)
         self._tell(pb.AgentEvent(code_settled=settled))

@@ -8,9 +8,9 @@ import grpc
 
 from jupyter_dist.launch.base import (
     KEEPALIVE_MS,
-    KEEPALIVE_TIMEOUT_MS,
     SERVER_NAME,
     Invitation,
+    keepalive_timeout_ms,
 )
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
@@ -35,7 +35,7 @@ class Home:
             options=[
                 ("grpc.ssl_target_name_override", SERVER_NAME),
                 ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-                ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+                ("grpc.keepalive_timeout_ms", keepalive_timeout_ms(invitation.lost_after_s)),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.enable_http_proxy", 0),
             ],

@@ -80,6 +80,6 @@ class ZygoteProcess:
             self._process.wait()
 
 
-def describe_birth(info: RankInfo, **facts: object) -> dict[str, object]:
+def describe_birth(engine: str, info: RankInfo, **facts: object) -> dict[str, object]:
     """Put together what one engine is told; engine/birth.py reads it."""
-    return {"info": msgspec.to_builtins(info), **facts}
+    return {"engine": engine, "info": msgspec.to_builtins(info), **facts}

@@ -1,4 +1,4 @@
-"""`jupyter dist check|start|spec|list|status|run|sync|bench|collectives|timeline|stop`.
+"""`jupyter dist check|start|spec|list|run|sync|bench|stop`; more is in `looking.py`, `mending.py`.
 
 Exit status: 0, 1 when something did not end well, 2 when the command cannot be meant.
 """
@@ -10,22 +10,25 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
+from jupyter_dist.cli.command import add_name, write
+from jupyter_dist.cli.looking import add_looking_commands
+from jupyter_dist.cli.mending import add_mending_commands
 from jupyter_dist.errors import DistError, UsageError
 from jupyter_dist.model.command_options import (
     OptionParser,
     add_bench_options,
-    add_collectives_options,
-    add_host_options,
-    add_start_options,
     add_sync_options,
-    add_timeline_options,
     bench_arguments,
-    host_arguments,
     read_count,
     read_duration_s,
-    start_arguments,
 )
 from jupyter_dist.model.rank import parse_ranks
+from jupyter_dist.model.start_options import (
+    add_host_options,
+    add_start_options,
+    host_arguments,
+    start_arguments,
+)
 
 _INTERRUPTED = 130
 
@@ -41,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error), 2)
     except DistError as error:
         return _fail(str(error), 1)
-    except KeyboardInterrupt:
-        return _fail("interrupted", _INTERRUPTED)
+    except KeyboardInterrupt as error:
+        return _fail(str(error) or "interrupted", _INTERRUPTED)
     return status
 
 
@@ -70,22 +73,17 @@ def build_parser() -> OptionParser:
         add(show_spec, "Write what a start would use, as TOML.", "spec --hosts a:8,b:8")
     )
     add(show_running, "Name the clusters that are running.", "list")
-    _add_name(add(show_status, "Show the ranks of a cluster.", "status demo"))
     _add_run_options(add(run_file, "Run a file on every rank.", "run train.py --ranks 0,2-3"))
     _add_sync_options(add(sync, "Copy code to every host.", "sync mypkg --reload"))
-    _add_collectives_options(
-        add(collectives, "Show what ranks have called last.", "collectives demo --last 50")
-    )
-    _add_timeline_options(
-        add(timeline, "Write a trace that Perfetto opens.", "timeline trace.json demo")
-    )
+    add_looking_commands(add)
+    add_mending_commands(add)
     _add_bench_options(add(bench, "Measure the collectives of a cluster.", "bench demo --max 1M"))
     _add_agent_options(
         add(join_by_file, "Give this machine to a cluster that waits.", "agent --join FILE")
     )
     stopping = add(stop, "End a cluster: its processes and its files.", "stop demo")
     which = stopping.add_mutually_exclusive_group()
-    _add_name(which)
+    add_name(which)
     which.add_argument("--all", action="store_true", help="every cluster that is running")
     return parser
 
@@ -98,10 +96,6 @@ def _add_agent_options(parser: OptionParser) -> None:
     parser.add_argument(
         "--slots", type=read_count, metavar="N", help="ranks to take (default: one for each GPU)"
     )
-
-
-def _add_name(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="which one, when several run")
 
 
 def _add_run_options(parser: OptionParser) -> None:
@@ -122,18 +116,8 @@ def _add_sync_options(parser: OptionParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="which cluster, when several run")
 
 
-def _add_collectives_options(parser: OptionParser) -> None:
-    _add_name(parser)
-    add_collectives_options(parser)
-
-
-def _add_timeline_options(parser: OptionParser) -> None:
-    add_timeline_options(parser)
-    _add_name(parser)
-
-
 def _add_bench_options(parser: OptionParser) -> None:
-    _add_name(parser)
+    add_name(parser)
     add_bench_options(parser)
 
 
@@ -172,7 +156,7 @@ def start(options: argparse.Namespace) -> int:
         raise
     name = cluster.name
     view.finish(ready_text(name, cluster.world_size, monotonic() - started_s, cluster.notes))
-    _write(
+    write(
         f"{name}\n"
         f"  in a notebook:  %load_ext jupyter_dist, then %dist_attach {name}\n"
         f"  from here:      jupyter dist run FILE --name {name}\n"
@@ -187,7 +171,7 @@ def show_spec(options: argparse.Namespace) -> int:
     from jupyter_dist.model.spec_file import write_spec
 
     arguments = start_arguments(options)
-    _write(write_spec(specify(spec_file=arguments.pop("spec", None), **arguments)))
+    write(write_spec(specify(spec_file=arguments.pop("spec", None), **arguments)))
     return 0
 
 
@@ -195,15 +179,7 @@ def show_running(_options: argparse.Namespace) -> int:
     """Write the name of each running cluster on a line."""
     from jupyter_dist.cluster.cluster import Cluster
 
-    _write("".join(f"{name}\n" for name in Cluster.running()))
-    return 0
-
-
-def show_status(options: argparse.Namespace) -> int:
-    """Write the table of one cluster."""
-    from jupyter_dist.cluster.cluster import Cluster
-
-    _write(f"{Cluster.attach(options.name).status()}\n")
+    write("".join(f"{name}\n" for name in Cluster.running()))
     return 0
 
 
@@ -213,7 +189,7 @@ def run_file(options: argparse.Namespace) -> int:
     from jupyter_dist.views.cell_output import CellOutputView
 
     code = _read_code(options.file)
-    cluster = Cluster.attach(options.name)
+    cluster = Cluster.visit(options.name)
     world = range(cluster.world_size)
     ranks = world if options.ranks is None else parse_ranks(options.ranks, len(world))
     view = CellOutputView(world_size=len(ranks))
@@ -237,10 +213,10 @@ def sync(options: argparse.Namespace) -> int:
     from jupyter_dist.cluster.sync import RELOAD_CELL
     from jupyter_dist.views.cell_output import CellOutputView
 
-    cluster = Cluster.attach(options.name)
+    cluster = Cluster.visit(options.name)
     copied = cluster.sync(options.paths, force=options.force)
     hint = "" if options.reload else copied.hint("jupyter dist sync")
-    _write("".join(f"{line}\n" for line in (str(copied), *copied.notes, hint) if line))
+    write("".join(f"{line}\n" for line in (str(copied), *copied.notes, hint) if line))
     if not options.reload:
         return 0
     view = CellOutputView(world_size=cluster.world_size)
@@ -254,24 +230,6 @@ def sync(options: argparse.Namespace) -> int:
     return 0
 
 
-def collectives(options: argparse.Namespace) -> int:
-    """Write the last collectives of every rank, and where ranks went apart."""
-    from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.views.collectives_table import collectives_text
-
-    log = Cluster.attach(options.name).collectives(options.last)
-    _write(collectives_text(log.table(options.last)))
-    return 0
-
-
-def timeline(options: argparse.Namespace) -> int:
-    """Write the cells and collectives of all ranks as a trace."""
-    from jupyter_dist.cluster.cluster import Cluster
-
-    _write(f"{Cluster.attach(options.name).timeline(options.file, force=options.force)}\n")
-    return 0
-
-
 def bench(options: argparse.Namespace) -> int:
     """Measure the collectives of a cluster; status 1 when one gave wrong results."""
     from jupyter_dist.cluster.bench import bench_cell, read_report
@@ -282,7 +240,7 @@ def bench(options: argparse.Namespace) -> int:
     from jupyter_dist.views.cell_output import CellOutputView
 
     plan = plan_bench(**bench_arguments(options))
-    cluster = Cluster.attach(options.name)
+    cluster = Cluster.visit(options.name)
     view = BenchView(CellOutputView(world_size=cluster.world_size))
     try:
         result = cluster.run(bench_cell(plan), watcher=view)
@@ -312,9 +270,9 @@ def stop(options: argparse.Namespace) -> int:
 
     names = Cluster.running() if options.all else [options.name]
     for name in names:
-        cluster = Cluster.attach(name)
+        cluster = Cluster.visit(name)
         cluster.stop()
-        _write(f"stopped {cluster.name}\n")
+        write(f"stopped {cluster.name}\n")
     return 0
 
 
@@ -324,11 +282,6 @@ def _read_code(path: str) -> str:
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
         raise UsageError(f"{path} cannot be read: {reason}.") from None
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 def _fail(problem: str, status: int) -> int:

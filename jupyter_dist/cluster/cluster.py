@@ -1,14 +1,26 @@
 """The public face: start a cluster, run cells on its ranks, move objects, stop it."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from jupyter_dist.cluster.at_exit import detach_at_exit
 from jupyter_dist.cluster.coordinator_process import CoordinatorProcess
+from jupyter_dist.cluster.following import Replay, ask_outputs, ask_replay, follow_cell
+from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.session import Session
 from jupyter_dist.cluster.specification import StrPath, Wishes, specify
-from jupyter_dist.errors import ClusterExists, ClusterGone, NoCluster, StartFailed
+from jupyter_dist.cluster.spmd import CellWatcher
+from jupyter_dist.cluster.taking_part import leave_place, take_part
+from jupyter_dist.errors import (
+    ClusterExists,
+    ClusterGone,
+    ClusterInUse,
+    NoCluster,
+    StartFailed,
+    UsageError,
+)
 from jupyter_dist.launch.connection_file import (
     ConnectionInfo,
     connection_path,
@@ -17,12 +29,10 @@ from jupyter_dist.launch.connection_file import (
 )
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.protocol.messages import (
-    AwaitReady,
-    ClusterReady,
     ClusterStopping,
+    KeptCell,
     StartProgress,
     StopCluster,
-    ToClient,
 )
 
 STOP_TIMEOUT_S = 15.0
@@ -36,6 +46,9 @@ class Cluster(Session):
     ) -> None:
         super().__init__(connection)
         self._process = process
+        self._role = "drive"
+        self.driver = ""
+        """Who drove the cluster when we came; empty: nobody."""
         detach_at_exit(self)
 
     # --- beginning and end ---
@@ -54,6 +67,9 @@ class Cluster(Session):
         cwd: StrPath | None = None,
         comm: str | None = None,
         oversubscribe: bool | None = None,
+        on_loss: str | None = None,
+        suspect_after_s: float | None = None,
+        lost_after_s: float | None = None,
         python: str | None = None,
         ssh: str | Sequence[str] | None = None,
         interface: str | None = None,
@@ -74,7 +90,8 @@ class Cluster(Session):
         """
         wishes = Wishes(name=name, timeout_s=timeout_s, keep_s=keep_s, env=env, cwd=cwd, comm=comm)
         wishes |= {"python": python, "ssh": ssh, "interface": interface, "ports": ports}
-        wishes |= {"tunnel": tunnel, "oversubscribe": oversubscribe}
+        wishes |= {"tunnel": tunnel, "oversubscribe": oversubscribe, "on_loss": on_loss}
+        wishes |= {"suspect_after_s": suspect_after_s, "lost_after_s": lost_after_s}
         wishes |= {"install": install, "wheelhouse": wheelhouse, "one_machine": one_machine}
         wishes |= {"start_method": start_method}
         spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes)
@@ -87,6 +104,7 @@ class Cluster(Session):
             process.end()
             raise
         try:
+            cluster._take_part("drive")
             cluster._await_ready(on_progress)
         except BaseException as error:
             cluster.detach()
@@ -97,11 +115,26 @@ class Cluster(Session):
         return cluster
 
     @classmethod
-    def attach(cls, name: str | None = None) -> Self:
+    def attach(
+        cls, name: str | None = None, *, watch: bool = False, take_over: bool = False
+    ) -> Self:
         """Connect to a running cluster: the one with this name, or the only one.
 
-        Raises NoCluster naming those that run.
+        One process drives a cluster; with `watch` we only look on, beside it, and with `take_over`
+        it looks on from now on. Raises NoCluster naming those that run, and ClusterInUse when
+        another process that lives drives it.
         """
+        if watch and take_over:
+            raise UsageError("watch or take_over, not both: who takes over runs cells.")
+        return cls._connect(name, "watch" if watch else "drive", take_over)
+
+    @classmethod
+    def visit(cls, name: str | None = None) -> Self:
+        """Connect for one command, beside whoever drives the cluster; else as `attach`."""
+        return cls._connect(name, "visit", False)
+
+    @classmethod
+    def _connect(cls, name: str | None, role: str, is_taking_over: bool) -> Self:
         running = {info.name: info for info in running_clusters()}
         if name is None and len(running) == 1:
             name = next(iter(running))
@@ -109,6 +142,7 @@ class Cluster(Session):
             raise NoCluster(name, sorted(running))
         cluster = cls(running[name])
         try:
+            cluster._take_part(role, is_taking_over)
             cluster._await_ready(None)
         except BaseException:
             cluster.detach()
@@ -121,22 +155,32 @@ class Cluster(Session):
         return [info.name for info in running_clusters()]
 
     def stop(self) -> None:
-        """End every process of the cluster and remove every file; harmless when it is gone."""
+        """End every process of the cluster and remove every file; harmless when it is gone.
+
+        Raises ClusterInUse when another process drives it.
+        """
         if not self._is_open:
             return
+        is_ending = True
         try:
             request = StopCluster(self._control.new_request_id())
             self._control.ask(request, ClusterStopping, timeout_s=STOP_TIMEOUT_S)
         except ClusterGone:
             pass
+        except ClusterInUse:
+            is_ending = False
+            raise
         finally:
-            self._wait_for_end()
-            self.detach()
+            if is_ending:
+                self._wait_for_end()
+                self.detach()
 
     def detach(self) -> None:
-        """Close our connections; the cluster goes on."""
+        """Close our connections; the cluster goes on, and its driver's place is free."""
         if not self._is_open:
             return
+        if self._role == "drive" and self.is_running:
+            leave_place(self._control)
         self._is_open = False
         self._watch.close()
         self._cells.close()
@@ -152,25 +196,52 @@ class Cluster(Session):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        if self._role == "watch":
+            self.detach()
+            return
+        try:
+            self.stop()
+        except ClusterInUse:
+            self.detach()
+            if error is None:  # what went wrong inside matters more
+                raise
 
     def __repr__(self) -> str:
         state = "running" if self.is_running else "gone"
         return f"<Cluster {self.name!r}: {self.world_size} ranks, {state}>"
 
+    # --- what cells have said ---
+
+    def follow(self, watcher: CellWatcher | None = None) -> SpmdResult | None:
+        """Gather the running cell from its beginning to its end as if we had sent it.
+
+        None when nothing runs. A first Ctrl-C interrupts the ranks, but only if we may run cells;
+        else it ends the looking on, as KeyboardInterrupt.
+        """
+        self._check_open()
+        interrupt = None if self._role == "watch" else self.interrupt
+        with contextlib.closing(self._new_line()) as line:
+            return follow_cell(line, watcher, interrupt)
+
+    def outputs(self) -> tuple[KeptCell, ...]:
+        """List the cells whose outputs are kept, the oldest first; the last may be running."""
+        self._check_open()
+        return ask_outputs(self._control)
+
+    def replay(self, label: str | int | None = None) -> Replay:
+        """Give again what a cell has said: `3` or `In[3]` (of several the last), or the last one.
+
+        Raises UsageError naming the cells that are kept.
+        """
+        self._check_open()
+        return ask_replay(self._control, label)
+
     # --- inside ---
 
-    def _await_ready(self, on_progress: Callable[[StartProgress], None] | None) -> None:
-        def pass_on(message: ToClient) -> None:
-            if isinstance(message, StartProgress) and on_progress is not None:
-                on_progress(message)
-
-        request = AwaitReady(self._control.new_request_id())
-        ready, _ = self._control.ask(request, ClusterReady, on_other=pass_on)
-        self.log_dirs = dict(ready.log_dirs)
-        self.notes = ready.notes
-        self._world_size = ready.world_size
-        self._watch.start()
+    def _take_part(self, role: str, is_taking_over: bool = False) -> None:
+        self.driver = take_part(self._control, role, is_taking_over)
+        self._role = role
+        self._watch.start()  # shows that we are here
 
     def _wait_for_end(self) -> None:
         """Wait until the coordinator's process is gone: only then nothing of ours is left."""

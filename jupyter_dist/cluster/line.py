@@ -12,7 +12,9 @@ from jupyter_dist.control.dealer import Dealer
 from jupyter_dist.errors import (
     CellRefused,
     ClusterGone,
+    ClusterInUse,
     DistError,
+    HealFailed,
     StartFailed,
     UsageError,
     WireError,
@@ -28,6 +30,8 @@ SILENCE_LIMIT_S = 10.0
 """A coordinator on another machine that is out of reach for so long counts as gone."""
 _REFUSALS: dict[str, type[DistError]] = {
     "CellRefused": CellRefused,
+    "HealFailed": HealFailed,
+    "ClusterInUse": ClusterInUse,
     "StartFailed": StartFailed,
     "UsageError": UsageError,
 }
@@ -37,11 +41,11 @@ Answer = TypeVar("Answer", bound=Message)
 class Line:
     """One authenticated connection; held by one thread at a time through its lock."""
 
-    def __init__(self, context: Any, info: ConnectionInfo) -> None:
+    def __init__(self, context: Any, info: ConnectionInfo, identity: bytes = b"") -> None:
         self.lock = threading.RLock()
         self._info = info
         self._dealer: Dealer[ToClient] = Dealer(
-            context, info.clients_address, info.credentials, to_client()
+            context, info.clients_address, info.credentials, to_client(), identity
         )
         self._numbers = count(1)
         self._is_closed = False
@@ -62,6 +66,10 @@ class Line:
             yield from self._dealer.receive()
         else:
             self.check_alive()
+
+    def count_reconnections(self) -> int:
+        """Tell how often the connection came back; what was under way before is lost."""
+        return self._dealer.count_reconnections()
 
     def check_alive(self) -> None:
         """Raise ClusterGone when the coordinator is gone or out of reach for too long."""

@@ -12,18 +12,20 @@ from jupyter_dist.errors import (
     RankRaised,
     UsageError,
 )
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.crash import CrashReport
+from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.protocol.messages import ErrorInfo, Output
 
-STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "lost")
+STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "deaf", "lost")
 _ENDINGS = {
     "raised": "raised",
     "lost": "lost",
     "timed_out": "timed out",
+    "deaf": "still busy",
     "interrupted": "interrupted",
     "peer_failed": "released with PeerFailed",
 }
-_CAUSE_FIRST = ("raised", "lost", "timed_out", "interrupted", "peer_failed")
+_CAUSE_FIRST = ("raised", "lost", "timed_out", "deaf", "interrupted", "peer_failed")
 
 
 class RankResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +33,7 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
 
     rank: int
     status: str
-    """One of ok, raised, interrupted, peer_failed, timed_out, lost."""
+    """One of ok, raised, interrupted, peer_failed, timed_out, deaf (still busy), lost."""
     stdout: str = ""
     stderr: str = ""
     value_repr: str | None = None
@@ -41,6 +43,8 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorInfo | None = None
     """None, or ename, evalue and traceback; reads as `ZeroDivisionError: division by zero`."""
     duration_s: float = 0.0
+    crash: CrashReport | None = None
+    """Of a lost rank, what is known about its end."""
 
 
 class SpmdResult(Sequence[RankResult]):
@@ -96,9 +100,11 @@ class SpmdResult(Sequence[RankResult]):
         error = result.error or ErrorInfo(result.status, "")
         match result.status:
             case "lost":
-                raise RankLost(result.rank, error.evalue, others)
+                raise RankLost(result.rank, error.evalue, others, result.crash)
             case "interrupted":
                 raise CellInterrupted(f"{name_ranks(same)} interrupted" + _in_brackets(others))
+            case "deaf":
+                raise CellInterrupted(_way_out(same, _in_brackets(others)), deaf=tuple(same))
             case "timed_out":
                 raise CellTimedOut(
                     f"{name_ranks(same)} ran into the time limit" + _in_brackets(others)
@@ -114,11 +120,21 @@ class SpmdResult(Sequence[RankResult]):
                 counts[result.status] = counts.get(result.status, 0) + 1
         told = []
         for status, count in counts.items():
-            if status == first.status and status in ("interrupted", "timed_out"):
+            if status == first.status and status in ("interrupted", "timed_out", "deaf"):
                 continue
             more = "more " if status == first.status else ""
             told.append(f"{count} {more}{_ENDINGS[status]}")
         return "; ".join(told)
+
+
+def _way_out(deaf: Sequence[int], others: str) -> str:
+    """Say that ranks have not answered an interrupt, and what can be done about them."""
+    verb, them = ("is", "it") if len(deaf) == 1 else ("are", "them")
+    return (
+        f"{name_ranks(deaf)} {verb} still busy, deaf to the interrupt{others}. "
+        f"The next cell waits for {them}, or %dist_heal --ranks {format_ranks(deaf)} kills and "
+        f"replaces {them}"
+    )
 
 
 def _in_brackets(text: str) -> str:

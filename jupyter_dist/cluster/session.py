@@ -1,14 +1,25 @@
 """A connection to a running cluster, and everything that can be asked of it."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 
 from msgspec.structs import replace
 
 from jupyter_dist.cluster.bench import run_bench
 from jupyter_dist.cluster.checks import Ranks, read_ranks
 from jupyter_dist.cluster.collectives import CollectiveLog, read_collectives
+from jupyter_dist.cluster.fenced import OnStage, ask_at_fence
+from jupyter_dist.cluster.healing import Healed, Shrunken, heal_ranks, shrink_cluster
 from jupyter_dist.cluster.line import Line
+from jupyter_dist.cluster.questions import (
+    Stacks,
+    ask_completions,
+    ask_explanation,
+    ask_inspection,
+    ask_stacks,
+    ask_who,
+)
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.specification import StrPath
 from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
@@ -21,15 +32,23 @@ from jupyter_dist.errors import ClusterGone, UsageError
 from jupyter_dist.launch.connection_file import ConnectionInfo
 from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.model.collective_table import DEFAULT_LAST
+from jupyter_dist.model.error_policy import read_on_error
+from jupyter_dist.model.names_table import NamesTable
 from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol.identity import line_identity, new_client
 from jupyter_dist.protocol.messages import (
+    AwaitReady,
     CellInterruptSent,
+    ClusterReady,
+    Completions,
     InterruptCell,
     ObjectPulled,
     ObjectsPushed,
     PullObject,
     PushObjects,
+    StartProgress,
     SubmitCell,
+    ToClient,
     TopologyChanged,
     WatchTopology,
 )
@@ -45,12 +64,16 @@ class Session:
     def __init__(self, connection: ConnectionInfo) -> None:
         self._connection = connection
         self._context = new_context()
+        self._client = new_client()
+        self._line_numbers = count(1)
         # Cells may run for hours; interrupts, questions and the watch must not wait behind them.
-        self._cells = Line(self._context, connection)
-        self._control = Line(self._context, connection)
-        self._watch = Watch(Line(self._context, connection), connection.name)
+        self._cells = self._new_line()
+        self._control = self._new_line()
+        self._watch = Watch(self._new_line(), connection.name)
         self._is_open = True
         self._world_size = connection.world_size
+        self._generation = 0
+        """The one in which that was the number of ranks."""
         self.log_dirs: dict[str, str] = {}
         """For each host, where what its ranks say is kept until the cluster stops."""
         self.notes: tuple[str, ...] = ()
@@ -65,8 +88,10 @@ class Session:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks."""
-        return self._world_size
+        """Number of ranks; it changes when somebody lets the cluster shrink."""
+        seen = self._watch.last
+        is_newer = seen.generation > self._generation and seen.engines
+        return len(seen.engines) if is_newer else self._world_size
 
     @property
     def is_running(self) -> bool:
@@ -84,6 +109,7 @@ class Session:
         label: int = 1,
         is_setup: bool = False,
         check: bool = False,
+        on_error: str = "release",
         watcher: CellWatcher | None = None,
     ) -> SpmdResult:
         """Run code on the ranks (None: all) and give what happened, a lost rank included.
@@ -91,15 +117,20 @@ class Session:
         Raises SyntaxError and UsageError (no rank ran it), CellRefused (the fence stays closed:
         a rank is lost) and ClusterGone. A first Ctrl-C interrupts the ranks, a second one is
         raised as KeyboardInterrupt; `label` is the n of the cell's `In[n]`. With `check` ranks
-        compare each collective before they begin it.
+        compare each collective before they begin it. `on_error` says what becomes of the others
+        when one raises: they leave collectives (release), are interrupted (interrupt), or go on
+        (wait).
         """
         self._check_open()
         wanted = read_ranks(ranks, self.world_size)
         if timeout_s is not None and not timeout_s > 0:
             raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
+        policy = read_on_error(on_error)
         is_plain = check_syntax(code, label)
         request_id = self._cells.new_request_id()
-        request = SubmitCell(request_id, code, wanted, timeout_s, label, is_setup, is_plain, check)
+        request = SubmitCell(
+            request_id, code, wanted, timeout_s, label, is_setup, is_plain, check, policy
+        )
         return run_cell(self._cells, request, watcher)
 
     bench = run_bench
@@ -110,12 +141,49 @@ class Session:
         request = InterruptCell(self._control.new_request_id(), read_ranks(ranks, self.world_size))
         return self._control.ask(request, CellInterruptSent, timeout_s=ANSWER_TIMEOUT_S)[0].ranks
 
+    # --- lost ranks ---
+
+    def heal(self, ranks: Ranks = None, *, on_stage: OnStage | None = None) -> Healed:
+        """Replace these ranks (None: those that are lost); the others keep everything they have.
+
+        A rank that lives is killed first: so one gets rid of a rank that is deaf to interrupts.
+        New ranks run the cells that were marked as setup. Waits until nothing runs on the others;
+        `on_stage` gets a sentence on what is waited for. Ctrl-C takes back what has not begun.
+        Raises UsageError (every rank is there) and HealFailed.
+        """
+        self._check_open()
+        wanted = read_ranks(ranks, self.world_size)
+        with contextlib.closing(self._new_line()) as line:
+            healed = heal_ranks(line, wanted, on_stage)
+        self._await_ready(None)
+        return healed
+
+    def shrink(self, *, on_stage: OnStage | None = None) -> Shrunken:
+        """Go on without the lost ranks; the others keep everything, and are numbered anew.
+
+        Waits, and is taken back, as `heal` does. Raises UsageError (no rank is lost, or all are)
+        and HealFailed.
+        """
+        self._check_open()
+        with contextlib.closing(self._new_line()) as line:
+            shrunken = shrink_cluster(line, on_stage)
+        self._await_ready(None)
+        return shrunken
+
     # --- objects ---
 
-    def push(self, objects: Mapping[str, object], ranks: Ranks = None) -> None:
+    def push(
+        self,
+        objects: Mapping[str, object],
+        ranks: Ranks = None,
+        *,
+        on_stage: OnStage | None = None,
+    ) -> None:
         """Put objects into the ranks' namespaces under their names.
 
-        Raises TransferError naming the object and the rank that could not take it.
+        Waits until ranks are idle; `on_stage` gets a sentence on what is waited for. Ctrl-C takes
+        back what has not begun. Raises TransferError naming the object and the rank that could not
+        take it.
         """
         self._check_open()
         wrong = [name for name in objects if not str(name).isidentifier()]
@@ -129,17 +197,20 @@ class Session:
             read_ranks(ranks, self.world_size),
         )
         buffers = [frame for frames in packed for frame in frames]
-        answer, _ = self._cells.ask(request, ObjectsPushed, buffers)
+        answer, _ = ask_at_fence(self._cells, request, ObjectsPushed, buffers, on_stage)
         raise_problems(answer.problems)
 
-    def pull(self, name: str, ranks: Ranks = None) -> dict[int, object]:
+    def pull(
+        self, name: str, ranks: Ranks = None, *, on_stage: OnStage | None = None
+    ) -> dict[int, object]:
         """Fetch one name from the ranks: rank -> object.
 
-        Raises TransferError naming the rank that has no such name or cannot send it.
+        Waits, and is taken back, as `push` does. Raises TransferError naming the rank that has no
+        such name or cannot send it.
         """
         self._check_open()
         request = PullObject(self._cells.new_request_id(), name, read_ranks(ranks, self.world_size))
-        answer, frames = self._cells.ask(request, ObjectPulled)
+        answer, frames = ask_at_fence(self._cells, request, ObjectPulled, on_word=on_stage)
         raise_problems(answer.problems)
         pieces = split_frames(frames, answer.frame_counts)
         return {rank: unpack(name, piece) for rank, piece in zip(answer.ranks, pieces, strict=True)}
@@ -151,16 +222,47 @@ class Session:
         `result.reload` is what came of that cell. `force` lifts the limits.
         """
         self._check_open()
-        with contextlib.closing(Line(self._context, self._connection)) as line:
+        with contextlib.closing(self._new_line()) as line:
             result = sync_code(line, self._connection.hosts, paths, is_forced=force)
         return replace(result, reload=self.run(RELOAD_CELL)) if reload else result
 
     # --- looking ---
 
+    def who(self, patterns: str | Iterable[str] = (), ranks: Ranks = None) -> NamesTable:
+        """List the variables of ranks (of these patterns, as `w*`), and mark what differs.
+
+        Ranks may be busy meanwhile; those that do not answer are named in the table's notes.
+        """
+        self._check_open()
+        return ask_who(self._control, patterns, read_ranks(ranks, self.world_size))
+
+    def stacks(self, ranks: Ranks = None, *, native: bool = False) -> Stacks:
+        """Tell what each rank is doing, also one whose interpreter does not answer.
+
+        With `native` calls of C and C++ are shown too, where py-spy is installed and may look.
+        """
+        self._check_open()
+        return ask_stacks(self._control, read_ranks(ranks, self.world_size), is_native=native)
+
+    def explain(self) -> str:
+        """Say what is the matter with the running cell and lost ranks, and what can be done."""
+        self._check_open()
+        return ask_explanation(self._control, self.world_size)
+
+    def complete(self, code: str, cursor: int, rank: int = 0) -> Completions:
+        """Say what can follow at this place of a cell on a rank; nothing after 0.5 s of silence."""
+        self._check_open()
+        return ask_completions(self._control, code, cursor, rank)
+
+    def inspect(self, name: str, rank: int = 0, *, detail: int = 0) -> dict[str, str]:
+        """Describe an object of a rank as a MIME bundle; empty: none, or 0.5 s of silence."""
+        self._check_open()
+        return ask_inspection(self._control, name, rank, detail)
+
     def collectives(self, last: int = DEFAULT_LAST) -> CollectiveLog:
         """Tell what ranks have called last (0: all that is kept), stuck and lost ones included."""
         self._check_open()
-        with contextlib.closing(Line(self._context, self._connection)) as line:
+        with contextlib.closing(self._new_line()) as line:
             return read_collectives(line, self.world_size, last)
 
     def timeline(self, path: StrPath, *, force: bool = False) -> WrittenTimeline:
@@ -193,6 +295,21 @@ class Session:
         The last call has the state `stopped` or `gone`. Gives a function that ends it.
         """
         return self._watch.subscribe(callback, interval_s)
+
+    def _await_ready(self, on_progress: Callable[[StartProgress], None] | None) -> None:
+        def pass_on(message: ToClient) -> None:
+            if isinstance(message, StartProgress) and on_progress is not None:
+                on_progress(message)
+
+        request = AwaitReady(self._control.new_request_id())
+        ready, _ = self._control.ask(request, ClusterReady, on_other=pass_on)
+        self.log_dirs = dict(ready.log_dirs)
+        self.notes = ready.notes
+        self._world_size, self._generation = ready.world_size, ready.generation
+
+    def _new_line(self) -> Line:
+        identity = line_identity(self._client, next(self._line_numbers))
+        return Line(self._context, self._connection, identity)
 
     def _check_open(self) -> None:
         if not self._is_open:

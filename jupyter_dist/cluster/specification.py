@@ -30,6 +30,7 @@ _FIELDS = {
     "keep_s": "keep_s",
     "comm": "communicator",
     "oversubscribe": "oversubscribe",
+    "on_loss": "on_loss",
     "start_method": "start_method",
     "interface": "interface",
     "ports": "ports",
@@ -37,6 +38,9 @@ _FIELDS = {
     "one_machine": "one_machine",
 }
 """Wishes that are a field of ClusterSpec as they stand."""
+
+_PATIENCE = ("suspect_after_s", "lost_after_s")
+"""Wishes that are a field of its HealthPolicy."""
 
 StrPath = str | os.PathLike[str]
 
@@ -51,6 +55,9 @@ class Wishes(TypedDict, total=False):
     cwd: StrPath | None
     comm: str | None
     oversubscribe: bool | None
+    on_loss: str | None
+    suspect_after_s: float | None
+    lost_after_s: float | None
     start_method: str | None
     python: str | None
     """On every host."""
@@ -142,6 +149,7 @@ def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
         env={**draft.env, **asked.get("env", {})},
         cwd=check_directory(asked.get("cwd", draft.cwd)),
         wheelhouse=_check_wheelhouse(wheelhouse) if wheelhouse else "",
+        health=replace(draft.health, **{key: asked[key] for key in _PATIENCE if key in asked}),
         **{field: asked[wish] for wish, field in _FIELDS.items() if wish in asked},
     )
 

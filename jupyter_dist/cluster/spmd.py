@@ -4,7 +4,7 @@ import ast
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -14,12 +14,15 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_dist.cluster.line import Line, raise_refusal
 from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.errors import CellOutOfSight
 from jupyter_dist.protocol.messages import (
     CellAdmitted,
     CellEvent,
     CellEvents,
+    CellFollowed,
     CellNote,
     CellWaiting,
+    FollowCell,
     Output,
     OutputSeen,
     RankFinished,
@@ -29,6 +32,10 @@ from jupyter_dist.protocol.messages import (
     WithdrawCell,
 )
 
+STILL_BUSY = "the ranks may still be busy with the cell; %dist_status tells"
+"""What is said when somebody does not wait for an interrupted cell."""
+TAKING_BACK = "taking the cell back"
+"""What an interrupt does while the cell still waits at the fence."""
 KEPT_CHARACTERS = 16 << 20
 """So much of each rank's stdout and stderr is kept in a result: the tail."""
 ACKNOWLEDGE_BYTES = 1 << 20
@@ -68,27 +75,41 @@ def run_cell(
 ) -> SpmdResult:
     """Run the cell to its end, whatever that is, and give what came of it.
 
-    The first Ctrl-C interrupts the ranks and the gathering goes on; the second one is raised.
+    The first Ctrl-C interrupts the ranks and the gathering goes on, until all have ended or are
+    known to be deaf; the second one is raised at once, and the ranks end behind it.
     """
     gathering = Gathering(request, watcher)
+    gather(line, gathering, lambda: line.send(WithdrawCell(request.request_id)))
+    return gathering.result()
+
+
+def gather(line: Line, gathering: "Gathering", interrupt: Callable[[], object]) -> None:
+    """Send the request and take in what comes of it, until the cell is over.
+
+    The first Ctrl-C calls `interrupt`, the second one is raised. Raises CellOutOfSight when the
+    connection was lost and came back: nobody knows which messages were lost with it.
+    """
     with line.lock, _count_interrupts() as interrupts:
-        line.send(request)
+        reconnections = line.count_reconnections()
+        line.send(gathering.request)
         seen = 0
         while not gathering.is_over:
             for message, _ in line.receive():
                 gathering.take(message)
+            if line.count_reconnections() > reconnections:
+                raise CellOutOfSight
             if gathering.acknowledgement is not None:
                 line.send(gathering.acknowledgement)
                 gathering.acknowledgement = None
-            if watcher is not None:
-                watcher.on_tick()
+            gathering.tick()
             if len(interrupts) > seen:
+                if not seen:  # both presses may come within one slice
+                    interrupt()
                 seen = len(interrupts)
                 if seen > 1:
-                    raise KeyboardInterrupt
-                gathering.note("interrupt sent to the ranks; once more returns the prompt")
-                line.send(WithdrawCell(request.request_id))
-    return gathering.result()
+                    raise KeyboardInterrupt(STILL_BUSY)
+                sent = "interrupt sent to the ranks" if gathering.has_cell else TAKING_BACK
+                gathering.note(f"{sent}; once more returns the prompt at once")
 
 
 @dataclass
@@ -117,7 +138,8 @@ class _RankParts:
 class Gathering:
     """Collects the messages about one cell."""
 
-    def __init__(self, request: SubmitCell, watcher: CellWatcher | None) -> None:
+    def __init__(self, request: SubmitCell | FollowCell, watcher: CellWatcher | None) -> None:
+        self.request = request
         self._request_id = request.request_id
         self._watcher = watcher
         self._cell_id = ""
@@ -126,6 +148,8 @@ class Gathering:
         self.acknowledgement: OutputSeen | None = None
         """To be sent, so that the coordinator knows we keep up."""
         self.is_over = False
+        self.has_cell = False
+        """There is, or was, a cell to gather from."""
 
     def take(self, message: ToClient) -> None:
         """Take in one message; those about other requests are left over from an earlier cell."""
@@ -135,8 +159,9 @@ class Gathering:
             return
         match message:
             case CellAdmitted():
-                self._cell_id = message.cell_id
-                self._parts = {rank: _RankParts() for rank in message.ranks}
+                self._begin(message.cell_id, message.ranks)
+            case CellFollowed():
+                self._take_followed(message)
             case CellWaiting():
                 self.note(message.reason)
             case CellEvents() if self._cell_id:
@@ -148,6 +173,18 @@ class Gathering:
                 self.is_over = message.is_last
             case _:
                 raise_refusal(message)
+
+    def _begin(self, cell_id: str, ranks: Sequence[int]) -> None:
+        self._cell_id, self.has_cell = cell_id, True
+        self._parts = {rank: _RankParts() for rank in ranks}
+
+    def _take_followed(self, message: CellFollowed) -> None:
+        if message.cell is None:
+            self.is_over = True
+            return
+        self._begin(message.cell.cell_id, message.cell.ranks)
+        if message.omitted_bytes:
+            self.note(describe_omitted(message.omitted_bytes))
 
     def _take_event(self, event: CellEvent) -> None:
         match event:
@@ -164,6 +201,11 @@ class Gathering:
             case CellNote():
                 self.note(event.text)
 
+    def tick(self) -> None:
+        """Let whoever watches redraw."""
+        if self._watcher is not None:
+            self._watcher.on_tick()
+
     def note(self, text: str) -> None:
         """Pass a sentence on to whoever watches."""
         if self._watcher is not None:
@@ -172,6 +214,11 @@ class Gathering:
     def result(self) -> SpmdResult:
         """Give what came of the cell, once it is over."""
         return SpmdResult([_rank_result(rank, parts) for rank, parts in self._parts.items()])
+
+
+def describe_omitted(omitted_bytes: int) -> str:
+    """Say how much of a cell's output is not kept, and where it is."""
+    return f"{omitted_bytes / 1e6:.1f} MB of older output not kept; each host's log has all of it"
 
 
 def _rank_result(rank: int, parts: _RankParts) -> RankResult:
@@ -186,6 +233,7 @@ def _rank_result(rank: int, parts: _RankParts) -> RankResult:
         displays=tuple(parts.displays),
         error=finished.error,
         duration_s=finished.duration_s,
+        crash=finished.crash,
     )
 
 

@@ -24,7 +24,7 @@ class Watch(threading.Thread):
         self._subscribers: dict[Subscriber, float] = {}
         self._over = threading.Event()
         self._next_presence_s = 0.0
-        self._last = Topology(cluster=name, state="starting")
+        self.last = Topology(cluster=name, state="starting")
 
     def subscribe(self, subscriber: Subscriber, interval_s: float) -> Callable[[], None]:
         """Call this with each topology from now on; gives a function that ends it."""
@@ -32,7 +32,7 @@ class Watch(threading.Thread):
             self._subscribers[subscriber] = interval_s
             self._next_presence_s = 0.0
         if self._over.is_set():
-            subscriber(self._last)
+            subscriber(self.last)
         return lambda: self._unsubscribe(subscriber)
 
     def _unsubscribe(self, subscriber: Subscriber) -> None:
@@ -48,7 +48,7 @@ class Watch(threading.Thread):
                     if isinstance(message, TopologyChanged):
                         self._tell(message.topology)
         except ClusterGone:
-            self._tell(Topology(cluster=self._cluster, state="gone", hosts=self._last.hosts))
+            self._tell(Topology(cluster=self._cluster, state="gone", hosts=self.last.hosts))
         self._over.set()
         self._line.close()
 
@@ -70,7 +70,7 @@ class Watch(threading.Thread):
         self._line.send(WatchTopology(self._line.new_request_id(), interval_s))
 
     def _tell(self, topology: Topology) -> None:
-        self._last = topology
+        self.last = topology
         with self._lock:
             subscribers = list(self._subscribers)
         for subscriber in subscribers:

@@ -41,7 +41,7 @@ _PASSED_THROUGH = contextlib.__file__
 _MOST_CACHED = 4096
 _SLOTS = tuple(CALLS_AT + slot * CALL.size for slot in range(CALLS))
 _ENDS = tuple((at + END_AT) // 8 for at in _SLOTS)
-_CALLS_COUNT, _CELLS_COUNT = 1, 2
+_CALLS_COUNT, _CELLS_COUNT, _RANK = 1, 2, 3
 """Where the header has its counts, in numbers of eight bytes."""
 _pack_call = CALL.pack_into
 _frame = sys._getframe  # noqa: SLF001  (inspect's is slower)
@@ -77,7 +77,16 @@ class CollectiveRecorder:
     def _map(self, memory: mmap.mmap) -> None:
         self._memory = memory
         self._numbers = memoryview(memory).cast("q")
-        HEADER.pack_into(memory, 0, MAGIC, 0, 0)
+        HEADER.pack_into(memory, 0, MAGIC, 0, 0, 0)
+
+    @property
+    def rank(self) -> int:
+        """Whose records these are; -1: nobody has said."""
+        return int(self._numbers[_RANK]) - 1
+
+    @rank.setter
+    def rank(self, rank: int) -> None:
+        self._numbers[_RANK] = rank + 1
 
     # --- calls: every line of these two counts -----------------------------------------------
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from jupyter_dist.model.records import CallRecord, CellRecord, RankRecords
 from jupyter_dist.model.topology import CollectiveView
 
-MAGIC = b"JDREC002"
-HEADER = struct.Struct("=8sQQ")
-"""Magic, calls begun, cells begun."""
+MAGIC = b"JDREC003"
+HEADER = struct.Struct("=8sQQQ")
+"""Magic, calls begun, cells begun, and one more than the rank; 0: that is not known."""
 HEADER_BYTES = 64
 CELLS = 256
 CELL = struct.Struct("=Qqq40s")
@@ -115,7 +115,7 @@ def split_texts(data: bytes, count: int) -> list[str]:
 def read_last(path: str | os.PathLike[str], now_ns: int) -> CollectiveView | None:
     """Return the call begun last, or None when there is none to read.
 
-    `now_ns` is CLOCK_MONOTONIC of the same machine. Only the header and one slot are read.
+    `now_ns` is CLOCK_MONOTONIC of the same machine. Only the header and two slots are read.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -129,7 +129,8 @@ def read_last(path: str | os.PathLike[str], now_ns: int) -> CollectiveView | Non
             index = counts[0] - 1
             record = _read_call(os.pread(fd, CALL.size, _CALL_RING.place(index)), index)
             if record is not None:
-                return _view(record, now_ns)
+                is_earlier = record.start_ns < _cell_start_ns(fd, counts[1])
+                return _view(record, now_ns, is_earlier)
     except OSError:
         return None
     finally:
@@ -137,8 +138,34 @@ def read_last(path: str | os.PathLike[str], now_ns: int) -> CollectiveView | Non
     return None
 
 
+def read_last_cell(path: str | os.PathLike[str]) -> CellRecord | None:
+    """Return the cell begun last, one without a name if there is none; None: it cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        for _attempt in range(_READ_ATTEMPTS):
+            counts = _read_counts(fd)
+            if counts is None:
+                return None
+            if not counts[1]:
+                return CellRecord("", 0)
+            index = counts[1] - 1
+            cell = _read_cell(os.pread(fd, CELL.size, _CELL_RING.place(index)), index)
+            if cell is not None:
+                return cell
+    except (OSError, struct.error):
+        return None
+    finally:
+        os.close(fd)
+    return None
+
+
 def read_records(path: str | os.PathLike[str], rank: int, last: int = 0) -> RankRecords:
-    """Return what a recorder's file holds of a rank, oldest first: so many calls of it (0: all).
+    """Return what a recorder's file holds, oldest first: so many calls of it (0: all).
+
+    `rank` is what its rank was in the beginning; the file knows which it is now.
 
     Cells are those in which a call of these can have been made, and later ones.
     """
@@ -171,16 +198,20 @@ def read_records(path: str | os.PathLike[str], rank: int, last: int = 0) -> Rank
     ]
     first = max(oldest, before[0] - last) if last else oldest
     return RankRecords(
-        rank, tuple(found), _cells_of(found, begun), omitted=oldest, left_out=first - oldest
+        after[2] - 1 if after[2] else rank,
+        tuple(found),
+        _cells_of(found, begun),
+        omitted=oldest,
+        left_out=first - oldest,
     )
 
 
-def _read_counts(fd: int) -> tuple[int, int] | None:
+def _read_counts(fd: int) -> tuple[int, int, int] | None:
     data = os.pread(fd, HEADER.size, 0)
     if len(data) < HEADER.size or not data.startswith(MAGIC):
         return None
-    _magic, calls, cells = HEADER.unpack(data)
-    return calls, cells
+    _magic, calls, cells, rank = HEADER.unpack(data)
+    return calls, cells, rank
 
 
 def _read_ring(fd: int, ring: _Ring, count: int, most: int) -> Iterable[tuple[int, bytes]]:
@@ -237,7 +268,15 @@ def _cells_of(calls: list[CallRecord], cells: list[CellRecord]) -> tuple[CellRec
     return tuple(cell for cell in cells if not cell.end_ns or cell.end_ns >= first_ns)
 
 
-def _view(record: CallRecord, now_ns: int) -> CollectiveView:
+def _cell_start_ns(fd: int, count: int) -> int:
+    """Give when the cell was begun that is counted last; 0 if there is none to read."""
+    if not count:
+        return 0
+    cell = _read_cell(os.pread(fd, CELL.size, _CELL_RING.place(count - 1)), count - 1)
+    return cell.start_ns if cell is not None else 0
+
+
+def _view(record: CallRecord, now_ns: int, is_earlier: bool) -> CollectiveView:
     is_running = not record.end_ns
     return CollectiveView(
         sequence=record.sequence,
@@ -246,4 +285,7 @@ def _view(record: CallRecord, now_ns: int) -> CollectiveView:
         is_running=is_running,
         site=record.site,
         group=record.group,
+        arguments=record.arguments,
+        root=record.root,
+        is_earlier=is_earlier,
     )

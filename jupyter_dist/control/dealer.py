@@ -44,6 +44,7 @@ class Dealer(Generic[Incoming]):
         self._socket.setsockopt(zmq.RCVHWM, 0)
         self._monitor = self._socket.get_monitor_socket(_CONNECTION_EVENTS)
         self._cut_since_s: float | None = monotonic()
+        self._connections = 0
         dial(self._socket, address)
 
     @property
@@ -72,13 +73,22 @@ class Dealer(Generic[Incoming]):
 
     def silence_s(self) -> float:
         """Tell for how long there has been no working connection (0 while there is one)."""
+        self._read_monitor()
+        return 0.0 if self._cut_since_s is None else monotonic() - self._cut_since_s
+
+    def count_reconnections(self) -> int:
+        """Tell how often the connection came back; what was under way before is lost."""
+        self._read_monitor()
+        return max(0, self._connections - 1)
+
+    def _read_monitor(self) -> None:
         while self._monitor.poll(0):
             event = _EVENT.unpack(self._monitor.recv_multipart()[0])[0]
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._cut_since_s = None
+                self._connections += 1
             elif self._cut_since_s is None:
                 self._cut_since_s = monotonic()
-        return 0.0 if self._cut_since_s is None else monotonic() - self._cut_since_s
 
     def close(self, linger_ms: int = 200) -> None:
         """Close the connection, giving what was sent this long to leave."""

@@ -15,7 +15,7 @@ from jupyter_dist.control.poller import Waker
 from jupyter_dist.coordinator.certificates import Authority, Certificate
 from jupyter_dist.coordinator.guests import GuestBook, NotAdmitted
 from jupyter_dist.errors import no_free_port
-from jupyter_dist.launch.base import KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS
+from jupyter_dist.launch.base import KEEPALIVE_MS, keepalive_timeout_ms
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 SERVICE = "jupyter_dist.HostAgents"
@@ -25,7 +25,9 @@ _MAX_AGENTS = 1024
 class AgentService:
     """One stream per host. Events are taken with `receive`, after `waker` has woken the loop."""
 
-    def __init__(self, guests: GuestBook, authority: Authority, server: Certificate) -> None:
+    def __init__(
+        self, guests: GuestBook, authority: Authority, server: Certificate, lost_after_s: float
+    ) -> None:
         self.waker = Waker()
         self._guests = guests
         self._events: queue.SimpleQueue[tuple[str, pb.AgentEvent | None]] = queue.SimpleQueue()
@@ -42,7 +44,10 @@ class AgentService:
             ThreadPoolExecutor(_MAX_AGENTS, thread_name_prefix="agent-stream"),
             options=[
                 ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-                ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+                ("grpc.keepalive_timeout_ms", keepalive_timeout_ms(lost_after_s)),
+                # For an agent that is stopped, whose kernel still takes in what is sent. Agents
+                # are more patient: a coordinator may sleep with its machine.
+                ("grpc.http2.ping_timeout_ms", keepalive_timeout_ms(lost_after_s)),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.http2.min_ping_interval_without_data_ms", 500),
                 ("grpc.keepalive_permit_without_calls", 1),
@@ -128,16 +133,20 @@ class AgentService:
     ) -> None:
         try:
             for event in events:
+                if self._commands.get(host) is not commands:
+                    break  # the host has another agent by now
                 self._put(host, event)
         except grpc.RpcError:
             pass  # the stream broke; that is what the next line tells
         except Exception as error:  # noqa: BLE001  (grpc raises a bare Exception when it stops)
             del error
         with self._lock:
-            if self._commands.get(host) is commands:
+            is_current = self._commands.get(host) is commands
+            if is_current:
                 del self._commands[host]
         commands.put(None)  # the agent has said its last word: so do we
-        self._put(host, None)
+        if is_current:
+            self._put(host, None)
 
     def _put(self, host: str, event: pb.AgentEvent | None) -> None:
         self._events.put((host, event))

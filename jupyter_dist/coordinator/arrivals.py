@@ -23,6 +23,9 @@ class Arrivals:
         self._launchers = launchers
         self._log_dir = log_dir
         self._agents: dict[str, AgentProcess] = {}
+        self._former: list[AgentProcess] = []
+        """Agents of hosts that have got another one since."""
+        self._invitations: dict[str, Invitation] = {}
         self._failing_since_s: float | None = None
         self.join_path: Path | None = None
         """Where the join file is, when agents are to come by themselves."""
@@ -35,8 +38,26 @@ class Arrivals:
 
     def invite(self, host: str, invitation: Invitation) -> None:
         """Tell the agent of this host where home is."""
+        self._invitations[host] = invitation
         if host in self._agents:
             self._agents[host].invite(invitation)
+
+    def restart(self, host: HostSpec) -> None:
+        """Start and invite a new agent on a host whose agent is gone; not if it came by itself."""
+        before = self._agents.get(host.name)
+        if before is None:
+            return
+        before.terminate()
+        self._former.append(before)
+        agent = self._agents[host.name] = self._launchers[host.launcher].start(host)
+        agent.invite(self._invitations[host.name])
+
+    def why_not_back(self, host: str) -> str:
+        """Say why no agent will come from this host; empty while one may."""
+        agent = self._agents.get(host)
+        if agent is None:
+            return "its agent was not started from here"
+        return "" if agent.poll() is None else str(agent.explain()).rstrip(".")
 
     def describe_waiting(self, hosts: Collection[str]) -> str:
         """Say what these hosts, which have not joined, are doing."""
@@ -103,7 +124,7 @@ class Arrivals:
     def end(self, timeout_s: float) -> None:
         """Wait until all have ended, and end those that do not."""
         deadline_s = monotonic() + timeout_s
-        for agent in self._agents.values():
+        for agent in (*self._former, *self._agents.values()):
             if agent.wait(max(0.0, deadline_s - monotonic())) is None:
                 agent.kill()
         self.remove_join_file()

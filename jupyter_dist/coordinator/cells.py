@@ -1,16 +1,23 @@
 """One SPMD cell from admission to the last rank's end, whatever that end is."""
 
-import signal
+from dataclasses import dataclass
 from typing import assert_never
 
-from jupyter_dist.coordinator.flow import EventFlow
+from jupyter_dist.coordinator.bad_news import BadNews
+from jupyter_dist.coordinator.hang_watch import HangWatch
+from jupyter_dist.coordinator.interruption import Abort, Cause, Interruption
 from jupyter_dist.coordinator.meetings import Meetings
+from jupyter_dist.coordinator.nccl_witness import NcclWitness, RasReading
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.output_log import OutputLog
+from jupyter_dist.coordinator.questions import Questions
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
-from jupyter_dist.model.progress import RankProgress, explain
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.coordinator.showing import Showing
+from jupyter_dist.model.crash import CrashReport
+from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.error_policy import OnError
+from jupyter_dist.model.text import without_seconds
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -28,9 +35,9 @@ from jupyter_dist.protocol.messages import (
     SubmitCell,
 )
 
-INTERRUPT_PATIENCE_S = 2.0
-"""A rank that is busy for so long after SIGINT is named, and its communicator aborted."""
 EXPLAIN_AGAIN_S = 10.0
+SAYS_MORE_S = 1.0
+"""A note that says something else than the last one may follow it so soon."""
 LOOK_INTERVAL_S = 0.25
 """How often it is looked who waits for whom."""
 FLUSH_INTERVAL_S = 0.02
@@ -40,19 +47,23 @@ FromCell = CellOutput | CellResult | Attend | LeaveMeeting
 """What ranks say while they run a cell."""
 
 
+@dataclass(frozen=True)
+class CellParts:
+    """What a cell needs of the coordinator."""
+
+    roster: Roster
+    rendezvous: Rendezvous
+    outbox: Outbox
+    questions: Questions
+    log: OutputLog
+    ras: RasReading
+
+
 class CellRun:
     """A cell and what has come of it so far; a piece of Work for the fence."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  (the four collaborators are the coordinator's own parts)
-        self,
-        client: bytes,
-        request: SubmitCell,
-        cell_id: str,
-        roster: Roster,
-        rendezvous: Rendezvous,
-        outbox: Outbox,
-        log: OutputLog,
-    ) -> None:
+    def __init__(self, client: bytes, request: SubmitCell, cell_id: str, parts: CellParts) -> None:
+        roster, outbox = parts.roster, parts.outbox
         self.client = client
         self.request_id = request.request_id
         self.cell_id = cell_id
@@ -62,18 +73,25 @@ class CellRun:
         """Who waits for whom at the moment, or empty."""
         self._request = request
         self._roster = roster
-        self._rendezvous = rendezvous
+        self._rendezvous = parts.rendezvous
         self._outbox = outbox
-        self._log = log
-        self._flow = EventFlow(client, cell_id, outbox)
+        self._log = parts.log
+        self.showing = Showing(client, cell_id, outbox, parts.log)
+        """The way of its events to its client."""
+        witness = NcclWitness(roster, parts.ras)
+        self._hang_watch = HangWatch(self.ranks, roster, parts.questions, witness)
+        self._interruption = Interruption(
+            cell_id, request.timeout_s, roster.world_size, outbox, parts.questions
+        )
+        self._bad_news = BadNews()
         self._meetings = Meetings(cell_id, self.ranks, outbox)
         self._waiting: set[int] = set()
-        self._statuses: dict[int, str] = {}
-        self._started_s = 0.0
-        self._interrupted_s: float | None = None
-        self._timed_out_s: float | None = None
-        self._named_deaf = False
-        self._explained_s = 0.0
+        self.statuses: dict[int, str] = {}
+        """How the cell has ended on the ranks where it has."""
+        self.errors: dict[int, str] = {}
+        """What went wrong on them, as `ValueError: boom`, or an empty string."""
+        self._explained = ""
+        self._explained_s = -SAYS_MORE_S
         self._is_announced = False
         self._has_finished = False
         self._next_look_s = 0.0
@@ -85,17 +103,21 @@ class CellRun:
         return self._has_finished
 
     @property
-    def flow(self) -> EventFlow:
-        """The way of its events to its client."""
-        return self._flow
+    def request(self) -> SubmitCell:
+        """What was asked for."""
+        return self._request
+
+    def tell(self, text: str) -> None:
+        """Show a sentence to whoever watches the cell."""
+        self._emit(CellNote(text))
 
     def start(self, now_s: float) -> None:
         """Send the cell to its ranks."""
-        self._started_s = now_s
+        self._interruption.start(now_s)
         self._next_look_s = now_s + LOOK_INTERVAL_S
         self._next_flush_s = now_s + FLUSH_INTERVAL_S
         self._waiting = set(self.ranks)
-        self._log.begin(self.cell_id, self._request.code)
+        self._log.begin(self.cell_id, self.label, self._request.code, self.ranks)
         run = RunCell(
             self.cell_id,
             self._rendezvous.generation,
@@ -115,7 +137,7 @@ class CellRun:
             case CellOutput():
                 self.on_output(message)
             case CellResult():
-                self.on_result(message)
+                self.on_result(message, now_s)
             case Attend():
                 self._meetings.on_attend(message, buffers, now_s)
             case LeaveMeeting():
@@ -128,42 +150,49 @@ class CellRun:
         if output.rank in self._waiting:
             self._emit(RankOutput(output.rank, output.outputs))
 
-    def on_result(self, result: CellResult) -> None:
+    def on_result(self, result: CellResult, now_s: float) -> None:
         """Take in how the cell ended on a rank."""
         if result.rank not in self._waiting:
             return
         if result.outputs:
             self._emit(RankOutput(result.rank, result.outputs))
         status = result.status
+        causes = self._interruption.causes
         if status in ("interrupted", "peer_failed"):
-            if self._timed_out_s is not None:
+            if Cause.LIMIT in causes:
                 status = "timed_out"
-            elif self._interrupted_s is not None:
+            elif Cause.PERSON in causes:
                 status = "interrupted"
-        self._finish_rank(result.rank, status, result.duration_s, result.error, result.value_repr)
-        if status != "ok" and result.error is not None:
+        nobody_leaves = status != "ok" and self._request.on_error is OnError.WAIT and not causes
+        self._finish(
+            RankFinished(result.rank, status, result.duration_s, result.value_repr, result.error),
+            is_missed=not nobody_leaves,
+        )
+        if nobody_leaves:
+            self._rendezvous.is_broken = True
+        elif status != "ok" and result.error is not None:
             verb = "raised " if status == "raised" else ""
             self._release_others(result.rank, f"{verb}{_one_line(str(result.error))}")
+            if status == "raised" and self._request.on_error is OnError.INTERRUPT:
+                self._interruption.send_to_fresh(self._waiting, now_s)
 
     def on_last_words(self, rank: int, outputs: RankOutput) -> None:
         """Pass on what a lost rank had written before its end."""
         if rank in self._waiting:
             self._emit(outputs)
 
-    def on_lost(self, rank: int, reason: str) -> None:
+    def on_lost(self, rank: int, reason: str, crash: CrashReport | None = None) -> None:
         """Take in that a rank is gone; the others are released from collectives with it."""
         if rank in self._waiting:
             error = ErrorInfo("RankLost", reason)
-            self._finish_rank(rank, "lost", 0.0, error, None)
+            self._finish(RankFinished(rank, "lost", 0.0, error=error, crash=crash))
         self._release_others(rank, f"is lost: {reason}")
 
     def interrupt(self, ranks: set[int], request_id: str, now_s: float) -> tuple[int, ...]:
-        """Send SIGINT to the ranks that still run; give them."""
-        targets = tuple(sorted(self._waiting & ranks))
-        if targets:
-            self._interrupted_s = now_s
-            self._named_deaf = False
-            self._outbox.send_signal(targets, signal.SIGINT, request_id)
+        """Send SIGINT to the ranks that are busy with the cell; give them."""
+        busy = ranks & set(self._roster.ranks_in(EngineState.BUSY))
+        targets = tuple(rank for rank in self.ranks if rank in busy)
+        self._interruption.send(Cause.PERSON, targets, request_id, now_s)
         return targets
 
     def tick(self, now_s: float) -> None:
@@ -171,8 +200,18 @@ class CellRun:
         if self._has_finished:
             return
         self._meetings.tick(now_s)
-        self._watch_limit(now_s)
-        self._watch_interrupt(now_s)
+        for event in self._interruption.tick(self._waiting, now_s):
+            match event:
+                case Abort():
+                    self._release_others(-1, event.reason)
+                case RankFinished():
+                    self._finish(event)
+                case CellNote():
+                    self._emit(event)
+                case _:
+                    assert_never(event)
+        if news := self._bad_news.tick(self.statuses, self.errors, self._waiting, now_s):
+            self.tell(news)
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + LOOK_INTERVAL_S
             self._watch_progress(now_s)
@@ -187,83 +226,43 @@ class CellRun:
             admitted = CellAdmitted(self.request_id, self.cell_id, self.ranks)
             self._outbox.to_client(self.client, admitted)
         if self._waiting:
-            self._flow.flush()
+            self.showing.flush()
             return
         self._has_finished = True
-        self._flow.finish()
-
-    def _watch_limit(self, now_s: float) -> None:
-        limit_s = self._request.timeout_s
-        if limit_s is None or not self._waiting:
-            return
-        if self._timed_out_s is None:
-            if now_s - self._started_s >= limit_s:
-                self._timed_out_s = now_s
-                self._release_others(-1, f"the cell ran into its time limit of {limit_s:g} s")
-                ranks = tuple(sorted(self._waiting))
-                self._outbox.send_signal(ranks, signal.SIGINT, f"limit-{self.cell_id}")
-            return
-        if now_s - self._timed_out_s >= INTERRUPT_PATIENCE_S:
-            for rank in sorted(self._waiting):
-                text = f"ran into the time limit of {limit_s:g} s and is still busy"
-                error = ErrorInfo("CellTimedOut", text)
-                self._finish_rank(rank, "timed_out", now_s - self._started_s, error, None)
-
-    def _watch_interrupt(self, now_s: float) -> None:
-        if self._interrupted_s is None or self._named_deaf or not self._waiting:
-            return
-        if now_s - self._interrupted_s >= INTERRUPT_PATIENCE_S:
-            self._named_deaf = True
-            self._release_others(-1, "the cell was interrupted")
-            verb = "has" if len(self._waiting) == 1 else "have"
-            self._emit(
-                CellNote(
-                    f"{name_ranks(self._waiting)} {verb} not answered the interrupt for "
-                    f"{INTERRUPT_PATIENCE_S:g} s (busy in code that does not look for signals); "
-                    "interrupt once more to get the prompt back"
-                )
-            )
+        self.showing.finish()
 
     def _watch_progress(self, now_s: float) -> None:
-        progress = [
-            RankProgress(
-                rank,
-                self._statuses.get(rank, "running"),
-                self._roster[rank].collective if rank in self._waiting else None,
-            )
-            for rank in self.ranks
-        ]
-        was_silent = not self.note
-        self.note = explain(progress) if self._waiting else ""
-        if self.note and (was_silent or now_s - self._explained_s > EXPLAIN_AGAIN_S):
-            self._explained_s = now_s
+        self.note = self._hang_watch.look(self.statuses, self.errors, now_s).text
+        if not self.note:
+            self._explained = ""
+            return
+        says_more = without_seconds(self.note) != self._explained
+        if now_s - self._explained_s > (SAYS_MORE_S if says_more else EXPLAIN_AGAIN_S):
+            self._explained, self._explained_s = without_seconds(self.note), now_s
             self._emit(CellNote(self.note))
 
-    def _finish_rank(
-        self,
-        rank: int,
-        status: str,
-        duration_s: float,
-        error: ErrorInfo | None,
-        value_repr: str | None,
-    ) -> None:
+    def _finish(self, finished: RankFinished, *, is_missed: bool = True) -> None:
+        """Note how the cell ended on a rank; with `is_missed` those who meet it learn of it."""
+        rank, error = finished.rank, finished.error
         self._waiting.discard(rank)
-        self._statuses[rank] = status
-        self._meetings.on_finished(rank, status)
-        self._emit(RankFinished(rank, status, duration_s, value_repr, error))
+        self._interruption.end(rank)
+        self.statuses[rank] = finished.status
+        self.errors[rank] = str(error) if error is not None else ""
+        if is_missed:
+            self._meetings.on_finished(rank, finished.status)
+        self._emit(finished)
 
     def _release_others(self, failed_rank: int, reason: str) -> None:
         """Abort the communicator of ranks that may wait for one that will not come."""
         self._rendezvous.is_broken = True
-        if self._interrupted_s is not None and failed_rank >= 0:
+        if Cause.PERSON in self._interruption.causes and failed_rank >= 0:
             failed_rank, reason = -1, "the cell was interrupted"
         abort = AbortCommunicator(self._rendezvous.generation, failed_rank, reason)
         for rank in self._waiting:
             self._outbox.to_engine(rank, abort)
 
     def _emit(self, event: CellEvent) -> None:
-        self._log.add(event)
-        self._flow.add(event)
+        self.showing.add(event)
 
 
 def _one_line(text: str, limit: int = 300) -> str:

@@ -10,15 +10,23 @@ from jupyter_dist.control.router import Received, Router
 from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.audience import Audience
-from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellRun, FromCell
+from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellParts, FromCell
 from jupyter_dist.coordinator.deployment import Deployment
+from jupyter_dist.coordinator.dispatch import Dispatch
 from jupyter_dist.coordinator.fence import Fence
-from jupyter_dist.coordinator.hosts import Hosts
+from jupyter_dist.coordinator.healing import HealingParts
+from jupyter_dist.coordinator.hosts import Hosts, Reach
 from jupyter_dist.coordinator.losses import Losses
+from jupyter_dist.coordinator.nccl_witness import RAS_EVENTS, RasReading
+from jupyter_dist.coordinator.output_log import OutputLog
+from jupyter_dist.coordinator.picture import Picture
+from jupyter_dist.coordinator.questions import QUESTION_EVENTS, Questions
 from jupyter_dist.coordinator.recording import RECORD_EVENTS, Recording
+from jupyter_dist.coordinator.recovery import Recovery
 from jupyter_dist.coordinator.rendezvous import Rendezvous
-from jupyter_dist.coordinator.requests import Requests
+from jupyter_dist.coordinator.requests import Parts, Requests
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.setup_cells import SetupCells
 from jupyter_dist.coordinator.syncing import CODE_EVENTS, Syncing
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.coordinator.values import Values
@@ -30,6 +38,7 @@ from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import (
+    Answered,
     Attend,
     AwaitValue,
     CellOutput,
@@ -43,9 +52,7 @@ from jupyter_dist.protocol.messages import (
     ObjectsStored,
     PutValue,
     Ready,
-    ToClient,
     ToCoordinator,
-    ToEngine,
 )
 
 TICK_S = 0.1
@@ -53,8 +60,6 @@ BUSY_TICK_S = FLUSH_INTERVAL_S
 LEAVE_GRACE_S = 1.5
 OWN_ABSENCE_S = 1.0
 """A coordinator that was itself held up for so long (a machine asleep) blames no engine."""
-PLACE_CHUNK_BYTES = 2 << 20
-"""gRPC takes messages of up to 4 MiB."""
 
 
 class Coordinator:
@@ -74,33 +79,60 @@ class Coordinator:
         self._arrivals = arrivals
         self._engines, self._clients, self._beats, self._agents = engines, clients, beats, agents
         self._roster = Roster(spec)
-        self._rendezvous = Rendezvous(self._roster, self)
-        self._values = Values(self._rendezvous, self)
-        self._fence = Fence(self._roster, self._rendezvous, self)
+        self._picture = Picture(self._roster)
+        outbox = self._outbox = Dispatch(self._roster, engines, clients, agents)
+        self._rendezvous = Rendezvous(self._roster, outbox)
+        self._values = Values(self._rendezvous, outbox)
+        self._fence = Fence(self._roster, self._rendezvous, outbox)
+        self._fence.signals_under_way = outbox.signals_under_way
         self._audience = Audience(
-            self._roster, self._rendezvous, self, spec.keep_s, arrivals.describe_waiting
+            self._roster, self._rendezvous, outbox, spec.keep_s, arrivals.describe_waiting
         )
+        self._questions = Questions(self._roster, outbox, agents.send)
         self._losses = Losses(self._roster, self._rendezvous, self._fence, self.fail_start)
-        deployment = Deployment(spec, credentials)
         self._hosts = Hosts(
-            self._roster, self._rendezvous, self._fence, self._losses, deployment, agents.send
-        )
-        self._audience.list_notes = self._hosts.list_notes
-        self._syncing = Syncing(self._roster, self, agents.send)
-        self._recording = Recording(self._roster, self, agents.send)
-        self._requests = Requests(
             self._roster,
             self._rendezvous,
             self._fence,
-            self._audience,
-            self,
-            self._syncing,
-            self._recording,
+            self._losses,
+            Reach(Deployment(spec, credentials), arrivals, agents.send),
+        )
+        self._audience.list_notes = self._hosts.list_notes
+        self._syncing = Syncing(self._roster, outbox, agents.send)
+        self._recording = Recording(self._roster, outbox, agents.send)
+        self._ras = RasReading(agents.send)
+        cell_parts = CellParts(
+            self._roster, self._rendezvous, outbox, self._questions, OutputLog(), self._ras
+        )
+        self._recovery = self._make_recovery(cell_parts)
+        self._requests = Requests(
+            Parts(
+                cell=cell_parts,
+                fence=self._fence,
+                audience=self._audience,
+                syncing=self._syncing,
+                recording=self._recording,
+                losses=self._losses,
+                recovery=self._recovery,
+            )
         )
         self._next_beat_s = 0.0
         self.start_problem = ""
         """Why the cluster cannot become ready, or empty."""
         self.is_stopping = False
+
+    def _make_recovery(self, cell_parts: CellParts) -> Recovery:
+        parts = HealingParts(
+            cell_parts,
+            SetupCells(),
+            self._hosts,
+            self._spec.oversubscribe,
+            self._spec.timeout_s,
+        )
+        recovery = Recovery(self._fence, self._losses, parts, self._spec.on_loss)
+        self._fence.on_over = recovery.on_over
+        self._losses.announce = recovery.announce
+        return recovery
 
     # --- the loop ---
 
@@ -125,8 +157,7 @@ class Coordinator:
         for source in ready:
             if source is self._engines:
                 for received in self._engines.receive():
-                    if received.problem is None and _is_from_itself(received):
-                        self._on_engine(received.message, received.buffers, now_s)
+                    self._take_from_engine(received, now_s)
             elif source is self._clients:
                 for received in self._clients.receive():
                     self._requests.on_request(received, self.describe, now_s)
@@ -134,6 +165,15 @@ class Coordinator:
                 self._beats.receive()
             else:
                 self._take_agent_events(now_s)
+
+    def _take_from_engine(self, received: Received, now_s: float) -> None:
+        if received.problem is not None:
+            return
+        engine = self._roster.find(received.identity.decode(errors="replace"))
+        if engine is None:  # its rank has another engine by now
+            self._outbox.to_stranger(received.identity, Leave())
+        elif engine.info.rank == received.message.rank:
+            self._on_engine(received.message, received.buffers, now_s)
 
     def _take_agent_events(self, now_s: float) -> None:
         for host, event in self._agents.receive():
@@ -145,6 +185,10 @@ class Coordinator:
                 self._syncing.on_event(host, event)
             elif event.WhichOneof("event") in RECORD_EVENTS:
                 self._recording.on_event(host, event, now_s)
+            elif event.WhichOneof("event") in QUESTION_EVENTS:
+                self._questions.on_event(host, event, now_s)
+            elif event.WhichOneof("event") in RAS_EVENTS:
+                self._ras.on_event(event)
             else:
                 self._hosts.on_event(host, event, now_s)
 
@@ -156,14 +200,18 @@ class Coordinator:
             self._next_beat_s = now_s + self._spec.health.interval_s
             present = self._roster.present_ranks()
             # Silence counts from the first question, so engines are asked once they are born.
-            self._beats.ask(_identity(rank) for rank in present if self._roster[rank].pid)
+            engines = (self._roster[rank] for rank in present)
+            self._beats.ask(engine.identity for engine in engines if engine.pid)
         self._losses.judge(self._beats, self._spec.health, now_s)
         self._audience.tick(self.describe, now_s)
         self._recording.tick(now_s)
+        self._questions.tick(now_s)
+        self._recovery.tick(now_s)
         if not self._audience.has_been_ready and not self.start_problem:
             self._watch_start(now_s, start_deadline_s)
         if (
             self._requests.stop_request is not None
+            or self._recovery.wants_end
             or self._audience.is_gone(now_s)
             or (self.start_problem and self._audience.heard_refusal)
         ):
@@ -188,6 +236,8 @@ class Coordinator:
                     self._fence.current.on_answer(message, buffers)
             case PutValue() | AwaitValue():
                 self._values.on_message(message, buffers)
+            case Answered():
+                self._questions.on_answered(message)
             case _:
                 assert_never(message)
         self._audience.on_progress(now_s)
@@ -197,51 +247,9 @@ class Coordinator:
             self._roster[message.rank].offsets = message.offsets
         if isinstance(message, CellResult):
             self._roster.end_work(message.rank)
-        current = self._fence.current
-        if isinstance(current, CellRun) and current.cell_id == message.cell_id:
-            current.on_message(message, buffers, now_s)
-
-    # --- the outbox of all parts ---
-
-    def to_engine(self, rank: int, message: ToEngine, buffers: Sequence[Frame] = ()) -> None:
-        """Send to one engine."""
-        self._engines.send(_identity(rank), message, buffers)
-
-    def to_engines(self, ranks: Sequence[int], message: ToEngine) -> None:
-        """Send the same to several engines."""
-        self._engines.send_to_all([_identity(rank) for rank in ranks], message)
-
-    def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
-        """Send to one client."""
-        self._clients.send(client, message, buffers)
-
-    def send_signal(self, ranks: Sequence[int], signal_number: int, request_id: str) -> None:
-        """Have these ranks' processes signalled by their agents."""
-        for host, members in self._roster.group_by_host(ranks).items():
-            command = pb.SendSignal(request_id=request_id, ranks=members, signal=signal_number)
-            if self._agents.send(host, pb.AgentCommand(send_signal=command)):
-                self._fence.signals_under_way.add(f"{request_id}@{host}")
-
-    def place(self, host: str, request_id: str, buffers: Sequence[Frame]) -> bool:
-        """Send buffers once to a host's agent, in pieces that gRPC accepts."""
-        views = [memoryview(buffer).cast("B") for buffer in buffers]
-        pieces = [
-            view[start : start + PLACE_CHUNK_BYTES]
-            for view in views
-            for start in range(0, len(view), PLACE_CHUNK_BYTES)
-        ]
-        for number, piece in enumerate(pieces, 1):
-            chunk = pb.PlaceChunk(
-                request_id=request_id, data=bytes(piece), is_last=number == len(pieces)
-            )
-            if not self._agents.send(host, pb.AgentCommand(place_chunk=chunk)):
-                return False
-        return True
-
-    def remove_placed(self, host: str, request_id: str) -> None:
-        """Have the agent forget what was placed."""
-        removal = pb.RemovePlaced(request_id=request_id)
-        self._agents.send(host, pb.AgentCommand(remove_placed=removal))
+        cell = self._fence.cell
+        if cell is not None and cell.cell_id == message.cell_id:
+            cell.on_message(message, buffers, now_s)
 
     # --- start and stop ---
 
@@ -256,7 +264,7 @@ class Coordinator:
             what = f"not all hosts joined within {self._spec.timeout_s:g} s"
             self._refuse_start(f"{what}. {self._arrivals.explain_missing(missing)}")
         elif now_s > deadline_s:
-            ranks = name_ranks(self._rendezvous.missing_ranks)
+            ranks = name_ranks(self._rendezvous.awaited_ranks)
             self.fail_start(f"{ranks} not ready within {self._spec.timeout_s:g} s")
 
     def _tell_if_ready(self) -> None:
@@ -265,6 +273,7 @@ class Coordinator:
 
     def fail_start(self, problem: str) -> None:
         """Give up starting; clients are told why, with what agents and zygotes have said last."""
+        problem = self._hosts.problem or problem  # what a host has told before its agent went
         log = self._arrivals.log_tail()
         self._refuse_start(f"{problem}. The agents said last:\n{log}" if log else problem)
 
@@ -279,7 +288,7 @@ class Coordinator:
         Gives the hosts whose agent has not confirmed: it never came, is stuck, or was lost.
         """
         for rank in self._roster.present_ranks():
-            self.to_engine(rank, Leave())
+            self._outbox.to_engine(rank, Leave())
             self._roster[rank].apply(EngineEvent.TOLD_TO_LEAVE)
         self._audience.say_farewell(self.describe)
         hosts = {name for name, host in self._roster.hosts.items() if host.joined}
@@ -321,19 +330,11 @@ class Coordinator:
         """Describe everything at this moment."""
         now_s = monotonic()
         ages = {
-            rank: now_s - self._beats.last_beat_s(_identity(rank))
+            rank: now_s - self._beats.last_beat_s(self._roster[rank].identity)
             for rank in self._roster.present_ranks()
         }
-        current = self._fence.current
-        note = current.note if isinstance(current, CellRun) else ""
+        cell = self._fence.cell
+        note = cell.note if cell is not None else ""
+        note = note or self._fence.describe_deaf() or self._recovery.note
         state = state or ("ready" if self._audience.has_been_ready else "starting")
-        return self._roster.topology(state, self._rendezvous.generation, note, ages, now_s)
-
-
-def _identity(rank: int) -> bytes:
-    return str(rank).encode()
-
-
-def _is_from_itself(received: Received) -> bool:
-    """Tell whether a message speaks for the engine that sent it."""
-    return received.identity == _identity(received.message.rank)
+        return self._picture.draw(state, self._rendezvous.generation, note, ages, now_s)

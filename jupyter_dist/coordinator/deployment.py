@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from jupyter_dist.coordinator.roster import HostRecord, Roster
+from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.communicator_choice import Choice, HostDevices, choose_communicator
 from jupyter_dist.model.devices import AS_NVML, ORDER, VISIBLE
@@ -25,15 +25,24 @@ class Deployment:
         self._credentials = credentials
 
     def order(
-        self, roster: Roster, name: str, generation: int, communicator: str
+        self,
+        host: HostRecord,
+        engines: Sequence[EngineRecord],
+        generation: int,
+        communicator: str,
+        devices: Sequence[str],
     ) -> pb.StartEngines:
-        """Write what the agent of this host is told, once its place and interface are known."""
-        host = roster.hosts[name]
-        engines = roster.on_host(name)
+        """Write what a host's agent is told: to start these engines, whose place is known.
+
+        `devices` are those of all engines of the host, also of those that run already.
+        """
         assert host.interface is not None
         own = self._credentials.own
         return pb.StartEngines(
-            places=[pb.RankPlace(**msgspec.structs.asdict(engine.info)) for engine in engines],
+            places=[
+                pb.RankPlace(**msgspec.structs.asdict(engine.info), engine=engine.name)
+                for engine in engines
+            ],
             generation=generation,
             server_public_key=self._credentials.server_public,
             own_public_key=own.public,
@@ -42,7 +51,7 @@ class Deployment:
             collective_timeout_s=self._spec.collective_timeout_s,
             bind_host=host.interface.address,
             interface=host.interface.name,
-            env=self._environment(host, [engine.info.device for engine in engines]),
+            env=self._environment(host, [engine.info.device for engine in engines], devices),
             cwd=host.spec.cwd or self._spec.cwd,
             is_cwd_required=bool(host.spec.cwd) or host.spec.launcher in ("auto", "local"),
         )
@@ -114,8 +123,10 @@ class Deployment:
         }
         return describe_differences(list_versions(), hosts)
 
-    def _environment(self, host: HostRecord, given: Sequence[str]) -> dict[str, str]:
-        """Give the variables of all ranks of a host; `given` are the ranks' own devices."""
+    def _environment(
+        self, host: HostRecord, given: Sequence[str], devices: Sequence[str]
+    ) -> dict[str, str]:
+        """Give the variables of ranks; `given` are their own devices, `devices` those in use."""
         env = {**self._spec.env, **host.spec.env}
         asked, has_own = host.spec.devices, any(given)
         gpus = range(host.joined.gpu_count if host.joined is not None else 0)
@@ -124,6 +135,7 @@ class Deployment:
             env.setdefault(ORDER, AS_NVML)
         if asked and not has_own:
             env.setdefault(VISIBLE, ",".join(host.devices))
-        if has_own and len(set(given)) < len(given):
+        in_use = [device for device in devices if device]
+        if len(set(in_use)) < len(in_use):
             env.setdefault("NCCL_MULTI_RANK_GPU_ENABLE", "1")
         return env

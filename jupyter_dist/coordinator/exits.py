@@ -1,22 +1,61 @@
-"""How an engine ended, in words: its exit as a sentence, and what it had said last."""
+"""How an engine ended: everything known as a report, and what it had said last."""
 
 import signal
 
+import msgspec
+
 from jupyter_dist.coordinator.roster import EngineRecord
+from jupyter_dist.model.crash import CrashReport
+from jupyter_dist.model.crash_conclusion import conclude
+from jupyter_dist.model.crash_traces import cell_line, read_traces, without_stacks
+from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.records import CallRecord
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import Output, RankOutput
 
+_CALLS = msgspec.msgpack.Decoder(tuple[CallRecord, ...])
 
-def describe_exit(exit_code: int, signal_number: int) -> str:
-    """Say how a process ended."""
-    if not signal_number:
-        return f"its process exited with code {exit_code}"
-    try:
-        name = signal.Signals(signal_number).name
-    except ValueError:
-        name = f"signal {signal_number}"
-    hint = " (on Linux often: out of memory)" if signal_number == signal.SIGKILL else ""
-    return f"its process was killed by {name}{hint}"
+
+def report_loss(engine: EngineRecord, reason: str) -> CrashReport:
+    """Report an engine whose end nobody has seen."""
+    info = engine.info
+    cell = engine.cell_label if engine.cell_label.startswith("In[") else ""
+    return CrashReport(rank=info.rank, host=info.host, pid=engine.pid, reason=reason, cell=cell)
+
+
+def report_exit(
+    exited: pb.EngineExited, engine: EngineRecord, memory_total_bytes: int
+) -> CrashReport:
+    """Report an end that its agent has seen; `memory_total_bytes` is that of the host."""
+    if exited.signal and not exited.pid:
+        reason = "the process that all engines of its host come from (the zygote) is gone"
+        return report_loss(engine, reason)
+    if not exited.pid:
+        return report_loss(engine, "its process could not be started")
+    traces = read_traces(_said_since(exited, engine))
+    evidence = exited.evidence
+    report = msgspec.structs.replace(
+        report_loss(engine, ""),
+        pid=exited.pid,
+        exit_code=exited.exit_code,
+        signal=exited.signal,
+        line=cell_line(traces.stacks),
+        oom_kills=evidence.oom_kills,
+        memory_limit_bytes=evidence.memory_limit_bytes,
+        address_limit_bytes=evidence.address_limit_bytes,
+        memory_available_bytes=evidence.memory_available_bytes,
+        memory_total_bytes=memory_total_bytes,
+        is_shared_memory_full=evidence.is_shared_memory_full,
+        rss_history=tuple((sample.age_s, sample.rss_bytes) for sample in evidence.memory),
+        stderr=traces.stderr,
+        stacks=traces.stacks,
+        calls=_CALLS.decode(evidence.calls) if evidence.calls else (),
+        kernel=tuple(evidence.kernel),
+        gpu_errors=tuple(evidence.gpu_errors),
+    )
+    if engine.is_condemned and exited.signal == signal.SIGKILL:
+        return msgspec.structs.replace(report, reason="it was killed to be replaced (%dist_heal)")
+    return msgspec.structs.replace(report, reason=conclude(report))
 
 
 def last_words(exited: pb.EngineExited, engine: EngineRecord) -> RankOutput | None:
@@ -27,7 +66,30 @@ def last_words(exited: pb.EngineExited, engine: EngineRecord) -> RankOutput | No
         ("stderr", exited.stderr_tail, exited.stderr_offset, engine.offsets[1]),
     ]
     for kind, tail, tail_offset, sent in tails:
-        unsent = tail[max(0, sent - tail_offset) :] if sent < tail_offset + len(tail) else b""
+        unsent = _since(tail, tail_offset, sent)
         if unsent:
-            outputs.append(Output(kind, unsent.decode("utf-8", "backslashreplace")))
-    return RankOutput(exited.rank, tuple(outputs)) if outputs else None
+            text = without_stacks(unsent.decode("utf-8", "backslashreplace"))
+            text = _say_omitted(tail_offset - sent) + text
+            if text:
+                outputs.append(Output(kind, text))
+    return RankOutput(engine.info.rank, tuple(outputs)) if outputs else None
+
+
+def _say_omitted(omitted_bytes: int) -> str:
+    """Say that something is missing before what follows; only its host's log has it."""
+    if omitted_bytes <= 0:
+        return ""
+    return f"\n[{omitted_bytes} bytes that it had not sent before its end are in its host's log]\n"
+
+
+def _said_since(exited: pb.EngineExited, engine: EngineRecord) -> str:
+    """Give what it wrote to stderr in its cell, or since its last one."""
+    is_busy = engine.state is EngineState.BUSY
+    start = (engine.offsets_before if is_busy else engine.offsets)[1]
+    said = _since(exited.stderr_tail, exited.stderr_offset, start)
+    return said.decode("utf-8", "backslashreplace")
+
+
+def _since(tail: bytes, tail_offset: int, start: int) -> bytes:
+    """Give what follows the first `start` bytes of a stream, as far as its tail has it."""
+    return tail[max(0, start - tail_offset) :] if start < tail_offset + len(tail) else b""

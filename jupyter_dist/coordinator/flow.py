@@ -1,12 +1,15 @@
-"""Events of a running cell on their way to its client: batched, and bounded for a slow reader."""
+"""Events of a cell on their way to its clients: batched, and bounded for a slow reader."""
 
 from collections import deque
+from typing import Protocol
 
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.protocol.messages import (
     CellEvent,
     CellEvents,
+    CellNote,
     Output,
+    RankFinished,
     RankOutput,
 )
 
@@ -14,10 +17,16 @@ WINDOW_BYTES = 8 << 20
 """So much may be on its way to a client that has not taken it in yet."""
 TAIL_CHARACTERS = 64 << 10
 """So much of each rank's text is kept for a client that lags behind."""
+BATCH_BYTES = 1 << 20
+"""What has been said before travels in messages of about this size."""
+_LEFT_OUT = "[older output left out: this client read too slowly; each host's log has all of it]"
 
 
 def size_of(event: CellEvent) -> int:
     """Estimate what an event weighs."""
+    if isinstance(event, RankFinished):
+        traceback = event.error.traceback if event.error is not None else ()
+        return 200 + len(event.value_repr or "") + sum(map(len, traceback))
     if not isinstance(event, RankOutput):
         return 200
     return sum(
@@ -115,3 +124,84 @@ class HeldText:
             else ()
         )
         return (*head, *self._pieces)
+
+
+class EventSource(Protocol):
+    """The events of one cell by their numbers; the oldest outputs may be gone."""
+
+    length: int
+    """Number of the event that comes next."""
+    dropped_until: int
+    """No output before this number is kept."""
+    is_over: bool
+    """Nothing follows."""
+
+    @property
+    def cell_id(self) -> str:
+        """Which cell it is."""
+
+    def find(self, number: int) -> CellEvent | None:
+        """Give an event; None for one that is gone."""
+
+
+class LogFlow:
+    """Reads a cell's log to one client from its beginning on, as fast as the client takes it in.
+
+    Nothing waits here: what a slow reader has not got yet waits in the log, which is bounded.
+    """
+
+    def __init__(self, client: bytes, source: EventSource, outbox: Outbox) -> None:
+        self._client = client
+        self._source = source
+        self._outbox = outbox
+        self._next = 0
+        self._known_gap = source.dropped_until
+        self._sent_bytes = 0
+        self._seen_bytes = 0
+        self.is_over = False
+        """The client was told that nothing follows."""
+
+    def acknowledge(self, seen_bytes: int) -> None:
+        """Note how much the client has taken in, over the whole cell; send more."""
+        self._seen_bytes = max(self._seen_bytes, seen_bytes)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what has come, as far as the client keeps up."""
+        while not self.is_over and self._sent_bytes - self._seen_bytes <= WINDOW_BYTES:
+            if not self._send():
+                return
+
+    def end(self) -> None:
+        """Send all that is left, also to a client that does not keep up."""
+        while not self.is_over and self._send():
+            continue
+
+    def _send(self) -> bool:
+        """Send one batch; False when there is nothing to be sent."""
+        events = self._read_batch()
+        is_last = self._source.is_over and self._next == self._source.length
+        if not events and not is_last:
+            return False
+        self.is_over = is_last
+        batch = CellEvents(self._source.cell_id, tuple(events), self._sent_bytes, is_last)
+        self._outbox.to_client(self._client, batch)
+        return True
+
+    def _read_batch(self) -> list[CellEvent]:
+        events: list[CellEvent] = []
+        size = 0
+        while self._next < self._source.length:
+            event = self._source.find(self._next)
+            if event is None and self._next >= self._known_gap:
+                self._known_gap = self._source.dropped_until
+                event = CellNote(_LEFT_OUT)
+            weight = 0 if event is None else size_of(event)
+            if events and size + weight > BATCH_BYTES:
+                break
+            self._next += 1
+            size += weight
+            if event is not None:
+                events.append(event)
+        self._sent_bytes += size
+        return events

@@ -1,12 +1,14 @@
 """What agents say: a host has joined, an engine has started or ended, this is how it looks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.losses import Losses
 from jupyter_dist.coordinator.rendezvous import Rendezvous
-from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.errors import UsageError, VersionMismatch
 from jupyter_dist.model.interfaces import choose_interfaces
@@ -15,6 +17,14 @@ from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.version import WIRE
 
 Send = Callable[[str, pb.AgentCommand], bool]
+
+
+class Reach(NamedTuple):
+    """How hosts are reached: what they are told, who starts their agents, and how it is sent."""
+
+    deployment: Deployment
+    arrivals: Arrivals
+    send: Send
 
 
 class Hosts:
@@ -26,15 +36,14 @@ class Hosts:
         rendezvous: Rendezvous,
         fence: Fence,
         losses: Losses,
-        deployment: Deployment,
-        send: Send,
+        reach: Reach,
     ) -> None:
         self._roster = roster
         self._rendezvous = rendezvous
         self._fence = fence
         self._losses = losses
-        self._deployment = deployment
-        self._send = send
+        self._deployment, self._arrivals, self._send = reach
+        self._has_started = False
         self.stopped: set[str] = set()
         """Hosts on which nothing of ours runs any more but the agent."""
         self.problem = ""
@@ -49,11 +58,15 @@ class Hosts:
 
     def on_event(self, host: str, event: pb.AgentEvent, now_s: float) -> None:
         """Take in one event of an agent."""
+        if self._has_started and host not in self._roster.hosts:
+            # The cluster has gone on without this host.
+            self._send(host, pb.AgentCommand(stop=pb.Stop()))
+            return
         match event.WhichOneof("event"):
             case "joined":
                 self._on_joined(host, event.joined)
             case "engine_started":
-                self._roster[event.engine_started.rank].pid = event.engine_started.pid
+                self._roster.take_started(event.engine_started)
             case "engine_exited":
                 self._losses.on_exit(event.engine_exited, now_s)
             case "telemetry":
@@ -76,16 +89,48 @@ class Hosts:
                 if isinstance(self._fence.current, Transfer):
                     self._fence.current.on_placed(host, event.placed)
 
+    # --- for hosts and ranks that come back ---
+
+    def restart(self, host: str) -> None:
+        """Start a new agent on a host whose agent is gone."""
+        self._arrivals.restart(self._roster.hosts[host].spec)
+
+    def why_not_back(self, host: str) -> str:
+        """Say why no new agent will come from this host; empty while one may."""
+        return self._arrivals.why_not_back(host)
+
+    def take_problem(self) -> str:
+        """Say, once, why a host cannot start its engines; empty when nothing is known."""
+        problem, self.problem = self.problem, ""
+        return problem
+
+    def start_engines(self, ranks: Sequence[int]) -> None:
+        """Have the agents start the engines of these ranks, which have their places."""
+        for name, members in self._roster.group_by_host(ranks).items():
+            engines = [self._roster[rank] for rank in members]
+            self._order(self._roster.hosts[name], engines)
+
+    def _order(self, host: HostRecord, engines: Sequence[EngineRecord]) -> None:
+        present = [engine for engine in self._roster.on_host(host.name) if engine.is_present]
+        command = self._deployment.order(
+            host,
+            engines,
+            self._rendezvous.generation,
+            self._rendezvous.communicator,
+            [engine.info.device for engine in present],
+        )
+        self._send(host.name, pb.AgentCommand(start_engines=command))
+
     def on_gone(self, host: str) -> None:
         """Take in that an agent's stream has broken."""
         self.stopped.add(host)
         record = self._roster.hosts.get(host)
         if record is not None and not record.is_lost:
             record.is_lost = True
-            self._fence.signals_under_way = {
+            self._fence.signals_under_way -= {
                 under_way
                 for under_way in self._fence.signals_under_way
-                if not under_way.endswith(f"@{host}")
+                if under_way.endswith(f"@{host}")
             }
             self._losses.on_host_gone(host)
             if not self._roster.engines:  # no rank is seated yet whose loss would be told
@@ -97,6 +142,9 @@ class Hosts:
             self.problem = f"{host}: {VersionMismatch(WIRE, joined.wire)}"
             return
         self._roster.take_joined(host, joined)
+        self.stopped.discard(host)
+        if self._has_started:
+            return  # it is back; healing gives it ranks
         if self._roster.missing_hosts or self.problem:
             return
         try:
@@ -113,7 +161,5 @@ class Hosts:
         self._findings = (*choice.notes, *self._deployment.describe(self._roster))
         for name, interface in interfaces.items():
             self._roster.hosts[name].interface = interface
-            command = self._deployment.order(
-                self._roster, name, self._rendezvous.generation, choice.kind
-            )
-            self._send(name, pb.AgentCommand(start_engines=command))
+            self._order(self._roster.hosts[name], self._roster.on_host(name))
+        self._has_started = True

@@ -60,7 +60,9 @@ class House:
         joining = [host for host in self._spec.hosts if host.launcher == "join"]
         invited = [host.name for host in self._spec.hosts if host.launcher != "join"]
         self._guests = GuestBook(invited, len(joining))
-        agents = AgentService(self._guests, authority, authority.issue_server())
+        agents = AgentService(
+            self._guests, authority, authority.issue_server(), self._spec.health.lost_after_s
+        )
         self._stack.callback(agents.close)
         at = _listening_address(self._spec)
         ports = self._bind(at, agents, engines, beats)
@@ -95,7 +97,7 @@ class House:
             self._path.unlink()
         request = self.coordinator.stop_request
         if request is not None:
-            self.coordinator.to_client(request[0], ClusterStopping(request[1]))
+            self.clients.send(request[0], ClusterStopping(request[1]))
         self._stack.close()
 
     def abandon(self) -> None:
@@ -144,6 +146,7 @@ class House:
             host=host,
             homes=tuple(homes),
             ports=ports,
+            lost_after_s=self._spec.health.lost_after_s,
             dial_timeout_s=min(LONGEST_DIAL_S, self._spec.timeout_s / 2),
             ca_certificate=authority.certificate,
             certificate=certificate.certificate,

@@ -1,19 +1,22 @@
 """Engines that are gone: told by an agent, or found out by their silence. One way out for all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from jupyter_dist.coordinator.cells import CellRun
-from jupyter_dist.coordinator.exits import describe_exit, last_words
+from jupyter_dist.coordinator.exits import last_words, report_exit, report_loss
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.rendezvous import Rendezvous
-from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.roster import EngineRecord, Roster
+from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.health import HealthPolicy, Verdict, assess
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import RankOutput
 
-EXIT_GRACE_S = 0.1
+EXIT_GRACE_S = 0.05
 """An exit is told by the agent; what the engine sent just before may still be on its way."""
 
 
@@ -34,7 +37,11 @@ class Losses:
         self._rendezvous = rendezvous
         self._fence = fence
         self._on_loss = on_loss
+        self.announce: Callable[[int], str] = lambda _rank: ""
+        """Says what will be done about the loss of a rank."""
         self._exits: list[tuple[float, pb.EngineExited]] = []
+        self.crashes: dict[int, CrashReport] = {}
+        """How ranks ended that are lost, until they are replaced."""
 
     def on_exit(self, exited: pb.EngineExited, now_s: float) -> None:
         """Take in that a process has ended; believed after a moment, see EXIT_GRACE_S."""
@@ -42,17 +49,13 @@ class Losses:
 
     def on_host_gone(self, host: str) -> None:
         """Lose all engines of a host: they end with their agent."""
+        self._act_on_exits(lambda _due_s, engine: engine.info.host == host)
         for engine in self._roster.on_host(host):
-            self._lose(engine.info.rank, f"the agent of host {host} is gone")
+            self._lose(report_loss(engine, f"the agent of host {host} is gone"))
 
     def tick(self, now_s: float) -> None:
         """Act on the exits that are due."""
-        due = [exited for due_s, exited in self._exits if due_s <= now_s]
-        self._exits = [entry for entry in self._exits if entry[0] > now_s]
-        for exited in due:
-            words = last_words(exited, self._roster[exited.rank])
-            reason = describe_exit(exited.exit_code, exited.signal)
-            self._lose(exited.rank, reason, words)
+        self._act_on_exits(lambda due_s, _engine: due_s <= now_s)
 
     def judge(self, beats: Beats, policy: HealthPolicy, now_s: float) -> None:
         """Look at the heartbeats of every engine that has a process."""
@@ -60,23 +63,55 @@ class Losses:
             engine = self._roster[rank]
             if engine.state is EngineState.STARTING and not engine.pid:
                 continue
-            last_beat_s = beats.last_beat_s(str(rank).encode())
+            last_beat_s = beats.last_beat_s(engine.identity)
+            engine.beat_age_s = max(0.0, now_s - last_beat_s)
             verdict, reason = assess(now_s, last_beat_s, policy)
             engine.is_suspect = verdict is Verdict.SUSPECT
             engine.reason = reason if engine.is_suspect else ""
             if verdict is Verdict.LOST:
-                self._lose(rank, reason)
+                self._lose(report_loss(engine, reason))
 
-    def _lose(self, rank: int, reason: str, words: RankOutput | None = None) -> None:
+    def _act_on_exits(self, is_due: Callable[[float, EngineRecord], bool]) -> None:
+        exits, self._exits = self._exits, []
+        for due_s, exited in exits:
+            engine = self._roster.find(exited.engine)
+            if engine is None:
+                continue  # it was replaced meanwhile
+            if not is_due(due_s, engine):
+                self._exits.append((due_s, exited))
+                continue
+            host = self._roster.hosts[engine.info.host]
+            memory_bytes = host.joined.memory_total_bytes if host.joined is not None else 0
+            report = report_exit(exited, engine, memory_bytes)
+            self._lose(report, last_words(exited, engine))
+
+    def _lose(self, report: CrashReport, words: RankOutput | None = None) -> None:
+        rank, reason = report.rank, report.reason
         work = self._fence.current
         if isinstance(work, CellRun) and words is not None:
             work.on_last_words(rank, words)
         if not self._roster.lose(rank, reason):
             return
+        announcement = self.announce(rank)
+        report = self.crashes[rank] = replace(report, outlook=announcement)
         self._rendezvous.on_lost(rank)
         self._on_loss(f"rank {rank} ended while starting: {reason}{_last_line(words)}")
-        if work is not None:
+        if isinstance(work, CellRun):
+            work.on_lost(rank, reason, report)
+        elif work is not None:
             work.on_lost(rank, reason)
+        cell = self._fence.cell
+        if cell is not None and announcement:
+            cell.tell(announcement)
+
+    def drop_outlooks(self) -> None:
+        """Promise nothing any more: what was done about the losses has failed."""
+        self.crashes = {rank: replace(crash, outlook="") for rank, crash in self.crashes.items()}
+
+    def forget(self, ranks: Iterable[int]) -> None:
+        """Forget how these ranks ended: others have their place now."""
+        for rank in ranks:
+            self.crashes.pop(rank, None)
 
 
 def _last_line(words: RankOutput | None) -> str:

@@ -25,5 +25,10 @@ class Outbox(Protocol):
     def remove_placed(self, host: str, request_id: str) -> None:
         """Have the agent forget what was placed; engines that have mapped it keep it."""
 
-    def send_signal(self, ranks: Sequence[int], signal_number: int, request_id: str) -> None:
-        """Have these ranks' processes signalled by their agents."""
+    def send_signal(
+        self, ranks: Sequence[int], signal_number: int, request_id: str, cell_id: str = ""
+    ) -> None:
+        """Have these ranks' processes signalled by their agents.
+
+        With `cell_id` each is signalled while it runs that cell: not before, and not after it.
+        """

@@ -1,47 +1,205 @@
-"""What the running or last cell said, kept for a client that comes later; bounded."""
+"""What the last cells have said, kept for clients that come later, or look again; bounded."""
 
+import time
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 
-from jupyter_dist.coordinator.flow import size_of
-from jupyter_dist.protocol.messages import CellEvent, OutputReplayed, RankOutput
+from msgspec.structs import replace
 
-KEPT_BYTES = 4 << 20
+from jupyter_dist.coordinator.flow import LogFlow, size_of
+from jupyter_dist.coordinator.outbox import Outbox
+from jupyter_dist.model.text import name_some
+from jupyter_dist.protocol.messages import (
+    CellEvent,
+    CellFollowed,
+    CellsListed,
+    KeptCell,
+    Output,
+    OutputReplayed,
+    RankOutput,
+    Refused,
+)
+
+KEPT_CELLS = 20
+KEPT_BYTES = 16 << 20
+"""So much of one cell's outputs is kept: the newest."""
+KEPT_BYTES_IN_ALL = 64 << 20
+PIECE_CHARACTERS = 256 << 10
+_EVENT_BYTES = 400
+"""What an event takes in memory besides its text."""
+
+
+class CellLog:
+    """The events of one cell by their numbers; older outputs give way, results never do."""
+
+    def __init__(self, cell: KeptCell) -> None:
+        self._cell = cell
+        self._events: dict[int, CellEvent] = {}
+        self._outputs: deque[tuple[int, int]] = deque()
+        """Number and size of each output that is kept."""
+        self._kept_bytes = 0
+        self._flows: dict[bytes, LogFlow] = {}
+        self.omitted_bytes = 0
+        self.length = 0
+        self.dropped_until = 0
+        self.is_over = False
+
+    @property
+    def cell_id(self) -> str:
+        """Which cell it is."""
+        return self._cell.cell_id
+
+    @property
+    def label(self) -> str:
+        """As `In[3]`."""
+        return self._cell.label
+
+    @property
+    def weight_bytes(self) -> int:
+        """About what it takes in memory."""
+        return self._kept_bytes + len(self._events) * _EVENT_BYTES + len(self._cell.code)
+
+    def describe(self) -> KeptCell:
+        """Describe the cell at this moment."""
+        return replace(self._cell, is_running=not self.is_over, kept_bytes=self._kept_bytes)
+
+    def events(self) -> tuple[CellEvent, ...]:
+        """Give everything that is kept, in order."""
+        return tuple(self._events.values())
+
+    def find(self, number: int) -> CellEvent | None:
+        """Give an event; None for an output that has given way."""
+        return self._events.get(number)
+
+    def add(self, event: CellEvent) -> None:
+        """Keep an event; large ones in pieces, so that a part of them can give way."""
+        for piece in cut_event(event):
+            self._add_piece(piece)
+
+    def _add_piece(self, event: CellEvent) -> None:
+        self._events[self.length] = event
+        size = size_of(event)
+        self._kept_bytes += size
+        if isinstance(event, RankOutput):
+            self._outputs.append((self.length, size))
+        self.length += 1
+        while self.weight_bytes > KEPT_BYTES and len(self._outputs) > 1:
+            self._drop_oldest_output()
+
+    def follow(self, client: bytes, outbox: Outbox) -> None:
+        """Send this client everything from the beginning on; once more if it asks again."""
+        self._flows[client] = LogFlow(client, self, outbox)
+        self.flush()
+
+    def acknowledge(self, client: bytes, seen_bytes: int) -> None:
+        """Note how much a client that follows has taken in."""
+        if client in self._flows:
+            self._flows[client].acknowledge(seen_bytes)
+            self.flush()
+
+    def flush(self) -> None:
+        """Send those that follow what has come since the last time."""
+        for flow in self._flows.values():
+            flow.flush()
+        self._flows = {client: flow for client, flow in self._flows.items() if not flow.is_over}
+
+    def close(self) -> None:
+        """Forget the outputs; who still reads them gets the results."""
+        while self._outputs:
+            self._drop_oldest_output()
+        for flow in self._flows.values():
+            flow.end()
+
+    def _drop_oldest_output(self) -> None:
+        number, size = self._outputs.popleft()
+        del self._events[number]
+        self.dropped_until = number + 1
+        self._kept_bytes -= size
+        self.omitted_bytes += size
+
+
+def cut_event(event: CellEvent) -> Iterator[CellEvent]:
+    """Cut an output into pieces of at most about PIECE_CHARACTERS; rich output stays whole."""
+    if not isinstance(event, RankOutput) or size_of(event) <= PIECE_CHARACTERS:
+        yield event
+        return
+    piece: list[Output] = []
+    size = 0
+    for output in event.outputs:
+        for start in range(0, max(1, len(output.text)), PIECE_CHARACTERS):
+            part = replace(output, text=output.text[start : start + PIECE_CHARACTERS])
+            if piece and size + len(part.text) > PIECE_CHARACTERS:
+                yield RankOutput(event.rank, tuple(piece))
+                piece, size = [], 0
+            piece.append(part)
+            size += len(part.text)
+    yield RankOutput(event.rank, tuple(piece))
 
 
 class OutputLog:
-    """The events of one cell; older outputs give way, results never do."""
+    """The logs of the last cells, the oldest first."""
 
-    def __init__(self) -> None:
-        self._cell_id = ""
-        self._code = ""
-        self._outputs: deque[tuple[int, CellEvent]] = deque()
-        self._results: list[CellEvent] = []
-        self._kept_bytes = 0
-        self._omitted_bytes = 0
+    def __init__(self, time_of_day: Callable[[], float] = time.time) -> None:
+        self._time_of_day = time_of_day
+        self._cells: deque[CellLog] = deque()
 
-    def begin(self, cell_id: str, code: str) -> None:
-        """Start with a new cell; the one before is forgotten."""
-        self._cell_id, self._code = cell_id, code
-        self._outputs.clear()
-        self._results.clear()
-        self._kept_bytes = self._omitted_bytes = 0
+    def begin(self, cell_id: str, label: str, code: str, ranks: Sequence[int]) -> None:
+        """Start with a new cell."""
+        cell = KeptCell(cell_id, label, code, tuple(ranks), self._time_of_day(), is_running=True)
+        self._cells.append(CellLog(cell))
+        self._make_room()
 
     def add(self, event: CellEvent) -> None:
-        """Keep an event."""
-        if not isinstance(event, RankOutput):
-            self._results.append(event)
-            return
-        size = size_of(event)
-        self._outputs.append((size, event))
-        self._kept_bytes += size
-        while self._kept_bytes > KEPT_BYTES and len(self._outputs) > 1:
-            dropped, _ = self._outputs.popleft()
-            self._kept_bytes -= dropped
-            self._omitted_bytes += dropped
+        """Keep an event of the newest cell."""
+        self._cells[-1].add(event)
 
-    def replay(self, request_id: str, is_running: bool) -> OutputReplayed:
-        """Give everything that is kept."""
-        events = (*(event for _, event in self._outputs), *self._results)
-        return OutputReplayed(
-            request_id, self._cell_id, self._code, is_running, events, self._omitted_bytes
-        )
+    def flush(self) -> None:
+        """Send those that follow the newest cell what has come since the last time."""
+        self._cells[-1].flush()
+        self._make_room()
+
+    def finish(self) -> None:
+        """Note that the newest cell has ended."""
+        self._cells[-1].is_over = True
+        self.flush()
+
+    def list_cells(self, request_id: str) -> CellsListed:
+        """Tell which cells are kept."""
+        return CellsListed(request_id, tuple(cell.describe() for cell in self._cells))
+
+    def replay(self, request_id: str, label: str) -> OutputReplayed | Refused:
+        """Give everything that is kept of the last cell with this label, or of the last one."""
+        for cell in reversed(self._cells):
+            if label in ("", cell.label):
+                events, omitted_bytes = cell.events(), cell.omitted_bytes
+                return OutputReplayed(request_id, cell.describe(), events, omitted_bytes)
+        problem = "no cell has run on this cluster yet"
+        if self._cells:
+            labels = dict.fromkeys(cell.label for cell in reversed(self._cells))
+            problem = f"{label!r} is not among the cells that are kept: {name_some([*labels])}"
+        return Refused(request_id, "UsageError", f"{problem}. %dist_output --list shows them.")
+
+    def follow(self, client: bytes, request_id: str, outbox: Outbox) -> None:
+        """Send this client the running cell's events from its beginning on."""
+        newest = self._cells[-1] if self._cells else None
+        if newest is None or newest.is_over:
+            outbox.to_client(client, CellFollowed(request_id, None))
+            return
+        followed = CellFollowed(request_id, newest.describe(), newest.omitted_bytes)
+        outbox.to_client(client, followed)
+        newest.follow(client, outbox)
+
+    def acknowledge(self, client: bytes, cell_id: str, seen_bytes: int) -> None:
+        """Note how much a client that follows a cell has taken in; the cell may be over."""
+        for cell in self._cells:
+            if cell.cell_id == cell_id:
+                cell.acknowledge(client, seen_bytes)
+
+    def _make_room(self) -> None:
+        weight_bytes = sum(cell.weight_bytes for cell in self._cells)
+        while len(self._cells) > KEPT_CELLS or weight_bytes > KEPT_BYTES_IN_ALL:
+            if len(self._cells) == 1:
+                return
+            oldest = self._cells.popleft()
+            weight_bytes -= oldest.weight_bytes
+            oldest.close()

@@ -1,6 +1,7 @@
 """Everyone says Hello and learns where the others are; the number of that round is a generation."""
 
 import secrets
+from collections.abc import Iterable
 
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.roster import Roster
@@ -21,6 +22,8 @@ class Rendezvous:
         """Why this generation could not be formed, or empty."""
         self._hellos: dict[int, Hello] = {}
         self._ready: set[int] = set()
+        self._members: set[int] = set()
+        """Ranks of this generation that were there before it."""
         self._expected = set(range(roster.world_size))
         self.is_broken = False
         """The communicator was aborted, or may be out of step: the next cell needs a new one."""
@@ -34,6 +37,11 @@ class Rendezvous:
     def missing_ranks(self) -> list[int]:
         """Ranks that are not ready yet."""
         return sorted(self._expected - self._ready)
+
+    @property
+    def awaited_ranks(self) -> list[int]:
+        """Ranks that the others wait for: who has not said Hello, else who is not ready yet."""
+        return sorted(self._expected - set(self._hellos)) or self.missing_ranks
 
     def expect_all(self) -> None:
         """Wait for every rank, now that it is known how many there are."""
@@ -59,9 +67,16 @@ class Rendezvous:
             self._ready.add(ready.rank)
 
     def on_not_ready(self, answer: NotReady) -> None:
-        """Note why a generation fails."""
-        if answer.generation == self.generation:
-            self.problem = f"rank {answer.rank}: {answer.reason}"
+        """Note why a generation fails; ranks that had one before are idle without it."""
+        if answer.generation != self.generation:
+            return
+        self.give_up(f"rank {answer.rank}: {answer.reason}")
+
+    def give_up(self, problem: str) -> None:
+        """Wait no longer for this generation."""
+        self.problem = problem
+        self.is_broken = True
+        self._release()
 
     def on_lost(self, rank: int) -> None:
         """Note that a rank will not come: no communicator of all ranks can stand any more.
@@ -71,22 +86,29 @@ class Rendezvous:
         self.is_broken = True
         self._expected.discard(rank)
         self._ready.discard(rank)
-        if self.generation > 1:
-            for survivor in self._roster.ranks_in(EngineState.STARTING):
-                self._roster[survivor].apply(EngineEvent.JOINED)
+        self._release()
 
-    def regroup(self) -> None:
-        """Begin a new generation with every idle rank; all must be present."""
+    def _release(self) -> None:
+        """Let ranks that wait for a later generation than the first be idle without one."""
+        if self.generation == 1:
+            return
+        for rank in self._roster.ranks_in(EngineState.STARTING):
+            if rank in self._hellos or rank in self._members:
+                self._roster[rank].apply(EngineEvent.JOINED)
+
+    def regroup(self, newcomers: Iterable[int] = ()) -> None:
+        """Begin a new generation with every idle rank, and those that are being started for it."""
         present = self._roster.ranks_in(EngineState.IDLE)
         self.generation += 1
         self.is_broken = False
         self.problem = ""
         self._hellos.clear()
         self._ready.clear()
-        self._expected = set(present)
+        self._expected = {*present, *newcomers}
+        self._members = set(present)
         for rank in present:
             self._roster[rank].apply(EngineEvent.REGROUPED)
-            self._outbox.to_engine(rank, Regroup(self.generation))
+            self._outbox.to_engine(rank, Regroup(self.generation, rank))
 
     def _welcome_all(self) -> None:
         peers = tuple(hello.address for _, hello in sorted(self._hellos.items()))

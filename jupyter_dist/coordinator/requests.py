@@ -1,26 +1,32 @@
 """What clients ask for: each request goes to the part that can answer it."""
 
 import signal
+from dataclasses import dataclass
 from typing import assert_never
 
 from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.audience import Audience, Describe
-from jupyter_dist.coordinator.cells import CellRun
+from jupyter_dist.coordinator.cells import CellParts, CellRun
 from jupyter_dist.coordinator.fence import Fence, Work
-from jupyter_dist.coordinator.outbox import Outbox
-from jupyter_dist.coordinator.output_log import OutputLog
+from jupyter_dist.coordinator.losses import Losses
+from jupyter_dist.coordinator.participation import Participation
 from jupyter_dist.coordinator.recording import Recording
-from jupyter_dist.coordinator.rendezvous import Rendezvous
-from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.recovery import Recovery
 from jupyter_dist.coordinator.syncing import Syncing
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
+    AskRanks,
     AwaitReady,
     CellInterruptSent,
+    Explain,
+    Explained,
+    FollowCell,
     FromClient,
+    HealRanks,
     InterruptCell,
+    ListCells,
     OutputSeen,
     PullObject,
     PushObjects,
@@ -29,35 +35,42 @@ from jupyter_dist.protocol.messages import (
     ReplayOutput,
     SendCode,
     SettleCode,
+    ShrinkCluster,
     StopCluster,
     SubmitCell,
     SyncCode,
+    TakePart,
     WatchTopology,
     WithdrawCell,
 )
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Everyone whom a request may concern."""
+
+    cell: CellParts
+    fence: Fence
+    audience: Audience
+    syncing: Syncing
+    recording: Recording
+    losses: Losses
+    recovery: Recovery
+
+
 class Requests:
     """The coordinator's desk."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  (it sends requests to every part)
-        self,
-        roster: Roster,
-        rendezvous: Rendezvous,
-        fence: Fence,
-        audience: Audience,
-        outbox: Outbox,
-        syncing: Syncing,
-        recording: Recording,
-    ) -> None:
-        self._roster = roster
-        self._rendezvous = rendezvous
-        self._fence = fence
-        self._audience = audience
-        self._outbox = outbox
-        self._syncing = syncing
-        self._recording = recording
-        self._log = OutputLog()
+    def __init__(self, parts: Parts) -> None:
+        self._roster, self._outbox, self._log = parts.cell.roster, parts.cell.outbox, parts.cell.log
+        self._fence = parts.fence
+        self._audience = parts.audience
+        self._syncing = parts.syncing
+        self._recording = parts.recording
+        self._losses = parts.losses
+        self._recovery = parts.recovery
+        self._participation = Participation(self._roster.cluster, self._outbox)
+        self._cell_parts = parts.cell
         self._cells_begun = 0
         self.stop_request: tuple[bytes, str] | None = None
         """Client and request that asked for the end; answered last of all."""
@@ -66,6 +79,7 @@ class Requests:
         """Take in one message of a client, or tell it why it could not be read."""
         client = received.identity
         self._audience.hear(client, now_s)
+        self._participation.hear(client, now_s)
         if received.problem is not None:
             kind = type(received.problem).__name__
             self._outbox.to_client(client, Refused("", kind, str(received.problem)))
@@ -73,6 +87,11 @@ class Requests:
         problem = self._find_mistake(received.message, len(received.buffers))
         if problem:
             refusal = Refused(received.message.request_id, "UsageError", problem)
+            self._outbox.to_client(client, refusal)
+            return
+        objection = self._participation.find_objection(client, received.message, now_s)
+        if objection:
+            refusal = Refused(received.message.request_id, "ClusterInUse", objection)
             self._outbox.to_client(client, refusal)
             return
         self._dispatch(client, received, describe, now_s)
@@ -97,41 +116,85 @@ class Requests:
     ) -> None:
         message: FromClient = received.message
         match message:
-            case AwaitReady():
-                self._audience.await_ready(client, message.request_id)
+            case AwaitReady() | TakePart():
+                self._greet(client, message, now_s)
             case SubmitCell() | PushObjects() | PullObject():
                 work = self._make_work(client, message, received.buffers)
                 self._fence.submit(work, now_s)
+            case OutputSeen() | WithdrawCell() | InterruptCell():
+                self._steer(client, message, now_s)
+            case SyncCode() | SendCode() | SettleCode():
+                self._syncing.on_request(client, message, received.buffers)
+            case HealRanks() | ShrinkCluster():
+                self._recovery.on_request(client, message, now_s)
+            case WatchTopology() | ReadCollectives() | AskRanks() | Explain():
+                self._show(client, message, describe, now_s)
+            case ListCells() | ReplayOutput() | FollowCell():
+                self._show_cells(client, message)
+            case StopCluster():
+                self.stop_request = (client, message.request_id)
+            case _:
+                assert_never(message)
+
+    def _greet(self, client: bytes, message: AwaitReady | TakePart, now_s: float) -> None:
+        match message:
+            case AwaitReady():
+                self._audience.await_ready(client, message.request_id)
+            case TakePart():
+                self._participation.take_part(client, message, now_s)
+            case _:
+                assert_never(message)
+
+    def _steer(
+        self, client: bytes, message: OutputSeen | WithdrawCell | InterruptCell, now_s: float
+    ) -> None:
+        match message:
             case OutputSeen():
-                self._acknowledge(message)
+                self._acknowledge(client, message)
             case WithdrawCell():
                 self._withdraw(client, message, now_s)
             case InterruptCell():
                 self._interrupt(client, message, now_s)
-            case SyncCode() | SendCode() | SettleCode():
-                self._syncing.on_request(client, message, received.buffers)
-            case WatchTopology() | ReplayOutput() | ReadCollectives():
-                self._show(client, message, describe, now_s)
-            case StopCluster():
-                self.stop_request = (client, message.request_id)
             case _:
                 assert_never(message)
 
     def _show(
         self,
         client: bytes,
-        message: WatchTopology | ReplayOutput | ReadCollectives,
+        message: WatchTopology | ReadCollectives | AskRanks | Explain,
         describe: Describe,
         now_s: float,
     ) -> None:
         match message:
             case WatchTopology():
                 self._audience.watch(client, message, describe, now_s)
-            case ReplayOutput():
-                is_running = isinstance(self._fence.current, CellRun)
-                self._outbox.to_client(client, self._log.replay(message.request_id, is_running))
             case ReadCollectives():
                 self._recording.on_request(client, message, now_s)
+            case AskRanks():
+                self._cell_parts.questions.on_request(client, message, now_s)
+            case Explain():
+                self._outbox.to_client(client, self._explain(message.request_id))
+            case _:
+                assert_never(message)
+
+    def _explain(self, request_id: str) -> Explained:
+        cell = self._fence.cell
+        crashes = tuple(crash for _rank, crash in sorted(self._losses.crashes.items()))
+        idle = (
+            self._fence.describe_deaf() or self._roster.describe_suspects() or self._recovery.note
+        )
+        label, verdict = (cell.label, cell.note) if cell is not None else ("", idle)
+        return Explained(request_id, label, verdict, crashes)
+
+    def _show_cells(self, client: bytes, message: ListCells | ReplayOutput | FollowCell) -> None:
+        request_id = message.request_id
+        match message:
+            case ListCells():
+                self._outbox.to_client(client, self._log.list_cells(request_id))
+            case ReplayOutput():
+                self._outbox.to_client(client, self._log.replay(request_id, message.label))
+            case FollowCell():
+                self._log.follow(client, request_id, self._outbox)
             case _:
                 assert_never(message)
 
@@ -142,14 +205,13 @@ class Requests:
             return Transfer(client, request, buffers, self._roster, self._outbox)
         self._cells_begun += 1
         cell_id = f"cell-{self._cells_begun}"
-        return CellRun(
-            client, request, cell_id, self._roster, self._rendezvous, self._outbox, self._log
-        )
+        return CellRun(client, request, cell_id, self._cell_parts)
 
-    def _acknowledge(self, message: OutputSeen) -> None:
-        current = self._fence.current
-        if isinstance(current, CellRun) and current.cell_id == message.cell_id:
-            current.flow.acknowledge(message.seen_bytes)
+    def _acknowledge(self, client: bytes, message: OutputSeen) -> None:
+        current = self._fence.cell
+        if current is not None and current.cell_id == message.cell_id:
+            current.showing.acknowledge(client, message.seen_bytes)
+        self._log.acknowledge(client, message.cell_id, message.seen_bytes)
 
     def _withdraw(self, client: bytes, message: WithdrawCell, now_s: float) -> None:
         current = self._fence.current
@@ -160,9 +222,9 @@ class Requests:
 
     def _interrupt(self, client: bytes, message: InterruptCell, now_s: float) -> None:
         wanted = set(message.ranks or range(self._roster.world_size))
-        current = self._fence.current
+        current = self._fence.cell
         targets: tuple[int, ...] = ()
-        if isinstance(current, CellRun):
+        if current is not None:
             targets = current.interrupt(wanted, message.request_id, now_s)
         else:  # ranks may still be busy with a cell that ran into its limit
             targets = tuple(sorted(wanted & set(self._roster.ranks_in(EngineState.BUSY))))

@@ -12,11 +12,7 @@ from jupyter_dist.model.rank import RankInfo, assign_ranks, default_slots
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.model.topology import (
     CollectiveView,
-    EngineView,
     GpuLinks,
-    GpuView,
-    HostView,
-    Topology,
 )
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
@@ -25,16 +21,29 @@ from jupyter_dist.protocol import host_agent_pb2 as pb
 class EngineRecord:
     """What is known of one engine; only the coordinator changes it."""
 
+    name: str
+    """On the wire, to agents and in file names: it stays when the rank changes."""
     info: RankInfo
     state: EngineState = EngineState.STARTING
     pid: int = 0
     reason: str = ""
     is_suspect: bool = False
+    is_condemned: bool = False
+    """It is killed because somebody wants another engine in its place."""
+    beat_age_s: float = 0.0
+    """Since its last heartbeat."""
     cell_label: str = ""
     busy_since_s: float = 0.0
     offsets: tuple[int, int] = (0, 0)
     """Bytes of stdout and stderr that have arrived."""
+    offsets_before: tuple[int, int] = (0, 0)
+    """The same when it was given its last work."""
     sample: pb.EngineSample | None = None
+
+    @property
+    def identity(self) -> bytes:
+        """Its name on ZeroMQ's sockets."""
+        return self.name.encode()
 
     def apply(self, event: EngineEvent) -> None:
         """Move along the table of engine_state.py."""
@@ -54,7 +63,15 @@ class EngineRecord:
         # A sample is up to half a second old; an engine that is not busy is in no collective.
         is_running = last.is_running and self.state is EngineState.BUSY
         return CollectiveView(
-            last.sequence, last.operation, last.seconds, is_running, last.site, last.group
+            last.sequence,
+            last.operation,
+            last.seconds,
+            is_running,
+            last.site,
+            last.group,
+            last.arguments,
+            last.root,
+            last.is_earlier,
         )
 
 
@@ -122,7 +139,12 @@ class Roster:
         self.engines: list[EngineRecord] = []
         if spec.world_size:
             self._seat(spec.hosts)
-        self._sequence = 0
+        self._replacements = 0
+
+    @property
+    def cluster(self) -> str:
+        """Name of the cluster."""
+        return self._spec.name
 
     @property
     def missing_hosts(self) -> list[HostRecord]:
@@ -160,7 +182,50 @@ class Roster:
                 engine.info = msgspec.structs.replace(engine.info, device=device)
 
     def _seat(self, hosts: Sequence[HostSpec]) -> None:
-        self.engines = [EngineRecord(info) for info in assign_ranks(hosts)]
+        self.engines = [EngineRecord(str(info.rank), info) for info in assign_ranks(hosts)]
+
+    def find(self, name: str) -> EngineRecord | None:
+        """Give the engine with this name; None for one that was replaced."""
+        return next((engine for engine in self.engines if engine.name == name), None)
+
+    def replace(self, rank: int, info: RankInfo) -> None:
+        """Give a rank a new engine, which is to be started at this place."""
+        self._replacements += 1
+        self.engines[rank] = EngineRecord(f"{rank}.{self._replacements}", info)
+
+    def condemn(self, ranks: Iterable[int]) -> None:
+        """Note that the engines of these ranks are killed, to be replaced."""
+        for rank in ranks:
+            self[rank].is_condemned = True
+
+    def count_local_ranks(self) -> None:
+        """Tell every engine anew how many its host has."""
+        for engine in self.engines:
+            count = len(self.on_host(engine.info.host))
+            engine.info = msgspec.structs.replace(engine.info, local_world_size=count)
+
+    def shrink(self) -> dict[int, int]:
+        """Leave lost ranks and hosts out, number the others without gaps; give new by old."""
+        present = [engine for engine in self.engines if engine.is_present]
+        renumbered = {engine.info.rank: rank for rank, engine in enumerate(present)}
+        self.engines = present
+        self.hosts = {
+            name: host
+            for name, host in self.hosts.items()
+            if not host.is_lost or self.on_host(name)
+        }
+        places = list(self.hosts)
+        for rank, engine in enumerate(present):
+            mates = [mate.name for mate in self.on_host(engine.info.host)]
+            engine.info = msgspec.structs.replace(
+                engine.info,
+                rank=rank,
+                world_size=len(present),
+                local_rank=mates.index(engine.name),
+                local_world_size=len(mates),
+                host_rank=places.index(engine.info.host),
+            )
+        return renumbered
 
     def __getitem__(self, rank: int) -> EngineRecord:
         return self.engines[rank]
@@ -193,16 +258,31 @@ class Roster:
         """Take in what an agent observed."""
         self.hosts[host].telemetry = telemetry
         for sample in telemetry.engines:
-            if 0 <= sample.rank < self.world_size:
-                self[sample.rank].sample = sample
+            if (engine := self.find(sample.engine)) is not None:
+                engine.sample = sample
+
+    def take_started(self, started: pb.EngineStarted) -> None:
+        """Take in that an engine has its process."""
+        if (engine := self.find(started.engine)) is not None:
+            engine.pid = started.pid
+
+    def describe_suspects(self) -> str:
+        """Say which ranks have been silent for long; empty: none."""
+        return "; ".join(
+            f"rank {engine.info.rank}: {engine.reason}"
+            for engine in self.engines
+            if engine.is_present and engine.is_suspect
+        )
 
     def start_work(self, rank: int, label: str, now_s: float) -> None:
         """Note that an idle engine was given something to do."""
         engine = self[rank]
         engine.apply(EngineEvent.WORK_SENT)
         engine.cell_label, engine.busy_since_s = label, now_s
+        engine.offsets_before = engine.offsets
         if engine.sample is not None and engine.sample.HasField("collective"):
             engine.sample.collective.is_running = False  # what it was seen in belongs to the past
+            engine.sample.collective.is_earlier = True
 
     def end_work(self, rank: int) -> None:
         """Note that a busy engine is idle again; an engine that is lost stays lost."""
@@ -220,77 +300,3 @@ class Roster:
         engine.reason = reason
         engine.cell_label = ""
         return True
-
-    def topology(
-        self, state: str, generation: int, note: str, beat_ages_s: dict[int, float], now_s: float
-    ) -> Topology:
-        """Describe everything at this moment."""
-        self._sequence += 1
-        waiting = bool(note)
-        hosts = tuple(
-            self._host_view(host, beat_ages_s, now_s, waiting) for host in self.hosts.values()
-        )
-        return Topology(
-            cluster=self._spec.name,
-            state=state,
-            generation=generation,
-            sequence=self._sequence,
-            note=note,
-            hosts=hosts,
-        )
-
-    def _host_view(
-        self, host: HostRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
-    ) -> HostView:
-        joined, seen = host.joined, host.telemetry
-        return HostView(
-            name=host.name,
-            state="lost" if host.is_lost else "up" if joined else "starting",
-            address=host.interface.address if host.interface else "",
-            interface=host.interface.name if host.interface else "",
-            interface_mbps=host.interface.speed_mbps if host.interface else 0,
-            home_address=joined.home_address if joined else "",
-            failed_addresses=tuple(joined.failed_addresses) if joined else (),
-            cpu_count=joined.cpu_count if joined else 0,
-            cpu_percent=seen.cpu_percent,
-            memory_total_bytes=joined.memory_total_bytes if joined else 0,
-            memory_used_bytes=seen.memory_used_bytes,
-            gpus=tuple(
-                GpuView(
-                    index=gpu.index,
-                    name=gpu.name,
-                    utilisation_percent=gpu.utilisation_percent,
-                    memory_used_bytes=gpu.memory_used_bytes,
-                    memory_total_bytes=gpu.memory_total_bytes,
-                )
-                for gpu in seen.gpus
-            ),
-            gpu_links=host.gpu_links,
-            engines=tuple(
-                self._engine_view(engine, beat_ages_s, now_s, waiting)
-                for engine in self.on_host(host.name)
-            ),
-        )
-
-    def _engine_view(
-        self, engine: EngineRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
-    ) -> EngineView:
-        last = engine.collective
-        state = str(engine.state)
-        if engine.state is EngineState.BUSY and last is not None and last.is_running:
-            state = "hung" if waiting else "collective"
-        sample = engine.sample if engine.is_present else None
-        return EngineView(
-            rank=engine.info.rank,
-            local_rank=engine.info.local_rank,
-            pid=engine.pid,
-            state=state,
-            reason=engine.reason,
-            beat_age_s=beat_ages_s.get(engine.info.rank, 0.0) if engine.is_present else 0.0,
-            cpu_percent=sample.cpu_percent if sample else 0.0,
-            rss_bytes=sample.rss_bytes if sample else 0,
-            device=self.hosts[engine.info.host].index_of(engine.info.device),
-            cell=engine.cell_label,
-            busy_s=now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0,
-            collective=last,
-        )

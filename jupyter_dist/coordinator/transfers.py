@@ -45,9 +45,10 @@ class Transfer:
         self._roster = roster
         self._outbox = outbox
         self._placement_id = f"{client.hex()}-{request.request_id}"
-        self._unplaced = roster.group_by_host(self.ranks)
+        self._unplaced: dict[str, list[int]] = {}
         """Hosts, and their ranks, that have not confirmed a placement yet."""
         self._placed_hosts: set[str] = set()
+        """Hosts in whose memory it lies or will lie: it is removed there even if nobody took it."""
         self._waiting: set[int] = set()
         self._problems: dict[int, str] = {}
         self._fetched: dict[int, Sequence[Frame]] = {}
@@ -61,6 +62,8 @@ class Transfer:
     def start(self, now_s: float) -> None:
         """Send it to its ranks, or first to their hosts."""
         self._waiting = set(self.ranks)
+        # Only now: while it waited a rank may have moved to another host.
+        self._unplaced = self._roster.group_by_host(self.ranks)
         for rank in self.ranks:
             self._roster.start_work(rank, "", now_s)
         if isinstance(self._request, PullObject):
@@ -69,7 +72,9 @@ class Transfer:
             return
         for host, ranks in list(self._unplaced.items()):
             is_large = sum(self._sizes) >= PLACED_FROM_BYTES
-            if not is_large or not self._outbox.place(host, self._placement_id, self._buffers):
+            if is_large and self._outbox.place(host, self._placement_id, self._buffers):
+                self._placed_hosts.add(host)
+            else:
                 self._store(ranks)
 
     def on_placed(self, host: str, placed: pb.Placed) -> None:
@@ -80,7 +85,6 @@ class Transfer:
         if placed.problem:
             self._store(ranks)
             return
-        self._placed_hosts.add(host)
         self._store(ranks, placed.path)
 
     def on_answer(self, answer: ObjectsStored | ObjectFetched, buffers: list[Frame]) -> None:

@@ -16,6 +16,7 @@ from jupyter_dist.engine.executor import Executor
 from jupyter_dist.engine.link import Delivery, Link
 from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
+from jupyter_dist.engine.observer import Observer
 from jupyter_dist.engine.outputs import STREAMS, Outputs
 from jupyter_dist.engine.shell import RankShell, make_shell
 from jupyter_dist.errors import CommunicatorError, TransferError
@@ -31,6 +32,7 @@ from jupyter_dist.protocol.messages import (
     NotReady,
     ObjectFetched,
     ObjectsStored,
+    Question,
     Ready,
     Regroup,
     RunCell,
@@ -48,20 +50,23 @@ class Engine:
     def __init__(self, birth: Birth, shell: RankShell) -> None:
         self._birth = birth
         self._rank = birth.info.rank
+        """It may become another one with a new generation; the name of the engine does not."""
         self._link = Link(birth)
-        paths = {name: stream_path(birth.run_dir, self._rank, name) for name in STREAMS}
+        paths = {name: stream_path(birth.run_dir, birth.engine, name) for name in STREAMS}
         self._outputs = Outputs(paths)
         self._outputs.install()
         shell.tell_where(self._outputs.add, birth.memory_dir, birth.info.local_rank == 0)
         if (imports := present_imports()) is not None:
             shell.events.register("post_run_cell", imports.forget_missing)
-        self._recorder = CollectiveRecorder(record_path(birth.memory_dir, self._rank))
+        self._recorder = CollectiveRecorder(record_path(birth.memory_dir, birth.engine))
+        self._recorder.rank = self._rank
         self._namespace = Namespace(shell, birth.info)
         self._meetings = Meetings(self._rank, birth.info.world_size, self._link.post)
         self._executor = Executor(
             self._rank, shell, self._outputs, self._namespace, self._meetings, self._recorder
         )
         self._recorder.name_cell = shell.name_cell
+        self._observer = Observer(shell, lambda: self._rank, self._link.post)
         self._listener = bind_listener(birth.bind_host)
 
     def live(self) -> NoReturn:
@@ -69,6 +74,7 @@ class Engine:
         self._link.on_abort = self._abort
         self._link.on_answer = self._meetings.on_answer
         self._link.on_cell = self._meetings.expect_cell
+        self._link.on_question = self._observer.ask
         self._link.take_output = self._take_output
         self._link.look = self._look
         self._link.start()
@@ -80,9 +86,7 @@ class Engine:
         message = delivery.message
         match message:
             case Regroup():
-                self._namespace.communicator.close()
-                self._listener = bind_listener(self._birth.bind_host)
-                self._say_hello(message.generation)
+                self._regroup(message)
             case Welcome():
                 self._join(message)
             case RunCell():
@@ -97,15 +101,28 @@ class Engine:
                 self._abort(message)
             case MeetingHeld() | MeetingFailed() | ValueFound():
                 self._meetings.on_answer(message, delivery.buffers)
+            case Question():
+                self._observer.ask(message)
             case _:
                 assert_never(message)
+
+    def _regroup(self, regroup: Regroup) -> None:
+        self._rank = self._executor.rank = self._recorder.rank = regroup.rank
+        try:
+            self._namespace.communicator.close()
+            self._listener = bind_listener(self._birth.bind_host)
+        except OSError as error:
+            self._link.post(NotReady(self._rank, regroup.generation, str(error)))
+            return
+        self._say_hello(regroup.generation)
 
     def _say_hello(self, generation: int) -> None:
         address = address_of(self._listener)
         self._link.post(Hello(self._rank, generation, os.getpid(), address))
 
     def _join(self, welcome: Welcome) -> None:
-        self._meetings.enter_generation(welcome.generation)
+        info = welcome.info
+        self._meetings.enter_generation(welcome.generation, info.rank, info.world_size)
         try:
             communicator = make_communicator(
                 welcome,

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from jupyter_dist.engine.code_imports import CodeImports, watch_imports
 from jupyter_dist.model.code_place import code_dir, imports_path
 from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.model.stack_place import STACK_SIGNAL, stacks_path
 from jupyter_dist.protocol.credentials import Credentials
 
 _STREAM_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -21,6 +22,8 @@ _STREAM_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 class Birth(msgspec.Struct, frozen=True, kw_only=True):
     """Everything one engine needs; agent -> zygote as JSON, never on a command line."""
 
+    engine: str
+    """Its name: no other engine of the cluster ever has it, whatever rank it gets."""
     info: RankInfo
     generation: int
     cluster: str
@@ -35,6 +38,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     """Address on which peers reach this engine's communicator."""
     communicator: str = "ring"
     collective_timeout_s: float = 1800.0
+    lost_after_s: float = 10.0
+    """After a silence of so long it is given up by its coordinator."""
     env: dict[str, str] = {}
     cwd: str = "."
 
@@ -49,48 +54,57 @@ class ZygoteEvent(msgspec.Struct, frozen=True):
     """One line from the zygote: `ready`, `started` or `exited`."""
 
     kind: str
-    rank: int = -1
+    engine: str = ""
     pid: int = 0
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
+    peak_bytes: int = 0
+    """The most memory that a process which exited ever had."""
 
 
-def stream_path(run_dir: str, rank: int, stream: str) -> str:
-    """File that holds everything the rank wrote to `stdout` or `stderr`."""
-    return f"{run_dir}/rank-{rank}.{stream}"
+def stream_path(run_dir: str, engine: str, stream: str) -> str:
+    """File that holds everything the engine wrote to `stdout` or `stderr`."""
+    return f"{run_dir}/rank-{engine}.{stream}"
 
 
-def record_path(memory_dir: str, rank: int) -> str:
-    """File with the rank's last collectives, readable while it is stuck or dead."""
-    return f"{memory_dir}/rank-{rank}.collectives"
+def record_path(memory_dir: str, engine: str) -> str:
+    """File with the engine's last collectives, readable while it is stuck or dead."""
+    return f"{memory_dir}/rank-{engine}.collectives"
 
 
 def prepare_process(birth: Birth) -> None:
     """Give this process its streams, environment, directory and random state."""
     for descriptor, stream in ((1, "stdout"), (2, "stderr")):
-        opened = os.open(stream_path(birth.run_dir, birth.info.rank, stream), _STREAM_FLAGS, 0o600)
+        opened = os.open(stream_path(birth.run_dir, birth.engine, stream), _STREAM_FLAGS, 0o600)
         os.dup2(opened, descriptor)
         os.close(opened)
     info = birth.info
-    os.environ.update(
-        RANK=str(info.rank),
-        WORLD_SIZE=str(info.world_size),
-        LOCAL_RANK=str(info.local_rank),
-        LOCAL_WORLD_SIZE=str(info.local_world_size),
-    )
+    os.environ.update(place_variables(info))
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     os.environ.update(birth.env)
     _share_cores(birth)
     os.chdir(birth.cwd)
     if birth.cwd not in sys.path:
         sys.path.insert(0, birth.cwd)
-    list_path = imports_path(birth.run_dir, info.rank)
+    list_path = imports_path(birth.run_dir, birth.engine)
     watch_imports(CodeImports(code_dir(birth.run_dir), list_path, os.getcwd()))
     random.seed()
     np.random.seed()
     faulthandler.enable(2)
+    stacks = os.open(stacks_path(birth.run_dir, birth.engine), _STREAM_FLAGS, 0o600)
+    faulthandler.register(STACK_SIGNAL, stacks, all_threads=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def place_variables(info: RankInfo) -> dict[str, str]:
+    """Give the variables that tell libraries of the place of a rank."""
+    return {
+        "RANK": str(info.rank),
+        "WORLD_SIZE": str(info.world_size),
+        "LOCAL_RANK": str(info.local_rank),
+        "LOCAL_WORLD_SIZE": str(info.local_world_size),
+    }
 
 
 def _share_cores(birth: Birth) -> None:

@@ -29,7 +29,7 @@ class Executor:
         meetings: Meetings,
         recorder: CollectiveRecorder,
     ) -> None:
-        self._rank = rank
+        self.rank = rank
         self._shell = shell
         self._outputs = outputs
         self._namespace = namespace
@@ -38,9 +38,12 @@ class Executor:
         self.running_cell_id = ""
         """Read by the link thread, so that what is said is sent while the cell runs."""
         self._is_in_user_code = False
+        self._is_running = False
+        self._is_interrupted_early = False
+        """SIGINT has come between the beginning of a cell and that of its code."""
         self._lost: CommunicatorError | None = None
         """What the device has lost in this cell, even if user code has swallowed it."""
-        signal.signal(signal.SIGINT, _leave_in_peace)
+        signal.signal(signal.SIGINT, self._on_idle_interrupt)
         signal.signal(WAKING_SIGNAL, self._raise_lost)
         builtins.input = _no_input
         # IPython's advice to type `exit` does not hold on a rank.
@@ -58,6 +61,7 @@ class Executor:
         self.running_cell_id = cell.cell_id
         self._lost = None
         start_s = perf_counter()
+        self._is_interrupted_early, self._is_running = False, True
         self._recorder.begin_cell(f"In[{cell.label}]", cell.cell_id)
         try:
             error, value = self._run_user_code(cell.code)
@@ -65,6 +69,7 @@ class Executor:
                 error = self._settle()
         finally:
             self._recorder.end_cell()
+            self._is_running = False
             self.running_cell_id = ""
             self._meetings.leave_cell()
             self._namespace.leave_cell(cell.is_checked)
@@ -73,7 +78,7 @@ class Executor:
         outputs, offsets = self._outputs.take(is_final=True)
         status, info = self._judge(error)
         return CellResult(
-            rank=self._rank,
+            rank=self.rank,
             cell_id=cell.cell_id,
             status=status,
             duration_s=duration_s,
@@ -87,15 +92,17 @@ class Executor:
         try:
             # The interpreter's own handler, so that no frame of ours shows in the traceback.
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            if self._is_interrupted_early:
+                raise KeyboardInterrupt
             self._is_in_user_code = True
             try:
                 result = self._shell.run_cell(code, store_history=False)
             finally:
                 self._is_in_user_code = False
-                signal.signal(signal.SIGINT, _leave_in_peace)
+                signal.signal(signal.SIGINT, self._on_idle_interrupt)
         except (KeyboardInterrupt, CommunicatorError) as error:  # between two steps of the shell
             self._is_in_user_code = False
-            signal.signal(signal.SIGINT, _leave_in_peace)
+            signal.signal(signal.SIGINT, self._on_idle_interrupt)
             return error, None
         return result.error_before_exec or result.error_in_exec, result.result
 
@@ -108,7 +115,7 @@ class Executor:
                 if self._lost is not None:
                     raise self._lost
             finally:
-                signal.signal(signal.SIGINT, _leave_in_peace)
+                signal.signal(signal.SIGINT, self._on_idle_interrupt)
         except (KeyboardInterrupt, CommunicatorError) as error:
             self._shell.last_traceback = (f"{type(error).__name__}: {_describe(error)}",)
             return error
@@ -121,6 +128,11 @@ class Executor:
         if error is not None:
             self._lost = error
             raise error
+
+    def _on_idle_interrupt(self, signal_number: int, frame: FrameType | None) -> None:
+        """Let an interrupt that comes too late pass; one that comes early is not forgotten."""
+        del signal_number, frame
+        self._is_interrupted_early = self._is_running
 
     def _judge(self, error: BaseException | None) -> tuple[str, ErrorInfo | None]:
         """Find the status, and the error as it crosses to the notebook."""
@@ -138,11 +150,6 @@ class Executor:
             return status, ErrorInfo("SystemExit", text, (f"SystemExit: {text}",))
         traceback = self._shell.last_traceback
         return status, ErrorInfo(type(error).__name__, _describe(error), traceback, peer_rank)
-
-
-def _leave_in_peace(signal_number: int, frame: FrameType | None) -> None:
-    """Let an interrupt that comes too late pass: the rank is idle."""
-    del signal_number, frame
 
 
 def _describe(error: BaseException) -> str:

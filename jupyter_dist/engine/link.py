@@ -18,17 +18,20 @@ from jupyter_dist.control.dealer import Dealer
 from jupyter_dist.control.heartbeat import HeartbeatEcho
 from jupyter_dist.control.poller import Poller, Waker
 from jupyter_dist.engine.birth import Birth
+from jupyter_dist.engine.stack_sign import StackSign
 from jupyter_dist.engine.waiting import Answer
 from jupyter_dist.errors import WireError
 from jupyter_dist.protocol.codec import Frame, to_engine
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
+    Answered,
     Attend,
     AwaitValue,
     Leave,
     LeaveMeeting,
     Message,
     PutValue,
+    Question,
     RunCell,
     ToEngine,
 )
@@ -37,9 +40,10 @@ STREAM_INTERVAL_S = 0.05
 """How often a running cell's output is looked at."""
 IDLE_INTERVAL_S = 0.5
 ORPHAN_AFTER_S = 10.0
-"""An engine whose coordinator is out of reach for so long ends itself."""
-WITHIN_WORK = (Attend, LeaveMeeting, PutValue, AwaitValue)
-"""What the main thread posts while it works; anything else is the end of its work."""
+"""An engine whose coordinator is out of reach for so long ends itself, unless the coordinator waits
+even longer for it."""
+WITHIN_WORK = (Attend, LeaveMeeting, PutValue, AwaitValue, Answered)
+"""What is posted while the main thread works; anything else is the end of its work."""
 
 
 class Delivery(NamedTuple):
@@ -59,6 +63,7 @@ class Link(threading.Thread):
         self.on_answer: Callable[[Answer, list[Frame]], None] = lambda _answer, _frames: None
         self.on_cell: Callable[[], None] = lambda: None
         """A cell has come; the main thread will find it in the inbox."""
+        self.on_question: Callable[[Question], None] = lambda _: None
         self.take_output: Callable[[], Message | None] = lambda: None
         """Gives a message with what the running cell said, or None."""
         self.look: Callable[[], None] = lambda: None
@@ -68,6 +73,7 @@ class Link(threading.Thread):
         self._waker = Waker()
         self._flushed = threading.Event()
         self._has_work = False
+        self._sign = StackSign()
 
     def post(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send a message; from any thread."""
@@ -91,10 +97,11 @@ class Link(threading.Thread):
 
     def _serve(self) -> None:
         birth = self._birth
-        identity = str(birth.info.rank).encode()
+        identity = birth.engine.encode()
         context = new_context()
         dealer = Dealer(context, birth.engines_address, birth.credentials, to_engine(), identity)
         HeartbeatEcho(context, birth.beats_address, birth.credentials, identity).start()
+        self._sign.renew()  # from now on: threads made before do not bear this name
         poller = Poller()
         poller.add(dealer)
         poller.add(self._waker)
@@ -118,10 +125,11 @@ class Link(threading.Thread):
     def _stream(self, dealer: Dealer[ToEngine]) -> None:
         """Send what the running cell has said; end the process when there is nobody to tell."""
         self.look()
+        self._sign.renew()
         said = self.take_output()
         if said is not None:
             dealer.send(said)
-        if dealer.silence_s() > ORPHAN_AFTER_S:
+        if dealer.silence_s() > max(ORPHAN_AFTER_S, self._birth.lost_after_s):
             os._exit(1)
 
     def _deliver(self, dealer: Dealer[ToEngine]) -> None:
@@ -131,6 +139,8 @@ class Link(threading.Thread):
                     self.on_abort(message)
                 elif isinstance(message, Answer):
                     self.on_answer(message, buffers)
+                elif isinstance(message, Question):
+                    self.on_question(message)
                 else:
                     if isinstance(message, RunCell):
                         self.on_cell()

@@ -67,9 +67,9 @@ class Meetings:
         cell = self._cell
         return "" if cell is None else cell.cell_id
 
-    def enter_generation(self, generation: int) -> None:
-        """Put and get values of this generation from now on."""
-        self._generation = generation
+    def enter_generation(self, generation: int, rank: int, world_size: int) -> None:
+        """Put and get values of this generation from now on, as this rank of so many."""
+        self._generation, self._rank, self._world_size = generation, rank, world_size
 
     def expect_cell(self) -> None:
         """Forget the failure of an earlier cell: the next one has come, and waits for its turn."""

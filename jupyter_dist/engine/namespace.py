@@ -1,12 +1,14 @@
 """What a cell finds: rank, world_size, local_rank, local_world_size and comm."""
 
 import mmap
+import os
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
 from jupyter_dist.collective.communicator import Communicator, NoCommunicator
 from jupyter_dist.collective.group import Group
+from jupyter_dist.engine.birth import place_variables
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.errors import TransferError
 from jupyter_dist.model.rank import RankInfo
@@ -48,6 +50,8 @@ class Namespace:
         self._shell = shell
         self._info = info
         self._is_checked_always = False
+        self._placed = place_variables(info)
+        """What was put into the environment."""
         group = Group(info.rank, info.world_size, 0)
         none_yet = NoCommunicator(group, "none has been formed yet")
         self._comm = CurrentCommunicator(none_yet)
@@ -72,6 +76,9 @@ class Namespace:
             "comm": self._comm,
         }
         self._shell.push(names, interactive=False)
+        for name, value in place_variables(info).items():
+            if os.environ.get(name) == self._placed.get(name):  # else it is the user's own
+                os.environ[name] = self._placed[name] = value
 
     def enter_cell(self, ranks: Sequence[int], is_checked: bool) -> None:
         """Tell the communicator who takes part, and whether calls are compared in this cell."""

@@ -29,6 +29,8 @@ class _StreamFile(io.RawIOBase):
         super().__init__()
         self._descriptor = descriptor
         self._rescue = rescue
+        self._written: list[int] = []
+        """How much of what comes again is written already."""
 
     def writable(self) -> bool:
         return True
@@ -38,11 +40,19 @@ class _StreamFile(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         try:
-            return os.write(self._descriptor, data)  # the buffer above sends what is left again
-        except OSError:
+            if not self._written:
+                # The interpreter looks for signals (■, an alarm of the user's) when a call has
+                # come back. What their handlers raise must not hide that this was written: the
+                # buffer above would send it again.
+                self._written.extend(map(os.write, (self._descriptor,), (data,)))
+        except OSError as error:
+            if self._written or error.errno is None:  # not the kernel's, but a handler's
+                raise
             rest = bytes(data)
             self._rescue(rest)
             return len(rest)
+        written, self._written = self._written[0], []  # no call from here on, so no signal
+        return written  # the buffer above sends what is left again
 
 
 class _Stream(io.TextIOWrapper):

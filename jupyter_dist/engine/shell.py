@@ -160,7 +160,7 @@ class RankShell(InteractiveShell):
     def showtraceback(self, exc_tuple: Any = None, *arguments: Any, **options: Any) -> None:
         """Show an error as the cell's own: what happened inside our communicators is left out."""
         kind, error, trace = self._get_exc_info(exc_tuple)
-        if isinstance(error, DistError | ValueError | TypeError):
+        if isinstance(error, DistError | ValueError | TypeError | KeyboardInterrupt):
             trace = _up_to_our_code(trace)
             error.__suppress_context__ |= isinstance(error, DistError)
         super().showtraceback((kind, error, trace), *arguments, **options)

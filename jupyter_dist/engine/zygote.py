@@ -25,6 +25,9 @@ from jupyter_dist.engine.birth import Birth, ZygoteEvent, ZygoteRequest, prepare
 from jupyter_dist.engine.shell import RankShell, make_shell
 from jupyter_dist.launch.lifeline import die_with_parent
 
+_MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
+"""Bytes in which the kernel counts the memory of a process that has ended."""
+
 
 class Zygote:
     """Forks (or spawns) engines on request and tells when they end."""
@@ -32,7 +35,8 @@ class Zygote:
     def __init__(self, shell: RankShell, start_method: str) -> None:
         self._shell = shell
         self._start_method = start_method
-        self._ranks: dict[int, int] = {}
+        self._engines: dict[int, str] = {}
+        """Their names, by process."""
         self._events = os.dup(1)
         self._requests = os.dup(0)
         null = os.open(os.devnull, os.O_RDWR)
@@ -61,7 +65,7 @@ class Zygote:
                     break
                 self._start(msgspec.json.decode(line, type=ZygoteRequest))
         selector.close()
-        for pid in self._ranks:
+        for pid in self._engines:
             os.kill(pid, signal.SIGKILL)
 
     def _start(self, request: ZygoteRequest) -> None:
@@ -69,10 +73,10 @@ class Zygote:
             try:
                 pid = self._fork(birth) if self._start_method == "fork" else self._spawn(birth)
             except OSError as error:
-                self._tell(ZygoteEvent("exited", birth.info.rank, exit_code=1, reason=str(error)))
+                self._tell(ZygoteEvent("exited", birth.engine, exit_code=1, reason=str(error)))
                 continue
-            self._ranks[pid] = birth.info.rank
-            self._tell(ZygoteEvent("started", birth.info.rank, pid))
+            self._engines[pid] = birth.engine
+            self._tell(ZygoteEvent("started", birth.engine, pid))
 
     def _fork(self, birth: Birth) -> int:
         assert_safe_to_fork()
@@ -105,19 +109,27 @@ class Zygote:
         return engine.pid
 
     def _reap(self) -> None:
-        while self._ranks:
+        while self._engines:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
-            if pid in self._ranks:
+            if pid in self._engines:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)  # what the cells started ends with their rank
                 code = os.waitstatus_to_exitcode(status)
-                rank = self._ranks.pop(pid)
-                self._tell(ZygoteEvent("exited", rank, pid, max(code, 0), max(-code, 0)))
+                engine = self._engines.pop(pid)
+                event = ZygoteEvent(
+                    "exited",
+                    engine,
+                    pid,
+                    max(code, 0),
+                    max(-code, 0),
+                    peak_bytes=used.ru_maxrss * _MAXRSS_UNIT,
+                )
+                self._tell(event)
 
     def _tell(self, event: ZygoteEvent) -> None:
         os.write(self._events, msgspec.json.encode(event) + b"\n")

@@ -10,14 +10,20 @@ SERVER_NAME = "jupyter-dist-coordinator"
 """Name in the coordinator's certificate; addresses change, this does not."""
 KEEPALIVE_MS = 2000
 """How often both ends of an agent's stream make sure of each other."""
-KEEPALIVE_TIMEOUT_MS = 7000
-"""After a break of so long both ends give each other up, just before the heartbeats of its ranks
-do. TCP itself tries again in ever longer steps, so only breaks of about half of this are sure to
-be survived over a long way."""
+_EARLIER_S = 3.0
 HOME_UNREACHABLE = 94
 """Exit status of an agent that found no way to the coordinator; its last lines say why."""
 GREETING = "jupyter-dist agent "
 """An agent that was started over ssh says this and a Greeting in JSON before anything else."""
+
+
+def keepalive_timeout_ms(lost_after_s: float) -> int:
+    """Give the break after which both ends of an agent's stream give each other up.
+
+    That is just before the heartbeats of its ranks do. TCP itself tries again in ever longer
+    steps, so only breaks of about half of this are sure to be survived over a long way.
+    """
+    return round(1000 * max(1.0, lost_after_s - _EARLIER_S))
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -50,6 +56,8 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     ca_certificate: bytes
     certificate: bytes
     private_key: bytes
+    lost_after_s: float = 10.0
+    """After a silence of so long hosts and ranks are given up."""
     good_until_s: float = 0.0
     """When a join file stops being good, in seconds since 1970; 0 for others."""
 

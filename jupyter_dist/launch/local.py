@@ -1,5 +1,6 @@
 """Agents on this machine."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -53,8 +54,9 @@ class LocalAgent:
             return None
 
     def terminate(self) -> None:
-        """Ask it to clean up and end."""
+        """Ask it to clean up and end, also when somebody has stopped it."""
         self._process.terminate()
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it at once; its engines end with it."""

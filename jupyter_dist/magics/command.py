@@ -34,15 +34,21 @@ class CurrentCluster:
         )
         raise UsageError(f"this notebook has no cluster. Start one with %dist_start -n 4{attach}.")
 
+    @property
+    def running(self) -> "Cluster | None":
+        """The cluster, if there is one and it runs."""
+        is_running = self._cluster is not None and self._cluster.is_running
+        return self._cluster if is_running else None
+
     def check_none_runs(self) -> None:
         """Raise ClusterExists rather than let a cell that is run again leave clusters behind."""
-        if self._cluster is not None and self._cluster.is_running:
-            raise ClusterExists(self._cluster.name)
+        if self.running is not None:
+            raise ClusterExists(self.running.name)
 
-    def set(self, cluster: "Cluster") -> str | None:
-        """Speak to this cluster from now on; gives the name of the one before if it still runs."""
+    def set(self, cluster: "Cluster") -> "Cluster | None":
+        """Speak to this cluster from now on; gives the one before."""
         before, self._cluster = self._cluster, cluster
-        return before.name if before is not None and before.is_running else None
+        return before
 
     def forget(self) -> None:
         """Speak to no cluster from now on."""
@@ -59,7 +65,7 @@ def command(parser: OptionParser) -> Callable[[Callable[..., Any]], Callable[...
                 options = parser.read(line)
                 options.line = line
                 return method(self, options) if cell is None else method(self, options, cell)
-            except DistError as error:
+            except (DistError, KeyboardInterrupt) as error:
                 show_as_one_line(error)
                 raise
 
@@ -76,10 +82,11 @@ def explain(parser: OptionParser, text: str) -> str:
     return f"{text}\n\n{options}Example::\n\n    {parser.example}\n"
 
 
-def show_as_one_line(error: DistError) -> None:
+def show_as_one_line(error: DistError | KeyboardInterrupt) -> None:
     """Let IPython show this error without the notebook's own stack, unless it knows better."""
     if not hasattr(error, "_render_traceback_"):
-        lines = [f"{type(error).__name__}: {error}"]
+        kind = type(error).__name__
+        lines = [f"{kind}: {error}" if str(error) else kind]
         vars(error)["_render_traceback_"] = lambda: lines
 
 

@@ -1,11 +1,19 @@
-"""Tab completion of the options of our magics and of what they accept."""
+"""Tab completion: options of our magics and what they accept, and names of the ranks."""
 
-from typing import Any, Protocol
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from jupyter_dist.magics.command import Shell
-from jupyter_dist.magics.options import ATTACH, PARSERS, PUSH
+from jupyter_dist.errors import DistError
+from jupyter_dist.magics.command import CurrentCluster, Shell
+from jupyter_dist.magics.options import ATTACH, PARSERS, PUSH, SPMD
+from jupyter_dist.magics.spmd import AutoSpmd
 from jupyter_dist.model.command_options import OptionParser
+from jupyter_dist.model.rank import parse_ranks
 
+if TYPE_CHECKING:
+    from jupyter_dist.protocol.messages import Completions
+
+_SPMD = re.compile(r"\s*%%spmd\b(?P<options>.*)")
 _PARSERS = {parser.prog: parser for parser in PARSERS}
 
 
@@ -16,6 +24,11 @@ class CompletionContext(Protocol):
     """The word before the cursor, as far as it is typed."""
     text_until_cursor: str
     """Its line up to the cursor."""
+    full_text: str
+    """The whole cell."""
+    cursor_line: int
+    cursor_position: int
+    """In characters of that line."""
 
 
 class OptionCompleter:
@@ -60,12 +73,88 @@ class OptionCompleter:
         return [name for name in self._shell.user_ns if name not in hidden and name[0] != "_"]
 
 
-def install(shell: Shell) -> None:
-    """Complete the options of every magic of ours in this shell."""
-    shell.Completer.custom_matchers.append(OptionCompleter(shell))
+class Place(NamedTuple):
+    """Where the cursor stands in code that runs on ranks."""
+
+    code: str
+    cursor: int
+    """In characters of `code`."""
+    options: str = ""
+    """What stands behind `%%spmd`."""
+
+
+class RankCompleter:
+    """One of IPython's matchers: in cells that run on ranks, the names of a rank can follow."""
+
+    matcher_api_version = 2
+    matcher_identifier = "jupyter_dist.ranks"
+    matcher_priority = 50.0
+
+    def __init__(self, current: CurrentCluster, auto: AutoSpmd) -> None:
+        self._current = current
+        self._auto = auto
+        self.__qualname__ = self.matcher_identifier  # IPython asks for it, as a function has one
+
+    def __call__(self, context: CompletionContext) -> dict[str, Any]:
+        """Give what the rank says instead of the notebook's own names; nothing if it is silent."""
+        from IPython.core.completer import SimpleCompletion
+
+        place = find_place(context, self._auto)
+        found = self._ask(place) if place else None
+        if place is None or found is None or found.end != place.cursor:
+            return {"completions": [], "suppress": False}
+        return {
+            "completions": [SimpleCompletion(text) for text in found.matches],
+            "suppress": bool(found.matches),
+            "ordered": True,
+            "matched_fragment": place.code[found.start : found.end],
+        }
+
+    def _ask(self, place: Place) -> "Completions | None":
+        cluster = self._current.running
+        if cluster is None:
+            return None
+        try:
+            rank = _first_rank(place.options, cluster.world_size)
+            return cluster.complete(place.code, place.cursor, rank)
+        except DistError:  # it ended at this moment
+            return None
+
+
+def find_place(context: CompletionContext, auto: AutoSpmd) -> Place | None:
+    """Find the cursor in the code that ranks would run; None where the notebook would run it."""
+    if re.fullmatch(r"\s*%\S*", context.text_until_cursor):
+        return None  # magics: the notebook knows more of them
+    lines = context.full_text.split("\n")
+    head = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    spmd = _SPMD.fullmatch(lines[head])
+    if spmd is None:
+        first = 0 if auto.takes([f"{line}\n" for line in lines]) else len(lines)
+    else:
+        first = head + 1
+    if context.cursor_line < first:
+        return None
+    above = sum(len(line) + 1 for line in lines[first : context.cursor_line])
+    code = "\n".join(lines[first:])
+    return Place(code, above + context.cursor_position, spmd["options"] if spmd else "")
+
+
+def _first_rank(options: str, world_size: int) -> int:
+    """Read which rank to ask; 0 while the options cannot be read, as they are being typed."""
+    try:
+        ranks = SPMD.read(options).ranks
+        return 0 if ranks is None else parse_ranks(ranks, world_size)[0]
+    except DistError:
+        return 0
+
+
+def install(shell: Shell, current: CurrentCluster, auto: AutoSpmd) -> None:
+    """Complete the options of our magics, and names of the ranks, in this shell."""
+    shell.Completer.custom_matchers.extend([OptionCompleter(shell), RankCompleter(current, auto)])
 
 
 def remove(shell: Shell) -> None:
     """Leave completion as it was."""
     matchers = shell.Completer.custom_matchers
-    matchers[:] = [kept for kept in matchers if not isinstance(kept, OptionCompleter)]
+    ours = (OptionCompleter, RankCompleter)
+    matchers[:] = [kept for kept in matchers if not isinstance(kept, ours)]

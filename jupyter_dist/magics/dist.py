@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_dist.errors import RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
+from jupyter_dist.magics.attaching import take_up
 from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
 from jupyter_dist.magics.spmd import find_failure, number_of_cell
-from jupyter_dist.model.command_options import bench_arguments, host_arguments, start_arguments
+from jupyter_dist.model.command_options import (
+    bench_arguments,
+)
 from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.start_options import (
+    host_arguments,
+    start_arguments,
+)
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
@@ -65,16 +72,7 @@ class ClusterMagics:
             raise
         ready_s = monotonic() - started_s
         view.finish(ready_text(cluster.name, cluster.world_size, ready_s, cluster.notes))
-        self._take(cluster)
-
-    @command(accepted.ATTACH)
-    def dist_attach(self, options: Namespace) -> None:
-        """Speak to a cluster that is already running, for example after a kernel restart."""
-        from jupyter_dist.cluster.cluster import Cluster
-
-        cluster = Cluster.attach(options.name)
-        say(f"attached to cluster {cluster.name}: {name_ranks(range(cluster.world_size))}")
-        self._take(cluster)
+        take_up(cluster, self._shell, self._current)
 
     @command(accepted.STATUS)
     def dist_status(self, options: Namespace) -> None:  # noqa: ARG002
@@ -86,7 +84,9 @@ class ClusterMagics:
         """Show hosts and ranks as a picture that stays live."""
         cluster = self._current.get()
         if self._is_notebook:
-            self._draw(cluster)
+            from jupyter_dist.views.topology_widget import show_topology
+
+            show_topology(cluster)
         else:
             from jupyter_dist.views.topology_snapshot import topology_text
 
@@ -109,12 +109,13 @@ class ClusterMagics:
                 f"the notebook has no variable named {', '.join(unknown)}; nothing was pushed. "
                 "Define it outside %%spmd first."
             )
-        cluster.push({name: self._shell.user_ns[name] for name in names}, options.ranks)
+        objects = {name: self._shell.user_ns[name] for name in names}
+        cluster.push(objects, options.ranks, on_stage=say)
 
     @command(accepted.PULL)
     def dist_pull(self, options: Namespace) -> Any:
         """Copy a variable of the ranks to the notebook, as {rank: object}."""
-        objects = self._current.get().pull(options.name, options.ranks)
+        objects = self._current.get().pull(options.name, options.ranks, on_stage=say)
         if options.o is None:
             return objects
         self._shell.push({options.o: objects})
@@ -196,8 +197,8 @@ class ClusterMagics:
     def dist_stop(self, options: Namespace) -> None:  # noqa: ARG002
         """End the cluster: every rank, every process, every file of it."""
         cluster = self._current.get()
-        self._current.forget()
         cluster.stop()
+        self._current.forget()  # only now: who may not stop it goes on with it
         say(f"cluster {cluster.name} is stopped")
 
     def _reload(self, cluster: "Cluster") -> None:
@@ -214,18 +215,6 @@ class ClusterMagics:
         view.finish(result, failure.rank if isinstance(failure, RankRaised) else None)
         if failure is not None:
             raise failure
-
-    def _take(self, cluster: "Cluster") -> None:
-        before = self._current.set(cluster)
-        if before is not None and before != cluster.name:
-            say(f"cluster {before} goes on; %dist_attach {before} takes it up again")
-        if self._is_notebook:
-            self._draw(cluster)
-
-    def _draw(self, cluster: "Cluster") -> None:
-        from jupyter_dist.views.topology_widget import show_topology
-
-        show_topology(cluster)
 
     @property
     def _display(self) -> "Display | None":

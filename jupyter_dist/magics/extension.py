@@ -4,9 +4,12 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jupyter_dist.magics import completion
+from jupyter_dist.magics import completion, inspection
+from jupyter_dist.magics.attaching import AttachingMagics
 from jupyter_dist.magics.command import CurrentCluster, Shell
 from jupyter_dist.magics.dist import ClusterMagics
+from jupyter_dist.magics.looking import LookingMagics
+from jupyter_dist.magics.mending import MendingMagics
 from jupyter_dist.magics.spmd import AUTO_CELL, AutoSpmd, SpmdMagics
 
 # By shell, so that the cluster is still known after %reload_ext.
@@ -15,7 +18,6 @@ _CURRENT: WeakKeyDictionary[Shell, CurrentCluster] = WeakKeyDictionary()
 _LINE_MAGICS = (
     "dist_check",
     "dist_start",
-    "dist_attach",
     "dist_status",
     "dist_topology",
     "dist_interrupt",
@@ -27,6 +29,9 @@ _LINE_MAGICS = (
     "dist_timeline",
     "dist_stop",
 )
+_ATTACHING_MAGICS = ("dist_attach", "dist_output")
+_MENDING_MAGICS = ("dist_heal", "dist_shrink")
+_LOOKING_MAGICS = ("dist_who", "dist_stacks", "dist_explain")
 
 
 def load(shell: Shell) -> None:
@@ -37,7 +42,8 @@ def load(shell: Shell) -> None:
     for kind, name, method in _magics(shell, current, auto):
         shell.register_magic_function(method, kind, name)
     shell.input_transformers_cleanup.append(auto)
-    completion.install(shell)
+    completion.install(shell, current, auto)
+    inspection.install(shell, current)
 
 
 def unload(shell: Shell) -> None:
@@ -48,6 +54,7 @@ def unload(shell: Shell) -> None:
     transformers = shell.input_transformers_cleanup
     transformers[:] = [kept for kept in transformers if not isinstance(kept, AutoSpmd)]
     completion.remove(shell)
+    inspection.remove(shell)
 
 
 def _magics(
@@ -55,8 +62,13 @@ def _magics(
 ) -> list[tuple[str, str, Callable[..., Any]]]:
     """List every magic as (kind, name, what to call)."""
     cluster, spmd = ClusterMagics(shell, current), SpmdMagics(shell, current, auto)
+    attaching, looking = AttachingMagics(shell, current), LookingMagics(shell, current)
+    mending = MendingMagics(shell, current)
     return [
         *(("line", name, getattr(cluster, name)) for name in _LINE_MAGICS),
+        *(("line", name, getattr(attaching, name)) for name in _ATTACHING_MAGICS),
+        *(("line", name, getattr(looking, name)) for name in _LOOKING_MAGICS),
+        *(("line", name, getattr(mending, name)) for name in _MENDING_MAGICS),
         ("line", "dist_auto", spmd.dist_auto),
         ("cell", AUTO_CELL, spmd.auto_cell),
         ("cell", "spmd", spmd.spmd),

@@ -4,12 +4,16 @@ from jupyter_dist.model.command_options import (
     OptionParser,
     add_bench_options,
     add_collectives_options,
-    add_host_options,
-    add_start_options,
+    add_native_option,
     add_sync_options,
     add_timeline_options,
     read_duration_s,
     read_identifier,
+)
+from jupyter_dist.model.error_policy import OnError
+from jupyter_dist.model.start_options import (
+    add_host_options,
+    add_start_options,
 )
 
 CHECK = OptionParser(prog="%dist_check", example="%dist_check --hosts nodeA:8,nodeB:8")
@@ -24,8 +28,14 @@ SYNC = OptionParser(prog="%dist_sync", example="%dist_sync mypkg --reload")
 BENCH = OptionParser(prog="%dist_bench", example="%dist_bench --ops all_reduce --max 64M")
 COLLECTIVES = OptionParser(prog="%dist_collectives", example="%dist_collectives --last 50")
 TIMELINE = OptionParser(prog="%dist_timeline", example="%dist_timeline trace.json")
+WHO = OptionParser(prog="%dist_who", example="%dist_who w* loss --ranks 0-1")
+STACKS = OptionParser(prog="%dist_stacks", example="%dist_stacks --ranks 2")
+EXPLAIN = OptionParser(prog="%dist_explain", example="%dist_explain")
+HEAL = OptionParser(prog="%dist_heal", example="%dist_heal --ranks 2")
+SHRINK = OptionParser(prog="%dist_shrink", example="%dist_shrink")
 STOP = OptionParser(prog="%dist_stop", example="%dist_stop")
-ATTACH = OptionParser(prog="%dist_attach", example="%dist_attach demo")
+ATTACH = OptionParser(prog="%dist_attach", example="%dist_attach demo --watch")
+OUTPUT = OptionParser(prog="%dist_output", example="%dist_output 3")
 AUTO = OptionParser(prog="%dist_auto", example="%dist_auto on")
 LOCAL = OptionParser(prog="%%local", example="%%local")
 
@@ -42,8 +52,14 @@ PARSERS = (
     BENCH,
     COLLECTIVES,
     TIMELINE,
+    WHO,
+    STACKS,
+    EXPLAIN,
+    HEAL,
+    SHRINK,
     STOP,
     ATTACH,
+    OUTPUT,
     AUTO,
     LOCAL,
 )
@@ -57,7 +73,8 @@ def _fill() -> None:
     add_collectives_options(COLLECTIVES)
     add_timeline_options(TIMELINE)
     BENCH.add_argument("-o", type=read_identifier, metavar="NAME", help="store the report here")
-    for parser in (SPMD, INTERRUPT, PUSH, PULL):
+    add_native_option(STACKS)
+    for parser in (SPMD, INTERRUPT, PUSH, PULL, WHO, STACKS):
         parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")
     SPMD.add_argument(
         "--timeout",
@@ -72,14 +89,34 @@ def _fill() -> None:
     SPMD.add_argument(
         "--check", action="store_true", help="compare each collective before it begins"
     )
+    SPMD.add_argument(
+        "--on-error",
+        choices=[str(policy) for policy in OnError],
+        default="release",
+        help="when a rank raises, the others leave collectives, are interrupted, or go on",
+    )
     SPMD.add_argument("-o", type=read_identifier, metavar="NAME", help="store the SpmdResult here")
     SPMD.add_argument("--quiet", action="store_true", help="show nothing but errors")
+    HEAL.add_argument(
+        "--ranks", metavar="RANKS", help="these ranks, as 2 or 0,2-3, though they may live"
+    )
     PUSH.add_argument("names", nargs="+", metavar="NAME", help="variables of the notebook")
     PULL.add_argument("name", type=read_identifier, metavar="NAME", help="a variable of the ranks")
     PULL.add_argument(
         "-o", type=read_identifier, metavar="VAR", help="store the {rank: object} here"
     )
+    WHO.add_argument("patterns", nargs="*", metavar="PATTERN", help="names to list, as loss or w*")
     ATTACH.add_argument("name", nargs="?", metavar="NAME", help="which one, when several run")
+    how = ATTACH.add_mutually_exclusive_group()
+    how.add_argument("--watch", action="store_true", help="look on beside who runs cells")
+    how.add_argument(
+        "--take-over", action="store_true", help="run cells instead of who does; it may look on"
+    )
+    ATTACH.add_argument(
+        "--no-follow", action="store_true", help="do not show the cell that is running"
+    )
+    OUTPUT.add_argument("label", nargs="?", metavar="N", help="which cell, as 3 or In[3]")
+    OUTPUT.add_argument("--list", action="store_true", help="name the cells that are kept")
     AUTO.add_argument("mode", choices=("on", "off"), help="whether every cell runs on every rank")
 
 

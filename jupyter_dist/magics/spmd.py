@@ -35,9 +35,11 @@ class AutoSpmd:
             body = lines[1:]
             is_magic = "".join(body).lstrip().startswith("%%")
             return body if is_magic else [f"#{lines[0]}", *body]
-        if not self.is_on or _stays_here(lines):
-            return lines
-        return [f"%%{AUTO_CELL}\n", *lines]
+        return [f"%%{AUTO_CELL}\n", *lines] if self.takes(lines) else lines
+
+    def takes(self, lines: Sequence[str]) -> bool:
+        """Tell whether this cell runs on every rank without saying so."""
+        return self.is_on and not _stays_here(lines)
 
 
 def _is_plain_local(line: str) -> bool:
@@ -116,6 +118,7 @@ class SpmdMagics:
                 label=number_of_cell(self._shell),
                 is_setup=options.setup,
                 check=options.check,
+                on_error=options.on_error,
                 watcher=view,
             )
         except SyntaxError as error:

@@ -23,9 +23,9 @@ def code_dir(run_dir: str) -> str:
     return f"{run_dir}/code"
 
 
-def imports_path(run_dir: str, rank: int) -> str:
-    """Give the file in which a rank lists what it has imported from the code directory."""
-    return f"{run_dir}/rank-{rank}.imports"
+def imports_path(run_dir: str, engine: str) -> str:
+    """Give the file in which an engine lists what it has imported from the code directory."""
+    return f"{run_dir}/rank-{engine}.imports"
 
 
 def write_import(imported: Imported) -> bytes:

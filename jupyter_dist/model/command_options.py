@@ -9,7 +9,7 @@ from jupyter_dist.errors import UsageError
 from jupyter_dist.model.bench import OPS
 from jupyter_dist.model.bench_plan import DTYPES, read_ops, read_size
 from jupyter_dist.model.collective_table import DEFAULT_LAST
-from jupyter_dist.model.spec import COMMUNICATOR_KINDS, DEFAULT_RANKS, parse_duration_s
+from jupyter_dist.model.spec import parse_duration_s
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -62,58 +62,10 @@ def _is_shown(action: argparse.Action) -> bool:
 def _form(action: argparse.Action) -> str:
     """Write one option as it is typed: `--comm auto|ring|none`, `-n N`, `NAME…`."""
     value = action.metavar or "|".join(str(choice) for choice in action.choices or ())
-    more = "…" if action.nargs == "+" else ""
+    more = "…" if action.nargs in ("+", "*") else ""
     flag = action.option_strings[-1] if action.option_strings else ""
     text = " ".join(part for part in (flag, f"{value}{more}" if action.nargs != 0 else "") if part)
-    return f"[{text}]" if action.nargs == "?" else text
-
-
-def add_start_options(parser: argparse.ArgumentParser) -> None:
-    """Add everything that can be asked of a new cluster."""
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "-n", type=read_count, metavar="N", help=f"ranks on this machine (default: {DEFAULT_RANKS})"
-    )
-    _add_places(parser, which)
-    _add_installing(parser)
-    parser.add_argument("--name", metavar="NAME", help="how to find the cluster again")
-    parser.add_argument(
-        "--timeout",
-        dest="timeout_s",
-        type=read_duration_s,
-        metavar="S",
-        help="give up when it is not ready after this time, as 60 or 2m "
-        "(default: 60 s; 10m when hosts join)",
-    )
-    parser.add_argument(
-        "--keep",
-        dest="keep_s",
-        type=read_duration_s,
-        metavar="DURATION",
-        help="how long it lives without a notebook, as 90s, 15m or 2h (default: 15m)",
-    )
-    parser.add_argument(
-        "--env",
-        type=read_variable,
-        nargs="+",
-        action="extend",
-        metavar="K=V",
-        help="environment variables of the ranks",
-    )
-    parser.add_argument("--cwd", metavar="DIR", help="working directory of the ranks")
-    parser.add_argument(
-        "--comm", choices=COMMUNICATOR_KINDS, help="what `comm` is in a cell (default: auto)"
-    )
-    parser.add_argument(
-        "--oversubscribe",
-        action="store_true",
-        help="ranks may share a GPU where there are more of them than GPUs",
-    )
-
-
-def add_host_options(parser: argparse.ArgumentParser) -> None:
-    """Add what says where ranks shall be, and how an agent gets there."""
-    _add_places(parser, parser.add_mutually_exclusive_group())
+    return f"[{text}]" if action.nargs in ("?", "*") else text
 
 
 def add_sync_options(parser: argparse.ArgumentParser) -> None:
@@ -176,95 +128,19 @@ def add_collectives_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_native_option(parser: argparse.ArgumentParser) -> None:
+    """Add how deep one may look into stacks."""
+    parser.add_argument(
+        "--native", action="store_true", help="show calls of C and C++ too, where py-spy is there"
+    )
+
+
 def add_timeline_options(parser: argparse.ArgumentParser) -> None:
     """Add where a timeline is to be written."""
     parser.add_argument("file", metavar="FILE", help="what to write, as trace.json")
     parser.add_argument(
         "--force", action="store_true", help="overwrite a file that is no timeline of ours"
     )
-
-
-def _add_places(parser: argparse.ArgumentParser, which: argparse._MutuallyExclusiveGroup) -> None:
-    which.add_argument(
-        "--hosts",
-        metavar="HOST:N",
-        help="where to start how many ranks, as a:8,user@b:8 or node[01-04]:8; without :N one for "
-        "each GPU; join:N waits for N hosts that come by themselves",
-    )
-    which.add_argument(
-        "--hostfile", metavar="FILE", help="a host file of Open MPI, MPICH, PBS or Slurm"
-    )
-    parser.add_argument("--spec", metavar="FILE", help="a specification of the cluster in TOML")
-    parser.add_argument(
-        "--python",
-        metavar="PATH",
-        help="interpreter or environment on the hosts (default: as here, else python3)",
-    )
-    parser.add_argument(
-        "--ssh", metavar="COMMAND", help="ssh and its options, as 'ssh -F FILE' (default: ssh)"
-    )
-    parser.add_argument(
-        "--interface",
-        metavar="NAME|CIDR",
-        help="network on which hosts reach this machine, as eth0 or 10.1.0.0/16",
-    )
-    parser.add_argument(
-        "--ports",
-        metavar="FIRST-LAST",
-        help="ports on which hosts reach this machine, as 47000-47009 (default: free ones)",
-    )
-    parser.add_argument(
-        "--tunnel",
-        action="store_true",
-        help="hosts reach this machine through their ssh connections only",
-    )
-
-
-def _add_installing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--install",
-        action="store_true",
-        help="install this jupyter-dist on hosts that have none or another one",
-    )
-    parser.add_argument(
-        "--wheelhouse",
-        metavar="DIR",
-        help="as --install, but from these wheels, for hosts without internet",
-    )
-
-
-def host_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Turn the options of `add_host_options` into arguments of `Cluster.start`: those given."""
-    given = {
-        "hosts": options.hosts,
-        "hostfile": options.hostfile,
-        "spec": options.spec,
-        "python": options.python,
-        "ssh": options.ssh,
-        "interface": options.interface,
-        "ports": options.ports,
-        "tunnel": options.tunnel or None,
-    }
-    return {key: value for key, value in given.items() if value is not None}
-
-
-def start_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Turn the options of a new cluster into the arguments of `Cluster.start`: those given."""
-    given = {
-        "hosts": f"localhost:{options.n}" if options.n else None,
-        "install": options.install or None,
-        "wheelhouse": options.wheelhouse,
-        "name": options.name,
-        "timeout_s": options.timeout_s,
-        "keep_s": options.keep_s,
-        "env": dict(options.env) if options.env else None,
-        "cwd": options.cwd,
-        "comm": options.comm,
-        "oversubscribe": options.oversubscribe or None,
-    }
-    return host_arguments(options) | {
-        key: value for key, value in given.items() if value is not None
-    }
 
 
 def bench_arguments(options: argparse.Namespace) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from jupyter_dist.errors import UsageError
+
 
 class Verdict(StrEnum):
     """What the heartbeats say of an engine."""
@@ -19,6 +21,17 @@ class HealthPolicy(msgspec.Struct, frozen=True):
     interval_s: float = 0.5
     suspect_after_s: float = 3.0
     lost_after_s: float = 10.0
+
+
+def check_health(policy: HealthPolicy) -> None:
+    """Raise UsageError for times that make no sense together."""
+    interval_s, suspect_s, lost_s = policy.interval_s, policy.suspect_after_s, policy.lost_after_s
+    if not 0 < interval_s < suspect_s < lost_s:
+        raise UsageError(
+            f"heartbeats every {interval_s:g} s, suspect after {suspect_s:g} s, lost after "
+            f"{lost_s:g} s: each must be more than the one before. Accepted: for example "
+            "0.5, 3 and 10."
+        )
 
 
 def assess(now_s: float, last_beat_s: float, policy: HealthPolicy) -> tuple[Verdict, str]:

@@ -69,7 +69,9 @@ def see_ranks(hosts: Iterable[HostRecords]) -> dict[int, SeenRank]:
         for records in host.ranks
         if not records.problem
     ]
-    return {each.rank: each for each in sorted(seen, key=lambda each: each.rank)}
+    # Of a rank that was replaced the engine that lives counts: it comes last.
+    seen.sort(key=lambda each: (each.rank, not each.records.has_ended))
+    return {each.rank: each for each in seen}
 
 
 def _find_keys(records: RankRecords) -> tuple[CallKey, ...]:

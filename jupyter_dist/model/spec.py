@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from jupyter_dist.errors import HostSpecError, UsageError
-from jupyter_dist.model.health import HealthPolicy
+from jupyter_dist.model.health import HealthPolicy, check_health
+from jupyter_dist.model.on_loss import OnLoss, parse_on_loss
 
 COMMUNICATOR_KINDS = ("auto", "ring", "gloo", "nccl", "none")
 LAUNCHERS = ("auto", "local", "ssh", "join")
@@ -93,6 +94,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     one_machine: bool = False
     """Several host names may lead to one machine: a rehearsal of many hosts."""
     health: HealthPolicy = HealthPolicy()
+    on_loss: OnLoss = OnLoss.ASK
+    """What it does by itself when a rank is lost."""
 
     @property
     def world_size(self) -> int:
@@ -198,6 +201,8 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
     for what, seconds in times.items():
         if not seconds > 0:
             raise UsageError(f"{what} {seconds} is not accepted: it must be more than 0 s.")
+    parse_on_loss(spec.on_loss)
+    check_health(spec.health)
     if spec.start_method not in START_METHODS:
         raise UsageError(f"start method {spec.start_method!r}: accepted are fork and spawn.")
     _check_variables(spec.env, "the cluster")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from jupyter_dist.model.on_loss import OnLoss
 from jupyter_dist.model.spec import (
     COMMUNICATOR_KINDS,
     LAUNCHERS,
@@ -122,6 +123,7 @@ CLUSTER = {
     "name": _text("weather"),
     "communicator": _one_of(*COMMUNICATOR_KINDS),
     "oversubscribe": _FLAG,
+    "on_loss": _one_of(*OnLoss),
     "timeout": DURATION,
     "keep": DURATION,
     "collective_timeout": DURATION,

@@ -103,6 +103,19 @@ def _links_of(nvml: Any, index: int, handle: Any) -> GpuLinks:
     )
 
 
+def bus_of(device: str) -> str:
+    """Give the address on the PCI bus of a device, as CUDA_VISIBLE_DEVICES has it; or empty."""
+    nvml, _ = _load()
+    if nvml is None or not device:
+        return ""
+    for index, handle in _handles(nvml):
+        with contextlib.suppress(nvml.NVMLError):
+            name = str(index) if device.isdecimal() else _text(nvml.nvmlDeviceGetUUID(handle))
+            if name == device or (not device.isdecimal() and name.startswith(device)):
+                return _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
+    return ""
+
+
 def _text(answer: str | bytes) -> str:
     """Read a text as releases of NVML's module give it."""
     return answer.decode() if isinstance(answer, bytes) else answer

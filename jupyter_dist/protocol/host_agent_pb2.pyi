@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,8 @@ class AgentEvent(_message.Message):
     CODE_TAKEN_FIELD_NUMBER: _ClassVar[int]
     CODE_SETTLED_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    STACKS_DUMPED_FIELD_NUMBER: _ClassVar[int]
+    RAS_READ_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     engine_started: EngineStarted
     engine_exited: EngineExited
@@ -33,7 +35,9 @@ class AgentEvent(_message.Message):
     code_taken: CodeTaken
     code_settled: CodeSettled
     records: Records
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ...) -> None: ...
+    stacks_dumped: StacksDumped
+    ras_read: RasRead
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
     __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses", "devices", "gpus", "gpu_problem")
@@ -117,16 +121,16 @@ class Interface(_message.Message):
     def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., prefix_length: _Optional[int] = ..., speed_mbps: _Optional[int] = ...) -> None: ...
 
 class EngineStarted(_message.Message):
-    __slots__ = ("rank", "pid")
-    RANK_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("engine", "pid")
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
-    rank: int
+    engine: str
     pid: int
-    def __init__(self, rank: _Optional[int] = ..., pid: _Optional[int] = ...) -> None: ...
+    def __init__(self, engine: _Optional[str] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class EngineExited(_message.Message):
-    __slots__ = ("rank", "pid", "exit_code", "signal", "stdout_tail", "stdout_offset", "stderr_tail", "stderr_offset")
-    RANK_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("engine", "pid", "exit_code", "signal", "stdout_tail", "stdout_offset", "stderr_tail", "stderr_offset", "evidence")
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
@@ -134,7 +138,8 @@ class EngineExited(_message.Message):
     STDOUT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     STDERR_TAIL_FIELD_NUMBER: _ClassVar[int]
     STDERR_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    rank: int
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    engine: str
     pid: int
     exit_code: int
     signal: int
@@ -142,43 +147,84 @@ class EngineExited(_message.Message):
     stdout_offset: int
     stderr_tail: bytes
     stderr_offset: int
-    def __init__(self, rank: _Optional[int] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., stdout_tail: _Optional[bytes] = ..., stdout_offset: _Optional[int] = ..., stderr_tail: _Optional[bytes] = ..., stderr_offset: _Optional[int] = ...) -> None: ...
+    evidence: Evidence
+    def __init__(self, engine: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., stdout_tail: _Optional[bytes] = ..., stdout_offset: _Optional[int] = ..., stderr_tail: _Optional[bytes] = ..., stderr_offset: _Optional[int] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ...) -> None: ...
+
+class Evidence(_message.Message):
+    __slots__ = ("oom_kills", "memory_limit_bytes", "memory_available_bytes", "memory", "calls", "gpu_errors", "address_limit_bytes", "is_shared_memory_full", "kernel")
+    OOM_KILLS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_AVAILABLE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    GPU_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IS_SHARED_MEMORY_FULL_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_FIELD_NUMBER: _ClassVar[int]
+    oom_kills: int
+    memory_limit_bytes: int
+    memory_available_bytes: int
+    memory: _containers.RepeatedCompositeFieldContainer[MemorySample]
+    calls: bytes
+    gpu_errors: _containers.RepeatedScalarFieldContainer[str]
+    address_limit_bytes: int
+    is_shared_memory_full: bool
+    kernel: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, oom_kills: _Optional[int] = ..., memory_limit_bytes: _Optional[int] = ..., memory_available_bytes: _Optional[int] = ..., memory: _Optional[_Iterable[_Union[MemorySample, _Mapping]]] = ..., calls: _Optional[bytes] = ..., gpu_errors: _Optional[_Iterable[str]] = ..., address_limit_bytes: _Optional[int] = ..., is_shared_memory_full: bool = ..., kernel: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MemorySample(_message.Message):
+    __slots__ = ("age_s", "rss_bytes")
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    age_s: float
+    rss_bytes: int
+    def __init__(self, age_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ...) -> None: ...
 
 class SignalSent(_message.Message):
-    __slots__ = ("request_id", "ranks")
+    __slots__ = ("request_id", "engines")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    RANKS_FIELD_NUMBER: _ClassVar[int]
+    ENGINES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
-    ranks: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request_id: _Optional[str] = ..., ranks: _Optional[_Iterable[int]] = ...) -> None: ...
+    engines: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., engines: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Collective(_message.Message):
-    __slots__ = ("sequence", "operation", "seconds", "is_running", "site", "group")
+    __slots__ = ("sequence", "operation", "seconds", "is_running", "site", "group", "arguments", "root", "is_earlier")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     IS_RUNNING_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FIELD_NUMBER: _ClassVar[int]
+    IS_EARLIER_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     operation: str
     seconds: float
     is_running: bool
     site: str
     group: str
-    def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: bool = ..., site: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
+    arguments: str
+    root: int
+    is_earlier: bool
+    def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: bool = ..., site: _Optional[str] = ..., group: _Optional[str] = ..., arguments: _Optional[str] = ..., root: _Optional[int] = ..., is_earlier: bool = ...) -> None: ...
 
 class EngineSample(_message.Message):
-    __slots__ = ("rank", "cpu_percent", "rss_bytes", "collective")
-    RANK_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("engine", "cpu_percent", "rss_bytes", "collective", "state", "major_faults_per_s")
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
     CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     COLLECTIVE_FIELD_NUMBER: _ClassVar[int]
-    rank: int
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MAJOR_FAULTS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    engine: str
     cpu_percent: float
     rss_bytes: int
     collective: Collective
-    def __init__(self, rank: _Optional[int] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ...) -> None: ...
+    state: str
+    major_faults_per_s: float
+    def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ...) -> None: ...
 
 class GpuSample(_message.Message):
     __slots__ = ("index", "name", "utilisation_percent", "memory_used_bytes", "memory_total_bytes")
@@ -278,8 +324,32 @@ class Records(_message.Message):
     is_last: bool
     def __init__(self, request_id: _Optional[str] = ..., data: _Optional[bytes] = ..., is_last: bool = ...) -> None: ...
 
+class StacksDumped(_message.Message):
+    __slots__ = ("request_id", "engines")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ENGINES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    engines: _containers.RepeatedCompositeFieldContainer[EngineStacks]
+    def __init__(self, request_id: _Optional[str] = ..., engines: _Optional[_Iterable[_Union[EngineStacks, _Mapping]]] = ...) -> None: ...
+
+class EngineStacks(_message.Message):
+    __slots__ = ("engine", "stacks")
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    STACKS_FIELD_NUMBER: _ClassVar[int]
+    engine: str
+    stacks: bytes
+    def __init__(self, engine: _Optional[str] = ..., stacks: _Optional[bytes] = ...) -> None: ...
+
+class RasRead(_message.Message):
+    __slots__ = ("request_id", "report")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    report: bytes
+    def __init__(self, request_id: _Optional[str] = ..., report: _Optional[bytes] = ...) -> None: ...
+
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records", "dump_stacks", "read_ras")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -290,6 +360,8 @@ class AgentCommand(_message.Message):
     CODE_CHUNK_FIELD_NUMBER: _ClassVar[int]
     SETTLE_CODE_FIELD_NUMBER: _ClassVar[int]
     READ_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    DUMP_STACKS_FIELD_NUMBER: _ClassVar[int]
+    READ_RAS_FIELD_NUMBER: _ClassVar[int]
     start_engines: StartEngines
     send_signal: SendSignal
     stop: Stop
@@ -300,7 +372,9 @@ class AgentCommand(_message.Message):
     code_chunk: CodeChunk
     settle_code: SettleCode
     read_records: ReadRecords
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ...) -> None: ...
+    dump_stacks: DumpStacks
+    read_ras: ReadRas
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ...) -> None: ...
 
 class Admitted(_message.Message):
     __slots__ = ("host",)
@@ -309,7 +383,7 @@ class Admitted(_message.Message):
     def __init__(self, host: _Optional[str] = ...) -> None: ...
 
 class RankPlace(_message.Message):
-    __slots__ = ("rank", "world_size", "local_rank", "local_world_size", "host_rank", "host", "device")
+    __slots__ = ("rank", "world_size", "local_rank", "local_world_size", "host_rank", "host", "device", "engine")
     RANK_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
@@ -317,6 +391,7 @@ class RankPlace(_message.Message):
     HOST_RANK_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
     rank: int
     world_size: int
     local_rank: int
@@ -324,7 +399,8 @@ class RankPlace(_message.Message):
     host_rank: int
     host: str
     device: str
-    def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ..., device: _Optional[str] = ...) -> None: ...
+    engine: str
+    def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ..., device: _Optional[str] = ..., engine: _Optional[str] = ...) -> None: ...
 
 class StartEngines(_message.Message):
     __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required")
@@ -362,14 +438,16 @@ class StartEngines(_message.Message):
     def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ...) -> None: ...
 
 class SendSignal(_message.Message):
-    __slots__ = ("request_id", "ranks", "signal")
+    __slots__ = ("request_id", "engines", "signal", "cell_id")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    RANKS_FIELD_NUMBER: _ClassVar[int]
+    ENGINES_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    CELL_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
-    ranks: _containers.RepeatedScalarFieldContainer[int]
+    engines: _containers.RepeatedScalarFieldContainer[str]
     signal: int
-    def __init__(self, request_id: _Optional[str] = ..., ranks: _Optional[_Iterable[int]] = ..., signal: _Optional[int] = ...) -> None: ...
+    cell_id: str
+    def __init__(self, request_id: _Optional[str] = ..., engines: _Optional[_Iterable[str]] = ..., signal: _Optional[int] = ..., cell_id: _Optional[str] = ...) -> None: ...
 
 class PlaceChunk(_message.Message):
     __slots__ = ("request_id", "data", "is_last")
@@ -422,6 +500,24 @@ class ReadRecords(_message.Message):
     request_id: str
     last: int
     def __init__(self, request_id: _Optional[str] = ..., last: _Optional[int] = ...) -> None: ...
+
+class DumpStacks(_message.Message):
+    __slots__ = ("request_id", "engines", "is_native", "timeout_s")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ENGINES_FIELD_NUMBER: _ClassVar[int]
+    IS_NATIVE_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    engines: _containers.RepeatedScalarFieldContainer[str]
+    is_native: bool
+    timeout_s: float
+    def __init__(self, request_id: _Optional[str] = ..., engines: _Optional[_Iterable[str]] = ..., is_native: bool = ..., timeout_s: _Optional[float] = ...) -> None: ...
+
+class ReadRas(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("grace_s",)

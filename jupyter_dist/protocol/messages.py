@@ -14,6 +14,8 @@
       | -- PutValue, AwaitValue --------->|  what ranks must know to form a communicator
       | <--------------------- ValueFound |
       | <------------ AbortCommunicator --|  a peer failed: leave the collective now
+      | <--------------------- Question --|  what a rank can tell while it runs a cell
+      | -- Answered --------------------->|
       | <---------------------- Regroup --|  say Hello again for a new generation
       | <------------------------ Leave --|
 
@@ -35,8 +37,21 @@
       | <-------------------- CodeTaken * |  so that a slow host never fills memory
       | -- SettleCode ------------------->|
       | <------------------ CodeSettled --|
-      | -- WatchTopology, ReplayOutput -->|
-      | <- TopologyChanged, OutputReplayed|
+      | -- WatchTopology ---------------->|
+      | <-------------- TopologyChanged --|
+      | -- TakePart --------------------->|  to drive, to watch, or for one question only
+      | <-------------------- PartTaken --|
+      | -- ListCells, ReplayOutput ------>|  what the last cells have said
+      | <--- CellsListed, OutputReplayed -|
+      | -- FollowCell ------------------->|  the running cell, from its beginning on
+      | <----- CellFollowed, CellEvents * |
+      | -- AskRanks --------------------->|  names, stacks, completions
+      | <---------------- RanksAnswered --|
+      | -- Explain ---------------------->|
+      | <-------------------- Explained --|
+      | -- HealRanks, ShrinkCluster ----->|
+      | <----------------- HealProgress * |
+      | <---------- RanksHealed, Shrunk --|
       | -- ReadCollectives -------------->|
       | <--------------- CollectivesRead -|  the records of every rank (as frames)
       | -- StopCluster ------------------>|
@@ -50,7 +65,11 @@ from typing import Any
 
 import msgspec
 
+from jupyter_dist.model.crash import CrashReport
+from jupyter_dist.model.error_policy import OnError
+from jupyter_dist.model.names import RankNames
 from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.model.stacks import RankStacks
 from jupyter_dist.model.topology import Topology
 
 
@@ -82,6 +101,66 @@ class Output(msgspec.Struct, frozen=True):
     """MIME bundle of display, update_display and value."""
     metadata: dict[str, Any] = {}
     display_id: str = ""
+
+
+# --- questions that a rank answers while it runs a cell --------------------------------------
+
+
+class ListNames(msgspec.Struct, frozen=True, tag=True):
+    """Tell which variables you have: those of these patterns (`w*`); none given: all."""
+
+    patterns: tuple[str, ...] = ()
+    with_values: bool = True
+    """Look at the values as well; else names and types only."""
+
+
+class CompleteCode(msgspec.Struct, frozen=True, tag=True):
+    """Tell what can follow at this place of a cell."""
+
+    code: str
+    cursor: int
+    """In characters of `code`."""
+
+
+class InspectName(msgspec.Struct, frozen=True, tag=True):
+    """Tell what the object with this (dotted) name is."""
+
+    name: str
+    detail: int = 0
+    """1: its source as well."""
+
+
+class ReadStacks(msgspec.Struct, frozen=True, tag=True):
+    """Tell what your threads are doing; agents look at ranks that do not answer themselves."""
+
+    is_native: bool = False
+    """Show calls of C and C++ too, where py-spy is there and may look."""
+
+
+About = ListNames | CompleteCode | InspectName | ReadStacks
+
+
+class Completions(msgspec.Struct, frozen=True, tag=True):
+    """What can stand between `start` and `end`."""
+
+    matches: tuple[str, ...]
+    start: int
+    end: int
+
+
+class Inspection(msgspec.Struct, frozen=True, tag=True):
+    """A MIME bundle; empty: there is no such object."""
+
+    data: dict[str, str]
+
+
+class NoAnswer(msgspec.Struct, frozen=True, tag=True):
+    """The rank could not find out."""
+
+    reason: str
+
+
+Answer = RankNames | RankStacks | Completions | Inspection | NoAnswer
 
 
 # --- engine -> coordinator -------------------------------------------------------------------
@@ -202,6 +281,14 @@ class AwaitValue(Message, frozen=True):
     key: str
 
 
+class Answered(Message, frozen=True):
+    """What a rank says to a Question."""
+
+    rank: int
+    request_id: str
+    answer: Answer
+
+
 # --- coordinator -> engine -------------------------------------------------------------------
 
 
@@ -291,10 +378,18 @@ class ValueFound(Message, frozen=True):
     key: str
 
 
+class Question(Message, frozen=True):
+    """Answer this now, also while a cell runs."""
+
+    request_id: str
+    about: About
+
+
 class Regroup(Message, frozen=True):
-    """Say Hello again for this generation."""
+    """Say Hello again for this generation; you are this rank from now on."""
 
     generation: int
+    rank: int
 
 
 class Leave(Message, frozen=True):
@@ -321,6 +416,8 @@ class SubmitCell(Message, frozen=True):
     is_setup: bool = False
     is_plain_python: bool = False
     is_checked: bool = False
+    on_error: OnError = OnError.RELEASE
+    """What becomes of the others when a rank raises."""
 
 
 class OutputSeen(Message, frozen=True):
@@ -331,10 +428,10 @@ class OutputSeen(Message, frozen=True):
 
 
 class WithdrawCell(Message, frozen=True):
-    """Forget my cell if it has not started yet, else interrupt it."""
+    """Forget my cell, push, pull or healing if it has not begun yet; a cell is interrupted then."""
 
     request_id: str
-    """Of the SubmitCell that is meant."""
+    """Of the request that is meant."""
 
 
 class InterruptCell(Message, frozen=True):
@@ -397,8 +494,62 @@ class WatchTopology(Message, frozen=True):
     interval_s: float = 0.0
 
 
+class TakePart(Message, frozen=True):
+    """I am this process, and want to do this with the cluster; said once for all my lines."""
+
+    request_id: str
+    pid: int
+    who: str
+    """As a person knows it: `notebook train.ipynb`, `jupyter dist stop`."""
+    role: str = "drive"
+    """drive (run cells), watch (look only), or visit (one command, beside who drives)."""
+    is_taking_over: bool = False
+    """Drive even if another process does: it watches from then on."""
+
+
+class ListCells(Message, frozen=True):
+    """Tell which cells are kept, with their outputs."""
+
+    request_id: str
+
+
 class ReplayOutput(Message, frozen=True):
-    """Send me the events of the running cell, or of the last one, since it began."""
+    """Send me what a cell has said; of those with this label (`In[3]`, or none) the last one."""
+
+    request_id: str
+    label: str = ""
+
+
+class FollowCell(Message, frozen=True):
+    """Send me, on a line of its own, the events of the running cell since it began and go on."""
+
+    request_id: str
+
+
+class AskRanks(Message, frozen=True):
+    """Ask these ranks (None: all), whether they run a cell or not."""
+
+    request_id: str
+    about: About
+    ranks: tuple[int, ...] | None = None
+    timeout_s: float = 2.0
+
+
+class Explain(Message, frozen=True):
+    """Tell what is the matter with the running cell, and with lost ranks."""
+
+    request_id: str
+
+
+class HealRanks(Message, frozen=True):
+    """Replace these ranks (None: those that are lost); one that lives is killed first."""
+
+    request_id: str
+    ranks: tuple[int, ...] | None = None
+
+
+class ShrinkCluster(Message, frozen=True):
+    """Go on without the lost ranks: the others are numbered anew, without gaps."""
 
     request_id: str
 
@@ -471,13 +622,18 @@ class RankOutput(msgspec.Struct, frozen=True, tag=True):
 
 
 class RankFinished(msgspec.Struct, frozen=True, tag=True):
-    """One rank is done: ok, raised, interrupted, peer_failed, timed_out or lost."""
+    """One rank is done: ok, raised, interrupted, peer_failed, timed_out, deaf or lost.
+
+    A deaf rank has not answered the interrupt, and is still busy.
+    """
 
     rank: int
     status: str
     duration_s: float
     value_repr: str | None = None
     error: ErrorInfo | None = None
+    crash: CrashReport | None = None
+    """Of a lost rank, what is known about its end."""
 
 
 class CellNote(msgspec.Struct, frozen=True, tag=True):
@@ -563,15 +719,99 @@ class TopologyChanged(Message, frozen=True):
     topology: Topology
 
 
-class OutputReplayed(Message, frozen=True):
-    """Events kept of the running or last cell; `omitted_bytes` older ones were dropped."""
+class PartTaken(Message, frozen=True):
+    """You may; `driver` is who runs cells at the moment, or empty."""
 
     request_id: str
+    role: str
+    driver: str = ""
+
+
+class KeptCell(msgspec.Struct, frozen=True):
+    """A cell whose outputs are kept."""
+
     cell_id: str
+    label: str
+    """As `In[3]`."""
     code: str
+    ranks: tuple[int, ...]
+    started_s: float
+    """Time of day, in seconds since 1970."""
     is_running: bool
+    kept_bytes: int = 0
+
+
+class CellsListed(Message, frozen=True):
+    """The cells that are kept, the oldest first."""
+
+    request_id: str
+    cells: tuple[KeptCell, ...]
+
+
+class OutputReplayed(Message, frozen=True):
+    """What is kept of a cell; `omitted_bytes` older outputs were dropped."""
+
+    request_id: str
+    cell: KeptCell
     events: tuple[CellEvent, ...]
-    omitted_bytes: int
+    omitted_bytes: int = 0
+
+
+class CellFollowed(Message, frozen=True):
+    """This cell runs (None: none does); its events follow, from the beginning on where kept."""
+
+    request_id: str
+    cell: KeptCell | None
+    omitted_bytes: int = 0
+
+
+class RanksAnswered(Message, frozen=True):
+    """What ranks have answered; `problems` has those that did not, with the reason."""
+
+    request_id: str
+    answers: dict[int, Answer]
+    problems: dict[int, str]
+
+
+class Explained(Message, frozen=True):
+    """One sentence about the running cell (empty: nothing is odd), and how lost ranks ended."""
+
+    request_id: str
+    cell: str
+    """Label of the running cell, or empty."""
+    verdict: str
+    crashes: tuple[CrashReport, ...]
+
+
+class HealProgress(Message, frozen=True):
+    """How far healing is, in a few words."""
+
+    request_id: str
+    stage: str
+
+
+class RanksHealed(Message, frozen=True):
+    """Every rank is there again, in this generation."""
+
+    request_id: str
+    generation: int
+    replaced: dict[int, str]
+    """New ranks, with the host that each is on now."""
+    replayed: tuple[str, ...]
+    """Labels of the setup cells that they have run."""
+    problems: tuple[str, ...]
+    """What did not go well in setup cells, one sentence each."""
+    missing: dict[str, tuple[int, ...]]
+    """Names that others have, with the new ranks that lack them."""
+
+
+class Shrunk(Message, frozen=True):
+    """The cluster has so many ranks now; `renumbered` has the new number of each old one."""
+
+    request_id: str
+    generation: int
+    world_size: int
+    renumbered: dict[int, int]
 
 
 class CollectivesRead(Message, frozen=True):
@@ -605,6 +845,7 @@ ToCoordinator = (
     | LeaveMeeting
     | PutValue
     | AwaitValue
+    | Answered
 )
 ToEngine = (
     Welcome
@@ -615,6 +856,7 @@ ToEngine = (
     | MeetingHeld
     | MeetingFailed
     | ValueFound
+    | Question
     | Regroup
     | Leave
 )
@@ -630,7 +872,14 @@ FromClient = (
     | SendCode
     | SettleCode
     | WatchTopology
+    | TakePart
+    | ListCells
     | ReplayOutput
+    | FollowCell
+    | AskRanks
+    | Explain
+    | HealRanks
+    | ShrinkCluster
     | ReadCollectives
     | StopCluster
 )
@@ -648,7 +897,15 @@ ToClient = (
     | CodeTaken
     | CodeSettled
     | TopologyChanged
+    | PartTaken
+    | CellsListed
     | OutputReplayed
+    | CellFollowed
+    | RanksAnswered
+    | Explained
+    | HealProgress
+    | RanksHealed
+    | Shrunk
     | CollectivesRead
     | ClusterStopping
 )

@@ -106,12 +106,17 @@ class CellOutputView:
             if each.rank not in self._record.finished:
                 self.on_finished(
                     RankFinished(
-                        each.rank, each.status, each.duration_s, each.value_repr, each.error
+                        each.rank,
+                        each.status,
+                        each.duration_s,
+                        each.value_repr,
+                        each.error,
+                        each.crash,
                     )
                 )
         picture = self._record.final_picture(raised_rank, self._log_hint)
         if self._quiet:
-            picture = CellPicture(errors=picture.errors, raised_rank=raised_rank)
+            picture = picture.only_what_went_wrong()
         self._screen.finish(picture, self._clock())
 
     def _show_new(self, rank: int, entries: Sequence[Entry]) -> None:

@@ -1,12 +1,13 @@
 """What is to be seen of a cell: blocks of rows, values, errors and notes, ready to be rendered."""
 
 import itertools
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import msgspec
 
 from jupyter_dist.cluster.result import SpmdResult
+from jupyter_dist.model.crash import CrashReport
+from jupyter_dist.model.text import without_seconds
 from jupyter_dist.protocol.messages import Output, RankFinished
 from jupyter_dist.views.grouping import (
     Entry,
@@ -28,7 +29,6 @@ LIVE_ROWS = 100
 _NOTES_CAP = 20
 _HEAD_CAP = 8 * 1024
 _LAST_OF_EACH = 10
-_SECONDS = re.compile(r"\d+(\.\d+)? s\b")
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -52,6 +52,10 @@ class CellPicture(msgspec.Struct, frozen=True, kw_only=True):
     blocks: list[Block] = []
     values: list[ValueGroup] = []
     errors: tuple[ErrorGroup, ...] = ()
+    crashes: tuple[CrashReport, ...] = ()
+    """Of lost ranks whose end is known; they are in no group of errors."""
+    survivors: tuple[int, ...] = ()
+    """Ranks of the cell that can go on."""
     raised_rank: int | None = None
     """The rank whose traceback is shown elsewhere."""
     notes: tuple[str, ...] = ()
@@ -68,7 +72,17 @@ class CellPicture(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """There is nothing to show."""
-        return not (self.blocks or self.values or self.errors or self.notes or self.header)
+        said = self.blocks or self.values or self.notes or self.header
+        return not (said or self.errors or self.crashes)
+
+    def only_what_went_wrong(self) -> "CellPicture":
+        """Leave out what the ranks said."""
+        return CellPicture(
+            errors=self.errors,
+            crashes=self.crashes,
+            survivors=self.survivors,
+            raised_rank=self.raised_rank,
+        )
 
 
 class CellRecord:
@@ -115,7 +129,7 @@ class CellRecord:
 
         One that differs from the last in its seconds only replaces it.
         """
-        is_same = bool(self.notes) and _without_seconds(self.notes[-1]) == _without_seconds(text)
+        is_same = bool(self.notes) and without_seconds(self.notes[-1]) == without_seconds(text)
         if is_same:
             self.notes.pop()
         self.notes = [*self.notes, text][-_NOTES_CAP:]
@@ -135,7 +149,9 @@ class CellRecord:
         return CellPicture(
             blocks=self._blocks(),
             values=self.values(),
-            errors=group_errors(self.finished),
+            errors=group_errors(self._without_crashes()),
+            crashes=tuple(each.crash for each in self.finished.values() if each.crash is not None),
+            survivors=self._survivors(),
             raised_rank=raised_rank,
             notes=tuple(self.notes),
             states=self._states(),
@@ -158,6 +174,12 @@ class CellRecord:
         found = {rank: t.value for rank, t in self._transcripts.items() if t.value is not None}
         prints: dict[int, Hashable] = {rank: v.fingerprint for rank, v in found.items()}
         return [ValueGroup(ranks, found[ranks[0]]) for ranks in group_equal(prints)]
+
+    def _without_crashes(self) -> dict[int, RankFinished]:
+        return {rank: each for rank, each in self.finished.items() if each.crash is None}
+
+    def _survivors(self) -> tuple[int, ...]:
+        return tuple(sorted(rank for rank, r in self.finished.items() if r.status != "lost"))
 
     def _transcript(self, rank: int) -> RankTranscript:
         transcript = self._transcripts.get(rank)
@@ -283,10 +305,6 @@ def _last_of_each(rows: Sequence[Row]) -> list[int]:
     return found
 
 
-def _without_seconds(note: str) -> str:
-    return _SECONDS.sub("", note)
-
-
 def record_of(result: SpmdResult) -> CellRecord:
     """Make the record of a finished cell from its result."""
     record = CellRecord(len(result))
@@ -300,7 +318,9 @@ def record_of(result: SpmdResult) -> CellRecord:
     for each in result:
         record.take_output(each.rank, each.displays)
         record.take_finished(
-            RankFinished(each.rank, each.status, each.duration_s, each.value_repr, each.error)
+            RankFinished(
+                each.rank, each.status, each.duration_s, each.value_repr, each.error, each.crash
+            )
         )
     return record
 

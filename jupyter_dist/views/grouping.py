@@ -17,8 +17,13 @@ DECIDE_AFTER_S = 0.15
 _PENDING_CAP = 4000
 _LABEL_CAP = 16
 _FRAME = re.compile(r"((?:Cell )?In ?\[\d+\]|File [^\n]*?)(?:,? ?line |:)(\d+)")
-_CAUSE_FIRST = ("raised", "lost", "timed_out", "interrupted", "peer_failed")
-_ENAMES = {"lost": "RankLost", "timed_out": "CellTimedOut", "interrupted": "KeyboardInterrupt"}
+_CAUSE_FIRST = ("raised", "lost", "timed_out", "deaf", "interrupted", "peer_failed")
+_ENAMES = {
+    "lost": "RankLost",
+    "timed_out": "CellTimedOut",
+    "deaf": "CellInterrupted",
+    "interrupted": "KeyboardInterrupt",
+}
 
 
 Key = tuple[str, str, int]

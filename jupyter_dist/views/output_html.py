@@ -8,6 +8,7 @@ import msgspec
 from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.views.ansi import ansi_to_html, strip_ansi
 from jupyter_dist.views.cell_picture import Block, CellPicture, ValueGroup, fit_block
+from jupyter_dist.views.crash_card import crash_html
 from jupyter_dist.views.grouping import ErrorGroup, Row, label_ranks
 from jupyter_dist.views.output_text import (
     ERRORS_CAP,
@@ -17,6 +18,7 @@ from jupyter_dist.views.output_text import (
     heading_text,
     left_out_sentence,
     more_errors_sentence,
+    notes_lines,
     other_messages,
     prefixes,
     render_text,
@@ -58,7 +60,7 @@ def saved_bundle(picture: CellPicture) -> dict[str, str]:
 
 def live_bundle(picture: CellPicture) -> dict[str, str]:
     """Give the MIME bundle of a running cell; its plain text is the header only."""
-    notes = "".join(f" · {note}" for note in picture.notes)
+    notes = "".join(f" {line}" for line in notes_lines(picture.notes))
     return {"text/html": render_html(picture), "text/plain": picture.header + notes}
 
 
@@ -68,14 +70,14 @@ def render_html(picture: CellPicture) -> str:
     pieces = [_strip(picture.states)]
     pieces += _blocks(picture, rich_room)
     pieces += _values(picture.values, rich_room)
+    pieces.append(crash_html(picture.crashes, picture.survivors))
     pieces += [_error(picture, index) for index in range(min(len(picture.errors), ERRORS_CAP))]
     if more := more_errors_sentence(picture):
         pieces.append(f"<div>{more}</div>")
+    notes = [f"<i>{html.escape(line)}</i>" for line in notes_lines(picture.notes)]
     if picture.is_live:
-        notes = "".join(f" · <i>{html.escape(note)}</i>" for note in picture.notes)
-        pieces.append(f"{_SMALL}{html.escape(picture.header)}{notes}</div>")
-    else:
-        pieces += [f"{_SMALL}<i>· {html.escape(note)}</i></div>" for note in picture.notes]
+        notes[:1] = [" ".join([html.escape(picture.header), *notes[:1]])]
+    pieces += [f"{_SMALL}{note}</div>" for note in notes]
     return f'<div style="{_INDENT}">{"".join(pieces)}</div>'
 
 
@@ -213,7 +215,7 @@ def _error(picture: CellPicture, index: int) -> str:
         body += f"{_PRE}{ansi_to_html(cap_text(shown, cap))}</pre>" if shown else ""
     if not body:
         return f"{_error_frame(group)}{heading}</div>"
-    is_open = index == 0 and picture.raised_rank is None
+    is_open = index == 0 and picture.raised_rank is None and not picture.crashes
     if is_open:
         return f"{_error_frame(group)}{heading}{body}</div>"
     folded = f"<details><summary>{heading}</summary>{body}</details>"

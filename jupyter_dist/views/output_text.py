@@ -7,6 +7,7 @@ from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.views.ansi import keep_colours, strip_ansi
 from jupyter_dist.views.cell_picture import Block, CellPicture, ValueGroup, record_of
+from jupyter_dist.views.crash_card import crash_lines
 from jupyter_dist.views.grouping import ErrorGroup, Row, label_ranks
 
 VALUES_CAP = 24 * 1024
@@ -90,17 +91,18 @@ def value_lines(values: Sequence[ValueGroup]) -> list[str]:
 
 
 def notes_lines(notes: Sequence[str]) -> list[str]:
-    """Write notes so that they cannot be taken for output."""
-    return [f"· {note}" for note in notes]
+    """Write notes so that they cannot be taken for output, each line of them on its own."""
+    return [f"· {line}" for note in notes for line in note.splitlines()]
 
 
 def error_lines(picture: CellPicture) -> list[str]:
-    """Write the headings of all groups, and the traceback of the first one."""
-    lines: list[str] = []
+    """Write what happened to lost ranks, the headings of all groups, and the first traceback."""
+    lines = crash_lines(picture.crashes, picture.survivors)
+    shows_traceback = picture.raised_rank is None and not picture.crashes
     for index, group in enumerate(picture.errors[:ERRORS_CAP]):
         lines.append(heading_text(group))
         lines += [f"  {text}" for text in other_messages(group)]
-        if index == 0 and picture.raised_rank is None and group.traceback:
+        if index == 0 and shows_traceback and group.traceback:
             lines += cap_text(group.traceback, TRACEBACK_CAP).splitlines()
     more = more_errors_sentence(picture)
     return [*lines, more] if more else lines

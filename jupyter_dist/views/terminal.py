@@ -8,7 +8,7 @@ from jupyter_dist.model.rank import format_ranks
 from jupyter_dist.views.ansi import keep_colours, strip_ansi
 from jupyter_dist.views.cell_picture import CellPicture, CellRecord
 from jupyter_dist.views.grouping import Entry, LineMerger, Row, label_ranks
-from jupyter_dist.views.output_text import error_lines, row_text, value_lines
+from jupyter_dist.views.output_text import error_lines, notes_lines, row_text, value_lines
 
 SETTLE_INTERVAL_S = 0.1
 """Shortest time between two looks at which lines are decided."""
@@ -66,7 +66,7 @@ class TerminalScreen:
     def note(self, text: str, *, is_new: bool) -> None:
         """Write a new note above the status line for good, so that a log keeps it."""
         if is_new:
-            self._terminal.write_lines([f"· {strip_ansi(text)}"])
+            self._terminal.write_lines(notes_lines([strip_ansi(text)]))
 
     def tick(self, now_s: float) -> None:
         """Write the lines that are decided."""

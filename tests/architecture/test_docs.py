@@ -82,7 +82,7 @@ def test_every_magic_and_every_command_of_the_terminal_is_in_the_readme():
 def test_the_readme_has_every_option_of_a_start_and_no_other():
     table = README.partition("| `%dist_start` | means |")[2].partition("\n\n")[0]
     rows = [re.split(r"(?<!\\)\|", row)[1] for row in table.splitlines() if row.startswith("| `")]
-    shown = set(re.findall(r"`(--?[a-z]+)", " ".join(rows)))
+    shown = set(re.findall(r"`(--?[a-z][a-z-]*)", " ".join(rows)))
     there = {flag for action in START._actions for flag in action.option_strings}
     assert shown == there
 
@@ -153,14 +153,23 @@ def test_decisions_are_numbered_one_by_one():
     assert [int(path.name[:4]) for path in DECISIONS] == list(range(1, len(DECISIONS) + 1))
 
 
-# --- the page about collectives ---
+# --- tests that pages name ---
 
 
-def test_every_test_that_the_page_about_collectives_names_is_there():
-    page = (ROOT / "docs" / "collectives.md").read_text()
+@pytest.mark.parametrize(("page", "least"), [("collectives", 30), ("failures", 12)])
+def test_every_test_that_a_page_names_is_there(page, least):
+    text = (ROOT / "docs" / f"{page}.md").read_text()
     programs = [path.read_text() for path in ROOT.glob("tests/**/test_*.py")]
-    defined = {name for text in programs for name in re.findall(r"def (test_\w+)", text)}
+    defined = {name for program in programs for name in re.findall(r"def (test_\w+)", program)}
     files = {path.stem for path in ROOT.glob("tests/**/test_*.py")}
-    named = set(re.findall(r"`(?:tests/processes/)?(test_\w+)(?:\.py)?`", page))
-    assert len(named) > 30
+    named = set(re.findall(r"`(?:tests/processes/)?(test_\w+)(?:\.py)?`", text))
+    assert len(named) > least
     assert named <= defined | files, named - defined - files
+
+
+def test_options_of_failures_are_on_their_page():
+    page = (ROOT / "docs" / "failures.md").read_text()
+    for parser, flag in ((MAGICS["%%spmd"], "--on-error"), (START, "--on-loss")):
+        (action,) = [each for each in parser._actions if flag in each.option_strings]
+        for choice in action.choices:
+            assert re.search(rf"^\| `(?:{flag} )?{choice}` \|", page, re.MULTILINE), choice

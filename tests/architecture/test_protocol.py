@@ -9,7 +9,11 @@ import msgspec
 import pytest
 
 from jupyter_dist.errors import MalformedMessage, VersionMismatch
+from jupyter_dist.model.crash import CrashReport
+from jupyter_dist.model.error_policy import OnError
+from jupyter_dist.model.names import NameInfo, RankNames
 from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol import codec, describe, messages
 from jupyter_dist.protocol.messages import (
@@ -41,6 +45,8 @@ GOLDEN = bytes.fromhex(
 )
 """RunCell("cell-1", 2, "show(rank)", (0, 1), 3) as version 1 of the protocol writes it."""
 
+MAIN = ThreadStack("MainThread", True, (Frame("train", "In[3]:7", "step()"),))
+CELL = messages.KeptCell("cell-3", "In[3]", "x = 1", (0, 2), 1.5e9, True, 7)
 SAMPLES = {
     str: "text",
     int: 7,
@@ -61,8 +67,25 @@ SAMPLES = {
     tuple[messages.CellEvent, ...]: (
         RankOutput(0, (Output("stdout", "a\n"),)),
         RankFinished(1, "raised", 0.5, None, ErrorInfo("KeyError", "'a'")),
+        RankFinished(2, "lost", 0.5, crash=CrashReport(rank=2, host="b", reason="killed")),
         CellNote("rank 0 waits"),
     ),
+    dict[int, int]: {2: 1},
+    dict[str, tuple[int, ...]]: {"model": (2, 3)},
+    OnError: OnError.WAIT,
+    messages.About: messages.CompleteCode("x.", 2),
+    messages.Answer: RankStacks("faulthandler", (MAIN,), "R", "slow"),
+    dict[int, messages.Answer]: {
+        0: RankNames((NameInfo("x", "int", preview="3", digest="d"),), 2, 1 << 30),
+        1: RankStacks("python", (MAIN,)),
+        2: messages.Completions(("abs", "all"), 0, 1),
+        3: messages.Inspection({"text/plain": "int"}),
+        4: messages.NoAnswer("it raised"),
+    },
+    messages.KeptCell: CELL,
+    messages.KeptCell | None: CELL,
+    tuple[messages.KeptCell, ...]: (CELL,),
+    tuple[CrashReport, ...]: (CrashReport(rank=1, host="a", reason="killed", signal=9),),
     RankInfo: RankInfo(1, 2, 1, 2, 0, "a"),
     Topology: Topology(cluster="demo"),
 }

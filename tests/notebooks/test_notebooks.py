@@ -1,6 +1,7 @@
 """The notebooks, executed from a clean kernel, as a person would with Run All."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,29 @@ def test_the_notebook_about_collectives_explains_its_mistakes(executed, tmp_path
     assert "wrong" in bench
     trace = json.loads((tmp_path / "collectives.trace.json").read_text())
     assert {event["ph"] for event in trace["traceEvents"]} >= {"X", "M"}
+
+
+FOURTH = [path for path in NOTEBOOKS if path.name.startswith("04")]
+
+
+@pytest.mark.parametrize("executed", FOURTH, indirect=True)
+def test_the_notebook_that_loses_a_rank_goes_on_with_what_the_others_had(executed):
+    *_, lost, going_on = (cell for cell in executed.cells if "all_reduce(gradient" in cell.source)
+    card = outputs_of(executed, lost.source)
+    assert "rank 2 is lost: its process was killed by SIGKILL" in card
+    assert "%dist_heal" in card
+    assert "PeerFailed on ranks 0-1,3 (3)" in card
+    assert "lost" in outputs_of(executed, "%dist_status")
+    survivors = outputs_of(executed, "%%spmd --ranks 0,1,3")
+    assert re.search(r"\[0-1,3\] weights \[1\.", survivors), survivors
+    assert "rank 2 is lost" in outputs_of(executed, "%dist_explain")
+    healed = outputs_of(executed, "%dist_heal")
+    assert "replaced rank 2" in healed
+    assert "rank 2 lacks weights, step" in healed
+    assert "rank 2 lacks it" in outputs_of(executed, "%dist_who")
+    assert "[0-3] step 99 weights" in outputs_of(executed, going_on.source)
+    last = executed.cells[-2]
+    assert "rank 2 lacks" not in outputs_of(executed, last.source)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

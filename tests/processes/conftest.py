@@ -8,6 +8,7 @@ from concurrent.futures import Future
 import pytest
 
 from jupyter_dist import Cluster
+from jupyter_dist.errors import ClusterInUse
 
 from .leftovers import Home, wait_until
 
@@ -26,17 +27,22 @@ class ClusterFactory:
         self._home.remember(cluster)
         return cluster
 
-    def attach(self, name=None):
-        """Attach to a cluster, and detach in the end."""
-        cluster = Cluster.attach(name)
+    def attach(self, name=None, **options):
+        """Attach to a cluster, and stop it in the end; options as in `Cluster.attach`."""
+        cluster = Cluster.attach(name, **options)
         self._clusters.append(cluster)
+        self._home.remember(cluster)
         return cluster
 
     def close(self):
         """Stop all; harmless for those that are gone."""
         for cluster in self._clusters:
             self._home.processes()
-            cluster.stop()
+            try:
+                cluster.stop()
+            except ClusterInUse:
+                Cluster.visit(cluster.name).stop()
+                cluster.detach()
 
 
 @pytest.fixture
@@ -54,6 +60,14 @@ def start(home):
     factory = ClusterFactory(home)
     yield factory
     factory.close()
+
+
+@pytest.fixture
+def sweep(start):
+    """Start one more cluster in the end: it removes the directories of killed processes."""
+    yield
+    Cluster.running()
+    start("localhost:1").stop()
 
 
 class SharedCluster:

@@ -84,7 +84,7 @@ def test_two_clients_run_cells_and_each_gets_its_own(start, in_background):
     other = in_background(
         run_script,
         "from jupyter_dist import Cluster\n"
-        "cluster = Cluster.attach()\n"
+        "cluster = Cluster.visit()\n"
         "print(cluster.name, cluster.world_size)\n"
         "print(cluster.run('shared')[1].value_repr)\n"
         "for k in range(30):\n"

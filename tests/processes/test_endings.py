@@ -17,14 +17,6 @@ from .listener import Listener
 pytestmark = pytest.mark.timeout(40)
 
 
-@pytest.fixture
-def sweep(start):
-    """Start one more cluster in the end: it removes the directories of killed processes."""
-    yield
-    Cluster.running()
-    start("localhost:1").stop()
-
-
 def busy(cluster, in_background, code="import time\ntime.sleep(60)"):
     """Have every rank run something; gives the future of its result."""
     listener = Listener()
@@ -136,7 +128,7 @@ def test_a_coordinator_told_to_terminate_cleans_up(start, home, in_background):
 
 
 @pytest.mark.parametrize(
-    ("find", "word"), [(agents_of, "agent"), (zygotes_of, "SIGKILL")], ids=["agent", "zygote"]
+    ("find", "word"), [(agents_of, "agent"), (zygotes_of, "zygote")], ids=["agent", "zygote"]
 )
 def test_ranks_end_with_what_keeps_them(start, home, in_background, sweep, find, word):
     cluster = start("localhost:2")
@@ -146,7 +138,7 @@ def test_ranks_end_with_what_keeps_them(start, home, in_background, sweep, find,
     result = running.result(5)
     assert [rank.status for rank in result] == ["lost", "lost"]
     assert word in str(result[0].error)
-    with pytest.raises(CellRefused, match=r"ranks 0-1 .*are lost.*%dist_start"):
+    with pytest.raises(CellRefused, match=r"ranks 0-1 .*are lost.*%dist_heal"):
         cluster.run("1")
     assert set(cluster.status().ranks.values()) == {"lost"}
     engines = [p for p in home.processes() if "zygote" in " ".join(p.cmdline())]
@@ -202,7 +194,7 @@ def test_a_running_cell_keeps_a_cluster_without_clients(start, home, tmp_path):
     script = (
         "import sys, threading, os\n"
         "from jupyter_dist import Cluster\n"
-        "cluster = Cluster.attach()\n"
+        "cluster = Cluster.visit()\n"
         "class Leave:\n"
         "    def on_output(self, rank, outputs): os._exit(0)\n"
         "    def on_finished(self, result): pass\n"

@@ -208,10 +208,10 @@ def test_modules_that_changed_since_they_were_imported_are_named(host):
             line = write_import(Imported(f"pkg.{name}", str(path), path.stat().st_mtime))
             with open(imports_path(str(host.run_dir), rank), "ab") as file:
                 file.write(line)
-    assert host.code.stale_modules([0, 1, 2]) == []
+    assert host.code.stale_modules(["0", "1", "2"]) == []
     host.sync(contents | {"pkg/a.py": b"new", "pkg/b.py": b"new"})
-    assert host.code.stale_modules([0, 1, 7]) == ["pkg.a", "pkg.b"]
-    assert host.code.stale_modules([1]) == ["pkg.a"]
+    assert host.code.stale_modules(["0", "1", "7"]) == ["pkg.a", "pkg.b"]
+    assert host.code.stale_modules(["1"]) == ["pkg.a"]
     del contents["pkg/a.py"]
     host.sync(contents)
-    assert host.code.stale_modules([1]) == []
+    assert host.code.stale_modules(["1"]) == []

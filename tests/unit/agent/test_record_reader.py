@@ -50,7 +50,7 @@ def record(folder, rank, calls, site_bytes=0):
 def test_the_records_of_every_rank_come_with_the_clocks_of_the_host(engines, ask, tmp_path):
     for rank in (2, 3):
         record(tmp_path, rank, calls=rank)
-        engines.add(rank, os.getpid())
+        engines.add(str(rank), os.getpid())
     records = decode(ask())
     assert records.host == "a"
     assert [(each.rank, len(each.calls)) for each in records.ranks] == [(2, 2), (3, 3)]
@@ -59,7 +59,7 @@ def test_the_records_of_every_rank_come_with_the_clocks_of_the_host(engines, ask
 
 def test_only_so_many_calls_are_read_as_were_asked_for(engines, ask, tmp_path):
     record(tmp_path, 0, calls=9)
-    engines.add(0, os.getpid())
+    engines.add("0", os.getpid())
     (rank,) = decode(ask(last=2)).ranks
     assert ([call.sequence for call in rank.calls], rank.left_out) == ([7, 8], 7)
 
@@ -67,14 +67,14 @@ def test_only_so_many_calls_are_read_as_were_asked_for(engines, ask, tmp_path):
 def test_a_rank_that_has_ended_is_read_as_well_and_told_apart(engines, ask, tmp_path):
     for rank in (0, 1):
         record(tmp_path, rank, calls=1)
-        engines.add(rank, os.getpid())
-    engines.remove(1)
+        engines.add(str(rank), os.getpid())
+    engines.remove("1")
     ranks = decode(ask()).ranks
     assert [(each.has_ended, len(each.calls)) for each in ranks] == [(False, 1), (True, 1)]
 
 
 def test_a_rank_without_a_file_is_told_with_the_reason(engines, ask):
-    engines.add(0, os.getpid())
+    engines.add("0", os.getpid())
     (rank,) = decode(ask()).ranks
     assert (rank.calls, rank.problem) == ((), "No such file or directory")
 
@@ -82,7 +82,7 @@ def test_a_rank_without_a_file_is_told_with_the_reason(engines, ask):
 def test_much_is_told_in_pieces_that_grpc_takes(engines, ask, tmp_path):
     for rank in range(10):
         record(tmp_path, rank, calls=2048, site_bytes=64)
-        engines.add(rank, os.getpid())
+        engines.add(str(rank), os.getpid())
     pieces = ask()
     assert len(pieces) > 1
     assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]

@@ -21,7 +21,7 @@ class FakeCluster:
         self.ran.append(name)
 
     @classmethod
-    def attach(cls, name):
+    def visit(cls, name):
         return cls(name)
 
     def run(self, code, *, watcher):

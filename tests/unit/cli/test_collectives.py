@@ -17,7 +17,7 @@ class FakeCluster:
     asked: list
 
     @classmethod
-    def attach(cls, name=None):
+    def visit(cls, name=None):
         if name not in (None, "demo"):
             raise NoCluster(name, ["demo"])
         return cls()

@@ -31,7 +31,7 @@ class FakeCluster:
         return cls.made
 
     @classmethod
-    def attach(cls, name=None):
+    def visit(cls, name=None):
         if (name or "demo") not in cls.names:
             raise NoCluster(name, cls.names)
         return cls(name=name or "demo")
@@ -227,6 +227,8 @@ def test_a_start_that_fails_is_status_one(dist, clusters):
 def test_an_interrupt_is_told(dist, clusters):
     clusters.problem = KeyboardInterrupt()
     assert dist("start") == (130, "", "jupyter dist: interrupted\n")
+    clusters.problem = KeyboardInterrupt("the ranks may still be busy")
+    assert dist("start") == (130, "", "jupyter dist: the ranks may still be busy\n")
 
 
 def test_help_is_written_and_ends_well(clusters, capsys):

@@ -1,7 +1,10 @@
+import signal
+import threading
+
 import pytest
 
 from jupyter_dist.cluster import spmd
-from jupyter_dist.cluster.spmd import ACKNOWLEDGE_BYTES, Gathering, check_syntax
+from jupyter_dist.cluster.spmd import ACKNOWLEDGE_BYTES, Gathering, check_syntax, run_cell
 from jupyter_dist.errors import CellRefused, WireError
 from jupyter_dist.protocol.messages import (
     CellAdmitted,
@@ -15,6 +18,7 @@ from jupyter_dist.protocol.messages import (
     RankOutput,
     Refused,
     SubmitCell,
+    WithdrawCell,
 )
 
 
@@ -165,6 +169,57 @@ def test_of_endless_text_the_tail_is_kept(gathering, monkeypatch):
     kept = finish(gathering).rank(0).stdout
     assert len(kept) == 100
     assert kept.endswith("000000999\n")
+
+
+class PressedLine:
+    """A line on which Ctrl-C is pressed so many times within each slice."""
+
+    def __init__(self, slices):
+        self.lock = threading.RLock()
+        self.sent = []
+        self._slices = iter(slices)
+
+    def send(self, message):
+        self.sent.append(message)
+
+    def receive(self):
+        messages, presses = next(self._slices)
+        for _ in range(presses):
+            signal.raise_signal(signal.SIGINT)
+        return [(message, []) for message in messages]
+
+    def count_reconnections(self):
+        return 0
+
+
+CELL = SubmitCell("r1", "x")
+ADMITTED = CellAdmitted("r1", "cell-1", (0,))
+OVER = CellEvents("cell-1", (RankFinished(0, "interrupted", 1.0),), is_last=True)
+
+
+def test_two_presses_within_one_slice_interrupt_the_ranks_as_well(watcher):
+    line = PressedLine([([ADMITTED], 2)])
+    with pytest.raises(KeyboardInterrupt, match="may still be busy"):
+        run_cell(line, CELL, watcher)
+    assert line.sent == [CELL, WithdrawCell("r1")]
+
+
+def test_a_second_press_sends_no_second_interrupt(watcher):
+    line = PressedLine([([ADMITTED], 1), ([], 1)])
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(line, CELL, watcher)
+    assert line.sent == [CELL, WithdrawCell("r1")]
+
+
+def test_what_a_press_does_is_told_as_it_is(watcher):
+    run_cell(PressedLine([([ADMITTED], 1), ([OVER], 0)]), CELL, watcher)
+    assert watcher.seen[0][1].startswith("interrupt sent to the ranks; once more")
+    refusal = Refused("r1", "CellRefused", "interrupted while it waited; no rank ran it.")
+    waiting = PressedLine([([CellWaiting("r1", "waits")], 1), ([refusal], 0)])
+    watcher.seen.clear()
+    with pytest.raises(CellRefused, match="while it waited"):
+        run_cell(waiting, CELL, watcher)
+    assert watcher.seen[1][1] == "taking the cell back; once more returns the prompt at once"
 
 
 @pytest.mark.parametrize(

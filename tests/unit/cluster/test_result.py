@@ -80,6 +80,14 @@ def test_the_first_of_several_is_raised_and_the_others_are_counted():
             "rank 1 is lost: killed by SIGKILL (1 released with PeerFailed)",
         ),
         ({"r0": "interrupted", "r1": "interrupted"}, CellInterrupted, "ranks 0-1 interrupted"),
+        (
+            {"r0": "interrupted", "r2": "deaf"},
+            CellInterrupted,
+            (
+                "rank 2 is still busy, deaf to the interrupt (1 interrupted). "
+                "The next cell waits for it, or %dist_heal --ranks 2 kills and replaces it"
+            ),
+        ),
         ({"r0": "ok", "r2": "timed_out"}, CellTimedOut, "rank 2 ran into the time limit"),
         (
             {"r0": "interrupted", "r1": "timed_out"},
@@ -92,6 +100,21 @@ def test_each_end_has_its_own_error(statuses, error, text):
     with pytest.raises(error) as caught:
         result(**statuses).raise_first()
     assert str(caught.value) == text
+
+
+def test_a_deaf_rank_is_no_success_and_named_in_the_error():
+    some = result(r0="interrupted", r1="deaf", r3="deaf", r4="ok")
+    assert not some.ok
+    assert "deaf on ranks 1,3" in repr(some)
+    with pytest.raises(CellInterrupted, match="ranks 1,3 are still busy") as caught:
+        some.raise_first()
+    assert caught.value.deaf == (1, 3)
+
+
+def test_a_deaf_rank_is_counted_behind_the_one_that_raised():
+    with pytest.raises(RankRaised) as caught:
+        result(r0="deaf", r1="raised").raise_first()
+    assert caught.value.others == "1 still busy"
 
 
 def test_a_peer_failure_whose_cause_is_not_here_is_raised_as_it_is():

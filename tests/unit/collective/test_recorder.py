@@ -237,6 +237,24 @@ def test_the_last_of_many_calls_is_seen(recorder, path):
     assert (view.sequence, view.operation) == (5000, "barrier")
 
 
+def test_a_call_of_an_earlier_cell_is_told_as_such(recorder, path):
+    recorder.begin_cell("In[3]", "cell-3")
+    recorder.begin(CALL)
+    assert not read_last(path, time.monotonic_ns()).is_earlier
+    recorder.end_cell()
+    assert not read_last(path, time.monotonic_ns()).is_earlier
+    recorder.begin_cell("In[4]", "cell-4")
+    assert read_last(path, time.monotonic_ns()).is_earlier
+    recorder.begin(CALL)
+    assert not read_last(path, time.monotonic_ns()).is_earlier
+
+
+def test_a_call_outside_of_cells_and_what_it_was_given_are_seen(recorder, path):
+    recorder.begin(Call(Signature("send", "<f4", "4", root=1), 3))
+    view = read_last(path, time.monotonic_ns())
+    assert (view.arguments, view.root, view.is_earlier) == ("float32[4], dest=1", 1, False)
+
+
 def test_seeing_the_last_call_reads_next_to_nothing(recorder, path, monkeypatch):
     for sequence in range(100):
         recorder.begin(Call(BARRIER, sequence))

@@ -3,7 +3,10 @@ from dataclasses import dataclass, field
 import pytest
 from fakes.outbox import RecordingOutbox
 
+from jupyter_dist.coordinator.cells import CellParts
+from jupyter_dist.coordinator.nccl_witness import RasReading
 from jupyter_dist.coordinator.output_log import OutputLog
+from jupyter_dist.coordinator.questions import Questions
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.host_list import parse_hosts
@@ -23,6 +26,11 @@ class Cluster:
         self.rendezvous = Rendezvous(self.roster, self.outbox)
         self.rendezvous.communicator = "ring"
         self.log = OutputLog()
+        self.questions = Questions(self.roster, self.outbox, self.outbox.to_agent)
+        self.ras = RasReading(self.outbox.to_agent)
+        self.parts = CellParts(
+            self.roster, self.rendezvous, self.outbox, self.questions, self.log, self.ras
+        )
 
     def join(self, *ranks):
         """Let these ranks (none: all) say Hello and Ready for the present generation."""

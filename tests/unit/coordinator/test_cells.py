@@ -1,9 +1,15 @@
 import signal
+from dataclasses import replace
 
 import pytest
 
-from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, INTERRUPT_PATIENCE_S, CellRun
+from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellRun
+from jupyter_dist.coordinator.hang_watch import HangWatch
+from jupyter_dist.coordinator.interruption import GIVE_UP_AFTER_S, PATIENCE_S
+from jupyter_dist.coordinator.questions import Answers
 from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.error_policy import OnError
+from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -16,29 +22,46 @@ from jupyter_dist.protocol.messages import (
     Output,
     RankFinished,
     RankOutput,
+    ReadStacks,
     RunCell,
     SubmitCell,
 )
 
 BOOM = ErrorInfo("ValueError", "boom")
 PEER = ErrorInfo("PeerFailed", "rank 0 raised", peer_rank=0)
+CTRL_C = ErrorInfo("KeyboardInterrupt", "")
+
+
+class Lookers:
+    """Questions that are asked, and answered when a test says so."""
+
+    def __init__(self):
+        self.asked = []
+
+    def ask(self, ranks, about, timeout_s, now_s, on_answered):
+        self.asked.append((ranks, about))
+        self._on_answered = on_answered
+
+    def see(self, code, *ranks):
+        """Answer that these ranks stand at this line of the cell."""
+        stack = ThreadStack("MainThread", True, (Frame("<module>", "In[3]:7", code),))
+        self._on_answered(Answers(dict.fromkeys(ranks, RankStacks(threads=(stack,))), {}))
 
 
 @pytest.fixture
-def run(cluster):
+def lookers():
+    return Lookers()
+
+
+@pytest.fixture
+def run(cluster, lookers):
     """Start a cell on all ranks at time 0."""
 
     def start(**options):
         request = SubmitCell("r1", "print(rank)", label=3, **options)
-        cell = CellRun(
-            b"me",
-            request,
-            "cell-1",
-            cluster.roster,
-            cluster.rendezvous,
-            cluster.outbox,
-            cluster.log,
-        )
+        cell = CellRun(b"me", request, "cell-1", replace(cluster.parts, questions=lookers))
+        # What this one asks is no part of these tests.
+        cell._hang_watch = HangWatch(cell.ranks, cluster.roster, cluster.questions)
         cell.start(0.0)
         return cell
 
@@ -60,9 +83,9 @@ def events(cluster):
 
 @pytest.fixture
 def answer(cluster):
-    def give(cell, rank, status="ok", error=None, **more):
+    def give(cell, rank, status="ok", error=None, now_s=0.5, **more):
         cluster.roster.end_work(rank)
-        cell.on_result(CellResult(rank, "cell-1", status, 0.5, error=error, **more))
+        cell.on_result(CellResult(rank, "cell-1", status, 0.5, error=error, **more), now_s)
 
     return give
 
@@ -213,7 +236,7 @@ class TestInterrupt:
     def test_makes_a_released_peer_interrupted_too(self, run, answer, events):
         cell = run(ranks=(0, 1))
         cell.interrupt({0, 1}, "i1", 1.0)
-        answer(cell, 0, "interrupted", ErrorInfo("KeyboardInterrupt", ""))
+        answer(cell, 0, "interrupted", CTRL_C)
         answer(cell, 1, "peer_failed", PEER)
         cell.tick(1.1)
         assert statuses(events) == {0: "interrupted", 1: "interrupted"}
@@ -221,7 +244,7 @@ class TestInterrupt:
     def test_is_what_peers_are_told_instead_of_the_first_rank_that_left(self, run, answer, cluster):
         cell = run(ranks=(0, 1))
         cell.interrupt({0, 1}, "i1", 1.0)
-        answer(cell, 0, "interrupted", ErrorInfo("KeyboardInterrupt", ""))
+        answer(cell, 0, "interrupted", CTRL_C)
         (abort,) = cluster.outbox.sent_to_ranks(AbortCommunicator)[1]
         assert (abort.failed_rank, abort.reason) == (-1, "the cell was interrupted")
 
@@ -232,26 +255,130 @@ class TestInterrupt:
         cell.tick(1.1)
         assert statuses(events) == {0: "raised"}
 
-    def test_that_is_not_answered_names_the_deaf_rank_once(self, run, answer, events, cluster):
+    def test_that_is_not_answered_names_the_rank_with_its_line_once(
+        self, run, answer, events, cluster, lookers
+    ):
         cell = run()
         cell.interrupt({0, 1, 2, 3}, "i1", 1.0)
         for rank in (0, 1, 3):
-            answer(cell, rank, "interrupted", ErrorInfo("KeyboardInterrupt", ""))
+            answer(cell, rank, "interrupted", CTRL_C)
         cluster.outbox.forget()
-        cell.tick(1.0 + INTERRUPT_PATIENCE_S * 0.9)
-        assert events(CellNote) == []
+        cell.tick(1.0 + PATIENCE_S * 0.9)
+        assert lookers.asked == []
         for extra_s in (0.0, 1.0, 2.0):
-            cell.tick(1.0 + INTERRUPT_PATIENCE_S + extra_s)
-        (note,) = events(CellNote)
-        assert note.text.startswith("rank 2 has not answered the interrupt for 2 s")
+            cell.tick(1.0 + PATIENCE_S + extra_s)
+        assert lookers.asked == [((2,), ReadStacks())]
         assert sorted(cluster.outbox.sent_to_ranks(AbortCommunicator)) == [2]
+        lookers.see("lib.sleep(30)", 2)
+        cell.tick(5.1)
+        (note,) = events(CellNote)
+        assert note.text == "rank 2 has not answered the interrupt for 2 s: In[3]:7: lib.sleep(30)"
 
-    def test_can_be_repeated_and_names_the_deaf_again(self, run, events):
+    def test_that_is_answered_while_ranks_are_looked_at_names_nobody(
+        self, run, answer, events, lookers
+    ):
+        cell = run(ranks=(0, 1))
+        cell.interrupt({0, 1}, "i1", 1.0)
+        cell.tick(1.0 + PATIENCE_S)
+        answer(cell, 0, "interrupted", CTRL_C)
+        answer(cell, 1, "interrupted", CTRL_C)
+        lookers.see("late()", 0, 1)
+        cell.tick(3.5)
+        assert cell.is_over
+        assert events(CellNote) == []
+
+    def test_of_a_deaf_rank_ends_the_cell_with_the_truth(
+        self, run, answer, events, cluster, lookers
+    ):
+        cell = run()
+        cell.interrupt({0, 1, 2, 3}, "i1", 1.0)
+        for rank in (0, 1, 3):
+            answer(cell, rank, "interrupted", CTRL_C)
+        cell.tick(1.0 + PATIENCE_S)
+        lookers.see("lib.sleep(30)", 2)
+        cell.tick(1.0 + GIVE_UP_AFTER_S - 0.1)
+        assert not cell.is_over
+        cell.tick(1.0 + GIVE_UP_AFTER_S)
+        assert cell.is_over
+        assert statuses(events) == dict.fromkeys((0, 1, 3), "interrupted") | {2: "deaf"}
+        deaf = events(RankFinished)[-1]
+        assert str(deaf.error) == "CellInterrupted: is still busy: In[3]:7: lib.sleep(30)"
+        assert deaf.duration_s == 1.0 + GIVE_UP_AFTER_S
+        assert cluster.roster[2].state is EngineState.BUSY
+        assert events(CellNote)[-1].text == (
+            "rank 2 is deaf to the interrupt. %dist_heal --ranks 2 kills and replaces it; "
+            "the other ranks keep their state"
+        )
+
+    def test_of_some_ranks_leaves_the_cell_to_the_others_when_they_are_deaf(
+        self, run, answer, events, cluster
+    ):
+        cell = run()
+        cell.interrupt({2}, "i1", 1.0)
+        cell.tick(1.0 + PATIENCE_S)
+        cell.tick(1.0 + GIVE_UP_AFTER_S)
+        assert not cell.is_over
+        assert cell.interrupt({2}, "i2", 9.0) == (2,), "it is asked again, but not given up twice"
+        for rank in (0, 1, 3):
+            answer(cell, rank)
+        cell.tick(20.0)
+        assert [request for *_, request in cluster.outbox.signals] == ["i1", "i2"]
+        assert cell.is_over
+        assert statuses(events) == {0: "ok", 1: "ok", 2: "deaf", 3: "ok"}
+
+    def test_may_be_repeated_while_the_clock_goes_on(self, run, events, cluster):
         cell = run(ranks=(0,))
-        for now_s in (1.0, 11.0):
-            cell.interrupt({0}, "i", now_s)
-            cell.tick(now_s + INTERRUPT_PATIENCE_S)
-        assert len(events(CellNote)) == 2
+        cell.interrupt({0}, "i1", 1.0)
+        cell.interrupt({0}, "i2", 6.0)
+        assert [request for *_, request in cluster.outbox.signals] == ["i1", "i2"]
+        cell.tick(1.0 + GIVE_UP_AFTER_S)
+        assert statuses(events) == {0: "deaf"}
+
+
+class TestWhenARankRaises:
+    def test_the_others_are_interrupted_where_it_was_asked_for(self, run, answer, cluster, events):
+        cell = run(on_error=OnError.INTERRUPT)
+        answer(cell, 1, "raised", BOOM)
+        assert cluster.outbox.signals == [((0, 2, 3), signal.SIGINT, "error-cell-1")]
+        abort = AbortCommunicator(1, 1, "raised ValueError: boom")
+        assert cluster.outbox.sent_to_ranks(AbortCommunicator)[0] == [abort]
+        answer(cell, 0, "interrupted", CTRL_C)
+        answer(cell, 2, "peer_failed", PEER)
+        answer(cell, 3, "raised", BOOM)
+        assert len(cluster.outbox.signals) == 1, "nobody is left to be interrupted"
+        cell.tick(1.0)
+        assert statuses(events) == {0: "interrupted", 1: "raised", 2: "peer_failed", 3: "raised"}
+
+    def test_the_interrupted_others_are_given_up_when_they_are_deaf(
+        self, run, answer, events, lookers
+    ):
+        cell = run(ranks=(0, 1), on_error=OnError.INTERRUPT)
+        answer(cell, 1, "raised", BOOM, now_s=1.0)
+        cell.tick(1.0 + PATIENCE_S)
+        assert lookers.asked == [((0,), ReadStacks())]
+        cell.tick(1.0 + GIVE_UP_AFTER_S)
+        assert statuses(events) == {0: "deaf", 1: "raised"}
+
+    def test_nobody_is_released_where_waiting_was_asked_for(self, run, answer, cluster, events):
+        cell = run(on_error=OnError.WAIT)
+        answer(cell, 1, "raised", BOOM)
+        cell.tick(60.0)
+        assert cluster.outbox.sent_to_ranks(AbortCommunicator) == {}
+        assert cluster.outbox.signals == []
+        assert cluster.rendezvous.is_broken, "the next cell needs a new generation"
+        assert statuses(events) == {1: "raised"}
+
+    def test_who_waits_all_the_same_can_be_interrupted(self, run, answer, cluster):
+        cell = run(on_error=OnError.WAIT)
+        answer(cell, 1, "raised", BOOM)
+        cell.interrupt({0, 1, 2, 3}, "i1", 5.0)
+        answer(cell, 0, "interrupted", CTRL_C)
+        assert sorted(cluster.outbox.sent_to_ranks(AbortCommunicator)) == [2, 3]
+
+    def test_a_lost_rank_releases_the_others_whatever_was_asked_for(self, run, cluster):
+        cell = run(on_error=OnError.WAIT)
+        cell.on_lost(2, "killed by SIGKILL")
+        assert sorted(cluster.outbox.sent_to_ranks(AbortCommunicator)) == [0, 1, 3]
 
 
 class TestTimeLimit:
@@ -269,7 +396,7 @@ class TestTimeLimit:
     def test_is_what_the_interrupted_ranks_ended_with(self, run, answer, events):
         cell = run(ranks=(0, 1), timeout_s=5.0)
         cell.tick(5.0)
-        answer(cell, 0, "interrupted", ErrorInfo("KeyboardInterrupt", ""))
+        answer(cell, 0, "interrupted", CTRL_C)
         answer(cell, 1, "peer_failed", PEER)
         cell.tick(5.1)
         assert statuses(events) == {0: "timed_out", 1: "timed_out"}
@@ -277,7 +404,7 @@ class TestTimeLimit:
     def test_gives_up_on_a_rank_that_does_not_answer(self, run, events, cluster):
         cell = run(ranks=(0,), timeout_s=5.0)
         cell.tick(5.0)
-        cell.tick(5.0 + INTERRUPT_PATIENCE_S)
+        cell.tick(5.0 + PATIENCE_S)
         assert cell.is_over
         assert statuses(events) == {0: "timed_out"}
         assert "still busy" in events(RankFinished)[0].error.evalue
@@ -298,7 +425,7 @@ class TestWhoWaitsForWhom:
 
         def sit(seconds):
             last = pb.Collective(sequence=9, operation="barrier", seconds=seconds, is_running=True)
-            sample = pb.EngineSample(rank=0, collective=last)
+            sample = pb.EngineSample(engine="0", collective=last)
             cluster.roster.take_telemetry("a", pb.Telemetry(engines=[sample]))
 
         return sit
@@ -317,8 +444,9 @@ class TestWhoWaitsForWhom:
 
     def test_is_over_with_the_cell(self, run, hang, answer):
         cell = run(ranks=(0, 1))
-        hang(5.0)
-        cell.tick(5.0)
+        for now_s in (4.0, 5.0):
+            hang(now_s)
+            cell.tick(now_s)
         assert cell.note
         answer(cell, 0)
         answer(cell, 1)
@@ -327,16 +455,17 @@ class TestWhoWaitsForWhom:
 
     def test_counts_a_rank_that_finished_without_calling(self, run, hang, answer):
         cell = run(ranks=(0, 1))
-        hang(5.0)
         answer(cell, 1)
-        cell.tick(5.0)
-        assert cell.note.endswith("rank 1 finished the cell and never called it")
+        for now_s in (4.0, 5.0):
+            hang(now_s)
+            cell.tick(now_s)
+        assert "; rank 1 finished the cell and never called it; ■" in cell.note
 
 
 def test_everything_is_kept_for_a_client_that_comes_later(run, answer, cluster):
     cell = run(ranks=(0,))
     cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "a\n"),)))
     answer(cell, 0)
-    replayed = cluster.log.replay("r9", is_running=False)
-    assert (replayed.cell_id, replayed.code) == ("cell-1", "print(rank)")
+    replayed = cluster.log.replay("r9", "In[3]")
+    assert (replayed.cell.cell_id, replayed.cell.code) == ("cell-1", "print(rank)")
     assert [type(event) for event in replayed.events] == [RankOutput, RankFinished]

@@ -32,7 +32,15 @@ def deploy(spec, **joined):
 
 def order_for(name, *hosts, joined=None, **options):
     deployment, roster = deploy(specify(*hosts, **options), **{name: joined or {}})
-    return deployment.order(roster, name, 3, "ring")
+    return order(deployment, roster, name)
+
+
+def order(deployment, roster, name, ranks=None):
+    """What a host is told about starting these of its ranks, or all."""
+    engines = roster.on_host(name)
+    started = engines if ranks is None else [roster[rank] for rank in ranks]
+    devices = [engine.info.device for engine in engines]
+    return deployment.order(roster.hosts[name], started, 3, "ring", devices)
 
 
 # --- orders ---
@@ -56,9 +64,9 @@ def test_what_is_the_same_everywhere_stands_in_every_order():
 def test_the_interface_of_the_data_path_is_told_by_name_and_address():
     deployment, roster = deploy(specify(A, B))
     roster.hosts["a"].interface = Interface("ib0", "10.1.0.1", 16)
-    told = deployment.order(roster, "a", 1, "ring")
+    told = order(deployment, roster, "a")
     assert (told.interface, told.bind_host) == ("ib0", "10.1.0.1")
-    told = deployment.order(roster, "b", 1, "ring")
+    told = order(deployment, roster, "b")
     assert (told.interface, told.bind_host) == ("", "127.0.0.1")
 
 
@@ -125,6 +133,19 @@ def test_ranks_that_share_devices_are_told_to_nccl_where_they_do():
     assert devices_of(told) == ["0", "1", "2", "3", "0"]
     assert told.env["NCCL_MULTI_RANK_GPU_ENABLE"] == "1"
     told = order_for("b", host, B, joined=FOUR, oversubscribe=True)
+    assert "NCCL_MULTI_RANK_GPU_ENABLE" not in told.env
+
+
+def test_a_healed_rank_is_told_that_it_shares_a_device_with_one_that_runs_already():
+    spec = specify(replace(A, slots=5), oversubscribe=True)
+    told = order(*deploy(spec, a=FOUR), "a", ranks=(4,))
+    assert devices_of(told) == ["0"]
+    assert told.env["NCCL_MULTI_RANK_GPU_ENABLE"] == "1"
+
+
+def test_ranks_without_devices_of_their_own_share_none():
+    deployment, roster = deploy(specify(A), a=FOUR)
+    told = deployment.order(roster.hosts["a"], roster.on_host("a"), 3, "nccl", ["", "", "0", "1"])
     assert "NCCL_MULTI_RANK_GPU_ENABLE" not in told.env
 
 

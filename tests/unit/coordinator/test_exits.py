@@ -1,33 +1,77 @@
 import signal
 
-import pytest
+import msgspec
 
-from jupyter_dist.coordinator.exits import describe_exit, last_words
+from jupyter_dist.coordinator.exits import last_words, report_exit, report_loss
+from jupyter_dist.model.records import CallRecord
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
+STDERR = b"""of an earlier cell
+of this cell
+Fatal Python error: Segmentation fault
 
-@pytest.mark.parametrize(
-    ("code", "signal_number", "text"),
-    [
-        (0, 0, "its process exited with code 0"),
-        (3, 0, "its process exited with code 3"),
-        (0, signal.SIGSEGV, "its process was killed by SIGSEGV"),
-        (0, 63, "its process was killed by signal 63"),
-    ],
-)
-def test_an_exit_is_a_sentence(code, signal_number, text):
-    assert describe_exit(code, signal_number) == text
+Current thread 0x00007f02 (most recent call first):
+  File "/dev/shm/jupyter-dist-7/In_3_0a1b2c3d.py", line 7 in <module>
+"""
 
 
-def test_a_kill_hints_at_memory():
-    assert describe_exit(0, signal.SIGKILL) == (
-        "its process was killed by SIGKILL (on Linux often: out of memory)"
+def test_an_exit_is_reported_with_everything_its_agent_knows(cluster):
+    calls = (CallRecord(17, "all_reduce", 5),)
+    evidence = pb.Evidence(
+        memory_available_bytes=5,
+        memory=[pb.MemorySample(age_s=0.5, rss_bytes=7)],
+        calls=msgspec.msgpack.encode(calls),
+        kernel=["said"],
+        gpu_errors=["Xid"],
+        address_limit_bytes=9,
     )
+    exited = pb.EngineExited(
+        engine="1", pid=4711, signal=signal.SIGSEGV, stderr_tail=STDERR, evidence=evidence
+    )
+    cluster.roster[1].offsets = (0, len("of an earlier cell\n"))
+    cluster.roster.start_work(1, "In[3]", 10.0)
+    cluster.roster[1].offsets = (0, len(STDERR))
+    report = report_exit(exited, cluster.roster[1], 64)
+    assert (report.rank, report.host, report.pid, report.cell) == (1, "a", 4711, "In[3]")
+    assert (report.line, report.stderr) == ("In[3]:7", ("of this cell",))
+    assert report.stacks[0] == "Fatal Python error: Segmentation fault"
+    assert (report.calls, report.rss_history) == (calls, ((0.5, 7),))
+    assert (report.memory_available_bytes, report.memory_total_bytes) == (5, 64)
+    assert (report.kernel, report.gpu_errors, report.address_limit_bytes) == (
+        ("said",),
+        ("Xid",),
+        9,
+    )
+    assert report.reason == ("its process was killed by SIGSEGV in native code called from In[3]:7")
+
+
+def test_an_idle_rank_ran_no_cell(cluster):
+    report = report_exit(pb.EngineExited(engine="1", pid=4711, exit_code=3), cluster.roster[1], 0)
+    assert report.cell == ""
+    assert report.reason == "its process exited with code 3"
+
+
+def test_an_end_with_the_zygote_is_no_kill_of_its_own(cluster):
+    cluster.roster[1].pid = 4711
+    report = report_exit(pb.EngineExited(engine="1", signal=9), cluster.roster[1], 0)
+    assert "(the zygote) is gone" in report.reason
+    assert (report.pid, report.signal) == (4711, 0)
+
+
+def test_a_process_that_never_began_has_not_exited(cluster):
+    report = report_exit(pb.EngineExited(engine="1", exit_code=1), cluster.roster[1], 0)
+    assert report.reason == "its process could not be started"
+
+
+def test_a_loss_that_nobody_has_seen_has_its_reason_only(cluster):
+    cluster.roster.start_work(1, "In[3]", 10.0)
+    report = report_loss(cluster.roster[1], "no heartbeat")
+    assert (report.rank, report.reason, report.cell) == (1, "no heartbeat", "In[3]")
 
 
 def words(cluster, *, offsets=(0, 0), **tails):
     cluster.roster[1].offsets = offsets
-    found = last_words(pb.EngineExited(rank=1, **tails), cluster.roster[1])
+    found = last_words(pb.EngineExited(engine="1", **tails), cluster.roster[1])
     return None if found is None else {out.kind: out.text for out in found.outputs}
 
 
@@ -35,9 +79,9 @@ def test_only_what_has_not_arrived_yet_is_given(cluster):
     assert words(cluster, offsets=(6, 0), stdout_tail=b"hello world") == {"stdout": "world"}
 
 
-def test_a_tail_that_begins_after_what_arrived_is_given_whole(cluster):
+def test_a_tail_that_begins_after_what_arrived_is_given_whole_and_the_gap_is_told(cluster):
     assert words(cluster, offsets=(10, 0), stdout_tail=b"world", stdout_offset=50) == {
-        "stdout": "world"
+        "stdout": "\n[40 bytes that it had not sent before its end are in its host's log]\nworld"
     }
 
 

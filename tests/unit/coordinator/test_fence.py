@@ -75,10 +75,15 @@ def test_a_rank_that_still_runs_its_cell_keeps_the_fence_closed(fence, job, clus
     assert following.started_s is None
     (waiting,) = cluster.outbox.told(CellWaiting)
     assert waiting.request_id == "2"
-    assert "rank 2 is still busy with In[7]" in waiting.reason
+    assert waiting.reason.startswith(
+        "waits: rank 2 is still busy with In[7] (deaf to the interrupt; "
+        "%dist_heal --ranks 2 replaces it"
+    )
+    assert fence.deaf_ranks == (2,)
     cluster.roster.end_work(2)
     fence.advance(2.0)
     assert following.started_s == 2.0
+    assert fence.deaf_ranks == ()
 
 
 def test_a_short_wait_is_not_worth_a_word(fence, job, cluster):
@@ -99,6 +104,7 @@ def test_the_same_reason_is_told_once_to_each_who_waits(fence, job, cluster):
     fence.advance(4.0)
     told = [(to, message.request_id) for to, message, _ in cluster.outbox.clients]
     assert told == [(b"me", "2"), (b"other", "3")]
+    assert cluster.outbox.told(CellWaiting)[0].reason.endswith("(%dist_interrupt stops it)")
 
 
 def test_a_broken_communicator_is_formed_anew_before_the_next_work(fence, job, cluster):
@@ -161,13 +167,14 @@ def test_the_others_of_a_lost_rank_still_take_work(fence, job, cluster):
     assert cluster.outbox.told(Refused) == []
 
 
-def test_when_every_rank_is_lost_only_a_new_cluster_is_offered(fence, job, cluster):
+def test_when_every_rank_is_lost_no_others_are_offered(fence, job, cluster):
     for rank in range(4):
         cluster.lose(rank)
     fence.submit(job(), 0.0)
     (refused,) = cluster.outbox.told(Refused)
     assert "--ranks" not in refused.reason
-    assert "Start a new cluster" in refused.reason
+    assert "%dist_shrink" not in refused.reason
+    assert "%dist_heal replaces them." in refused.reason
 
 
 def test_queued_work_is_refused_when_its_rank_is_lost_meanwhile(fence, job, cluster):

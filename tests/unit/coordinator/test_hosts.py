@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 from fakes.outbox import RecordingOutbox
 
+from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.fence import Fence
-from jupyter_dist.coordinator.hosts import Hosts
+from jupyter_dist.coordinator.hosts import Hosts, Reach
 from jupyter_dist.coordinator.losses import Losses
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
@@ -29,7 +32,13 @@ class House:
         losses = Losses(self.roster, self.rendezvous, fence, lambda _: None)
         self.orders = {}
         deployment = Deployment(spec, CREDENTIALS)
-        self.hosts = Hosts(self.roster, self.rendezvous, fence, losses, deployment, self._send)
+        self.hosts = Hosts(
+            self.roster,
+            self.rendezvous,
+            fence,
+            losses,
+            Reach(deployment, Arrivals({}, Path()), self._send),
+        )
 
     def _send(self, host, command):
         self.orders[host] = command.start_engines
@@ -104,3 +113,28 @@ def test_ranks_that_share_a_device_may_have_nccl():
     house.join("b", **{**READY, "gpu_count": 1, "devices": ["0"]})
     assert house.kinds == {"nccl"}
     assert [place.device for place in house.orders["b"].places] == ["0", "0"]
+
+
+def test_an_agent_that_comes_after_the_cluster_went_on_without_its_host_is_sent_away():
+    house = House()
+    for host in ("a", "b"):
+        house.join(host)
+    house.stopped = []
+    house.hosts._send = lambda host, command: house.stopped.append((host, command))
+    del house.roster.hosts["b"]
+    house.join("b")
+    assert [(host, command.WhichOneof("command")) for host, command in house.stopped] == [
+        ("b", "stop")
+    ]
+
+
+@pytest.mark.parametrize(("lost", "told"), [((1,), "1"), ((0, 1), None)])
+def test_a_new_engine_is_told_of_the_devices_of_those_that_are_there(lost, told):
+    house = House(communicator="nccl", oversubscribe=True)
+    house.join("a", **READY)
+    house.join("b", **{**READY, "gpu_count": 1, "devices": ["0"]})
+    for rank in lost:
+        house.roster.lose(rank + 2, "killed")
+    house.roster.replace(3, house.roster[3].info)
+    house.hosts.start_engines((3,))
+    assert house.orders["b"].env.get("NCCL_MULTI_RANK_GPU_ENABLE") == told

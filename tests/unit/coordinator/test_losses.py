@@ -1,13 +1,18 @@
+from pathlib import Path
+
 import pytest
 
+from jupyter_dist.coordinator.arrivals import Arrivals
+from jupyter_dist.coordinator.cells import CellRun
 from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.fence import Fence
-from jupyter_dist.coordinator.hosts import Hosts
+from jupyter_dist.coordinator.hosts import Hosts, Reach
 from jupyter_dist.coordinator.losses import EXIT_GRACE_S, Losses
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.health import HealthPolicy
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
+from jupyter_dist.protocol.messages import CellEvents, CellNote, RankFinished, SubmitCell
 from jupyter_dist.version import WIRE
 
 POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3.0, lost_after_s=10.0)
@@ -40,13 +45,17 @@ def house(cluster):
     credentials = Credentials("server", KeyPair("public", "secret"))
     deployment = Deployment(cluster.spec, credentials)
     cluster.hosts = Hosts(
-        cluster.roster, cluster.rendezvous, cluster.fence, cluster.losses, deployment, send
+        cluster.roster,
+        cluster.rendezvous,
+        cluster.fence,
+        cluster.losses,
+        Reach(deployment, Arrivals({}, Path()), send),
     )
     return cluster
 
 
 def test_an_exit_is_believed_after_a_moment_in_which_last_results_may_come(house):
-    house.losses.on_exit(pb.EngineExited(rank=2, exit_code=7), 50.0)
+    house.losses.on_exit(pb.EngineExited(engine="2", pid=102, exit_code=7), 50.0)
     house.losses.tick(50.0 + EXIT_GRACE_S / 2)
     assert house.roster[2].state is EngineState.IDLE
     house.losses.tick(50.0 + EXIT_GRACE_S)
@@ -57,7 +66,7 @@ def test_an_exit_is_believed_after_a_moment_in_which_last_results_may_come(house
 
 def test_a_loss_is_told_once(house):
     for _ in range(2):
-        house.losses.on_exit(pb.EngineExited(rank=1, signal=9), 50.0)
+        house.losses.on_exit(pb.EngineExited(engine="1", pid=101, signal=9), 50.0)
     house.losses.tick(60.0)
     assert len(house.reports) == 1
     assert "SIGKILL" in house.reports[0]
@@ -89,9 +98,9 @@ def test_when_an_agent_is_gone_all_its_engines_are(house):
 
 
 def test_an_interrupt_on_its_way_to_a_host_that_is_gone_closes_no_fence(house):
-    house.fence.signals_under_way = {"request-1@a", "request-1@b"}
+    house.fence.signals_under_way = {"4-request-1@a", "4-request-1@b"}
     house.hosts.on_gone("b")
-    assert house.fence.signals_under_way == {"request-1@a"}
+    assert house.fence.signals_under_way == {"4-request-1@a"}
 
 
 def join(house, *names, **facts):
@@ -126,14 +135,14 @@ def test_once_all_agents_are_there_each_is_told_to_start_exactly_its_own_ranks(h
 
 
 def test_what_agents_observe_reaches_the_roster(house):
-    sample = pb.EngineSample(rank=1, cpu_percent=50, rss_bytes=1 << 20)
+    sample = pb.EngineSample(engine="1", cpu_percent=50, rss_bytes=1 << 20)
     house.hosts.on_event("a", pb.AgentEvent(telemetry=pb.Telemetry(engines=[sample])), 1.0)
     assert house.roster[1].sample.rss_bytes == 1 << 20
 
 
 def test_a_confirmed_interrupt_opens_the_fence_again(house):
-    house.fence.signals_under_way = {"request-1@a"}
-    sent = pb.SignalSent(request_id="request-1", ranks=[0])
+    house.fence.signals_under_way = {"4-request-1@a"}
+    sent = pb.SignalSent(request_id="4-request-1", engines=["0"])
     house.hosts.on_event("a", pb.AgentEvent(signal_sent=sent), 1.0)
     assert not house.fence.signals_under_way
 
@@ -173,3 +182,45 @@ def test_the_same_note_of_several_hosts_is_one(house):
     for host in ("a", "b"):
         house.hosts.on_event(host, pb.AgentEvent(note=pb.Note(text="no /data here")), 1.0)
     assert house.hosts.list_notes() == ("a, b: no /data here",)
+
+
+def test_a_loss_is_kept_as_a_report(house):
+    exited = pb.EngineExited(engine="2", pid=4711, exit_code=7)
+    house.losses.on_exit(exited, 50.0)
+    house.losses.tick(60.0)
+    house.losses.judge(Hearts(rank0=0.0), POLICY, 100.0)
+    assert sorted(house.losses.crashes) == [0, 2]
+    assert house.losses.crashes[2].exit_code == 7
+    assert house.losses.crashes[0].reason == house.roster[0].reason
+
+
+def test_an_exit_that_was_told_counts_more_than_the_end_of_the_agent(house):
+    house.losses.on_exit(pb.EngineExited(engine="3", pid=4711, exit_code=7), 50.0)
+    house.losses.on_exit(pb.EngineExited(engine="0", pid=4712, exit_code=8), 50.0)
+    house.losses.on_host_gone("b")
+    assert house.losses.crashes[3].exit_code == 7
+    assert "agent of host b is gone" in house.losses.crashes[2].reason
+    assert 0 not in house.losses.crashes
+    house.losses.tick(60.0)
+    assert house.losses.crashes[0].exit_code == 8
+
+
+def test_what_will_be_done_about_a_loss_stands_in_its_report(house):
+    house.losses.announce = lambda rank: f"rank {rank} will be replaced"
+    house.losses.on_exit(pb.EngineExited(engine="2", pid=4711, exit_code=7), 50.0)
+    house.losses.tick(60.0)
+    assert house.losses.crashes[2].outlook == "rank 2 will be replaced"
+
+
+def test_the_report_that_a_cell_sends_says_what_will_be_done(house):
+    house.losses.announce = lambda rank: f"rank {rank} will be replaced"
+    cell = CellRun(b"me", SubmitCell("r1", "x", (0, 2)), "cell-1", house.parts)
+    house.fence.submit(cell, 0.0)
+    house.fence.advance(0.0)
+    house.losses.on_exit(pb.EngineExited(engine="2", pid=4711, exit_code=7), 50.0)
+    house.losses.tick(60.0)
+    cell.tick(60.0)
+    events = [event for told in house.outbox.told(CellEvents) for event in told.events]
+    (lost,) = (event for event in events if isinstance(event, RankFinished))
+    assert lost.crash.outlook == "rank 2 will be replaced"
+    assert CellNote("rank 2 will be replaced") in events

@@ -371,8 +371,7 @@ def test_what_no_engine_of_ours_would_ask_is_refused_and_harms_nobody(room, opti
 def cell(cluster):
     """A cell that runs on ranks 0 to 2."""
     request = SubmitCell("r1", "comm.barrier()", ranks=(0, 1, 2))
-    parts = (cluster.roster, cluster.rendezvous, cluster.outbox, cluster.log)
-    found = CellRun(b"me", request, "cell-1", *parts)
+    found = CellRun(b"me", request, "cell-1", cluster.parts)
     found.start(0.0)
     cluster.outbox.forget()
     return found

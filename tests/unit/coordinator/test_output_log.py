@@ -1,13 +1,39 @@
 import pytest
+from fakes.outbox import RecordingOutbox
 
-from jupyter_dist.coordinator.output_log import KEPT_BYTES, OutputLog
-from jupyter_dist.protocol.messages import CellNote, Output, RankFinished, RankOutput
+from jupyter_dist.coordinator.flow import BATCH_BYTES, WINDOW_BYTES, size_of
+from jupyter_dist.coordinator.output_log import (
+    KEPT_BYTES,
+    KEPT_BYTES_IN_ALL,
+    KEPT_CELLS,
+    PIECE_CHARACTERS,
+    OutputLog,
+)
+from jupyter_dist.protocol.messages import (
+    CellEvents,
+    CellFollowed,
+    CellNote,
+    ErrorInfo,
+    KeptCell,
+    Output,
+    OutputReplayed,
+    RankFinished,
+    RankOutput,
+    Refused,
+)
+
+MEGABYTE = "x" * (1 << 20)
+
+
+@pytest.fixture
+def outbox():
+    return RecordingOutbox()
 
 
 @pytest.fixture
 def log():
-    log = OutputLog()
-    log.begin("cell-1", "x = 1")
+    log = OutputLog(time_of_day=lambda: 1000.0)
+    log.begin("cell-1", "In[1]", "x = 1", (0, 1))
     return log
 
 
@@ -15,54 +41,267 @@ def text(content, rank=0):
     return RankOutput(rank, (Output("stdout", content),))
 
 
+def flood(log, megabytes):
+    for _ in range(megabytes):
+        log.add(text(MEGABYTE))
+
+
+def sent(outbox, client=b"me"):
+    return [event for batch in outbox.told(CellEvents, client) for event in batch.events]
+
+
+def read_all(log, outbox, client=b"me", cell_id="cell-1"):
+    """Acknowledge all that is sent until nothing more comes."""
+    seen = -1
+    while (size := outbox.told(CellEvents, client)[-1].size_bytes) != seen:
+        seen = size
+        log.acknowledge(client, cell_id, seen)
+
+
+# --- what is kept ---
+
+
 def test_a_replay_tells_which_cell_it_is_of(log):
     log.add(text("a"))
-    replayed = log.replay("r1", is_running=True)
-    assert (replayed.request_id, replayed.cell_id, replayed.code) == ("r1", "cell-1", "x = 1")
-    assert replayed.is_running
+    replayed = log.replay("r1", "")
+    assert isinstance(replayed, OutputReplayed)
+    assert replayed.request_id == "r1"
+    assert replayed.cell == KeptCell(
+        "cell-1", "In[1]", "x = 1", (0, 1), 1000.0, is_running=True, kept_bytes=size_of(text("a"))
+    )
     assert replayed.events == (text("a"),)
     assert replayed.omitted_bytes == 0
 
 
-def test_a_log_without_a_cell_is_empty():
-    assert OutputLog().replay("r1", is_running=False).events == ()
+def test_without_a_cell_there_is_nothing_to_be_replayed():
+    refused = OutputLog().replay("r1", "")
+    assert isinstance(refused, Refused)
+    assert "no cell has run" in refused.reason
+    assert OutputLog().list_cells("r1").cells == ()
 
 
-def test_a_new_cell_forgets_the_one_before(log):
+def test_an_earlier_cell_can_still_be_replayed(log):
     log.add(text("a"))
     log.add(RankFinished(0, "ok", 1.0))
-    log.begin("cell-2", "y")
-    assert log.replay("r1", is_running=True).events == ()
+    log.finish()
+    log.begin("cell-2", "In[2]", "y", (0,))
+    log.add(text("b"))
+    assert log.replay("r1", "In[1]").events == (text("a"), RankFinished(0, "ok", 1.0))
+    assert not log.replay("r1", "In[1]").cell.is_running
+    assert log.replay("r1", "").events == (text("b"),)
+    assert [cell.label for cell in log.list_cells("r2").cells] == ["In[1]", "In[2]"]
+
+
+def test_of_cells_with_one_label_the_last_one_is_meant(log):
+    log.finish()
+    log.begin("cell-2", "In[1]", "y", (0,))
+    assert log.replay("r1", "In[1]").cell.code == "y"
+
+
+def test_an_unknown_label_is_answered_with_those_that_are_kept(log):
+    refused = log.replay("r1", "In[9]")
+    assert refused.error == "UsageError"
+    assert "'In[9]'" in refused.reason
+    assert "In[1]" in refused.reason
+
+
+def test_events_are_replayed_in_their_order(log):
+    events = (text("a"), CellNote("waits"), text("b", 1), RankFinished(1, "ok", 1.0), text("c"))
+    for event in events:
+        log.add(event)
+    assert log.replay("r1", "").events == events
 
 
 def test_old_outputs_give_way_and_are_counted(log):
-    piece = "x" * (1 << 20)
-    for _ in range(10):
-        log.add(text(piece))
-    replayed = log.replay("r1", is_running=True)
+    flood(log, 40)
+    replayed = log.replay("r1", "")
     kept = sum(len(event.outputs[0].text) for event in replayed.events)
-    assert kept <= KEPT_BYTES
-    assert replayed.omitted_bytes >= 10 * len(piece) - KEPT_BYTES
+    assert KEPT_BYTES - (2 << 20) < kept <= KEPT_BYTES
+    assert replayed.omitted_bytes >= 40 * len(MEGABYTE) - KEPT_BYTES
 
 
 def test_results_and_notes_never_give_way(log):
     log.add(RankFinished(1, "raised", 1.0))
     log.add(CellNote("rank 0 waits"))
-    for _ in range(10):
-        log.add(text("x" * (1 << 20)))
-    events = log.replay("r1", is_running=True).events
-    assert RankFinished(1, "raised", 1.0) in events
-    assert CellNote("rank 0 waits") in events
+    flood(log, 40)
+    assert log.replay("r1", "").events[:2] == (
+        RankFinished(1, "raised", 1.0),
+        CellNote("rank 0 waits"),
+    )
 
 
-def test_a_single_output_larger_than_the_limit_is_kept(log):
-    log.add(text("x" * (KEPT_BYTES * 2)))
-    assert len(log.replay("r1", is_running=True).events) == 1
+def test_many_short_outputs_are_bounded_by_what_they_take_in_memory(log):
+    for _ in range(100_000):
+        log.add(text("x\n"))
+    assert len(log.replay("r1", "").events) < 50_000
+
+
+def test_of_a_single_text_larger_than_the_limit_the_end_is_kept(log):
+    log.add(text("x" * (KEPT_BYTES * 2) + "the end"))
+    replayed = log.replay("r1", "")
+    said = "".join(output.text for event in replayed.events for output in event.outputs)
+    assert said.endswith("xthe end")
+    assert KEPT_BYTES - (1 << 20) < len(said) <= KEPT_BYTES
+
+
+def test_a_figure_larger_than_the_limit_is_kept_whole(log):
+    figure = RankOutput(0, (Output("display", data={"image/png": "x" * (KEPT_BYTES * 2)}),))
+    log.add(figure)
+    assert log.replay("r1", "").events == (figure,)
+
+
+def test_large_outputs_are_kept_in_pieces_of_the_same_text_in_the_same_order(log):
+    parts = [Output("stdout", "a" * 700_000), Output("stderr", "b"), Output("stdout", "c\n")]
+    log.add(RankOutput(1, tuple(parts)))
+    events = log.replay("r1", "").events
+    assert {event.rank for event in events} == {1}
+    assert all(size_of(event) <= 2 * PIECE_CHARACTERS for event in events)
+    outputs = [output for event in events for output in event.outputs]
+    assert "".join(output.text for output in outputs) == "a" * 700_000 + "bc\n"
+    assert [output.kind for output in outputs[-2:]] == ["stderr", "stdout"]
 
 
 def test_dropped_bytes_of_one_cell_are_not_counted_for_the_next(log):
-    for _ in range(10):
-        log.add(text("x" * (1 << 20)))
-    log.begin("cell-2", "y")
+    flood(log, 40)
+    log.begin("cell-2", "In[2]", "y", (0,))
     log.add(text("a"))
-    assert log.replay("r1", is_running=True).omitted_bytes == 0
+    assert log.replay("r1", "").omitted_bytes == 0
+
+
+def test_so_many_cells_are_kept(log):
+    for number in range(2, 2 * KEPT_CELLS):
+        log.finish()
+        log.begin(f"cell-{number}", f"In[{number}]", "", (0,))
+    labels = [cell.label for cell in log.list_cells("r1").cells]
+    assert len(labels) == KEPT_CELLS
+    assert labels[-1] == f"In[{2 * KEPT_CELLS - 1}]"
+
+
+def test_so_much_is_kept_of_all_cells(log):
+    for number in range(2, 12):
+        flood(log, 20)
+        log.finish()
+        log.begin(f"cell-{number}", f"In[{number}]", "", (0,))
+    cells = log.list_cells("r1").cells
+    assert sum(cell.kept_bytes for cell in cells) <= KEPT_BYTES_IN_ALL
+    assert len(cells) >= 4
+
+
+# --- following ---
+
+
+def test_a_follower_gets_everything_from_the_beginning_and_then_what_comes(log, outbox):
+    log.add(text("a"))
+    log.follow(b"me", "f1", outbox)
+    [followed] = outbox.told(CellFollowed, b"me")
+    assert (followed.request_id, followed.cell.label, followed.omitted_bytes) == ("f1", "In[1]", 0)
+    assert sent(outbox) == [text("a")]
+    log.add(text("b"))
+    log.flush()
+    log.add(RankFinished(0, "ok", 1.0))
+    log.finish()
+    assert sent(outbox) == [text("a"), text("b"), RankFinished(0, "ok", 1.0)]
+    assert [batch.is_last for batch in outbox.told(CellEvents)] == [False, False, True]
+
+
+def test_without_a_running_cell_there_is_none_to_follow(log, outbox):
+    OutputLog().follow(b"me", "f1", outbox)
+    log.finish()
+    log.follow(b"me", "f2", outbox)
+    assert [followed.cell for followed in outbox.told(CellFollowed)] == [None, None]
+    assert outbox.told(CellEvents) == []
+
+
+def test_what_was_dropped_before_is_told_with_the_answer(log, outbox):
+    flood(log, 40)
+    log.follow(b"me", "f1", outbox)
+    [followed] = outbox.told(CellFollowed)
+    assert followed.omitted_bytes > 20 << 20
+    assert not any(isinstance(event, CellNote) for event in sent(outbox))
+
+
+def test_the_past_comes_in_pieces_and_waits_for_the_reader(log, outbox):
+    for _ in range(60):
+        log.add(text("x" * 200_000))
+    log.follow(b"me", "f1", outbox)
+    batches = outbox.told(CellEvents)
+    assert all(sum(map(size_of, batch.events)) <= BATCH_BYTES for batch in batches)
+    assert WINDOW_BYTES <= batches[-1].size_bytes <= WINDOW_BYTES + BATCH_BYTES
+    read_all(log, outbox)
+    assert len(sent(outbox)) == 60, "nothing is cut"
+
+
+def test_a_cell_that_ends_meanwhile_is_read_to_its_end(log, outbox):
+    flood(log, 14)
+    said = len(log.replay("r1", "").events)
+    log.follow(b"me", "f1", outbox)
+    log.add(RankFinished(0, "ok", 1.0))
+    log.finish()
+    log.begin("cell-2", "In[2]", "", (0,))
+    assert not outbox.told(CellEvents)[-1].is_last
+    read_all(log, outbox)
+    assert outbox.told(CellEvents)[-1].is_last
+    assert sent(outbox)[-1] == RankFinished(0, "ok", 1.0)
+    assert len(sent(outbox)) == said + 1
+
+
+def test_a_follower_that_stops_reading_gets_no_more(log, outbox):
+    log.follow(b"me", "f1", outbox)
+    for _ in range(100):
+        log.add(text(MEGABYTE))
+        log.flush()
+    assert outbox.told(CellEvents)[-1].size_bytes <= WINDOW_BYTES + 2 * BATCH_BYTES
+
+
+def test_a_follower_that_was_too_slow_is_told_so_once_it_reads_on(log, outbox):
+    log.follow(b"me", "f1", outbox)
+    for _ in range(100):
+        log.add(text(MEGABYTE))
+        log.flush()
+    log.add(RankFinished(0, "ok", 1.0))
+    log.finish()
+    read_all(log, outbox)
+    notes = [event.text for event in sent(outbox) if isinstance(event, CellNote)]
+    assert len(notes) == 1
+    assert "read too slowly" in notes[0]
+    assert sent(outbox)[-1] == RankFinished(0, "ok", 1.0)
+    assert outbox.told(CellEvents)[-1].is_last
+
+
+def test_followers_do_not_wait_for_each_other(log, outbox):
+    log.follow(b"slow", "f1", outbox)
+    log.follow(b"quick", "f2", outbox)
+    for _ in range(14):
+        log.add(text(MEGABYTE))
+        log.flush()
+        log.acknowledge(b"quick", "cell-1", outbox.told(CellEvents, b"quick")[-1].size_bytes)
+    assert len(sent(outbox, b"quick")) == len(log.replay("r1", "").events)
+    assert len(sent(outbox, b"slow")) < 0.7 * len(sent(outbox, b"quick"))
+
+
+def test_asking_again_begins_again(log, outbox):
+    log.add(text("a"))
+    log.follow(b"me", "f1", outbox)
+    outbox.forget()
+    log.follow(b"me", "f2", outbox)
+    log.add(text("b"))
+    log.flush()
+    assert sent(outbox) == [text("a"), text("b")]
+
+
+def test_the_end_of_a_cell_that_is_forgotten_is_told_to_those_that_still_read(log, outbox):
+    log.follow(b"me", "f1", outbox)
+    flood(log, 14)
+    log.add(RankFinished(0, "ok", 1.0))
+    log.finish()
+    assert not outbox.told(CellEvents)[-1].is_last
+    for number in range(KEPT_CELLS):
+        log.begin(f"cell-{number + 2}", "In[2]", "", (0,))
+        log.finish()
+    assert outbox.told(CellEvents)[-1].is_last
+    assert sent(outbox)[-1] == RankFinished(0, "ok", 1.0)
+
+
+def test_a_result_weighs_what_it_carries():
+    error = ErrorInfo("ValueError", "", ("x" * 3000,))
+    assert 7000 < size_of(RankFinished(0, "raised", 1.0, "y" * 4000, error)) < 8000

@@ -61,6 +61,14 @@ def test_ready_twice_counts_once(starting):
     assert starting.rendezvous.missing_ranks == [1, 2, 3]
 
 
+def test_who_has_not_said_hello_is_waited_for_and_then_who_is_not_ready(starting):
+    say_hello(starting, 0, 1, 3)
+    assert starting.rendezvous.awaited_ranks == [2]
+    say_hello(starting, 2)
+    say_ready(starting, 0, 2)
+    assert starting.rendezvous.awaited_ranks == [1, 3]
+
+
 def test_the_pid_is_known_from_the_hello(starting):
     say_hello(starting, 2)
     assert starting.roster[2].pid == 102

@@ -1,29 +1,42 @@
 import signal
 
 import pytest
+from fakes.recovery import make_recovery
 
 from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.audience import Audience
-from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.recording import Recording
-from jupyter_dist.coordinator.requests import Requests
+from jupyter_dist.coordinator.requests import Parts, Requests
 from jupyter_dist.coordinator.syncing import Syncing
 from jupyter_dist.errors import VersionMismatch
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol.messages import (
     CellAdmitted,
+    CellEvents,
+    CellFollowed,
     CellInterruptSent,
+    CellOutput,
+    CellResult,
+    CellsListed,
+    FollowCell,
     InterruptCell,
+    ListCells,
     ObjectsPushed,
     ObjectsStored,
+    Output,
     OutputReplayed,
+    OutputSeen,
+    PartTaken,
     PushObjects,
+    RankFinished,
+    RankOutput,
     Refused,
     ReplayOutput,
     RunCell,
     StopCluster,
     StoreObjects,
     SubmitCell,
+    TakePart,
     WithdrawCell,
 )
 
@@ -31,18 +44,20 @@ from jupyter_dist.protocol.messages import (
 @pytest.fixture
 def desk(cluster):
     """The desk; `ask(message, client, buffers)` hands a request in and lets the fence work."""
-    cluster.fence = Fence(cluster.roster, cluster.rendezvous, cluster.outbox)
+    make_recovery(cluster)
     audience = Audience(cluster.roster, cluster.rendezvous, cluster.outbox, 900.0, ", ".join)
     syncing = Syncing(cluster.roster, cluster.outbox, lambda _host, _command: False)
     recording = Recording(cluster.roster, cluster.outbox, lambda _host, _command: False)
     cluster.requests = Requests(
-        cluster.roster,
-        cluster.rendezvous,
-        cluster.fence,
-        audience,
-        cluster.outbox,
-        syncing,
-        recording,
+        Parts(
+            cell=cluster.parts,
+            fence=cluster.fence,
+            audience=audience,
+            syncing=syncing,
+            recording=recording,
+            losses=cluster.losses,
+            recovery=cluster.recovery,
+        )
     )
 
     def ask(message, client=b"me", buffers=(), problem=None):
@@ -113,11 +128,52 @@ def test_what_the_last_cell_said_can_be_asked_for(desk):
     desk.ask(SubmitCell("r1", "x = 1"))
     desk.ask(ReplayOutput("again"), client=b"late")
     [replayed] = desk.outbox.told(OutputReplayed, b"late")
-    assert replayed.is_running
-    assert replayed.code == "x = 1"
+    assert replayed.cell.is_running
+    assert replayed.cell.code == "x = 1"
 
 
 def test_who_asked_for_the_end_is_remembered_to_be_answered_last(desk):
     desk.ask(StopCluster("s1"))
     assert desk.requests.stop_request == (b"me", "s1")
     assert desk.outbox.told(object) == []
+
+
+def test_a_cell_can_be_followed_beyond_its_end(desk):
+    desk.ask(SubmitCell("r1", "x = 1", (0,)))
+    said = CellOutput(0, "cell-1", (Output("stdout", "x" * (12 << 20)),))
+    desk.fence.current.on_message(said, [], 1.0)
+    desk.ask(FollowCell("f1"), client=b"late")
+    [followed] = desk.outbox.told(CellFollowed, b"late")
+    assert followed.cell.label == "In[0]"
+    desk.fence.current.on_message(CellResult(0, "cell-1", "ok", 1.0), [], 1.0)
+    desk.roster.end_work(0)
+    desk.fence.advance(2.0)
+    assert desk.fence.current is None
+    while not (last := desk.outbox.told(CellEvents, b"late")[-1]).is_last:
+        desk.ask(OutputSeen("cell-1", last.size_bytes), client=b"late")
+    assert last.events[-1] == RankFinished(0, "ok", 1.0)
+
+
+def test_what_a_follower_has_read_is_not_taken_for_what_the_sender_has(desk):
+    desk.ask(SubmitCell("r1", "x = 1", (0,)))
+    text = RankOutput(0, (Output("stdout", "x" * (9 << 20)),))
+    current = desk.fence.current
+    current.showing.add(text)
+    current.showing.flush()
+    desk.ask(OutputSeen("cell-1", 100 << 20), client=b"late")
+    desk.outbox.forget()
+    current.showing.add(text)
+    current.showing.flush()
+    assert desk.outbox.told(CellEvents, b"me") == [], "it is held back: nothing was read"
+
+
+def test_a_watcher_is_refused_what_changes_something(desk):
+    desk.ask(TakePart("t1", 1, "somebody", "watch"), client=b"a.1")
+    [part] = desk.outbox.told(PartTaken, b"a.1")
+    assert (part.role, part.driver) == ("watch", "")
+    desk.ask(SubmitCell("r1", "x = 1"), client=b"a.2")
+    [refused] = desk.outbox.told(Refused, b"a.2")
+    assert (refused.request_id, refused.error) == ("r1", "ClusterInUse")
+    assert desk.fence.current is None
+    desk.ask(ListCells("l1"), client=b"a.2")
+    assert desk.outbox.told(CellsListed, b"a.2")[0].cells == ()

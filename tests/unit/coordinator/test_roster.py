@@ -1,5 +1,6 @@
 import pytest
 
+from jupyter_dist.coordinator.picture import Picture
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.host_list import parse_hosts
@@ -9,13 +10,13 @@ from jupyter_dist.protocol import host_agent_pb2 as pb
 
 
 def view(cluster, rank, now_s=10.0, note=""):
-    topology = cluster.roster.topology("ready", 1, note, {rank: 0.25}, now_s)
+    topology = Picture(cluster.roster).draw("ready", 1, note, {rank: 0.25}, now_s)
     return topology.engines[rank]
 
 
 def in_collective(rank, is_running=True):
     last = pb.Collective(sequence=4, operation="barrier", seconds=2.5, is_running=is_running)
-    return pb.EngineSample(rank=rank, cpu_percent=50, rss_bytes=1000, collective=last)
+    return pb.EngineSample(engine=str(rank), cpu_percent=50, rss_bytes=1000, collective=last)
 
 
 def test_every_rank_starts_on_its_host(starting):
@@ -96,7 +97,7 @@ def seen_devices(host, oversubscribe=False, env=None, **joined):
     )
     roster.take_joined("a", pb.Joined(**joined))
     roster.seat()
-    views = roster.topology("ready", 1, "", {}, 0.0).engines
+    views = Picture(roster).draw("ready", 1, "", {}, 0.0).engines
     return [(e.info.device, v.device) for e, v in zip(roster.engines, views, strict=True)]
 
 
@@ -138,7 +139,7 @@ def test_what_connects_gpus_and_hosts_is_shown():
     gpu = pb.GpuLinks(index=0, uuid="GPU-1", pcie_generation=5, pcie_lanes=16, nvlink_version=4)
     roster.take_joined("a", pb.Joined(gpus=[gpu]))
     roster.hosts["a"].interface = Interface("ib0", "10.1.0.1", 16, 200_000)
-    (host,) = roster.topology("ready", 1, "", {}, 0.0).hosts
+    (host,) = Picture(roster).draw("ready", 1, "", {}, 0.0).hosts
     (shown,) = host.gpu_links
     assert (shown.index, shown.pcie_generation, shown.pcie_lanes) == (0, 5, 16)
     assert (shown.nvlink_version, shown.nvlink_count) == (4, 0)
@@ -152,7 +153,7 @@ def test_a_host_is_up_once_its_agent_has_joined_and_lost_when_it_is_gone(startin
     host = starting.roster.hosts["a"]
 
     def state():
-        return starting.roster.topology("starting", 1, "", {}, 0.0).hosts[0].state
+        return Picture(starting.roster).draw("starting", 1, "", {}, 0.0).hosts[0].state
 
     assert state() == "starting"
     host.joined = pb.Joined(host="a", cpu_count=8)
@@ -162,7 +163,8 @@ def test_a_host_is_up_once_its_agent_has_joined_and_lost_when_it_is_gone(startin
 
 
 def test_each_snapshot_has_a_higher_number(cluster):
-    numbers = [cluster.roster.topology("ready", 1, "", {}, 0.0).sequence for _ in range(3)]
+    picture = Picture(cluster.roster)
+    numbers = [picture.draw("ready", 1, "", {}, 0.0).sequence for _ in range(3)]
     assert numbers == sorted(set(numbers))
 
 
@@ -277,7 +279,7 @@ def test_the_interface_of_its_data_path_is_shown_once_it_is_known():
     roster = roster_of("a:1")
 
     def shown():
-        (host,) = roster.topology("ready", 1, "", {}, 0.0).hosts
+        (host,) = Picture(roster).draw("ready", 1, "", {}, 0.0).hosts
         return host.interface, host.address
 
     assert shown() == ("", "")

@@ -1,7 +1,9 @@
 import pytest
+from msgspec.structs import replace
 
-from jupyter_dist.coordinator.transfers import Transfer
+from jupyter_dist.coordinator.transfers import PLACED_FROM_BYTES, Transfer
 from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
     FetchObject,
     ObjectFetched,
@@ -85,3 +87,18 @@ def test_answers_to_other_requests_and_second_answers_are_dropped(begin, cluster
     pull.on_answer(ObjectFetched(1, "r2"), [b"1"])
     pull.tick(2.0)
     assert cluster.outbox.clients[-1][2] == [b"new", b"1"]
+
+
+def test_a_push_that_waited_goes_to_where_its_ranks_are_by_then(cluster):
+    frame = bytes(PLACED_FROM_BYTES)
+    push = PushObjects("r1", ("a",), (1,), ranks=(0, 3))
+    transfer = Transfer(b"me", push, [frame], cluster.roster, cluster.outbox)
+    cluster.lose(3)
+    cluster.roster.replace(3, replace(cluster.roster[3].info, host="a"))
+    cluster.join()
+    cluster.outbox.forget()
+    transfer.start(0.0)
+    ((host, placement_id),) = cluster.outbox.placed
+    assert host == "a"
+    transfer.on_placed("a", pb.Placed(request_id=placement_id, path="/dev/shm/x"))
+    assert sorted(cluster.outbox.sent_to_ranks(StoreObjects)) == [0, 3]

@@ -125,3 +125,21 @@ def test_the_signal_means_nothing_when_nothing_is_lost_or_no_cell_runs(executor)
     executor.communicator.lost = LOST
     signal.raise_signal(WAKING_SIGNAL)
     assert executor.communicator.lost is LOST
+
+
+def test_an_interrupt_between_the_beginning_of_a_cell_and_its_code_is_not_forgotten(executor):
+    executor._recorder.begin_cell = lambda *_: signal.raise_signal(signal.SIGINT)
+    ran = []
+    assert run(executor, lambda: ran.append(1)).status == "interrupted"
+    assert ran == []
+
+
+def test_an_interrupt_of_an_idle_rank_passes(executor):
+    signal.raise_signal(signal.SIGINT)
+    assert run(executor, lambda: None).status == "ok"
+
+
+def test_an_interrupt_after_the_code_of_a_cell_does_not_hit_the_next_one(executor):
+    executor._recorder.end_cell = lambda: signal.raise_signal(signal.SIGINT)
+    assert run(executor, lambda: None).status == "ok"
+    assert run(executor, lambda: None).status == "ok"

@@ -34,7 +34,7 @@ class Desk:
     def __init__(self):
         self.link = FakeLink()
         self.meetings = Meetings(1, 4, self.link.post)
-        self.meetings.enter_generation(7)
+        self.meetings.enter_generation(7, 1, 4)
         self.meetings.expect_cell()
         self.meetings.enter_cell("cell-1", RANKS)
 
@@ -384,7 +384,7 @@ def test_values_need_no_cell(desk):
     desk.meetings.leave_cell()
     desk.meetings.abort(2, "raised in the cell before")
     desk.link.respond = lambda *_: desk.meetings.on_answer(ValueFound(8, "id"), [b"x"])
-    desk.meetings.enter_generation(8)
+    desk.meetings.enter_generation(8, 1, 4)
     assert desk.meetings.get("id", 5.0) == b"x"
 
 

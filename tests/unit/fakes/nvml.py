@@ -58,6 +58,9 @@ class FakeNvml:
     def nvmlDeviceGetUtilizationRates(self, gpu: FakeGpu) -> SimpleNamespace:  # noqa: N802
         return SimpleNamespace(gpu=self._answer(gpu, "UtilizationRates"))
 
+    def nvmlDeviceGetPciInfo(self, gpu: FakeGpu) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(busId=self._answer(gpu, "PciInfo"))
+
     def __getattr__(self, name: str):
         question = name.removeprefix("nvmlDeviceGet")
         return lambda gpu: self._answer(gpu, question)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import ToClient, ToEngine
 
@@ -15,6 +16,7 @@ class RecordingOutbox:
         self.signals: list[tuple[tuple[int, ...], int, str]] = []
         self.placed: list[tuple[str, str]] = []
         self.removed: list[tuple[str, str]] = []
+        self.commands: list[tuple[str, pb.AgentCommand]] = []
         self.hosts_with_agents: set[str] | None = None
         """None: every host has one."""
 
@@ -22,6 +24,12 @@ class RecordingOutbox:
         if self.hosts_with_agents is not None and host not in self.hosts_with_agents:
             return False
         self.placed.append((host, request_id))
+        return True
+
+    def to_agent(self, host: str, command: pb.AgentCommand) -> bool:
+        if self.hosts_with_agents is not None and host not in self.hosts_with_agents:
+            return False
+        self.commands.append((host, command))
         return True
 
     def remove_placed(self, host: str, request_id: str) -> None:
@@ -37,7 +45,9 @@ class RecordingOutbox:
     def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
         self.clients.append((client, message, list(buffers)))
 
-    def send_signal(self, ranks: Sequence[int], signal_number: int, request_id: str) -> None:
+    def send_signal(
+        self, ranks: Sequence[int], signal_number: int, request_id: str, cell_id: str = ""
+    ) -> None:
         self.signals.append((tuple(ranks), int(signal_number), request_id))
 
     def sent_to_ranks(self, kind: type) -> dict[int, list]:
@@ -61,3 +71,4 @@ class RecordingOutbox:
         self.engines.clear()
         self.clients.clear()
         self.signals.clear()
+        self.commands.clear()

@@ -33,6 +33,8 @@ class FakeCluster:
         self.problem = None
         self.log_dirs = {"localhost": "/logs"}
         self.notes = ()
+        self.driver = ""
+        self.kept = ()
 
     @property
     def is_running(self):
@@ -49,10 +51,15 @@ class FakeCluster:
         return cls.started[name]
 
     @classmethod
-    def attach(cls, name=None):
+    def attach(cls, name=None, *, watch=False, take_over=False):
         if name not in cls.started and not (name is None and len(cls.started) == 1):
             raise NoCluster(name, list(cls.started))
-        return cls.started[name or next(iter(cls.started))]
+        found = cls.started[name or next(iter(cls.started))]
+        found.calls.append(("attach", watch, take_over))
+        return found
+
+    def outputs(self):
+        return self.kept
 
     @classmethod
     def running(cls):
@@ -70,10 +77,12 @@ class FakeCluster:
             ]
         )
 
-    def push(self, objects, ranks=None):
+    def push(self, objects, ranks=None, *, on_stage):
+        self.on_stage = on_stage
         self.calls.append((objects, ranks))
 
-    def pull(self, name, ranks=None):
+    def pull(self, name, ranks=None, *, on_stage):
+        on_stage("waits: rank 1 is still busy")
         return {rank: f"{name}{rank}" for rank in range(self.world_size)}
 
     def sync(self, paths, *, force=False):
@@ -103,7 +112,12 @@ class FakeCluster:
         return f"topology of {self.name}"
 
     def stop(self):
+        if self.problem is not None:
+            raise self.problem
         del self.started[self.name]
+
+    def detach(self):
+        self.calls.append("detach")
 
 
 class FakeView:

@@ -18,12 +18,16 @@ def test_options_complete(complete):
 
 def test_options_of_a_cell_magic_complete(complete):
     assert complete("%%spmd --") == {
-        *("--ranks", "--timeout", "--setup", "--check", "--quiet"),
+        *("--ranks", "--timeout", "--setup", "--check", "--quiet", "--on-error"),
     }
 
 
 def test_an_option_given_already_is_not_offered_again(complete):
     assert "--name" not in complete("%dist_start --name a --")
+
+
+def test_values_of_a_cell_magic_complete(complete):
+    assert complete("%%spmd --on-error i") == {"interrupt"}
 
 
 def test_values_complete(complete):

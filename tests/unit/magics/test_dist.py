@@ -1,6 +1,7 @@
 import pytest
 
-from jupyter_dist.errors import ClusterExists, RankRaised, UsageError
+from jupyter_dist.errors import ClusterExists, ClusterInUse, RankRaised, UsageError
+from jupyter_dist.magics.command import say
 
 
 def test_start_without_options_asks_for_four_local_ranks(run, world):
@@ -108,6 +109,8 @@ def test_another_name_starts_a_second_one_and_says_that_the_first_goes_on(run, w
     assert "cluster a goes on; %dist_attach a takes it up" in run("%dist_start --name b").text
     assert list(world.clusters) == ["a", "b"]
     assert run("%dist_status").text == "table of b\n"
+    assert world.clusters["a"].calls == ["detach"], "else it would keep the driver's place there"
+    assert world.clusters["b"].calls == []
 
 
 def test_a_start_that_fails_ends_the_progress_and_is_one_line(run, world):
@@ -159,6 +162,7 @@ def test_push_hands_the_objects_over(run, world):
     run("a, b = 1, [2]")
     assert run("%dist_push a, b --ranks 0-1").success
     assert world.clusters["demo"].calls == [({"a": 1, "b": [2]}, "0-1")]
+    assert world.clusters["demo"].on_stage is say
 
 
 def test_push_names_every_unknown_variable_and_pushes_nothing(run, world):
@@ -171,7 +175,9 @@ def test_push_names_every_unknown_variable_and_pushes_nothing(run, world):
 
 def test_pull_gives_objects_by_rank(run, shell):
     run("%dist_start -n 2")
-    assert run("%dist_pull x").result == {0: "x0", 1: "x1"}
+    pulled = run("%dist_pull x")
+    assert pulled.result == {0: "x0", 1: "x1"}
+    assert "waits: rank 1 is still busy\n" in pulled.text
     assert run("%dist_pull x -o got").result is None
     assert shell.user_ns["got"] == {0: "x0", 1: "x1"}
     assert run("%dist_pull x -o 1x").text.startswith("UsageError: %dist_pull: argument -o: '1x'")
@@ -188,6 +194,13 @@ def test_stop_ends_the_cluster_and_the_next_magic_names_dist_start(run, world):
     assert run("%dist_stop").text == "cluster demo is stopped\n"
     assert not world.clusters
     assert "%dist_start" in run("%dist_status").text
+
+
+def test_who_may_not_stop_the_cluster_goes_on_with_it(run, world):
+    run("%dist_start")
+    world.clusters["demo"].problem = ClusterInUse("this client only watches cluster 'demo'")
+    assert run("%dist_stop").text == "ClusterInUse: this client only watches cluster 'demo'\n"
+    assert run("%dist_status").text == "table of demo\n"
 
 
 def test_topology_is_drawn_in_a_notebook_and_written_in_a_terminal(run, shell, world):

@@ -9,7 +9,7 @@ def test_loading_twice_registers_once(shell):
     extension.load(shell)
     transformers = [t for t in shell.input_transformers_cleanup if isinstance(t, AutoSpmd)]
     assert len(transformers) == 1
-    assert len(shell.Completer.custom_matchers) == 1
+    assert len(shell.Completer.custom_matchers) == 2
 
 
 def test_unloading_takes_everything_away_and_the_cluster_goes_on(run, shell, world):

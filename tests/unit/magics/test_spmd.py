@@ -17,6 +17,16 @@ def test_a_cell_goes_to_the_cluster_with_its_options(run, cluster):
     assert (call.ranks, call.timeout_s, call.is_setup, call.label) == ((0, 1), 30.0, True, 2)
 
 
+def test_what_becomes_of_the_others_when_a_rank_raises_is_an_option(run, cluster):
+    run("%%spmd\nx = 1")
+    run("%%spmd --on-error interrupt\nx = 1")
+    assert [call.on_error for call in cluster.calls] == ["release", "interrupt"]
+    problem = run("%%spmd --on-error stop\nx = 1").error_in_exec
+    assert isinstance(problem, UsageError)
+    assert "'stop'" in str(problem)
+    assert all(word in str(problem) for word in ("release", "interrupt", "wait"))
+
+
 def test_the_view_watches_the_cell_and_is_finished(run, cluster, world):
     run("%%spmd\nx = 1")
     view = world.views[-1]
@@ -61,7 +71,9 @@ def test_a_refused_cell_is_one_line(run, cluster):
 
 def test_a_second_interrupt_comes_through(run, cluster, world):
     cluster.problem = KeyboardInterrupt()
-    assert isinstance(run("%%spmd\n1").error_in_exec, KeyboardInterrupt)
+    error = run("%%spmd\n1").error_in_exec
+    assert isinstance(error, KeyboardInterrupt)
+    assert error._render_traceback_() == ["KeyboardInterrupt"], "no stack of the notebook's side"
     assert world.views[-1].finished == [(None,)]
 
 

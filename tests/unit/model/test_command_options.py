@@ -3,6 +3,8 @@ import pytest
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.command_options import (
     OptionParser,
+)
+from jupyter_dist.model.start_options import (
     add_host_options,
     add_start_options,
     host_arguments,

@@ -1,6 +1,7 @@
 import pytest
 
-from jupyter_dist.model.health import HealthPolicy, Verdict, assess
+from jupyter_dist.errors import UsageError
+from jupyter_dist.model.health import HealthPolicy, Verdict, assess, check_health
 
 POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3, lost_after_s=10)
 
@@ -26,3 +27,21 @@ def test_a_beat_from_the_future_counts_as_now():
 
 def test_the_reason_of_a_loss_names_silence_and_limit():
     assert assess(1012.34, 1000, POLICY)[1] == "no heartbeat for 12.3 s (limit 10 s)"
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        HealthPolicy(suspect_after_s=12.0),
+        HealthPolicy(interval_s=3.0),
+        HealthPolicy(interval_s=0.0),
+        HealthPolicy(lost_after_s=2.0),
+    ],
+)
+def test_times_that_make_no_sense_together_are_refused(policy):
+    with pytest.raises(UsageError, match="each must be more than the one before"):
+        check_health(policy)
+
+
+def test_usual_times_make_sense():
+    check_health(HealthPolicy())

@@ -141,7 +141,10 @@ def test_relative_paths_are_meant_from_the_folder_of_the_file(given, meant):
         ("timeuot = 3", ["'timeuot' is unknown", "Did you mean 'timeout'?", "Accepted: name, "]),
         ("comm = 'ring'", ["'comm' is unknown", "Did you mean 'communicator'?"]),
         ("host = []", ["Did you mean 'hosts'?"]),
-        ("zzz = 1", ["'zzz' is unknown. Accepted: name, communicator, oversubscribe, timeout"]),
+        (
+            "zzz = 1",
+            ["'zzz' is unknown. Accepted: name, communicator, oversubscribe, on_loss, timeout"],
+        ),
         ("[defaults]\nlauncher = 'ssh'", ["[defaults]: key 'launcher' is unknown", "python"]),
         (
             "[[hosts]]\nname = 'a'\nslot = 1",

@@ -110,3 +110,16 @@ def test_why_gpus_cannot_be_asked_is_told_where_a_driver_is_there(machine):
     assert gpus.gpu_problem() == "NVML: Driver/library version mismatch"
     machine(FakeNvml(FakeGpu(H200)))
     assert gpus.gpu_problem() == ""
+
+
+def test_a_device_has_an_address_on_the_bus_however_it_is_written(machine):
+    other = {**H200, "UUID": "GPU-9f", "PciInfo": "00000000:3C:00.0"}
+    machine(FakeNvml(FakeGpu({**H200, "PciInfo": b"00000000:3B:00.0"}), FakeGpu(other)))
+    assert gpus.bus_of("0") == "00000000:3B:00.0"
+    assert gpus.bus_of("GPU-9f") == "00000000:3C:00.0"
+    assert gpus.bus_of("") == ""
+
+
+def test_a_device_that_cannot_be_asked_has_no_address(machine):
+    machine(FakeNvml(FakeGpu(H200), None))
+    assert [gpus.bus_of(device) for device in ("0", "1", "7", "MIG-1")] == [""] * 4

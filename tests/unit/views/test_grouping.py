@@ -177,3 +177,13 @@ def test_texts_that_differ_within_a_group_are_kept_with_their_ranks():
 )
 def test_the_last_frame_is_found_in_every_style_of_traceback(traceback, frame):
     assert last_frame(traceback) == frame
+
+
+def test_a_deaf_rank_stands_before_those_that_were_interrupted():
+    finished = {
+        0: RankFinished(0, "interrupted", 1.0, None, ErrorInfo("KeyboardInterrupt", "")),
+        1: RankFinished(1, "deaf", 7.0, None, ErrorInfo("CellInterrupted", "is still busy")),
+        2: RankFinished(2, "deaf", 7.0),
+    }
+    headings = [group.heading for group in group_errors(finished)]
+    assert headings == ["CellInterrupted on ranks 1-2 (2)", "KeyboardInterrupt on rank 0"]

@@ -28,6 +28,16 @@ def copied(markup):
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
+@pytest.mark.parametrize("header", ["", "▶ 2 running"])
+def test_each_line_of_a_note_stands_on_its_own(header):
+    markup = page(notes=("rank 1 <is> busy\nrank 2 is busy",), header=header)
+    lines = [copied(piece).strip() for piece in markup.split("</div>")]
+    assert [text for text in lines if text] == [
+        f"{header} · rank 1 <is> busy".strip(),
+        "· rank 2 is busy",
+    ]
+
+
 def test_prefixes_are_real_text_of_one_width():
     assert copied(page(line((0, 1), "a"), line((0,), "b"))) == "[0-1] a\n[0]   b\n"
 

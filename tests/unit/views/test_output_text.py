@@ -45,6 +45,15 @@ def test_long_values_are_cut_in_the_middle():
     assert "270 characters left out" in text
 
 
+def test_each_line_of_a_note_is_marked_as_no_output():
+    notes = ("rank 1 is busy\nrank 2 is busy", "once more")
+    assert render_text(CellPicture(notes=notes)).splitlines() == [
+        "· rank 1 is busy",
+        "· rank 2 is busy",
+        "· once more",
+    ]
+
+
 def test_a_result_tells_output_values_and_errors():
     error = ErrorInfo("ValueError", "bad", ("Cell In[1], line 1", "ValueError: bad"))
     lost = ErrorInfo("RankLost", "killed by SIGKILL")

@@ -1,0 +1,48 @@
+"""Ask for something that waits at the fence until its ranks are idle, and tell why meanwhile."""
+
+from collections.abc import Callable, Sequence
+
+from jupyter_dist.cluster.line import Answer, Line
+from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.messages import (
+    CellWaiting,
+    HealProgress,
+    HealRanks,
+    PullObject,
+    PushObjects,
+    ShrinkCluster,
+    ToClient,
+    WithdrawCell,
+)
+
+OnStage = Callable[[str], None]
+TAKEN_BACK = "what was waiting is taken back; what has begun goes on; %dist_status tells"
+"""What is said when somebody does not wait any longer."""
+
+
+def ask_at_fence(
+    line: Line,
+    request: PushObjects | PullObject | HealRanks | ShrinkCluster,
+    answer_type: type[Answer],
+    buffers: Sequence[Frame] = (),
+    on_word: OnStage | None = None,
+) -> tuple[Answer, list[Frame]]:
+    """Send a request and wait for its answer; `on_word` gets each sentence about the wait.
+
+    Ctrl-C takes the request back if it has not begun. Raises what `Line.ask` raises.
+    """
+
+    def pass_on(message: ToClient) -> None:
+        if on_word is None:
+            return
+        if isinstance(message, CellWaiting):
+            on_word(message.reason)
+        elif isinstance(message, HealProgress):
+            on_word(message.stage)
+
+    with line.lock:  # outside the try: who waits for another thread has sent nothing yet
+        try:
+            return line.ask(request, answer_type, buffers, on_other=pass_on)
+        except KeyboardInterrupt:
+            line.send(WithdrawCell(request.request_id))
+            raise KeyboardInterrupt(TAKEN_BACK) from None

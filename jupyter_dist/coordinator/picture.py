@@ -1,0 +1,88 @@
+"""How the cluster looks at one moment, for whoever watches it."""
+
+from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
+from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.topology import EngineView, GpuView, HostView, Topology
+
+
+class Picture:
+    """Draws the roster; each drawing has a number."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._sequence = 0
+
+    def draw(
+        self, state: str, generation: int, note: str, beat_ages_s: dict[int, float], now_s: float
+    ) -> Topology:
+        """Describe everything at this moment."""
+        self._sequence += 1
+        waiting = bool(note)
+        hosts = tuple(
+            self._host_view(host, beat_ages_s, now_s, waiting)
+            for host in self._roster.hosts.values()
+        )
+        return Topology(
+            cluster=self._roster.cluster,
+            state=state,
+            generation=generation,
+            sequence=self._sequence,
+            note=note,
+            hosts=hosts,
+        )
+
+    def _host_view(
+        self, host: HostRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
+    ) -> HostView:
+        joined, seen = host.joined, host.telemetry
+        return HostView(
+            name=host.name,
+            state="lost" if host.is_lost else "up" if joined else "starting",
+            address=host.interface.address if host.interface else "",
+            interface=host.interface.name if host.interface else "",
+            interface_mbps=host.interface.speed_mbps if host.interface else 0,
+            home_address=joined.home_address if joined else "",
+            failed_addresses=tuple(joined.failed_addresses) if joined else (),
+            cpu_count=joined.cpu_count if joined else 0,
+            cpu_percent=seen.cpu_percent,
+            memory_total_bytes=joined.memory_total_bytes if joined else 0,
+            memory_used_bytes=seen.memory_used_bytes,
+            gpus=tuple(
+                GpuView(
+                    index=gpu.index,
+                    name=gpu.name,
+                    utilisation_percent=gpu.utilisation_percent,
+                    memory_used_bytes=gpu.memory_used_bytes,
+                    memory_total_bytes=gpu.memory_total_bytes,
+                )
+                for gpu in seen.gpus
+            ),
+            gpu_links=host.gpu_links,
+            engines=tuple(
+                self._engine_view(engine, beat_ages_s, now_s, waiting)
+                for engine in self._roster.on_host(host.name)
+            ),
+        )
+
+    def _engine_view(
+        self, engine: EngineRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
+    ) -> EngineView:
+        last = engine.collective
+        state = str(engine.state)
+        if engine.state is EngineState.BUSY and last is not None and last.is_running:
+            state = "hung" if waiting else "collective"
+        sample = engine.sample if engine.is_present else None
+        return EngineView(
+            rank=engine.info.rank,
+            local_rank=engine.info.local_rank,
+            pid=engine.pid,
+            state=state,
+            reason=engine.reason,
+            beat_age_s=beat_ages_s.get(engine.info.rank, 0.0) if engine.is_present else 0.0,
+            cpu_percent=sample.cpu_percent if sample else 0.0,
+            rss_bytes=sample.rss_bytes if sample else 0,
+            device=self._roster.hosts[engine.info.host].index_of(engine.info.device),
+            cell=engine.cell_label,
+            busy_s=now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0,
+            collective=last,
+        )

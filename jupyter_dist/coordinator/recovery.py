@@ -1,0 +1,121 @@
+"""What is done about lost ranks: what somebody asks for, or what the cluster was started with."""
+
+import signal
+
+from jupyter_dist.coordinator.cells import CellRun
+from jupyter_dist.coordinator.dispatch import NOBODY
+from jupyter_dist.coordinator.fence import Fence, Work
+from jupyter_dist.coordinator.healing import Healing, HealingParts
+from jupyter_dist.coordinator.losses import Losses
+from jupyter_dist.coordinator.shrinking import Shrinking
+from jupyter_dist.model.on_loss import OnLoss
+from jupyter_dist.protocol.messages import HealRanks, ShrinkCluster
+
+
+class Recovery:
+    """Heals and shrinks; what it does by itself it tries once for the same losses."""
+
+    def __init__(self, fence: Fence, losses: Losses, parts: HealingParts, on_loss: OnLoss) -> None:
+        self._fence = fence
+        self._losses = losses
+        self._parts = parts
+        self._roster, self._outbox = parts.cell.roster, parts.cell.outbox
+        self._on_loss = on_loss
+        self._count = 0
+        self._tried: frozenset[str] = frozenset()
+        """Engines that were lost when it last acted by itself."""
+        self.note = ""
+        """Why what it did by itself has failed, or empty."""
+        self.wants_end = False
+        """A rank is lost, and the cluster is to end then."""
+        fence.expects_recovery = self.is_due
+        fence.ends_with_a_loss = on_loss is OnLoss.STOP
+
+    # --- what somebody asks for ---
+
+    def on_request(self, client: bytes, request: HealRanks | ShrinkCluster, now_s: float) -> None:
+        """Queue it; whoever is to be replaced though it lives is killed at once."""
+        if isinstance(request, HealRanks) and request.ranks:
+            self._kill(request)
+        self._fence.put_first(self._make(client, request), now_s)
+
+    def _kill(self, request: HealRanks) -> None:
+        """Kill what lives of these ranks, unless they are just being replaced."""
+        if isinstance(self._fence.current, Healing | Shrinking):
+            return
+        living = [rank for rank in request.ranks or () if self._roster[rank].is_present]
+        self._roster.condemn(living)
+        self._outbox.send_signal(living, signal.SIGKILL, f"replace-{request.request_id}")
+
+    def _make(self, client: bytes, request: HealRanks | ShrinkCluster) -> Work:
+        if isinstance(request, HealRanks):
+            return Healing(client, request, self._parts)
+        return Shrinking(client, request, self._parts)
+
+    # --- what the cluster was started with ---
+
+    def is_due(self) -> bool:
+        """Tell whether lost ranks will be taken care of, so that new cells may wait for that."""
+        if any(isinstance(work, Healing | Shrinking) for work in self._fence.all_work):
+            return True
+        acts = self._on_loss in (OnLoss.HEAL, OnLoss.CONTINUE)
+        return acts and bool(self._lost()) and self._lost() != self._tried
+
+    def tick(self, now_s: float) -> None:
+        """Act by itself when a rank is lost, once nothing runs any more."""
+        if any(isinstance(work, Healing | Shrinking) for work in self._fence.all_work):
+            return  # somebody has asked for it already
+        if self._fence.current is not None or not (lost := self._lost()) or lost == self._tried:
+            return
+        self._tried = lost
+        match self._on_loss:
+            case OnLoss.ASK:
+                return
+            case OnLoss.STOP:
+                self.wants_end = True
+            case OnLoss.HEAL | OnLoss.CONTINUE:
+                self._count += 1
+                request_id = f"by-itself-{self._count}"
+                is_healing = self._on_loss is OnLoss.HEAL
+                request = HealRanks(request_id) if is_healing else ShrinkCluster(request_id)
+                self._fence.put_first(self._make(NOBODY, request), now_s)
+
+    def on_over(self, work: Work) -> None:
+        """Take in that a piece of work has ended."""
+        if isinstance(work, CellRun):
+            self._parts.setup_cells.remember(work.request, work.statuses)
+        elif isinstance(work, Healing | Shrinking):
+            what = "healing" if isinstance(work, Healing) else "shrinking"
+            if work.client == NOBODY:
+                self.note = f"{what} has failed: {work.problem}" if work.problem else ""
+                self._tried = self._lost()  # new engines that have failed are no new losses
+                if work.problem:
+                    self._losses.drop_outlooks()
+            elif not work.problem:
+                self.note = ""
+            if isinstance(work, Healing):
+                self._losses.forget(work.replaced)
+            elif work.renumbered:
+                self._losses.forget(tuple(self._losses.crashes))
+                self._fence.refuse_all(
+                    "the cluster went on without lost ranks meanwhile, and the others have new "
+                    "numbers; no rank ran it. Run it again."
+                )
+
+    def announce(self, rank: int) -> str:
+        """Say what will be done about a loss, as a sentence; empty: that is for the person."""
+        match self._on_loss:
+            case OnLoss.ASK:
+                return ""
+            case OnLoss.STOP:
+                return f"rank {rank} is lost, and with it the cluster ends (--on-loss stop)"
+            case OnLoss.HEAL:
+                return f"rank {rank} will be replaced when this cell has ended (--on-loss heal)"
+            case OnLoss.CONTINUE:
+                return (
+                    f"the cluster will go on without rank {rank} when this cell has ended "
+                    "(--on-loss continue)"
+                )
+
+    def _lost(self) -> frozenset[str]:
+        return frozenset(engine.name for engine in self._roster.engines if not engine.is_present)

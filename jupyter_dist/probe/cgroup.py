@@ -1,0 +1,90 @@
+"""Memory of control groups: their limit, and how often the kernel's OOM killer struck in them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+PROC = Path("/proc")
+GROUPS = Path("/sys/fs/cgroup")
+_NO_LIMIT = 1 << 60
+"""Version 1 writes the largest number of pages that fits."""
+
+
+class Cgroup(msgspec.Struct, frozen=True):
+    """The group in which a process's memory is counted."""
+
+    folder: Path
+    mount: Path
+    """Where the hierarchy begins."""
+    is_v2: bool
+
+    @property
+    def oom_kills(self) -> int | None:
+        """Processes in it that the kernel has killed for memory so far; None where untold."""
+        counts = self.folder / ("memory.events" if self.is_v2 else "memory.oom_control")
+        return _count(counts, "oom_kill")
+
+    @property
+    def is_first(self) -> bool:
+        """It is where the hierarchy begins."""
+        return self.folder == self.mount
+
+    @property
+    def limit_bytes(self) -> int:
+        """What its processes may use together, by its own limit and those above it; 0: no limit."""
+        name = "memory.max" if self.is_v2 else "memory.limit_in_bytes"
+        limits = [_number(folder / name) for folder in self._lineage()]
+        return min((limit for limit in limits if 0 < limit < _NO_LIMIT), default=0)
+
+    def _lineage(self) -> Iterator[Path]:
+        yield self.folder
+        for folder in self.folder.parents:
+            if not folder.is_relative_to(self.mount):
+                return
+            yield folder
+
+
+def cgroup_of(pid: int, *, proc: Path = PROC, groups: Path = GROUPS) -> Cgroup | None:
+    """Find the group of a process; None where the system has none, or it has ended."""
+    try:
+        lines = (proc / str(pid) / "cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        _number_of_it, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            return _group(groups / "memory", path, is_v2=False)
+    unified = next((line.split(":", 2)[2] for line in lines if line.startswith("0::")), None)
+    return None if unified is None else _group(groups, unified, is_v2=True)
+
+
+def count_oom_kills(proc: Path = PROC) -> int:
+    """Count the processes of this machine that the kernel has killed for memory since it began."""
+    return _count(proc / "vmstat", "oom_kill") or 0
+
+
+def _group(mount: Path, path: str, *, is_v2: bool) -> Cgroup | None:
+    folder = mount / path.lstrip("/")
+    # In a container its own group may be mounted as if it were the first one.
+    for found in (folder, mount):
+        if found.is_dir():
+            return Cgroup(found, mount, is_v2)
+    return None
+
+
+def _count(file: Path, name: str) -> int | None:
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), None)
+
+
+def _number(file: Path) -> int:
+    """Read a number of bytes; 0 for `max`, and where nothing can be read."""
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return 0
+    return int(text) if text.isdecimal() else 0

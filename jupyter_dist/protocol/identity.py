@@ -1,0 +1,19 @@
+"""Who a client is on the wire: all its lines bear one name, and each a number of its own."""
+
+import os
+import secrets
+
+
+def new_client() -> str:
+    """Make a name that no other client has; the process can be read from it."""
+    return f"client-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def line_identity(client: str, number: int) -> bytes:
+    """Give the ZeroMQ identity of one line of a client; it stays when the line is cut."""
+    return f"{client}.{number}".encode()
+
+
+def client_of(identity: bytes) -> bytes:
+    """Tell whose line this is; a line without such an identity is a client by itself."""
+    return identity.rpartition(b".")[0] or identity

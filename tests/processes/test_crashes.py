@@ -1,0 +1,214 @@
+"""Ranks whose process ends: what is said of it is true, and the others lose nothing."""
+
+import contextlib
+import os
+import sys
+
+import pytest
+
+from jupyter_dist.errors import RankLost
+from jupyter_dist.probe.cgroup import cgroup_of
+from jupyter_dist.views.crash_card import crash_text
+
+from .leftovers import agents_of, engines_of, wait_until, zygotes_of
+from .listener import Listener
+from .results import values
+
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.skipif(sys.platform != "linux", reason="evidence is read from /proc"),
+]
+
+LIMIT_BYTES = 400 << 20
+
+
+@pytest.fixture
+def cluster(start):
+    """Four ranks with something to lose."""
+    cluster = start("localhost:4")
+    cluster.run("import os, signal, time\nkept = f'kept {rank}'\ncomm.barrier()", label=1)
+    return cluster
+
+
+def lose(cluster, code, label=3):
+    """Run code on rank 2 that ends it, while others wait; give the report of its end."""
+    pids = [engine.pid for engine in cluster.topology().engines]
+    body = "\n".join(f"    {line}" for line in code.splitlines())
+    result = cluster.run(f"if rank == 2:\n{body}\ncomm.barrier()", label=label)
+    assert [rank.status for rank in result] == ["peer_failed", "peer_failed", "lost", "peer_failed"]
+    crash = result[2].crash
+    assert (crash.rank, crash.host, crash.pid) == (2, "localhost", pids[2])
+    assert crash.cell == f"In[{label}]"
+    assert str(result[2].error) == f"RankLost: {crash.reason}"
+    with pytest.raises(RankLost) as caught:
+        result.raise_first()
+    assert caught.value.crash == crash
+    assert_survivors_have_all(cluster, pids)
+    return crash
+
+
+def assert_survivors_have_all(cluster, pids):
+    """The others have their process and their names."""
+    result = cluster.run("(kept, os.getpid())", ranks="0-1,3")
+    assert values(result) == [f"('kept {rank}', {pids[rank]})" for rank in (0, 1, 3)]
+
+
+def test_a_killed_rank_is_not_said_to_be_out_of_memory(cluster):
+    crash = lose(cluster, "os.kill(os.getpid(), signal.SIGKILL)")
+    assert crash.reason.startswith("its process was killed by SIGKILL (somebody sent it; no sign ")
+    assert "out of memory" not in crash.reason
+    assert crash.memory_available_bytes < crash.memory_total_bytes
+
+
+def test_an_exit_is_told_by_its_code_and_cell(cluster):
+    crash = lose(cluster, "os._exit(3)", label=7)
+    assert crash.reason == (
+        "its process exited with code 3 in In[7] (os._exit, or exit() in native code)"
+    )
+
+
+def test_a_segfault_is_told_by_its_line(cluster):
+    crash = lose(cluster, "import faulthandler\nfaulthandler._sigsegv()")
+    assert crash.reason == "its process was killed by SIGSEGV in native code called from In[3]:3"
+    assert crash.stacks[0] == "Fatal Python error: Segmentation fault"
+    assert "In_3_" in crash.stacks[-1]
+
+
+def test_a_segfault_in_a_function_of_an_earlier_cell_is_told_by_the_line_there(cluster):
+    cluster.run("import ctypes\ndef peek():\n    return ctypes.string_at(0)", label=2)
+    crash = lose(cluster, "peek()")
+    assert crash.reason == (
+        "its process was killed by SIGSEGV in native code of string_at called from In[2]:3"
+    )
+    assert crash.cell == "In[3]"
+
+
+def test_what_native_code_said_before_an_abort_is_quoted(cluster):
+    cluster.run("print('of an earlier cell', file=__import__('sys').stderr)", label=2)
+    said = "import ctypes\nctypes.CDLL(None).dprintf(2, b'free(): invalid pointer\\n')\nos.abort()"
+    crash = lose(cluster, said)
+    assert crash.reason == (
+        "its process was killed by SIGABRT in native code called from In[3]:4; "
+        "it said last: free(): invalid pointer"
+    )
+    assert crash.stderr == ("free(): invalid pointer",)
+
+
+def test_a_limit_of_the_address_space_raises_and_loses_nobody(four):
+    result = four.run(
+        "import resource\n"
+        "before = resource.getrlimit(resource.RLIMIT_AS)\n"
+        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+        "limit = pages * resource.getpagesize() + (100 << 20)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))\n"
+        "try:\n"
+        "    bytearray(4 << 30)\n"
+        "finally:\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, before)",
+        ranks=1,
+    )
+    assert result[0].status == "raised"
+    assert result[0].error.ename == "MemoryError"
+    assert result[0].crash is None
+    assert four.run("1").ok
+
+
+def test_the_last_collectives_are_told(cluster):
+    cluster.run("import numpy as np\ncomm.all_reduce(np.ones(4, 'f4'))", label=2)
+    crash = lose(cluster, "os._exit(3)")
+    assert [(str(call), call.site) for call in crash.calls] == [
+        ("barrier()", "In[1]:3"),
+        ("all_reduce(float32[4], sum)", "In[2]:2"),
+    ]
+
+
+def test_the_card_tells_the_way_on(cluster):
+    text = crash_text([lose(cluster, "os._exit(3)")], (0, 1, 3))
+    assert text.startswith("✗ rank 2 is lost: its process exited with code 3 in In[3]")
+    assert text.endswith("%%spmd --ranks 0-1,3 works with the others\n")
+
+
+@contextlib.contextmanager
+def memory_limit(limit_bytes):
+    """Make a control group with a limit; gives what moves a process there. Skips if it cannot."""
+    own = cgroup_of(os.getpid())
+    folder = None if own is None else _make_group(own, limit_bytes)
+    if folder is None:
+        pytest.skip("no control group with a memory limit can be made here")
+    try:
+        yield lambda pid: (folder / "cgroup.procs").write_text(str(pid))
+    finally:
+        wait_until(lambda: _remove(folder), 10, f"{folder} is removed")
+
+
+def _make_group(own, limit_bytes):
+    limit = "memory.max" if own.is_v2 else "memory.limit_in_bytes"
+    for parent in own._lineage():
+        folder = parent / f"jupyter-dist-test-{os.getpid()}"
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        try:
+            (folder / limit).write_text(str(limit_bytes))
+        except OSError:
+            folder.rmdir()
+            continue
+        return folder
+    return None
+
+
+def _remove(folder):
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def test_out_of_memory_is_said_when_the_kernel_says_so(cluster):
+    with memory_limit(LIMIT_BYTES) as move:
+        move(engines_of(cluster)[2].pid)
+        # The agent looks twice a second where its engines are and what they use.
+        crash = lose(cluster, "time.sleep(1.5)\nblob = b'x' * (2 << 30)")
+    assert crash.reason.startswith(
+        "its process was killed by SIGKILL: out of memory (the kernel's OOM killer counted 1 kill "
+        "in its cgroup; it used "
+    )
+    assert "400 MiB" in crash.reason
+    assert crash.memory_limit_bytes == LIMIT_BYTES
+    assert crash.rss_history[-1][1] > crash.rss_history[0][1]
+
+
+def test_a_kill_beside_one_for_memory_is_not_taken_for_it(cluster):
+    with memory_limit(LIMIT_BYTES) as move:
+        engines = engines_of(cluster)
+        for rank in (2, 3):
+            move(engines[rank].pid)
+        code = "time.sleep(1.5)\nif rank == 2: blob = b'x' * (2 << 30)"
+        first = cluster.run(code, ranks="2-3")
+        assert "out of memory" in first[0].crash.reason
+        second = cluster.run("os.kill(os.getpid(), signal.SIGKILL)", ranks=3)
+    assert "out of memory" not in second[0].crash.reason
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (lambda cluster: agents_of(cluster)[0].kill(), "the agent of host localhost is gone"),
+        (lambda cluster: zygotes_of(cluster)[0].kill(), "(the zygote) is gone"),
+    ],
+    ids=["agent", "zygote"],
+)
+def test_what_all_ranks_of_a_host_end_with_is_told_once(cluster, in_background, sweep, end, words):
+    listener = Listener()
+    running = in_background(cluster.run, "print('here')\ntime.sleep(60)", watcher=listener, label=3)
+    listener.wait_for("here", ranks=range(4))
+    end(cluster)
+    result = running.result(10)
+    assert {rank.status for rank in result} == {"lost"}
+    crashes = [rank.crash for rank in result]
+    text = crash_text(crashes)
+    assert "ranks 0-3 are lost" in text.splitlines()[0]
+    assert words in text
+    assert "killed" not in text

@@ -1,0 +1,297 @@
+"""What ranks answer while they run a cell, and what is seen of those that cannot answer."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from jupyter_dist import Cluster
+from jupyter_dist.cluster.questions import ask_ranks
+from jupyter_dist.model.names import RankNames
+from jupyter_dist.model.stacks import RankStacks
+from jupyter_dist.protocol.messages import (
+    AskRanks,
+    CompleteCode,
+    InspectName,
+    ListNames,
+    RanksAnswered,
+    ReadStacks,
+)
+
+from .leftovers import wait_until
+from .listener import Listener
+
+pytestmark = pytest.mark.timeout(60)
+
+WITHIN_S = 2.5
+SET_UP = (
+    "import numpy as np\nrun = {'lr': 0.1, 'rank': rank}\nweights = np.arange(6.0).reshape(2, 3)"
+)
+LOOP = """
+end_s = time.monotonic() + 3
+def count():
+    n = 0
+    while time.monotonic() < end_s:
+        n += 1
+    return n
+count() > 0"""
+SLEEP = "time.sleep(3) is None"
+NUMPY = """
+a = np.ones((300, 300))
+end_s = time.monotonic() + 3
+while time.monotonic() < end_s:
+    a @ a
+True"""
+NATIVE = "import ctypes\ntime.sleep(0.3)\nctypes.PyDLL(None).sleep(4) == 0"
+
+
+@pytest.fixture
+def other(shared, four):
+    """A second client of the cluster."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        shared._home.enter(monkeypatch)
+        client = Cluster.attach(four.name)
+    yield client
+    client.detach()
+
+
+@pytest.fixture
+def running(four, in_background):
+    """Run a cell that says `here` first; gives what it will come to."""
+
+    def run(code, ranks=None):
+        """With NATIVE the interpreter is held by the time that this returns."""
+        listener = Listener()
+        wanted = range(4) if ranks is None else ranks
+        running = in_background(
+            four.run, f"import time\nprint('here')\n{code}", ranks, watcher=listener, label=7
+        )
+        listener.wait_for("here", ranks=wanted)
+        time.sleep(0.6 if code == NATIVE else 0)
+        return running
+
+    return run
+
+
+def ask(client, about, ranks=None, timeout_s=2.0):
+    return ask_ranks(client._control, about, ranks, timeout_s)
+
+
+def assert_undisturbed(running):
+    result = running.result(20)
+    assert [(rank.status, rank.value_repr) for rank in result] == [("ok", "True")] * len(result)
+    assert [rank.stderr for rank in result] == [""] * len(result)
+
+
+@pytest.mark.parametrize("code", [LOOP, SLEEP, NUMPY], ids=["loop", "sleep", "numpy"])
+def test_ranks_that_run_python_answer_a_second_client(four, other, running, within, code):
+    assert four.run(SET_UP).ok
+    cell = running(code)
+    with within(WITHIN_S):
+        names, problems = ask(other, ListNames(("run", "weights")))
+    assert (sorted(names), problems) == ([0, 1, 2, 3], {})
+    for rank, told in names.items():
+        assert isinstance(told, RankNames)
+        run, weights = told.names
+        assert run.preview == f"{{'lr': 0.1, 'rank': {rank}}}"
+        assert (weights.dtype, weights.nbytes) == ("float64", 48)
+        assert told.rss_bytes > 1 << 20
+    assert len({told.names[0].digest for told in names.values()}) == 4
+    assert len({told.names[1].digest for told in names.values()}) == 1
+
+    with within(WITHIN_S):
+        completions, _ = ask(other, CompleteCode("weights.resh", 12), (2,))
+        inspections, _ = ask(other, InspectName("weights"), (1,))
+        stacks, problems = ask(other, ReadStacks())
+    assert "weights.reshape"[completions[2].start :] in completions[2].matches
+    assert "ndarray" in inspections[1].data["text/plain"]
+    assert problems == {}
+    for seen in stacks.values():
+        assert seen.source == "python"
+        assert seen.main.frames[0].site.startswith("In[7]:")
+    assert_undisturbed(cell)
+
+
+def test_the_stack_tells_the_line_and_the_code(other, running):
+    cell = running(f"def wait():\n    {SLEEP}\nwait() is None")
+    stacks, _ = ask(other, ReadStacks(), (3,))
+    assert [str(frame) for frame in stacks[3].main.frames] == [
+        "In[7]:5: wait() is None",
+        f"In[7]:4 in wait: {SLEEP}",
+    ]
+    assert_undisturbed(cell)
+
+
+def test_idle_ranks_answer_and_are_in_no_cell(other):
+    stacks, problems = ask(other, ReadStacks())
+    assert problems == {}
+    assert [seen.main.frames for seen in stacks.values()] == [()] * 4
+
+
+def test_a_rank_whose_interpreter_is_held_is_seen_from_outside(other, running, within):
+    cell = running(NATIVE)
+    with within(WITHIN_S):
+        stacks, problems = ask(other, ReadStacks())
+    assert problems == {}
+    for seen in stacks.values():
+        assert (seen.source, seen.process_state, seen.note) == ("faulthandler", "S", "")
+        assert str(seen.main.frames[0]) == "In[7]:5: ctypes.PyDLL(None).sleep(4) == 0"
+    with within(WITHIN_S):
+        names, problems = ask(other, ListNames(), (1,), timeout_s=0.5)
+    assert names == {}
+    assert "its interpreter is held by native code" in problems[1]
+    assert_undisturbed(cell)  # the sleep was not cut short by the signal
+    assert ask(other, ListNames())[1] == {}
+
+
+def test_a_held_rank_may_be_looked_at_again_and_again(other, running):
+    cell = running(NATIVE, ranks=(2,))
+    for _ in range(5):
+        stacks, problems = ask(other, ReadStacks(), (2,), timeout_s=0.6)
+        assert (problems, stacks[2].source) == ({}, "faulthandler")
+    assert_undisturbed(cell)
+
+
+def test_native_stacks_are_told_or_why_there_are_none(other, running):
+    cell = running(NATIVE, ranks=(0,))
+    stacks, problems = ask(other, ReadStacks(is_native=True), (0,), timeout_s=6)
+    assert problems == {}
+    assert stacks[0].source in ("py-spy", "faulthandler")
+    assert stacks[0].source == "py-spy" or "py-spy" in stacks[0].note
+    assert any("In[7]:5" in frame.site for frame in stacks[0].main.frames)
+    assert_undisturbed(cell)
+
+
+def test_a_stopped_rank_is_told_as_stopped_and_the_others_answer(four, other, running, within):
+    cell = running(SLEEP)
+    pid = four.topology().engines[1].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with within(WITHIN_S):
+            stacks, problems = ask(other, ReadStacks())
+        assert problems == {}
+        assert {rank: seen.source for rank, seen in stacks.items()} == {
+            0: "python",
+            1: "none",
+            2: "python",
+            3: "python",
+        }
+        assert stacks[1].process_state == "T"
+        assert f"`kill -CONT {pid}`" in stacks[1].note
+        with within(WITHIN_S):
+            names, problems = ask(other, ListNames())
+        assert sorted(names) == [0, 2, 3]
+        assert "its process is stopped" in problems[1]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert_undisturbed(cell)
+
+
+@pytest.mark.parametrize("handler", ["signal.SIG_DFL", "lambda *_: os._exit(9)"])
+def test_a_signal_that_user_code_has_taken_is_not_sent(start, in_background, handler):
+    cluster = start("localhost:1")
+    listener = Listener()
+    code = (
+        "import ctypes, os, signal\n"
+        f"before = signal.signal(signal.SIGUSR1, {handler})\n"
+        "print('here')\n"
+        f"import time\n{NATIVE}"
+    )
+    cell = in_background(cluster.run, code, watcher=listener)
+    listener.wait_for("here", ranks=[0])
+    time.sleep(0.6)
+    stacks, _ = ask(cluster, ReadStacks())
+    assert stacks[0].source == "none"
+    assert "user code has taken SIGUSR1" in stacks[0].note
+    assert_undisturbed(cell)
+    assert ask(cluster, ReadStacks())[0][0].source == "python"
+
+
+def test_an_object_that_never_ends_describing_itself_holds_nothing_else_up(
+    four, other, running, within
+):
+    code = """
+class Endless:
+    def __str__(self):
+        while not over:
+            time.sleep(0.01)
+        return "over"
+over = False
+endless = Endless()
+"""
+    assert four.run(f"import time\n{code}").ok
+    cell = running(SLEEP)
+    with within(WITHIN_S):
+        _, problems = ask(other, InspectName("endless"), (0,), timeout_s=1.2)
+    assert "what it was asked takes it longer" in problems[0]
+    with within(1):
+        _, problems = ask(other, ListNames(), (0,))
+        stacks, _ = ask(other, ReadStacks(), (0,))
+    assert "it still looks for an earlier answer (endless?)" in problems[0]
+    assert stacks[0].main.frames
+    assert_undisturbed(cell)
+    assert four.run("over = True").ok
+    wait_until(lambda: 0 in ask(other, ListNames(), (0,))[0], 5, "rank 0 tells its names again")
+
+
+def test_output_goes_on_streaming_while_questions_are_answered(other, four, in_background):
+    listener = Listener()
+    cell = in_background(
+        four.run,
+        "import time\nfor step in range(15):\n    print(f'step-{step}.')\n    time.sleep(0.1)",
+        watcher=listener,
+    )
+    listener.wait_for("step-0.", ranks=range(4))
+    began_s = time.monotonic()
+    while time.monotonic() - began_s < 0.5:
+        ask(other, ListNames())
+    listener.wait_for("step-4.", ranks=range(4), within_s=1.0)
+    assert not cell.done()
+    assert cell.result(10).ok
+
+
+def test_a_question_about_a_lost_rank_is_answered_with_how_it_was_lost(start, within):
+    cluster = start("localhost:2")
+    os.kill(cluster.topology().engines[1].pid, signal.SIGKILL)
+    wait_until(lambda: cluster.topology().engines[1].state == "lost", 3, "the loss is known")
+    with within(1):
+        stacks, problems = ask(cluster, ReadStacks())
+    assert sorted(stacks) == [0]
+    assert isinstance(stacks[0], RankStacks)
+    assert "it is lost" in problems[1]
+    assert "SIGKILL" in problems[1]
+
+
+def test_a_rank_that_is_lost_while_it_is_asked_is_not_waited_for(start, in_background, within):
+    cluster = start("localhost:2")
+    pid = cluster.topology().engines[1].pid
+    os.kill(pid, signal.SIGSTOP)
+    asked = in_background(ask, cluster, ListNames(), None, 8.0)
+    with pytest.raises(TimeoutError):
+        asked.result(0.5)
+    with within(1.5):
+        os.kill(pid, signal.SIGKILL)
+        names, problems = asked.result(5)
+    assert sorted(names) == [0]
+    assert "it is lost" in problems[1]
+
+
+def test_hundreds_of_questions_at_once_are_answered_or_refused(four, other, running):
+    cell = running(SLEEP)
+    line = other._control
+    answered = refused = 0
+    with line.lock:
+        ids = {line.new_request_id() for _ in range(300)}
+        for request_id in ids:
+            line.send(AskRanks(request_id, ListNames(), None, 2.0))
+        deadline_s = time.monotonic() + 10
+        while ids and time.monotonic() < deadline_s:
+            for message, _ in line.receive():
+                if getattr(message, "request_id", "") in ids:
+                    ids.discard(message.request_id)
+                    is_answer = isinstance(message, RanksAnswered)
+                    answered, refused = answered + is_answer, refused + (not is_answer)
+    assert not ids
+    assert answered >= 64
+    assert_undisturbed(cell)

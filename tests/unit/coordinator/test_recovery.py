@@ -1,0 +1,457 @@
+import signal
+
+import pytest
+from fakes.recovery import make_recovery
+
+from jupyter_dist.coordinator.cells import CellRun
+from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.names import NameInfo, RankNames
+from jupyter_dist.model.on_loss import OnLoss
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.messages import (
+    Answered,
+    CellResult,
+    CellWaiting,
+    ErrorInfo,
+    HealProgress,
+    HealRanks,
+    Hello,
+    NotReady,
+    Question,
+    RanksHealed,
+    Ready,
+    Refused,
+    Regroup,
+    RunCell,
+    ShrinkCluster,
+    Shrunk,
+    SubmitCell,
+    Welcome,
+)
+
+BOOM = ErrorInfo("ValueError", "boom")
+
+
+class Ward:
+    """A cluster with lost ranks, and what is said to it while it heals."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.outbox, self.roster, self.fence = cluster.outbox, cluster.roster, cluster.fence
+        self.now_s = 1.0
+
+    def __getattr__(self, name):
+        return getattr(self.cluster, name)
+
+    def ask(self, request):
+        self.recovery.on_request(b"me", request, self.now_s)
+        self.go_on()
+
+    def go_on(self, seconds=0.0):
+        self.now_s += seconds
+        self.questions.tick(self.now_s)
+        self.recovery.tick(self.now_s)
+        self.fence.advance(self.now_s)
+
+    def lose(self, *ranks):
+        for rank in ranks:
+            self.losses.on_exit(pb.EngineExited(engine=self.roster[rank].name, exit_code=3), 0.0)
+        self.losses.tick(self.now_s)
+
+    def join(self, *ranks):
+        generation = self.rendezvous.generation
+        for rank in ranks:
+            self.rendezvous.on_hello(Hello(rank, generation, 900 + rank, f"peer-{rank}"))
+        for rank in ranks:
+            self.rendezvous.on_ready(Ready(rank, generation))
+        self.go_on()
+
+    def answer_names(self, **names):
+        """Let every rank answer the question for its names; `r2="a b"` are those of rank 2."""
+        for rank, asked in self.outbox.sent_to_ranks(Question).items():
+            found = tuple(NameInfo(name, "int") for name in names.get(f"r{rank}", "x").split())
+            answer = Answered(rank, asked[-1].request_id, RankNames(found))
+            self.questions.on_answered(answer)
+        self.go_on()
+
+    def told(self, kind):
+        return self.outbox.told(kind, b"me")
+
+
+def make_cell(ward):
+    return CellRun(b"me", SubmitCell("c1", "x = 1"), "cell-9", ward.parts)
+
+
+@pytest.fixture
+def make_ward(cluster):
+    """Four idle ranks on hosts a and b, which are up."""
+
+    def make(**options):
+        for host in cluster.roster.hosts.values():
+            host.joined = pb.Joined(cpu_count=4)
+        make_recovery(cluster, **options)
+        return Ward(cluster)
+
+    return make
+
+
+@pytest.fixture
+def ward(make_ward):
+    return make_ward()
+
+
+def test_a_lost_rank_gets_a_new_engine_and_the_others_a_new_generation(ward):
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    assert ward.hosts.started == [(2,)]
+    assert ward.roster[2].name == "2.1"
+    regrouped = ward.outbox.sent_to_ranks(Regroup)
+    assert {rank: asked[0].rank for rank, asked in regrouped.items()} == {0: 0, 1: 1, 3: 3}
+    ward.join(0, 1, 2, 3)
+    assert set(ward.outbox.sent_to_ranks(Welcome)) == {0, 1, 2, 3}
+    ward.answer_names(r0="a b", r1="a b", r2="b", r3="a b")
+    (healed,) = ward.told(RanksHealed)
+    assert (healed.generation, healed.replaced) == (2, {2: "b"})
+    assert healed.missing == {"a": (2,)}
+    assert ward.fence.current is None
+    assert not ward.losses.crashes
+
+
+def test_what_may_be_left_of_a_lost_process_is_killed_first(ward):
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    assert ((2,), signal.SIGKILL, "heal-h1") in ward.outbox.signals
+
+
+def test_a_rank_that_lives_is_killed_at_once_and_replaced_when_it_has_ended(ward):
+    ward.ask(HealRanks("h1", (1,)))
+    assert ((1,), signal.SIGKILL, "replace-h1") in ward.outbox.signals
+    assert ward.hosts.started == []
+    assert "waiting for rank 1 to end" in ward.told(HealProgress)[-1].stage
+    ward.lose(1)
+    ward.go_on()
+    assert ward.hosts.started == [(1,)]
+
+
+def test_whoever_is_asked_for_all_lost_ranks_are_replaced_because_no_generation_has_gaps(ward):
+    ward.lose(1, 2)
+    ward.ask(HealRanks("h1", (1,)))
+    assert ward.hosts.started == [(1, 2)]
+
+
+def test_a_rank_lost_while_another_one_ends_is_replaced_with_it(ward):
+    ward.ask(HealRanks("h1", (1,)))
+    ward.roster.hosts["b"].is_lost = True
+    ward.lose(1, 3)
+    ward.go_on()
+    assert ((3,), signal.SIGKILL, "heal-h1") in ward.outbox.signals
+    assert (ward.hosts.restarted, ward.hosts.started) == (["b"], [])
+    ward.lose(2)
+    ward.hosts.let_back("b")
+    ward.go_on()
+    assert (ward.hosts.restarted, ward.hosts.started) == (["b"], [(1, 2, 3)])
+
+
+def test_a_process_that_does_not_end_though_killed_is_told(ward):
+    ward.ask(HealRanks("h1", (1,)))
+    ward.go_on(20.0)
+    (refused,) = ward.told(Refused)
+    assert refused.error == "HealFailed"
+    assert "rank 1 (pid 101) does not end though killed" in refused.reason
+
+
+def test_with_every_rank_there_nothing_is_healed_nor_left_out(ward):
+    ward.ask(HealRanks("h1"))
+    ward.ask(ShrinkCluster("s1"))
+    assert [refused.error for refused in ward.told(Refused)] == ["UsageError"] * 2
+    assert ward.rendezvous.generation == 1
+
+
+def test_a_lost_host_gets_a_new_agent_first(ward):
+    ward.roster.hosts["b"].is_lost = True
+    ward.lose(2, 3)
+    ward.ask(HealRanks("h1"))
+    assert ward.hosts.restarted == ["b"]
+    assert ward.hosts.started == []
+    ward.hosts.let_back("b")
+    ward.go_on()
+    assert ward.hosts.started == [(2, 3)]
+
+
+def test_ranks_of_a_host_that_does_not_come_back_move_to_one_with_room(ward):
+    ward.roster.hosts["b"].is_lost = True
+    ward.hosts.failed["b"] = "ssh: connect to host b port 22: No route to host"
+    ward.lose(2, 3)
+    ward.ask(HealRanks("h1"))
+    assert [ward.roster[rank].info.host for rank in (2, 3)] == ["a", "a"]
+    assert [ward.roster[rank].info.local_rank for rank in range(4)] == [0, 1, 2, 3]
+    assert {ward.roster[rank].info.local_world_size for rank in range(4)} == {4}
+
+
+def test_without_a_place_the_way_out_is_told_and_nothing_was_changed(ward):
+    ward.roster.hosts["b"].is_lost = True
+    ward.roster.hosts["a"].joined = pb.Joined(cpu_count=2)
+    ward.hosts.failed["b"] = "ssh: No route to host"
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    (refused,) = ward.told(Refused)
+    assert "rank 2 has no place: host b is lost (ssh: No route to host)" in refused.reason
+    assert "%dist_shrink" in refused.reason
+    assert ward.rendezvous.generation == 1
+    assert len(ward.roster.ranks_in(EngineState.IDLE)) == 3
+
+
+def test_new_ranks_run_the_setup_cells_and_what_went_wrong_is_told(ward):
+    for code, label in (("import a", 3), ("b = a.load()", 5)):
+        request = SubmitCell("r1", code, label=label, is_setup=True)
+        ward.setup_cells.remember(request, {0: "ok"})
+    ward.lose(1)
+    ward.ask(HealRanks("h1"))
+    ward.join(0, 1, 2, 3)
+    for status in ("ok", "raised"):
+        sent = ward.outbox.sent_to_ranks(RunCell)
+        assert set(sent) == {1}
+        run = sent[1][-1]
+        error = None if status == "ok" else BOOM
+        ward.fence.cell.on_message(
+            CellResult(1, run.cell_id, status, 0.1, error=error), [], ward.now_s
+        )
+        ward.roster.end_work(1)
+        ward.go_on()
+    ward.answer_names()
+    (healed,) = ward.told(RanksHealed)
+    assert healed.replayed == ("In[3]", "In[5]")
+    assert healed.problems == ("setup cell In[5] on rank 1: ValueError: boom",)
+
+
+def test_a_new_rank_that_dies_at_its_birth_fails_the_healing_and_frees_the_others(ward):
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    ward.losses.on_exit(pb.EngineExited(engine="2.1", exit_code=1), 0.0)
+    ward.losses.tick(ward.now_s)
+    ward.go_on()
+    (refused,) = ward.told(Refused)
+    assert refused.error == "HealFailed"
+    assert ward.roster[2].state is EngineState.LOST
+    ward.join(0, 1, 3)
+    assert len(ward.roster.ranks_in(EngineState.IDLE)) == 3
+
+
+def test_the_end_of_a_replaced_engine_is_of_no_interest(ward):
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    ward.losses.on_exit(pb.EngineExited(engine="2", signal=9), 0.0)
+    ward.losses.tick(ward.now_s)
+    assert ward.roster[2].is_present
+
+
+def test_a_generation_that_cannot_be_formed_is_told_to_the_next_cell_and_tried_again(ward):
+    ward.rendezvous.is_broken = True
+    ward.go_on()
+    assert ward.rendezvous.generation == 2
+    ward.rendezvous.on_hello(Hello(0, 2, 1, "p"))
+    ward.rendezvous.on_not_ready(NotReady(0, 2, "no route to rank 3"))
+    assert len(ward.roster.ranks_in(EngineState.IDLE)) == 4
+    ward.go_on()
+    assert ward.rendezvous.generation == 2, "not again and again"
+    cell = make_cell(ward)
+    ward.fence.submit(cell, ward.now_s)
+    ward.go_on()
+    (refused,) = ward.told(Refused)
+    assert "could not form a communicator: rank 0: no route to rank 3" in refused.reason
+    ward.go_on()
+    assert ward.rendezvous.generation == 3
+
+
+def test_shrinking_leaves_out_lost_ranks_and_numbers_the_others_anew(ward):
+    ward.lose(1)
+    ward.ask(ShrinkCluster("s1"))
+    regrouped = ward.outbox.sent_to_ranks(Regroup)
+    assert {rank: asked[0].rank for rank, asked in regrouped.items()} == {0: 0, 1: 1, 2: 2}
+    assert [engine.name for engine in ward.roster.engines] == ["0", "2", "3"]
+    ward.join(0, 1, 2)
+    (shrunk,) = ward.told(Shrunk)
+    assert (shrunk.world_size, shrunk.renumbered) == (3, {0: 0, 2: 1, 3: 2})
+    infos = [engine.info for engine in ward.roster.engines]
+    assert [(info.host, info.local_rank, info.local_world_size) for info in infos] == [
+        ("a", 0, 1),
+        ("b", 0, 2),
+        ("b", 1, 2),
+    ]
+
+
+def test_a_host_without_ranks_leaves_with_them(ward):
+    ward.roster.hosts["a"].is_lost = True
+    ward.lose(0, 1)
+    ward.ask(ShrinkCluster("s1"))
+    assert list(ward.roster.hosts) == ["b"]
+    assert {engine.info.host_rank for engine in ward.roster.engines} == {0}
+
+
+def test_when_asked_nothing_happens_by_itself(ward):
+    ward.lose(1)
+    ward.go_on(5.0)
+    assert ward.hosts.started == []
+    assert ward.recovery.announce(1) == ""
+
+
+def test_a_cluster_may_heal_by_itself_and_cells_wait_for_that(make_ward):
+    ward = make_ward(on_loss=OnLoss.HEAL)
+    ward.lose(1)
+    ward.fence.submit(make_cell(ward), ward.now_s)
+    ward.fence.advance(ward.now_s)
+    assert not ward.outbox.sent_to_ranks(RunCell)
+    ward.go_on(1.0)
+    assert ward.hosts.started == [(1,)]
+    assert ward.told(CellWaiting)
+    ward.join(0, 1, 2, 3)
+    ward.answer_names()
+    ward.go_on()
+    assert set(ward.outbox.sent_to_ranks(RunCell)) == {0, 1, 2, 3}
+    assert not ward.told(Refused)
+
+
+def test_healing_by_itself_that_fails_is_told_once_and_not_tried_again(make_ward):
+    ward = make_ward(on_loss=OnLoss.HEAL)
+    ward.roster.hosts["b"].is_lost = True
+    ward.roster.hosts["a"].joined = pb.Joined(cpu_count=2)
+    ward.hosts.failed["b"] = "no route"
+    ward.lose(2, 3)
+    for _ in range(3):
+        ward.go_on(1.0)
+    assert ward.hosts.restarted == ["b"]
+    assert "healing has failed: rank 2 has no place" in ward.recovery.note
+    assert not any(crash.outlook for crash in ward.losses.crashes.values())
+    ward.fence.submit(make_cell(ward), ward.now_s)
+    assert ward.told(Refused)
+
+
+def test_a_cluster_may_go_on_without_by_itself(make_ward):
+    ward = make_ward(on_loss=OnLoss.CONTINUE)
+    ward.lose(3)
+    ward.go_on()
+    assert ward.roster.world_size == 3
+    ward.join(0, 1, 2)
+    assert ward.fence.current is None
+
+
+def test_a_cluster_may_end_with_its_first_loss(make_ward):
+    ward = make_ward(on_loss=OnLoss.STOP)
+    ward.lose(3)
+    ward.go_on()
+    assert ward.recovery.wants_end
+    ward.fence.submit(make_cell(ward), ward.now_s)
+    assert "--on-loss stop" in ward.told(Refused)[0].reason
+
+
+def fail_birth(ward, rank):
+    """Let the new engine of a rank end at once."""
+    name = ward.roster[rank].name
+    ward.losses.on_exit(pb.EngineExited(engine=name, exit_code=1), 0.0)
+    ward.losses.tick(ward.now_s)
+    ward.go_on(1.0)
+
+
+def test_healing_by_itself_whose_new_engines_die_is_not_repeated_for_ever(make_ward):
+    ward = make_ward(on_loss=OnLoss.HEAL)
+    ward.lose(2)
+    ward.go_on()
+    fail_birth(ward, 2)
+    for _ in range(3):
+        ward.go_on(1.0)
+    assert ward.roster[2].name == "2.1"
+    assert not ward.recovery.is_due()
+    ward.fence.submit(make_cell(ward), ward.now_s)
+    assert ward.told(Refused), "a cell is told instead of waiting for what will not come"
+    ward.lose(3)
+    ward.go_on()
+    assert ward.roster[3].name.startswith("3."), "a new loss is tried"
+
+
+def test_who_asks_for_the_same_rank_again_does_not_kill_its_new_engine(ward):
+    ward.ask(HealRanks("h1", (1,)))
+    ward.lose(1)
+    ward.go_on()
+    assert ward.roster[1].name == "1.1"
+    ward.outbox.signals.clear()
+    ward.ask(HealRanks("h2", (1,)))
+    assert ward.outbox.signals == []
+    ward.join(0, 1, 2, 3)
+    ward.answer_names()
+    ward.go_on()
+    assert ward.told(RanksHealed)
+    assert [refused.request_id for refused in ward.told(Refused)] == ["h2"]
+    assert ward.roster[1].name == "1.1"
+
+
+def test_a_cluster_that_heals_by_itself_leaves_it_to_who_has_asked(make_ward):
+    ward = make_ward(on_loss=OnLoss.HEAL)
+    ward.roster.start_work(0, "In[1]", ward.now_s)
+    ward.recovery.on_request(b"me", HealRanks("h1", (1,)), ward.now_s)
+    ward.lose(1)
+    ward.go_on(1.0)
+    ward.roster.end_work(0)
+    ward.go_on(1.0)
+    assert ward.hosts.started == [(1,)]
+    ward.join(0, 1, 2, 3)
+    ward.answer_names()
+    ward.go_on(1.0)
+    assert ward.hosts.started == [(1,)]
+    assert ward.told(RanksHealed)
+
+
+def test_cells_that_wait_are_refused_when_ranks_got_new_numbers_even_if_shrinking_fails(ward):
+    ward.lose(1)
+    ward.ask(ShrinkCluster("s1"))
+    ward.fence.submit(
+        CellRun(b"me", SubmitCell("c1", "x", ranks=(3,)), "cell-9", ward.parts), ward.now_s
+    )
+    ward.lose(2)
+    ward.go_on(1.0)
+    assert [refused.request_id for refused in ward.told(Refused)] == ["s1", "c1"]
+    assert "new numbers" in ward.told(Refused)[1].reason
+
+
+def test_a_setup_cell_that_is_deaf_fails_the_healing(ward):
+    for code in ("a", "b"):
+        ward.setup_cells.remember(SubmitCell("r", code, label=1, is_setup=True), {0: "ok"})
+    ward.lose(1)
+    ward.ask(HealRanks("h1"))
+    ward.join(0, 1, 2, 3)
+    ward.fence.cell.interrupt({1}, "i1", ward.now_s)
+    ward.go_on(8.0)
+    ward.go_on(1.0)
+    (refused,) = ward.told(Refused)
+    assert "rank 1 is deaf" in refused.reason
+    assert ward.roster[1].state is EngineState.LOST
+
+
+def test_after_a_generation_that_failed_only_one_cell_pays_for_it(ward):
+    ward.rendezvous.is_broken = True
+    ward.go_on()
+    ward.rendezvous.on_not_ready(NotReady(0, 2, "no route to rank 3"))
+    for name in ("c1", "c2"):
+        ward.fence.submit(
+            CellRun(b"me", SubmitCell(name, "x"), f"cell-{name}", ward.parts), ward.now_s
+        )
+    ward.go_on()
+    assert [refused.request_id for refused in ward.told(Refused)] == ["c1"]
+    assert not ward.outbox.sent_to_ranks(RunCell), "not without a communicator"
+    assert ward.rendezvous.generation == 3
+
+
+def test_a_rank_that_does_not_join_a_new_generation_is_named_after_a_while(ward):
+    ward.rendezvous.is_broken = True
+    ward.go_on()
+    for rank in (0, 1, 2):
+        ward.rendezvous.on_hello(Hello(rank, 2, 1, "p"))
+    ward.fence.submit(make_cell(ward), ward.now_s)
+    ward.go_on(61.0)
+    (refused,) = ward.told(Refused)
+    assert "rank 3 has not joined it within 60 s (%dist_heal --ranks 3" in refused.reason
+
+
+def test_a_note_is_only_about_what_the_cluster_has_done_by_itself(ward):
+    ward.ask(HealRanks("h1"))
+    assert ward.told(Refused)
+    assert ward.recovery.note == ""

@@ -1,0 +1,47 @@
+"""The parts that take care of lost ranks, around hosts that do what a test says."""
+
+from jupyter_dist.coordinator.fence import Fence
+from jupyter_dist.coordinator.healing import HealingParts
+from jupyter_dist.coordinator.losses import Losses
+from jupyter_dist.coordinator.recovery import Recovery
+from jupyter_dist.coordinator.setup_cells import SetupCells
+from jupyter_dist.model.on_loss import OnLoss
+
+
+class FakeHosts:
+    """Hosts that come back when `let_back` is called; remembers what was started on them."""
+
+    def __init__(self, roster) -> None:
+        self._roster = roster
+        self.restarted: list[str] = []
+        self.started: list[tuple[int, ...]] = []
+        self.failed: dict[str, str] = {}
+
+    def restart(self, host: str) -> None:
+        self.restarted.append(host)
+
+    def why_not_back(self, host: str) -> str:
+        return self.failed.get(host, "")
+
+    def take_problem(self) -> str:
+        return ""
+
+    def start_engines(self, ranks) -> None:
+        self.started.append(tuple(ranks))
+
+    def let_back(self, host: str) -> None:
+        self._roster.hosts[host].is_lost = False
+
+
+def make_recovery(cluster, on_loss=OnLoss.ASK, may_share_devices=False) -> None:
+    """Give a cluster of the unit tests its fence, losses, hosts and recovery."""
+    cluster.fence = Fence(cluster.roster, cluster.rendezvous, cluster.outbox)
+    cluster.losses = Losses(cluster.roster, cluster.rendezvous, cluster.fence, lambda _: None)
+    cluster.hosts = FakeHosts(cluster.roster)
+    cluster.setup_cells = SetupCells()
+    parts = HealingParts(
+        cluster.parts, cluster.setup_cells, cluster.hosts, may_share_devices, timeout_s=60.0
+    )
+    cluster.recovery = Recovery(cluster.fence, cluster.losses, parts, on_loss)
+    cluster.fence.on_over = cluster.recovery.on_over
+    cluster.losses.announce = cluster.recovery.announce

@@ -1,0 +1,89 @@
+import socket
+
+import pytest
+from fakes.ras_server import FakeRas, communicator, rank, report, text
+
+from jupyter_dist.probe import nccl_ras
+from jupyter_dist.probe.nccl_ras import ATTEMPTS, ask_ras
+
+PAIR = report(communicator([rank(0, AllReduce=2), rank(1, AllReduce=1)]))
+TALK = ["CLIENT PROTOCOL 2", "TIMEOUT 1", "SET FORMAT JSON", "VERBOSE STATUS"]
+
+
+@pytest.fixture
+def ras(monkeypatch):
+    """Put a RAS behind every port."""
+    found = FakeRas(text=text(((0, 1, 2, "RUNNING", "OK"),)))
+    monkeypatch.setattr(socket, "create_connection", found.connect)
+    monkeypatch.setattr(nccl_ras, "CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(nccl_ras, "ANSWER_TIMEOUT_S", 5.0)
+    yield found
+    found.close()
+
+
+def test_json_is_asked_for_and_read(ras):
+    ras.report = PAIR
+    read = ask_ras("localhost:20001")
+    assert [each.counts["AllReduce"] for each in read.communicators[0].ranks] == [2, 1]
+    assert ras.heard == TALK
+    assert ras.places == [("localhost", 20001)]
+
+
+def test_a_release_without_json_is_read_as_text(ras):
+    assert ask_ras().version == "2.26.2"
+    assert ras.heard == TALK
+    assert ras.places == [("localhost", 28028)]
+
+
+def test_a_process_that_is_stopped_is_passed_over(ras):
+    ras.silent = 1
+    assert ask_ras() is not None
+    assert len(ras.places) == 2
+    ras.silent = 99
+    assert ask_ras() is None
+    assert len(ras.places) == 2 + ATTEMPTS
+
+
+def test_who_is_not_ras_is_left_alone(ras):
+    ras.greeting = "220 mail.example.org\n"
+    assert ask_ras() is None
+    assert ras.heard == TALK[:1]
+
+
+@pytest.mark.parametrize("greeting", ["x" * 5000, "\xff\xfe\n", ""])
+def test_whatever_answers_nothing_is_raised(ras, greeting):
+    ras.greeting = greeting
+    assert ask_ras() is None
+
+
+def test_an_answer_that_does_not_end_is_not_read(ras, monkeypatch):
+    monkeypatch.setattr(nccl_ras, "MOST_BYTES", 100_000)
+    ras.text = "x" * 200_000
+    assert ask_ras() is None
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for(ras, monkeypatch):
+    monkeypatch.setattr(nccl_ras, "ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(
+        ras, "_send", lambda end, said: said[0] == "S" and end.sendall(said.encode())
+    )
+    assert ask_ras() is None
+
+
+def test_where_nobody_listens_there_is_no_report(monkeypatch):
+    def refuse(place, timeout_s):
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    assert ask_ras("[::1]:20001") is None
+
+
+@pytest.mark.parametrize("address", ["localhost", ":1", "localhost:", "localhost:x"])
+def test_what_is_no_address_is_not_dialled(ras, address):
+    assert ask_ras(address) is None
+    assert ras.places == []
+
+
+def test_an_address_of_ipv6_is_taken_out_of_its_brackets(ras):
+    ask_ras("[::1]:20001")
+    assert ras.places == [("::1", 20001)]
