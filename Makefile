@@ -29,6 +29,13 @@ check: $(VENV)/test ## ruff, mypy, import-linter and the unit tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/unit tests/architecture
 
+# As long as you like: `make chaos CHAOS_FAULTS=20000`; CHAOS_SEED walks a walk again.
+CHAOS_FAULTS ?= 3000
+CHAOS_SEED := $(or $(CHAOS_SEED),$(shell date +%s))
+chaos: $(VENV)/test ## let thousands of faults befall one cluster, in an order from a seed
+	@echo "CHAOS_SEED=$(CHAOS_SEED) CHAOS_FAULTS=$(CHAOS_FAULTS)"
+	CHAOS_SEED=$(CHAOS_SEED) CHAOS_FAULTS=$(CHAOS_FAULTS) $(BIN)/python -m pytest -s tests/faults/test_chaos.py
+
 bench: $(VENV)/test ## measure against ipyparallel and jupyter-distributed in one run
 	$(BIN)/python benchmarks/against_peers.py $(BENCH_OPTIONS)
 
@@ -57,4 +64,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab hosts-lab test check bench proto clean chromium host-tools
+.PHONY: help demo lab hosts-lab test check chaos bench proto clean chromium host-tools

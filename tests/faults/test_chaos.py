@@ -1,0 +1,34 @@
+"""Hundreds of faults in a row, in an order that nobody has thought of.
+
+`CHAOS_FAULTS` says how many, `CHAOS_SEED` which walk: both are printed when a promise is broken.
+"""
+
+import os
+import time
+
+import pytest
+
+from .chaos import Chaos
+from .conftest import sweep
+
+FAULTS = int(os.environ.get("CHAOS_FAULTS", "500"))
+SEED = int(os.environ.get("CHAOS_SEED", "0" if "CI" in os.environ else str(time.time_ns() % 10**6)))
+
+
+@pytest.mark.timeout(max(600, 3 * FAULTS))
+def test_a_cluster_keeps_its_promises_through_many_faults(home):
+    walk = Chaos(SEED, home)
+    start_s = time.monotonic()
+    try:
+        walk.run(FAULTS)
+    except BaseException as error:
+        steps = "\n".join(f"  {step}" for step in walk.steps)
+        raise AssertionError(
+            f"after {walk.faults} faults: {type(error).__name__}: {error}\nthe last steps:\n{steps}\n"
+            f"again: CHAOS_SEED={SEED} CHAOS_FAULTS={FAULTS} make chaos"
+        ) from error
+    finally:
+        walk.close()
+        sweep(home)
+    took_s = time.monotonic() - start_s
+    print(f"seed {SEED}: {walk.faults} faults in {took_s:.0f} s; {dict(walk.counts)}")
