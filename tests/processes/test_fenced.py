@@ -84,7 +84,7 @@ def test_healing_and_shrinking_say_whom_they_wait_for_and_can_be_taken_back(star
     heard = []
     healed = cluster.heal(on_stage=lambda said: (heard.append(said), hold.release()))
     assert BUSY in heard[0]
-    assert any("to join generation" in said for said in heard)
+    assert any("forming generation" in said for said in heard)
     assert hold.running.result(10).ok
     assert list(healed.replaced) == [2]
     assert cluster.run("comm.barrier()").ok
