@@ -171,8 +171,7 @@ class CellRun:
         if nobody_leaves:
             self._rendezvous.is_broken = True
         elif status != "ok" and result.error is not None:
-            verb = "raised " if status == "raised" else ""
-            self._release_others(result.rank, f"{verb}{_one_line(str(result.error))}")
+            self._release_others(*_find_cause(result.rank, status, result.error))
             if status == "raised" and self._request.on_error is OnError.INTERRUPT:
                 self._interruption.send_to_fresh(self._waiting, now_s)
 
@@ -263,6 +262,17 @@ class CellRun:
 
     def _emit(self, event: CellEvent) -> None:
         self.showing.add(event)
+
+
+def _find_cause(rank: int, status: str, error: ErrorInfo) -> tuple[int, str]:
+    """Say who is to blame, and what it did: a rank that was released names another one.
+
+    Its word may come before that of the other one itself.
+    """
+    if error.ename == "PeerFailed" and error.peer_rank >= 0:
+        return error.peer_rank, _one_line(error.evalue.removeprefix(f"rank {error.peer_rank} "))
+    verb = "raised " if status == "raised" else ""
+    return rank, f"{verb}{_one_line(str(error))}"
 
 
 def _one_line(text: str, limit: int = 300) -> str:

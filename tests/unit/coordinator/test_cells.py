@@ -469,3 +469,13 @@ def test_everything_is_kept_for_a_client_that_comes_later(run, answer, cluster):
     replayed = cluster.log.replay("r9", "In[3]")
     assert (replayed.cell.cell_id, replayed.cell.code) == ("cell-1", "print(rank)")
     assert [type(event) for event in replayed.events] == [RankOutput, RankFinished]
+
+
+def test_a_rank_that_was_released_is_not_to_blame_though_its_word_comes_first(run, cluster):
+    cell = run()
+    cluster.outbox.forget()
+    released = ErrorInfo("PeerFailed", "rank 1 left barrier() #5 with Boom: bad", peer_rank=1)
+    cell.on_message(CellResult(3, "cell-1", "peer_failed", 0.1, error=released), [], 1.0)
+    told = cluster.outbox.sent_to_ranks(AbortCommunicator)
+    assert set(told) == {0, 1, 2}
+    assert (told[2][0].failed_rank, told[2][0].reason) == (1, "left barrier() #5 with Boom: bad")
