@@ -19,13 +19,14 @@ import msgspec
 
 from jupyter_dist.agent.engines import EngineTable
 from jupyter_dist.agent.process_state import catches, find_thread, read_state, signal_thread
+from jupyter_dist.model.cell_file import CELL_FILE
 from jupyter_dist.model.stack_place import (
     SIGNALLED_THREAD,
     SPARED_THREAD,
     STACK_SIGNAL,
     stacks_path,
 )
-from jupyter_dist.model.stack_reading import CELL_FILE, read_faulthandler, read_py_spy
+from jupyter_dist.model.stack_reading import read_faulthandler, read_py_spy
 from jupyter_dist.model.stacks import RankStacks
 from jupyter_dist.protocol import host_agent_pb2 as pb
 

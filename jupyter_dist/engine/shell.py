@@ -15,6 +15,7 @@ from traitlets.config import Config
 
 from jupyter_dist.engine.outputs import plain_bundle
 from jupyter_dist.errors import DistError
+from jupyter_dist.model.cell_file import write_file_name
 from jupyter_dist.protocol.messages import Output
 
 Show = Callable[[Output], None]
@@ -83,7 +84,7 @@ class RankCompiler(CachingCompiler):
     def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
         """Name the cell's file, and write it once per host."""
         digest = hashlib.blake2s(raw_code.encode(errors="replace"), digest_size=4).hexdigest()
-        path = f"{self.source_dir}/In_{number}_{digest}.py"
+        path = f"{self.source_dir}/{write_file_name(number, digest)}"
         if self.writes_sources:
             try:
                 source = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

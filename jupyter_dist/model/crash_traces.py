@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jupyter_dist.model.cell_file import NAME
+
 LAST_LINES = 20
 """Lines of stderr that are kept."""
 STACK_LINES = 120
@@ -16,7 +18,7 @@ _STACK = re.compile(
     r"(?:Current thread|Thread) 0x|Current thread's C stack|  (?:File \"|Binary file |<|\.\.\.)"
     r"|Extension modules: |Python runtime state: "
 )
-_CELL = re.compile(r"File \"[^\"]*/In_(\d+)_[0-9a-f]{8}\.py\", line (\d+)")
+_CELL = re.compile(rf"File \"[^\"]*/{NAME}\", line (\d+)")
 _CALL = re.compile(r"  File \"([^\"]*)\", line (\d+|\?+) in (.*)")
 _OURS = "/jupyter_dist/"
 _DEEP = "  ..."
@@ -61,6 +63,11 @@ def cell_line(stacks: Sequence[str]) -> str:
         if found := _CELL.search(line):
             return f"In[{found[1]}]:{found[2]}"
     return ""
+
+
+def name_cells(line: str) -> str:
+    """Write a line of faulthandler's with `In[3]:7` in place of a cell's file."""
+    return _CELL.sub(r"In[\1]:\2", line)
 
 
 def innermost_call(stacks: Sequence[str]) -> str:

@@ -5,10 +5,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from jupyter_dist.model.cell_file import name_cell_file
 from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
 
-CELL_FILE = re.compile(r"(?:^|/)In_(\d+)_[0-9a-f]{8}\.py$")
-"""Each cell has a file of its own."""
 _FAULT_THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)(?: \[(.*)\])? \(most recent")
 _FAULT_FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 _SPY_THREAD = re.compile(r'Thread (\w+) \(([^)]*)\)(?:: "(.*)")?$')
@@ -39,12 +38,6 @@ class _Thread(NamedTuple):
     name: str
     calls: list[Call]
     """The innermost first, as tools print them."""
-
-
-def name_cell_file(file_name: str) -> str:
-    """Name the cell whose file this is, as `In[3]`; empty for other files."""
-    match = CELL_FILE.search(file_name)
-    return f"In[{match[1]}]" if match else ""
 
 
 # --- faulthandler ---

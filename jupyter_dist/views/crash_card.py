@@ -8,6 +8,7 @@ import msgspec
 
 from jupyter_dist.model.crash import CrashReport, list_outlooks
 from jupyter_dist.model.crash_conclusion import share_text, size_text
+from jupyter_dist.model.crash_traces import name_cells
 from jupyter_dist.model.host_names import name_hosts
 from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.model.records import CallRecord
@@ -20,7 +21,6 @@ _BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 30
 _MEASURED = re.compile(r"[\d.]+(?= (?:of|s|MiB|GiB)\b)")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
-_CELL_FILE = re.compile(r"File \"[^\"]*/In_(\d+)_[0-9a-f]{8}\.py\", line (\d+)")
 # As in the table of findings: mid tones that can be read on a white and on a black page.
 _BAD = "rgb(217,67,59)"
 _FRAME = f"margin:4px 0;padding-left:6px;border-left:3px solid {_BAD}"
@@ -62,12 +62,6 @@ def crash_html(crashes: Sequence[CrashReport], survivors: Sequence[int] = ()) ->
     """Write the cards with inline styles only; empty without a crash."""
     cards, more = _cards(crashes, survivors)
     return "".join(map(_card_html, cards)) + (f"<div>{more}</div>" if more else "")
-
-
-def crash_bundle(crashes: Sequence[CrashReport], survivors: Sequence[int] = ()) -> dict[str, str]:
-    """Give the MIME bundle for a notebook: static HTML and plain text."""
-    text = crash_text(crashes, survivors)
-    return {"text/html": crash_html(crashes, survivors), "text/plain": text}
 
 
 # --- what stands on a card ---
@@ -113,7 +107,7 @@ def _card(group: Sequence[CrashReport]) -> _Card:
 
 def _parts(crash: CrashReport, *, is_one: bool) -> list[_Part]:
     owner = "" if is_one else f" of rank {crash.rank}"
-    stacks = tuple(_CELL_FILE.sub(r"In[\1]:\2", line) for line in crash.stacks)
+    stacks = tuple(name_cells(line) for line in crash.stacks)
     return [
         _Part(f"memory{owner}", _memory(crash)),
         _Part("kernel's log", crash.kernel),

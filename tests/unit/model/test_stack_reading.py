@@ -1,7 +1,7 @@
 import jupyter_dist
+from jupyter_dist.model.cell_file import name_cell_file, write_file_name
 from jupyter_dist.model.stack_reading import (
     group_stacks,
-    name_cell_file,
     read_faulthandler,
     read_py_spy,
 )
@@ -143,6 +143,7 @@ def test_cells_may_have_other_names():
 def test_only_files_of_cells_are_taken_for_cells():
     assert name_cell_file(CELL) == "In[3]"
     assert name_cell_file("In_12_ffffffff.py") == "In[12]"
+    assert name_cell_file(write_file_name(7, "01234567")) == "In[7]", "what is written can be read"
     for name in ("/x/In_3_0a1b2c3d.pyc", "/x/In_3_0a1b.py", "/x/Pin_3_0a1b2c3d.py", "In[3]", ""):
         assert name_cell_file(name) == ""
 

@@ -8,7 +8,6 @@ from jupyter_dist.protocol.messages import ErrorInfo, RankFinished
 from jupyter_dist.views.cell_picture import CellRecord
 from jupyter_dist.views.crash_card import (
     MOST_CARDS,
-    crash_bundle,
     crash_html,
     crash_lines,
     crash_text,
@@ -93,8 +92,7 @@ def test_html_is_escaped_and_needs_no_styles_of_a_page():
 
 
 def test_text_and_html_say_the_same():
-    bundle = crash_bundle([FULL], (0,))
-    copied = re.sub(r"<[^>]*>", "", bundle["text/html"])
+    copied = re.sub(r"<[^>]*>", "", crash_html([FULL], (0,)))
     for words in (
         "rank 2 is lost",
         "SIGSEGV",
@@ -104,7 +102,7 @@ def test_text_and_html_say_the_same():
         "went wrong",
     ):
         assert words in copied
-        assert words in bundle["text/plain"]
+        assert words in crash_text([FULL], (0,))
 
 
 def test_long_parts_are_folded():
