@@ -8,9 +8,9 @@ from jupyter_dist.model.spec import HostSpec
 
 SERVER_NAME = "jupyter-dist-coordinator"
 """Name in the coordinator's certificate; addresses change, this does not."""
-KEEPALIVE_MS = 2000
+KEEPALIVE_MS = 1000
 """How often both ends of an agent's stream make sure of each other."""
-_EARLIER_S = 3.0
+_EARLIER_S = 1.5
 HOME_UNREACHABLE = 94
 """Exit status of an agent that found no way to the coordinator; its last lines say why."""
 GREETING = "jupyter-dist agent "
@@ -20,8 +20,10 @@ GREETING = "jupyter-dist agent "
 def keepalive_timeout_ms(lost_after_s: float) -> int:
     """Give the break after which both ends of an agent's stream give each other up.
 
-    That is just before the heartbeats of its ranks do. TCP itself tries again in ever longer
-    steps, so only breaks of about half of this are sure to be survived over a long way.
+    Together with the second between two questions that is just before the heartbeats of its
+    ranks do. TCP itself tries again in ever longer steps, each twice the one before: what was
+    lost at the beginning of a break arrives as long after the break as that has lasted, so only
+    breaks of about half of this are sure to be survived.
     """
     return round(1000 * max(1.0, lost_after_s - _EARLIER_S))
 

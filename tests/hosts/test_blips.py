@@ -9,7 +9,8 @@ from tests.processes.listener import Listener
 
 from .clusters import values
 
-BREAK_S = 5.0
+BREAK_S = 4.0
+"""Less than half of what ends a host: TCP may find out only as long after the break again."""
 FOR_A_WHILE = """
 import time, numpy as np
 print("here")
