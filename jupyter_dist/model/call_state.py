@@ -33,5 +33,7 @@ def state_of(call: CallRecord, seen: SeenRank) -> CallState:
 
 
 def write_call(call: CallRecord) -> str:
-    """Write a call as the user did, and its group if it has one."""
+    """Write a call as the user did, and its group if it has one of ours."""
+    if call.framework:
+        return str(call)
     return f"{call} in group {name_group(call.group)}" if call.group else str(call)

@@ -62,7 +62,8 @@ def _ends(call: SharedCall, seen: dict[int, SeenRank]) -> dict[str, Sequence[int
         return {}
     ends: dict[str, list[int]] = {}
     for rank, own in call.calls.items():
-        if own.operation not in TOGETHER or not own.end_ns or own.has_failed:
+        # Of a framework's calls it is not known what their ends mean: many go on by themselves.
+        if own.framework or own.operation not in TOGETHER or not own.end_ns or own.has_failed:
             return {}
         ends.setdefault(seen[rank].host, []).append(own.end_ns + seen[rank].offset_ns)
     return dict(ends)

@@ -8,7 +8,7 @@ from jupyter_dist.model.call_order import merge_orders
 from jupyter_dist.model.call_state import CallState, state_of, write_call
 from jupyter_dist.model.parting import find_parting
 from jupyter_dist.model.rank import name_ranks
-from jupyter_dist.model.records import CallRecord, HostRecords
+from jupyter_dist.model.records import CallRecord, HostRecords, find_framework
 from jupyter_dist.model.shared_calls import CallKey, SeenRank, SharedCall, see_ranks, share_calls
 
 DEFAULT_LAST = 20
@@ -26,6 +26,8 @@ class CallRow(msgspec.Struct, frozen=True):
     states: dict[int, CallState]
     is_marked: bool = False
     """Here ranks went apart."""
+    framework: str = ""
+    """Who has counted it, as `JAX`; empty: we have."""
 
 
 class CollectiveTable(msgspec.Struct, frozen=True):
@@ -144,7 +146,8 @@ def _shared_rows(
             states |= dict.fromkeys(shared.calls.keys() - calls.keys(), CallState("other"))
         states |= {rank: state_of(call, seen[rank]) for rank, call in calls.items()}
         what = write_call(next(iter(calls.values())))
-        rows.append(CallRow(shared.key.sequence, what, _sites(calls), states, is_marked))
+        whose = find_framework(shared.key.group)
+        rows.append(CallRow(shared.key.sequence, what, _sites(calls), states, is_marked, whose))
     return rows
 
 

@@ -5,7 +5,7 @@ import re
 from typing import Literal, NamedTuple
 
 from jupyter_dist.model.rank_seen import RankSeen
-from jupyter_dist.model.records import name_group
+from jupyter_dist.model.records import tell_group
 from jupyter_dist.model.stacks import Frame
 
 Kind = Literal["hang", "stuck", "unsure", "straggler"]
@@ -124,9 +124,16 @@ _FRAMEWORKS = (
     (r"torch/distributed/(?!elastic|run)\S*\.py:\d+ (?!wrapper)\w+", "torch.distributed"),
     (r"cupyx/distributed/\S*\.py:\d+ \w+", "cupyx.distributed"),
     (r"jax/\S*\.py:\d+ (block_until_ready|sync_global_devices|process_allgather)", "jax"),
-    (r"jax/_src/(array|pjit|interpreters/pxla)\.py:\d+ \w+", "jax"),
+    (r"jax/_src/array\.py:\d+ \w+", "jax"),
+    (r"jax/_src/(pjit|interpreters/pxla)\.py:\d+ \w+", "jit"),
 )
 """Where ranks sit in a collective that our recorder knows nothing of."""
+
+_FORMING = (
+    (r"\bdistributed\.initialize\(", "initialize of jax"),
+    (r"\binit_process_group\(", "init_process_group"),
+)
+"""What users call where we wait in place of the framework; stacks end where our code begins."""
 
 
 class Sitting(NamedTuple):
@@ -136,6 +143,8 @@ class Sitting(NamedTuple):
     """As `block_until_ready of jax`."""
     is_init: bool
     where: str
+    is_jit: bool = False
+    """A compiled function: what exchanges something has a record, so one without it computes."""
 
 
 # --- what it does ---
@@ -147,8 +156,8 @@ def find_doing(rank: RankSeen) -> Doing:
     if trouble is not None:
         return trouble
     if rank.inside is not None:
-        group = f" of group {name_group(rank.inside.group)}" if rank.inside.group else ""
-        what = f"{rank.inside.operation} #{rank.inside.sequence}{group}"
+        call = rank.inside
+        what = f"{call.operation} #{call.sequence}{tell_group(call.group)}"
         return Doing("unsure", f"{{it}} {{be}} in {escape(what)}")
     if rank.is_deaf:
         return _native_code(rank)
@@ -165,7 +174,10 @@ def _read_stack(rank: RankSeen) -> Doing:
     if place is not None:
         return Doing(place.kind, f"{place.words} at {where}")
     if sitting is not None:
-        return Doing("unsure", f"{{it}} {{be}} in {sitting.name} at {escape(sitting.where)}")
+        computes = sitting.is_jit and not rank.is_idle
+        verb = "still compute{s}" if computes else "{be}"
+        text = f"{{it}} {verb} in {sitting.name} at {escape(sitting.where)}"
+        return Doing("straggler" if computes else "unsure", text)
     if rank.is_idle:
         text = "{it} wait{s}, without computing," if rank.process_state else "{it} {be}"
         return Doing("unsure", f"{text} at {where}")
@@ -201,8 +213,10 @@ def find_place(rank: RankSeen) -> Place | None:
 
 def find_sitting(rank: RankSeen) -> Sitting | None:
     """Find the call of a framework that a rank sits in; what user code it calls counts for more."""
-    if not rank.is_running or not rank.stack or not _is_library(rank.stack[-1]):
+    if not rank.is_running or not rank.stack:
         return None
+    if not _is_library(rank.stack[-1]):
+        return _find_forming(rank)
     inner: list[Frame] = []
     for frame in reversed(rank.stack):
         if not _is_library(frame):
@@ -212,10 +226,23 @@ def find_sitting(rank: RankSeen) -> Sitting | None:
         # The outermost one that fits is what the user has called.
         for frame in reversed(inner):
             if re.search(pattern, f"{frame.site} {frame.function}"):
-                is_init = framework == "init"
-                package = _package(frame.site) if is_init else framework
-                name = f"{frame.function} of {package}"
-                return Sitting(name, is_init, describe_site(rank.stack, with_code=False))
+                return _sit(frame, framework, describe_site(rank.stack, with_code=False))
+    return None
+
+
+def _sit(frame: Frame, framework: str, where: str) -> Sitting:
+    if framework == "jit":
+        return Sitting("a jitted function of jax", False, where, is_jit=True)
+    is_init = framework == "init"
+    package = _package(frame.site) if is_init else framework
+    return Sitting(f"{frame.function} of {package}", is_init, where)
+
+
+def _find_forming(rank: RankSeen) -> Sitting | None:
+    if rank.is_idle:
+        for pattern, name in _FORMING:
+            if re.search(pattern, rank.stack[-1].code):
+                return Sitting(name, True, describe_site(rank.stack, with_code=False))
     return None
 
 

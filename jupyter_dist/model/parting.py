@@ -6,7 +6,7 @@ import msgspec
 
 from jupyter_dist.model.call_state import state_of
 from jupyter_dist.model.rank import name_ranks
-from jupyter_dist.model.records import SYMMETRIC, CallRecord, CellRecord, name_group
+from jupyter_dist.model.records import CallRecord, CellRecord, tell_group
 from jupyter_dist.model.shared_calls import CallKey, SeenRank, SharedCall
 
 
@@ -46,7 +46,7 @@ def _differs(shared: SharedCall) -> bool:
     if len({call.meaning for call in calls}) > 1:
         return True
     # Equal calls on different lines are most likely two calls in different order.
-    is_alike = next(iter(calls)).operation in SYMMETRIC
+    is_alike = next(iter(calls)).is_symmetric
     return is_alike and len({call.site for call in calls}) > 1
 
 
@@ -135,5 +135,5 @@ def _tell_missing(how: str, what: str, ranks: Sequence[int]) -> str:
 
 def _write(call: CallRecord) -> str:
     """Write a call with its number and its line."""
-    where = f" of group {name_group(call.group)}" if call.group else ""
-    return f"{call} #{call.sequence}{where}{f' at {call.site}' if call.site else ''}"
+    where = f" at {call.site}" if call.site else ""
+    return f"{call} #{call.sequence}{tell_group(call.group)}{where}"

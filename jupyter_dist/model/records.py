@@ -3,6 +3,8 @@
 Times are nanoseconds of the host's CLOCK_MONOTONIC.
 """
 
+import re
+
 import msgspec
 
 from jupyter_dist.errors import UnknownRanks
@@ -13,8 +15,11 @@ SYMMETRIC = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrie
 
 MESSAGES = frozenset({"send", "recv", "send_recv", "group"})
 """What ranks do two by two, or each for itself; their numbers mean nothing to other ranks."""
+FRAMEWORKS = {"jax": "JAX", "torch": "torch", "cupy": "CuPy", "mpi": "MPI"}
+"""Whose own collective a call is, by the name behind the ranks of its group: `0-3~jax`."""
 _PEER_WORDS = {"send": "dest", "recv": "source", "send_recv": "dest"}
 _MOST_RANKS = 1 << 16
+_FROM_FIRST = re.compile(r"0-\d+")
 
 
 class CallRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -33,9 +38,19 @@ class CallRecord(msgspec.Struct, frozen=True, array_like=True):
     root: int = -1
     nbytes: int = 0
     group: str = ""
-    """The communicator, if it was split off: its ranks, as `0,2` or `0,2~1`."""
+    """The communicator, if it is not ours of all ranks: `0,2`, `0,2~1`, or `0-3~jax`."""
     site: str = ""
     """Where the cell called it, as `In[3]:7`."""
+
+    @property
+    def framework(self) -> str:
+        """Whose own collective it is, as `JAX`; empty: it is one of ours."""
+        return find_framework(self.group)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """No rank has a part of its own in it."""
+        return is_symmetric(self.operation, self.group)
 
     @property
     def is_message(self) -> bool:
@@ -47,6 +62,8 @@ class CallRecord(msgspec.Struct, frozen=True, array_like=True):
         """Name what counts it, beside others of its communicator."""
         if self.is_message:
             return "messages"
+        if self.framework:
+            return "collectives"
         return "objects" if "object" in self.operation else "collectives"
 
     @property
@@ -65,8 +82,9 @@ class CallRecord(msgspec.Struct, frozen=True, array_like=True):
         return ", ".join(parts)
 
     def __str__(self) -> str:
-        """Read as `all_reduce(float32[4], sum)`."""
-        return f"{self.operation}({self.arguments})"
+        """Read as `all_reduce(float32[4], sum)`, a program of JAX as `jit(step)`."""
+        is_whole = self.operation.endswith(")") and not self.arguments
+        return self.operation if is_whole else f"{self.operation}({self.arguments})"
 
 
 class CellRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -119,3 +137,28 @@ def group_ranks(group: str) -> tuple[int, ...]:
 def name_group(group: str) -> str:
     """Name a group by its ranks only."""
     return group.partition("~")[0]
+
+
+def find_framework(group: str) -> str:
+    """Name the framework whose group it is, as `JAX`; empty: it is one of ours."""
+    return FRAMEWORKS.get(group.partition("~")[2], "")
+
+
+def tell_group(group: str) -> str:
+    """Say whose a call is, behind its name: ` of group 0,2`, ` of JAX`, or nothing."""
+    framework, ranks = find_framework(group), name_group(group)
+    if not framework:
+        return f" of group {ranks}" if group else ""
+    is_everyone = not ranks or ranks == "0" or _FROM_FIRST.fullmatch(ranks)
+    return f" of {framework}" if is_everyone else f" of {framework} on {ranks}"
+
+
+def is_symmetric(operation: str, group: str = "") -> bool:
+    """Tell whether all ranks come to such a call on the same line, and leave it together.
+
+    A program of JAX is the same on all devices; torch has names like `all_gather_into_tensor`.
+    """
+    framework = find_framework(group)
+    if not framework:
+        return operation in SYMMETRIC
+    return framework == FRAMEWORKS["jax"] or operation.startswith(SYMMETRIC)

@@ -1,7 +1,8 @@
 """The cells and collectives of all ranks as a trace that Perfetto and Chrome open. Pure.
 
 A host is a process there and a rank is a thread. A cell is a slice with its collectives inside;
-each of those is divided into the wait for the last rank, and the work after that.
+each of those is divided into the wait for the last rank, and the work after that. What belongs to
+JAX or torch lies in a lane of its own, undivided: such a call may compute as well.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ from jupyter_dist.model.shared_calls import CallKey, SeenRank, SharedCall, see_r
 MADE_BY = "jupyter-dist timeline"
 _LANE_STEP = 1_000_000
 """Between the thread numbers of calls that one rank made at the same time."""
+_MOST_LANES = 100
+"""Of one rank, where they are sorted."""
 
 Event = dict[str, Any]
 
@@ -90,11 +93,13 @@ class Timeline:
 
     def _rank_events(self, seen: SeenRank, process: int) -> Iterator[Event]:
         lanes = _Lanes(seen)
-        for number in range(lanes.count):
+        for number, lane_name in enumerate(lanes.names):
             thread = seen.rank + number * _LANE_STEP
-            name = f"rank {seen.rank}" if not number else f"rank {seen.rank}, also"
+            name = f"rank {seen.rank}{lane_name}"
             yield _name("thread_name", process, thread, name=name)
-            yield _name("thread_sort_index", process, thread, sort_index=2 * seen.rank + number)
+            yield _name(
+                "thread_sort_index", process, thread, sort_index=_MOST_LANES * seen.rank + number
+            )
         for cell in seen.records.cells:
             yield self._cell_event(cell, seen, process)
         for key, call, lane in zip(seen.keys, seen.records.calls, lanes.of_calls, strict=True):
@@ -122,6 +127,8 @@ class Timeline:
         came_ns = min(max(came_ns, start_ns), end_ns)
         event["args"]["last to come" if last_ns else "did not come"] = name_ranks(who)
         yield event
+        if call.framework:
+            return
         if came_ns > start_ns:
             name = f"wait for {name_ranks(who)}"
             # A nanosecond less: viewers round, and then it would reach into what follows.
@@ -153,24 +160,42 @@ class _Lanes:
     """Which calls of a rank lie beside others: slices of one thread may not overlap by half."""
 
     def __init__(self, seen: SeenRank) -> None:
-        self.of_calls: list[int] = []
-        ends: list[int] = [0]
+        self._seen = seen
+        ends: dict[tuple[str, int], int] = {("", 0): 0}
+        keys: list[tuple[str, int]] = []
         cells = iter([*seen.records.cells, None])
         cell = next(cells)
         for call in seen.records.calls:
-            end_ns = call.end_ns or seen.now_ns
             while cell is not None and cell.end_ns and cell.end_ns <= call.start_ns:
                 cell = next(cells)
-            cell_end_ns = (cell.end_ns or seen.now_ns) if cell is not None else end_ns
-            reaches_out = cell is not None and call.start_ns < cell_end_ns < end_ns
-            begins_early = cell is not None and call.start_ns < cell.start_ns < end_ns
-            lane = 1 if reaches_out or begins_early else 0
-            while lane < len(ends) and ends[lane] > call.start_ns:
+            lane = 0 if call.framework else self._first_lane(call, cell)
+            while ends.get((call.framework, lane), 0) > call.start_ns:
                 lane += 1
-            ends += [0] * (lane + 1 - len(ends))
-            ends[lane] = end_ns
-            self.of_calls.append(lane)
-        self.count = len(ends)
+            keys.append((call.framework, lane))
+            ends[keys[-1]] = self._end_of(call)
+        own = max(lane for framework, lane in ends if not framework)
+        ordered = [("", lane) for lane in range(own + 1)]
+        ordered += sorted(key for key in ends if key[0])
+        numbers = {key: number for number, key in enumerate(ordered)}
+        self.of_calls = [numbers[key] for key in keys]
+        self.names = [_name_lane(*key) for key in ordered]
+        """What stands behind the rank's name, the main lane's first."""
+
+    def _end_of(self, slice_: CallRecord | CellRecord) -> int:
+        return slice_.end_ns or self._seen.now_ns
+
+    def _first_lane(self, call: CallRecord, cell: CellRecord | None) -> int:
+        """Keep what does not lie within the cell out of its lane."""
+        if cell is None:
+            return 0
+        reaches_out = call.start_ns < self._end_of(cell) < self._end_of(call)
+        begins_early = call.start_ns < cell.start_ns < self._end_of(call)
+        return int(reaches_out or begins_early)
+
+
+def _name_lane(framework: str, lane: int) -> str:
+    """Say what a lane has, behind the name of its rank."""
+    return f"{f', {framework}' if framework else ''}{', also' if lane else ''}"
 
 
 def describe_clock(clock: HostClock) -> str:

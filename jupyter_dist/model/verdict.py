@@ -7,7 +7,9 @@ import msgspec
 from jupyter_dist.model.doing import Doing, Kind, find_doing, find_place, find_sitting, find_trouble
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.rank_seen import RankSeen
+from jupyter_dist.model.records import find_framework
 from jupyter_dist.model.verdict_words import (
+    tell_computing,
     tell_doing,
     tell_missing,
     tell_others,
@@ -27,6 +29,7 @@ _MOST_ASKED = 64
 _MOST_TOLD = 6
 """A sentence about more calls than this helps nobody."""
 _RELEASES = "■ releases them"
+_NO_HANG = "no hang as far as can be seen"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -66,9 +69,7 @@ def _is_worth_a_word(odd: Sequence[Wait]) -> bool:
     if any(view.seconds < SETTLED_S for wait in crossing for view in wait.views):
         return False
     # Who has left a call early may do so: what it sent is on its way.
-    return any(
-        wait.seconds >= (PATIENCE_S if wait.missing - wait.passed else SLOW_S) for wait in odd
-    )
+    return any(wait.seconds >= (PATIENCE_S if wait.needed else SLOW_S) for wait in odd)
 
 
 def _judge_waits(odd: Sequence[Wait], ranks: Sequence[RankSeen]) -> Verdict:
@@ -95,12 +96,13 @@ def _judge_waits(odd: Sequence[Wait], ranks: Sequence[RankSeen]) -> Verdict:
     passed = {number for wait in odd for number in wait.passed}
     late = (n for n in needed - listed - passed if _is_seen_running(n, by_rank))
     doings = [*(find_doing(by_rank[n]) for n in late), *(doing for _rank, doing in troubled)]
+    doings += [Doing("straggler") for wait in odd if wait.computing and not wait.needed]
     kind = _worst(doings, bool(hopeless), any(rank.is_silent for rank in ranks))
     text = "; ".join(clauses)
     if kind == "hang":
         text = f"{text}; {_RELEASES}"
     elif kind == "straggler":
-        text = f"{text}; no hang as far as can be seen"
+        text = f"{text}; {_NO_HANG}"
     return Verdict(kind, text, _curious(ranks, needed))
 
 
@@ -148,11 +150,18 @@ def _judge_whole(waits: Sequence[Wait], ranks: Sequence[RankSeen]) -> Verdict:
     """Tell of calls that everybody has come to and that do not end."""
     whole = [wait for wait in waits if not wait.missing]
     slow = [wait for wait in whole if min(view.seconds for view in wait.views) >= SLOW_S]
-    if not slow:
-        return Verdict()
+    computing = [wait for wait in slow if wait.computing]
+    if not slow or computing:
+        clauses = [
+            tell_computing(wait) for wait in computing if len(wait.computing) < len(wait.ranks)
+        ]
+        text = "; ".join(clauses)
+        return Verdict("straggler", f"{text}; {_NO_HANG}") if text else Verdict()
     by_rank = {rank.rank: rank for rank in ranks}
     clauses = [tell_waiting(wait, slow) for wait in slow]
-    clauses.append("all have come, so it is slow, or their network is cut")
+    may_compute = any(find_framework(wait.call.group) for wait in slow)
+    why = "computes, is slow" if may_compute else "is slow"
+    clauses.append(f"all have come, so it {why}, or their network is cut")
     troubled = _trouble_of([by_rank[number] for wait in slow for number in wait.numbers])
     clauses += tell_doing(troubled)
     return Verdict("stuck" if troubled else "unsure", "; ".join(clauses))
@@ -183,7 +192,7 @@ def _judge_sitting(waits: Sequence[Wait], ranks: Sequence[RankSeen]) -> Verdict:
     if is_usual and min(rank.stack_s for rank in most) < SLOW_S:
         return Verdict()
     text = "; ".join(tell_sitting(most, others))
-    return Verdict(kind, f"{text}; no hang as far as can be seen" if kind == "straggler" else text)
+    return Verdict(kind, f"{text}; {_NO_HANG}" if kind == "straggler" else text)
 
 
 def _judge_alone(waits: Sequence[Wait], ranks: Sequence[RankSeen]) -> Verdict:

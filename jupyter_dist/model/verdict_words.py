@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from jupyter_dist.model.doing import Doing, agree, escape, find_doing, find_sitting
 from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.model.rank_seen import SILENCE_S, RankSeen
-from jupyter_dist.model.records import MESSAGES, name_group
+from jupyter_dist.model.records import MESSAGES, tell_group
 from jupyter_dist.model.topology import CollectiveView
 from jupyter_dist.model.waits import Wait
 
@@ -30,11 +30,22 @@ def tell_waiting(wait: Wait, waits: Sequence[Wait]) -> str:
     call, views = wait.call, wait.views
     sites = [view.site for view in views if view.site]
     where = f" ({sites[0]})" if sites else ""
-    number = f" #{call.sequence}" if call.sequence or call.operation not in MESSAGES else ""
-    whose = f" of group {name_group(call.group)}" if call.group else ""
-    verb = "waits" if len(wait.ranks) == 1 else "wait"
-    who = name_ranks(wait.numbers)
-    return f"{who} {verb} in {_name(wait, waits)}{number}{whose}{where} for {wait.seconds:.0f} s"
+    number = f" #{call.sequence}" if call.sequence else ""
+    if wait.computing:
+        verb = "compute{s}" if len(wait.computing) == len(wait.ranks) else "{be}"
+    else:
+        verb = "wait{s}"
+    doing = agree(f"{verb} in", len(wait.ranks))
+    what = f"{_name(wait, waits)}{number}{tell_group(call.group)}{where}"
+    return f"{name_ranks(wait.numbers)} {doing} {what} for {wait.seconds:.0f} s"
+
+
+def tell_computing(wait: Wait) -> str:
+    """Say who waits in a call that others are in too, and compute there."""
+    idle = [rank for rank in wait.ranks if rank.rank not in wait.computing]
+    waiting = tell_waiting(Wait(wait.call, idle), ())
+    verb = "computes" if len(wait.computing) == 1 else "compute"
+    return f"{waiting}; {name_ranks(wait.computing)} still {verb} in it"
 
 
 def tell_others(waits: Sequence[Wait]) -> list[str]:
@@ -113,7 +124,7 @@ def _tell_end(wait: Wait, rank: RankSeen) -> str:
 
 
 def _name_call(view: CollectiveView) -> str:
-    return f"{view.operation} #{view.sequence}, {view.site}"
+    return f"{view.operation} #{view.sequence}{tell_group(view.group)}, {view.site}"
 
 
 def _tell_bad_end(rank: RankSeen) -> str:

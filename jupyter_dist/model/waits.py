@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jupyter_dist.model.rank_seen import RankSeen
-from jupyter_dist.model.records import MESSAGES, SYMMETRIC, CallRecord, group_ranks
+from jupyter_dist.model.records import (
+    MESSAGES,
+    CallRecord,
+    find_framework,
+    group_ranks,
+    is_symmetric,
+)
 from jupyter_dist.model.topology import CollectiveView
 
 _BOTH_WAYS = ("send_recv", "group")
@@ -33,11 +39,18 @@ class Wait:
     """Of the missing, those that have left it, or have ended and may have been in it."""
     unclear: set[int] = field(default_factory=set)
     """Of the missing, those that run and may have been in it."""
+    computing: set[int] = field(default_factory=set)
+    """Of those in it, the ones that compute: a framework's call may do both in one."""
 
     @property
     def numbers(self) -> list[int]:
         """The ranks that sit in it."""
         return [rank.rank for rank in self.ranks]
+
+    @property
+    def needed(self) -> set[int]:
+        """Those that have to come before it can end."""
+        return self.missing - self.passed
 
     @property
     def seconds(self) -> float:
@@ -56,7 +69,10 @@ def find_waits(ranks: Sequence[RankSeen]) -> list[Wait]:
     for rank in ranks:
         if rank.inside is not None:
             call = _call_of(rank.inside)
-            waits.setdefault(call, Wait(call, [])).ranks.append(rank)
+            wait = waits.setdefault(call, Wait(call, []))
+            wait.ranks.append(rank)
+            if find_framework(call.group) and not rank.is_idle:
+                wait.computing.add(rank.rank)
     by_rank = {rank.rank: rank for rank in ranks}
     members = {group: _members(group, ranks) for group in {call.group for call in waits}}
     for wait in waits.values():
@@ -115,17 +131,17 @@ def _has_passed(rank: RankSeen | None, call: Call) -> bool | None:
         return False
     if rank.is_silent:
         return None
-    if (last.group, _counter(last.operation)) == (call.group, _counter(call.operation)):
+    if (last.group, _counter(last)) == (call.group, _counter(call)):
         return last.sequence > call.sequence - (rank.inside is None)
-    if call.operation in SYMMETRIC:
+    if is_symmetric(call.operation, call.group):
         # Nobody leaves these before all have come: one that waits for long was never left.
         return False
     # Of one that has ended it will never be known, and to wait for it is no proof of a hang.
     return None if rank.is_running else True
 
 
-def _counter(operation: str) -> str:
-    return CallRecord(0, operation, 0).counter
+def _counter(call: Call | CollectiveView) -> str:
+    return CallRecord(0, call.operation, 0, group=call.group).counter
 
 
 # --- who can go on ---
@@ -134,9 +150,11 @@ def _counter(operation: str) -> str:
 def find_hopeless(waits: Sequence[Wait], ranks: Sequence[RankSeen]) -> tuple[set[int], set[int]]:
     """Find waiting ranks that will never go on by themselves, and those in circles among them.
 
-    A rank can go on if all it waits for have left its call, may still come, or can go on.
+    A rank can go on if all it waits for have left its call, may still come, or can go on; or if it
+    computes there.
     """
-    needs = {number: wait.missing - wait.passed for wait in waits for number in wait.numbers}
+    needs = {number: wait.needed for wait in waits for number in wait.numbers}
+    needs |= {number: set() for wait in waits for number in wait.computing}
     running = {rank.rank for rank in ranks if rank.is_running}
     can_come = _grow(running - set(needs), needs, is_all_needed=True)
     hopeless = set(needs) - can_come

@@ -133,7 +133,7 @@ def _heads(columns: Sequence[Column]) -> list[tuple[str, str]]:
 def _front(row: CallRow) -> list[str]:
     return [
         _HERE if row.is_marked else "",
-        str(row.number) if row.number else "",
+        f"{row.framework} {row.number}".strip() if row.number else "",
         row.what,
         name_some(row.sites),
     ]

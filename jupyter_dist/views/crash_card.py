@@ -11,7 +11,7 @@ from jupyter_dist.model.crash_conclusion import share_text, size_text
 from jupyter_dist.model.crash_traces import name_cells
 from jupyter_dist.model.host_names import name_hosts
 from jupyter_dist.model.rank import format_ranks, name_ranks
-from jupyter_dist.model.records import CallRecord
+from jupyter_dist.model.records import CallRecord, tell_group
 from jupyter_dist.views.ansi import ansi_to_html, strip_ansi
 
 MOST_CARDS = 8
@@ -160,7 +160,7 @@ def _call(call: CallRecord) -> str:
         took_ms = (call.end_ns - call.start_ns) / 1e6
         took = f"{took_ms:.3g} ms" if took_ms < 999.5 else f"{took_ms / 1000:.1f} s"
         end = f"{'failed after ' if call.has_failed else ''}{took}"
-    return f"#{call.sequence} {call}{where}: {end}"
+    return f"#{call.sequence} {call}{tell_group(call.group)}{where}: {end}"
 
 
 def _steps(crashes: Sequence[CrashReport], survivors: Sequence[int]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections import Counter
 from html import escape
 
 from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.records import tell_group
 from jupyter_dist.model.topology import EngineView, HostView, Topology
 
 TABLE_LIMIT = 64
@@ -147,7 +148,8 @@ def _doing(engine: EngineView) -> str:
     inside = engine.collective
     if inside and inside.is_running:
         site = f" at {inside.site}" if inside.site else ""
-        facts.append(f"{inside.operation} #{inside.sequence}{site} for {_seconds(inside.seconds)}")
+        what = f"{inside.operation} #{inside.sequence}{tell_group(inside.group)}"
+        facts.append(f"{what}{site} for {_seconds(inside.seconds)}")
     if engine.reason:
         facts.append(engine.reason)
     return "; ".join(facts) or _UNKNOWN

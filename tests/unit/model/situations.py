@@ -65,6 +65,12 @@ JAX = (
     "In[5]:7: y = step(x).block_until_ready()",
     f"{PACKAGES}/jax/_src/array.py:660 block_until_ready",
 )
+JIT = (
+    "In[5]:6: y = grind(x)",
+    f"{PACKAGES}/jax/_src/traceback_util.py:195 reraise_with_filtered_traceback",
+    f"{PACKAGES}/jax/_src/pjit.py:259 cache_miss",
+    f"{PACKAGES}/jax/_src/pjit.py:139 _run_python_pjit",
+)
 TORCH = (
     "In[5]:7: dist.all_reduce(x)",
     f"{PACKAGES}/torch/distributed/c10d_logger.py:83 wrapper",
@@ -75,6 +81,26 @@ INIT = (
     f"{PACKAGES}/torch/distributed/distributed_c10d.py:1710 init_process_group",
     f"{PACKAGES}/torch/distributed/rendezvous.py:258 _env_rendezvous_handler",
 )
+SETUP = "In[4]:2: jax.distributed.initialize()"
+"""Where we wait in place of a framework: stacks end where our code begins."""
+
+
+def in_step(rank, number=5, operation="jit(step)", **more):
+    """A rank that sits in a program of JAX; of four ranks unless it is said otherwise."""
+    return inside(rank, operation, number, **{"group": "0-3~jax", **more})
+
+
+def busy_in_step(rank, *call, **more):
+    """The same for a rank whose program computes."""
+    return in_step(rank, *call, **{"process_state": "R", "cpu_percent": 99.0, **more})
+
+
+def after_step(call="jit(step)", number=4, **more):
+    """A program of JAX that a rank has left."""
+    group = {"group": "0-3~jax", "site": "In[5]:4"}
+    return view(call, number, 0.1, is_running=False, **{**group, **more})
+
+
 LOAD = ("In[5]:3: batch = load_batch(k)", "In[2]:9 load_batch: return [f(x) for x in rows]")
 
 SITUATIONS = {
@@ -265,6 +291,96 @@ SITUATIONS = {
         seen(3),
     ],
     "all ranks are in the same call of JAX": [resting(rank, *JAX) for rank in range(4)],
+    "a program of JAX waits for a rank that has finished": [
+        in_step(0),
+        in_step(1),
+        ended(2, collective=after_step()),
+        in_step(3),
+    ],
+    "a program of JAX waits for a rank that raised": [
+        in_step(0),
+        in_step(1),
+        ended(2, "raised", error="ValueError: boom", collective=after_step()),
+        in_step(3),
+    ],
+    "a program of JAX waits for a rank that still computes": [
+        in_step(0),
+        in_step(1),
+        computing(2, *LOAD, collective=after_step()),
+        in_step(3),
+    ],
+    "a program of JAX waits for a rank that sleeps": [
+        in_step(0),
+        in_step(1),
+        resting(2, "In[5]:3: time.sleep(60)", collective=after_step()),
+        in_step(3),
+    ],
+    "one rank alone has called a program of JAX": [in_step(0), ended(1), ended(2), ended(3)],
+    "ranks have called different programs of JAX": [
+        in_step(0),
+        in_step(1),
+        in_step(2, operation="jit(evaluate)", site="In[5]:9"),
+        in_step(3),
+    ],
+    "ranks have called a program of JAX with different arrays": [
+        in_step(0, group="0-1~jax", arguments="float32[4]"),
+        in_step(1, group="0-1~jax", arguments="float32[8]"),
+    ],
+    "a rank is one program of JAX behind the others, and computes there": [
+        in_step(0, 6),
+        in_step(1, 6),
+        busy_in_step(2, 5, "jit(prepare)", site="In[5]:4"),
+        in_step(3, 6),
+    ],
+    "ranks compute in a program of JAX that one rank has never called": [
+        busy_in_step(0),
+        busy_in_step(1),
+        ended(2),
+        busy_in_step(3),
+    ],
+    "all ranks compute in a program of JAX for long": [busy_in_step(rank) for rank in range(4)],
+    "all ranks are in a program of JAX for long, and one still computes": [
+        in_step(0),
+        in_step(1),
+        busy_in_step(2),
+        in_step(3),
+    ],
+    "a program of JAX waits for a rank that computes in one of its own": [
+        in_step(0),
+        in_step(1),
+        computing(2, *JIT, collective=after_step()),
+        in_step(3),
+    ],
+    "all ranks are in a program of JAX for long, and none computes": [
+        in_step(rank) for rank in range(4)
+    ],
+    "a rank of a program of JAX sits in a collective of ours": [
+        in_step(0),
+        in_step(1),
+        inside(2, "barrier", 3, site="In[5]:9"),
+        in_step(3),
+    ],
+    "ranks wait for each other, and one computes in a program of JAX": [
+        in_step(0, 5, group="0-1~jax"),
+        inside(1, "barrier", 3, site="In[5]:9"),
+        busy_in_step(2, 1, "jit(solve)", group="2-3~jax"),
+        inside(3, "barrier", 3, site="In[5]:9"),
+    ],
+    "a collective of torch waits for a rank that has finished": [
+        inside(0, "all_reduce", 3, group="0-1~torch"),
+        ended(1),
+    ],
+    "a broadcast of torch waits for a root that may have left it": [
+        computing(0, collective=view("barrier", 2, 0.1, is_running=False, **SPLIT)),
+        inside(1, "broadcast", 3, group="0-2~torch"),
+        inside(2, "broadcast", 3, group="0-2~torch"),
+    ],
+    "forming JAX's mesh waits for one rank": [
+        resting(0, SETUP),
+        resting(1, SETUP),
+        resting(2, "In[4]:1: time.sleep(60)"),
+        resting(3, SETUP),
+    ],
     "all are in the same collective for long": [inside(rank) for rank in range(4)],
     "all are in the same collective": [inside(rank, seconds=6.0) for rank in range(4)],
     "the root has left, the others still receive": [

@@ -190,3 +190,12 @@ def test_what_could_not_be_read_is_told():
 def test_nothing_was_called():
     found = table(rank(0), rank(1))
     assert (found.rows, found.verdict, found.notes) == ((), "", ())
+
+
+def test_what_a_framework_has_counted_is_told_apart():
+    calls = [call("jit(step)", 1, 5, 6, group="0-1~jax"), *barriers(1)]
+    found = table(rank(0, *calls), rank(1, *calls))
+    assert [(row.framework, row.number, row.what) for row in found.rows] == [
+        ("JAX", 1, "jit(step)"),
+        ("", 1, "barrier()"),
+    ]

@@ -175,3 +175,37 @@ def test_of_calls_that_are_not_known_any_more_nothing_is_said():
 
 def test_of_calls_outside_cells_nothing_is_said():
     assert verdict(rank(0, call("barrier", 1, 5), cells=()), rank(1, cells=())) == ""
+
+
+def steps(*numbers, operation="jit(step)", **more):
+    """Programs of JAX that ranks have called."""
+    named = {"dtype": "float32", "shape": "4", "group": "0-2~jax", **more}
+    return [call(operation, number, 10 * number, 10 * number + 1, **named) for number in numbers]
+
+
+def test_who_has_not_called_a_program_of_jax_is_told_with_lines():
+    waiting = [*steps(1), call("jit(step)", 2, 48_000, site="In[1]:9", group="0-2~jax")]
+    late = rank(1, *steps(1), cells=DONE)
+    assert verdict(rank(0, *waiting), late, rank(2, *waiting)) == (
+        "ranks 0,2 wait in jit(step) #2 of JAX at In[1]:9 for 12 s; "
+        "rank 1 is done with the cell and never called it"
+    )
+
+
+def test_different_programs_of_jax_and_equal_ones_on_different_lines_are_told():
+    text = verdict(
+        rank(0, *steps(1, 2)),
+        rank(1, *steps(1), *steps(2, operation="jit(evaluate)")),
+        rank(2, *steps(1, 2)),
+    )
+    assert text == (
+        "ranks 0,2 called jit(step)(float32[4]) #2 of JAX at In[1]:7; "
+        "rank 1 called jit(evaluate)(float32[4]) #2 of JAX at In[1]:7"
+    )
+    other = steps(1, site="In[1]:9")
+    assert "#1 of JAX at In[1]:9" in verdict(rank(0, *steps(1)), rank(1, *other), rank(2, *other))
+
+
+def test_numbers_of_frameworks_and_ours_are_not_mixed():
+    ours, theirs = reduces(1), steps(1, group="0-1~jax")
+    assert verdict(rank(0, *ours, *theirs), rank(1, *ours, *theirs)) == ""

@@ -199,3 +199,59 @@ def test_nothing_is_a_trace_too(hosts):
 def test_a_second_of_the_host_is_a_second_of_the_trace():
     timeline = timeline_of(host("a", rank(0, call("barrier", 1, 0, 1000))), world_size=1)
     assert slices(timeline, cat="collectives") == [("barrier", 0, 1000 * MS / 1000)]
+
+
+def test_what_belongs_to_a_framework_lies_in_lanes_of_its_own_undivided():
+    programs = [
+        call("jit(step)", 1, 10, 30, group="0-1~jax"),
+        call("jit(step)", 2, 20, 40, group="0-1~jax"),
+        call("barrier", 1, 25, 35),
+        call("all_reduce", 1, 50, 55, group="0-1~torch"),
+    ]
+    timeline = timeline_of(host("a", rank(0, *programs), rank(1, *programs)))
+    assert [name for _, tid, name in names(timeline, "thread_name") if tid % 2 == 0] == [
+        "rank 0",
+        "rank 0, JAX",
+        "rank 0, JAX, also",
+        "rank 0, torch",
+    ]
+    lanes = {tid: name for _, tid, name in names(timeline, "thread_name")}
+    assert [
+        (event["name"], lanes[event["tid"]])
+        for event in timeline.events()
+        if event["ph"] == "X"
+        and event["cat"] != "cell"
+        and lanes[event["tid"]].startswith("rank 0")
+    ] == [
+        ("jit(step)", "rank 0, JAX"),
+        ("jit(step)", "rank 0, JAX, also"),
+        ("barrier", "rank 0"),
+        ("work", "rank 0"),
+        ("all_reduce", "rank 0, torch"),
+    ]
+
+
+def test_ranks_are_sorted_with_all_their_lanes():
+    calls = [call("jit(step)", 1, 10, 30, group="0-1~jax")]
+    timeline = timeline_of(host("a", rank(0, *calls), rank(1, *calls)))
+    order = {
+        event["tid"]: event["args"]["sort_index"]
+        for event in timeline.events()
+        if event["name"] == "thread_sort_index"
+    }
+    tids = {name: tid for _, tid, name in names(timeline, "thread_name")}
+    assert sorted(tids, key=lambda name: order[tids[name]]) == [
+        "rank 0",
+        "rank 0, JAX",
+        "rank 1",
+        "rank 1, JAX",
+    ]
+
+
+def test_ends_of_a_frameworks_calls_do_not_move_clocks():
+    ends = [
+        call("all_reduce", number, 20 * number, 20 * number + 9, group="0-1~torch")
+        for number in (1, 2)
+    ]
+    timeline = timeline_of(host("a", rank(0, *ends)), host("b", rank(1, *ends), ahead_ms=50.0))
+    assert set(timeline.metadata()["clocks"].values()) == {"time of day"}
