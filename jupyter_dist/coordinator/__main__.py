@@ -28,9 +28,37 @@ if TYPE_CHECKING:  # imported late, see _coordinate
     from jupyter_dist.coordinator.house import House
 
 
+class _Wish:
+    """That the coordinator shall end, as SIGTERM says; heeded where nothing is half made.
+
+    An exception in the middle of making a socket would leave one behind for whose end libzmq
+    waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self._is_there = False
+        self._fulfil: Callable[[], None] = lambda: None
+        signal.signal(signal.SIGTERM, self._note)
+
+    def _note(self, *_: object) -> None:
+        self._is_there = True
+        self._fulfil()
+
+    def fulfil_by(self, call: Callable[[], None]) -> None:
+        """Have this called with the signal from now on; at once if it has come already."""
+        self._fulfil = call
+        if self._is_there:
+            call()
+
+    def heed(self) -> None:
+        """Raise SystemExit when somebody wants the end."""
+        if self._is_there:
+            sys.exit(1)
+
+
 def main() -> None:
     """Coordinate one cluster from its start to its end."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    wish = _Wish()
     spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=ClusterSpec)
     os.umask(0o077)
     state_dir = make_private_dir()
@@ -38,22 +66,23 @@ def main() -> None:
     with log_path.open("ab", buffering=0) as log:
         _redirect(log)
         try:
-            _coordinate(spec, state_dir, log_path)
+            _coordinate(spec, state_dir, log_path, wish)
         finally:
             shutil.rmtree(state_dir, ignore_errors=True)
 
 
-def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path) -> None:
+def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish) -> None:
     arrivals = _arrivals(spec, state_dir)
     abandon = arrivals.abandon
     try:
         arrivals.start(spec.hosts)  # before we import what we need ourselves: theirs takes longest
         from jupyter_dist.coordinator.house import House
 
+        wish.heed()
         house = House(spec, arrivals, log_path)
         abandon = house.abandon
         report = StartReport(house.open())
-        signal.signal(signal.SIGTERM, lambda *_: _stop(house))
+        wish.fulfil_by(lambda: _stop(house))
     except (OSError, DistError) as error:
         _give_up(abandon, str(error))
         return
