@@ -57,7 +57,7 @@ class Meetings:
         self._cell: Cell | None = None
         self._room = WaitingRoom()
         self._aborted: tuple[int, str] | None = None
-        """Who failed, and how, in the cell that runs or comes next."""
+        """Who failed, and how: in the cell that runs or comes next, or while ranks join."""
 
     # --- the life of cells and generations ---------------------------------------------------
 
@@ -72,7 +72,7 @@ class Meetings:
         self._generation, self._rank, self._world_size = generation, rank, world_size
 
     def expect_cell(self) -> None:
-        """Forget the failure of an earlier cell: the next one has come, and waits for its turn."""
+        """Forget who has failed before: the next cell or generation has come, and waits."""
         self._aborted = None
 
     def enter_cell(self, cell_id: str, ranks: Sequence[int]) -> None:
@@ -194,7 +194,7 @@ class Meetings:
 
     def _look_around(self, cell: Cell | None) -> None:
         """Raise what makes waiting in this cell useless."""
-        if self._aborted is not None and cell is not None:
+        if self._aborted is not None:
             raise PeerFailed(*self._aborted)
         if self._cell is not cell:
             raise CommunicatorError(

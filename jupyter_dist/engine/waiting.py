@@ -30,10 +30,14 @@ class Wait(NamedTuple):
     def take(self, timeout_s: float, look_around: Callable[[], None]) -> Delivery | None:
         """Wait for the answer, or None after `timeout_s`; in slices, so that Ctrl-C works.
 
-        `look_around` raises what makes further waiting useless.
+        `look_around` raises what makes further waiting useless. An answer that is there counts
+        before that: it says more than the failure of a rank that has got the same one.
         """
         deadline_s = monotonic() + timeout_s
         while True:
+            while not self.answers.empty():
+                if (there := self.answers.get()) is not None:
+                    return there
             look_around()
             left_s = deadline_s - monotonic()
             if left_s <= 0:

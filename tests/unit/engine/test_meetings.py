@@ -383,14 +383,33 @@ def test_a_value_is_waited_for(desk):
 def test_values_need_no_cell(desk):
     desk.meetings.leave_cell()
     desk.meetings.abort(2, "raised in the cell before")
+    desk.meetings.expect_cell()  # as the link does when a generation comes
     desk.link.respond = lambda *_: desk.meetings.on_answer(ValueFound(8, "id"), [b"x"])
     desk.meetings.enter_generation(8, 1, 4)
     assert desk.meetings.get("id", 5.0) == b"x"
 
 
+def test_a_loss_while_ranks_join_ends_the_wait_for_a_value(desk):
+    desk.meetings.leave_cell()
+    desk.meetings.enter_generation(8, 1, 4)
+    desk.meetings.abort(2, "was lost while generation 8 was formed")
+    with pytest.raises(PeerFailed, match="rank 2 was lost while generation 8"):
+        desk.meetings.get("id", 5.0)
+
+
 def test_a_value_that_nobody_puts_is_named(desk):
     with pytest.raises(CollectiveTimeout, match=r"no rank has told 'id' within 0\.05 s"):
         desk.meetings.get("id", 0.05)
+
+
+def test_an_answer_counts_before_an_abort_that_has_come_after_it(desk):
+    def respond(*_):
+        desk.meetings.on_answer(ValueFound(7, "id"), [b"x"])
+        desk.meetings.abort(0, "raised")
+
+    desk.link.respond = respond
+    desk.meetings.enter_generation(7, 1, 4)
+    assert desk.meetings.get("id", 5.0) == b"x"
 
 
 def test_an_abort_ends_the_wait_for_a_value(desk):
