@@ -25,6 +25,7 @@ DistError
 │   ├── CollectiveMismatch            ranks called different collectives
 │   ├── CollectiveMissed              ranks have finished the cell without this one
 │   └── CollectiveTimeout             a peer did not come within the deadline
+├── FrameworkError (also RuntimeError)  JAX, torch, CuPy or MPI cannot be formed, or used, like this
 ├── ValuesDiffer (also AssertionError)  assert_equal found different values on ranks
 └── WireError                         what arrived is not what was expected
     ├── VersionMismatch               the peer speaks another protocol version
@@ -272,6 +273,13 @@ class CollectiveMissed(CommunicatorError):
 
 class CollectiveTimeout(CommunicatorError):
     """A peer did not come within the deadline."""
+
+
+class FrameworkError(DistError, RuntimeError):
+    """JAX, torch, CuPy or MPI cannot be formed, or used, like this; the process goes on.
+
+    Where the framework itself would end the process, or hang, this is raised before.
+    """
 
 
 class ValuesDiffer(DistError, AssertionError):

@@ -20,6 +20,7 @@ from jupyter_dist.agent.home import Home
 from jupyter_dist.agent.placements import Placements
 from jupyter_dist.agent.ras_reader import RasReader
 from jupyter_dist.agent.record_reader import RecordReader
+from jupyter_dist.agent.services import Services
 from jupyter_dist.agent.signaller import Signaller
 from jupyter_dist.agent.stack_dumper import StackDumper
 from jupyter_dist.agent.zygote_process import (
@@ -68,6 +69,7 @@ class Agent:
         self._signaller = Signaller(self._engines, self._home.tell)
         self._stacks = StackDumper(self._engines, self._run_dir, self._home.tell)
         self._ras = RasReader(self._run_dir, self._home.tell)
+        self._services = Services(self._run_dir, self._home.tell)
         self._host = ""
         """What the cluster calls this host, once it has taken us in."""
         self.on_admitted: Callable[[str, str], None] = lambda _cluster, _host: None
@@ -113,6 +115,7 @@ class Agent:
         for command in self._home.commands():
             self._obey(command)
         self._over.set()
+        self._services.close()
         self._home.close()
         self._engines.evidence.close()
         if self._home.refusal:
@@ -127,19 +130,27 @@ class Agent:
                 self._start_engines(command.start_engines)
             case "send_signal":
                 self._signaller.obey(command.send_signal)
+            case "place_chunk" | "remove_placed":
+                self._place(command)
+            case "code_manifest" | "code_chunk" | "settle_code":
+                self._code.obey(command)
+            case "read_records" | "dump_stacks" | "read_ras":
+                self._look(command)
+            case "start_service" | "end_service":
+                self._services.obey(command)
+            case "stop":
+                self._stop_engines(command.stop.grace_s)
+                self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))
+
+    def _place(self, command: pb.AgentCommand) -> None:
+        """Take in a piece of a large object, or forget one that is placed."""
+        match command.WhichOneof("command"):
             case "place_chunk":
                 placed = self._placements.add(command.place_chunk)
                 if placed is not None:
                     self._home.tell(pb.AgentEvent(placed=placed))
             case "remove_placed":
                 self._placements.remove(command.remove_placed.request_id)
-            case "code_manifest" | "code_chunk" | "settle_code":
-                self._code.obey(command)
-            case "read_records" | "dump_stacks" | "read_ras":
-                self._look(command)
-            case "stop":
-                self._stop_engines(command.stop.grace_s)
-                self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))
 
     def _look(self, command: pb.AgentCommand) -> None:
         """Tell what engines have recorded, what they are doing, or what NCCL knows of them."""
@@ -157,6 +168,7 @@ class Agent:
             return
         wishes = {**interface_wishes(command.interface), **self._ras.wishes(command.env)}
         env = {**thread_wishes(), **wishes, **command.env}
+        self._services.live_like(command.bind_host, env)
         births = [
             describe_birth(
                 place.engine,
@@ -186,6 +198,7 @@ class Agent:
                 communicator=command.communicator,
                 collective_timeout_s=command.collective_timeout_s,
                 lost_after_s=self._invitation.lost_after_s,
+                jax=command.jax,
                 env={**env, **device_wishes(place.device, command.env)},
                 cwd=cwd,
             )
@@ -249,6 +262,7 @@ class Agent:
             self._all_ended.wait_for(lambda: not self._engines.living(), grace_s)
         self._over.set()
         self._zygote.end(ZYGOTE_END_TIMEOUT_S)
+        self._services.close()
 
     def _send_telemetry(self) -> None:
         while not self._over.wait(TELEMETRY_INTERVAL_S):

@@ -49,8 +49,8 @@ class _Engine:
     """What was noted of one engine."""
 
     pid: int
-    bus: str
-    """Address of its GPU; empty: it has none."""
+    buses: tuple[str, ...]
+    """Addresses of its GPUs."""
     group: Cgroup | None = None
     memory: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     peak_bytes: int = 0
@@ -97,14 +97,15 @@ class EvidenceKeeper:
         self._is_shared_memory_full = False
 
     def place(self, engine: str, device: str) -> None:
-        """Note which device an engine will have, as CUDA_VISIBLE_DEVICES has it."""
+        """Note which devices an engine will have, as CUDA_VISIBLE_DEVICES has them."""
         with self._lock:
             self._devices[engine] = device
 
     def begin(self, engine: str, pid: int, now_s: float) -> None:
         """Note an engine that was born."""
         with self._lock:
-            record = _Engine(pid, bus_of(self._devices.pop(engine, "")))
+            devices = self._devices.pop(engine, "").split(",")
+            record = _Engine(pid, tuple(bus for device in devices if (bus := bus_of(device))))
             self._engines[engine] = record
             self._look_at(record)
             self._kills.look(record.group, now_s)
@@ -150,7 +151,7 @@ class EvidenceKeeper:
                 memory_available_bytes=self._least_available(now_s),
                 memory=_history(record, peak_bytes, now_s),
                 calls=msgspec.msgpack.encode(calls),
-                gpu_errors=self._log.gpu_errors(record.pid, record.bus, now_s - GPU_WINDOW_S),
+                gpu_errors=self._gpu_errors(record, now_s - GPU_WINDOW_S),
                 address_limit_bytes=record.address_limit_bytes,
                 is_shared_memory_full=self._is_shared_memory_full or _is_full(SHARED_MEMORY),
                 kernel=said,
@@ -160,6 +161,10 @@ class EvidenceKeeper:
         """Stop reading the kernel's log."""
         with self._lock:
             self._log.close()
+
+    def _gpu_errors(self, record: _Engine, since_s: float) -> list[str]:
+        buses = record.buses
+        return [text for bus in buses for text in self._log.gpu_errors(record.pid, bus, since_s)]
 
     def _look_at(self, record: _Engine) -> None:
         # Somebody may put it into another group or under another limit at any time.

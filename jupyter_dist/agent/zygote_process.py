@@ -11,6 +11,7 @@ import msgspec
 
 from jupyter_dist.model.devices import VISIBLE
 from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.model.spec import HASH_SEED, HASH_SEED_VARIABLE
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -29,7 +30,7 @@ def interface_wishes(interface: str) -> dict[str, str]:
 
 
 def device_wishes(device: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """Let a rank see its own device only, unless the user has said what ranks see."""
+    """Let a rank see its own devices only, unless the user has said what ranks see."""
     return {VISIBLE: device} if device and VISIBLE not in asked else {}
 
 
@@ -46,8 +47,13 @@ class ZygoteProcess:
             stdout=subprocess.PIPE,
             start_new_session=True,
             # A BLAS that starts threads while it is imported would make forking unsafe; each
-            # engine gets its share of cores after it was forked (engine/birth.py).
-            env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")},
+            # engine gets its share of cores after it was forked (engine/birth.py). What a host
+            # says about hashes does not count: sets must have one order on all hosts.
+            env={
+                **os.environ,
+                **dict.fromkeys(THREAD_VARIABLES, "1"),
+                HASH_SEED_VARIABLE: HASH_SEED,
+            },
         )
 
     def listen(

@@ -67,6 +67,9 @@ class Cluster(Session):
         cwd: StrPath | None = None,
         comm: str | None = None,
         oversubscribe: bool | None = None,
+        devices_per_engine: int | str | None = None,
+        cpu_devices: int | None = None,
+        jax: str | None = None,
         on_loss: str | None = None,
         suspect_after_s: float | None = None,
         lost_after_s: float | None = None,
@@ -93,7 +96,8 @@ class Cluster(Session):
         wishes |= {"tunnel": tunnel, "oversubscribe": oversubscribe, "on_loss": on_loss}
         wishes |= {"suspect_after_s": suspect_after_s, "lost_after_s": lost_after_s}
         wishes |= {"install": install, "wheelhouse": wheelhouse, "one_machine": one_machine}
-        wishes |= {"start_method": start_method}
+        wishes |= {"devices_per_engine": devices_per_engine, "cpu_devices": cpu_devices}
+        wishes |= {"jax": jax, "start_method": start_method}
         spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes)
         if read_connection(connection_path(spec.name)) is not None:
             raise ClusterExists(spec.name)

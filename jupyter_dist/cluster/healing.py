@@ -22,6 +22,8 @@ class Healed(msgspec.Struct, frozen=True):
     """What did not go well in setup cells, one sentence each."""
     missing: dict[str, tuple[int, ...]]
     """Names that other ranks have, with the new ranks that lack them."""
+    notes: tuple[str, ...] = ()
+    """What frameworks have formed anew, and which variables belong to what was before."""
 
     def __str__(self) -> str:
         by_host: dict[str, list[int]] = {}
@@ -32,7 +34,7 @@ class Healed(msgspec.Struct, frozen=True):
         if self.replayed:
             lines.append(f"ran {', '.join(self.replayed)} there (%%spmd --setup)")
         lines += self.problems
-        return "\n".join([*lines, *self._describe_missing()])
+        return "\n".join([*lines, *self._describe_missing(), *self.notes])
 
     def _describe_missing(self) -> list[str]:
         """Say which names which ranks lack, those that lack the same together."""
@@ -60,14 +62,14 @@ class Shrunken(msgspec.Struct, frozen=True):
     world_size: int
     renumbered: dict[int, int]
     """The new number of each rank, by its old one."""
+    notes: tuple[str, ...] = ()
+    """What frameworks have formed anew, and which variables belong to what was before."""
 
     def __str__(self) -> str:
         moved = [f"{old} is {new}" for old, new in self.renumbered.items() if old != new]
         numbers = f"; of the old numbers {', '.join(moved)} now" if moved else ""
-        return (
-            f"the cluster has {name_ranks(range(self.world_size))} in generation "
-            f"{self.generation}{numbers}"
-        )
+        has = f"the cluster has {name_ranks(range(self.world_size))} in generation"
+        return "\n".join([f"{has} {self.generation}{numbers}", *self.notes])
 
 
 def heal_ranks(line: Line, ranks: tuple[int, ...] | None, on_stage: OnStage | None) -> Healed:
@@ -75,7 +77,12 @@ def heal_ranks(line: Line, ranks: tuple[int, ...] | None, on_stage: OnStage | No
     request = HealRanks(line.new_request_id(), ranks)
     answer, _ = ask_at_fence(line, request, RanksHealed, on_word=on_stage)
     return Healed(
-        answer.generation, answer.replaced, answer.replayed, answer.problems, answer.missing
+        answer.generation,
+        answer.replaced,
+        answer.replayed,
+        answer.problems,
+        answer.missing,
+        answer.notes,
     )
 
 
@@ -83,4 +90,4 @@ def shrink_cluster(line: Line, on_stage: OnStage | None) -> Shrunken:
     """Go on without the lost ranks; raises UsageError and HealFailed."""
     request = ShrinkCluster(line.new_request_id())
     answer, _ = ask_at_fence(line, request, Shrunk, on_word=on_stage)
-    return Shrunken(answer.generation, answer.world_size, answer.renumbered)
+    return Shrunken(answer.generation, answer.world_size, answer.renumbered, answer.notes)

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from jupyter_dist.cluster.checks import check_directory, free_name
 from jupyter_dist.errors import HostSpecError, UsageError
 from jupyter_dist.launch.local import is_this_machine
+from jupyter_dist.model.devices import parse_devices_per_engine
 from jupyter_dist.model.host_list import parse_hostfile, parse_hosts
 from jupyter_dist.model.spec import (
-    DEFAULT_HOSTS,
     ClusterSpec,
     HostSpec,
     check_spec,
+    default_hosts,
     default_timeout_s,
     parse_ssh,
 )
@@ -30,6 +31,9 @@ _FIELDS = {
     "keep_s": "keep_s",
     "comm": "communicator",
     "oversubscribe": "oversubscribe",
+    "devices_per_engine": "devices_per_engine",
+    "cpu_devices": "cpu_devices",
+    "jax": "jax",
     "on_loss": "on_loss",
     "start_method": "start_method",
     "interface": "interface",
@@ -55,6 +59,11 @@ class Wishes(TypedDict, total=False):
     cwd: StrPath | None
     comm: str | None
     oversubscribe: bool | None
+    devices_per_engine: int | str | None
+    """Or `all`."""
+    cpu_devices: int | None
+    jax: str | None
+    """When ranks form JAX by themselves: auto, start or never."""
     on_loss: str | None
     suspect_after_s: float | None
     lost_after_s: float | None
@@ -84,9 +93,11 @@ def specify(
     The wishes go before what the spec file says; variables of both are joined. Launchers are
     resolved: `local` for this machine, else `ssh`. Raises UsageError.
     """
-    asked = {key: value for key, value in wishes.items() if value is not None}
+    asked: dict[str, Any] = {key: value for key, value in wishes.items() if value is not None}
+    if "devices_per_engine" in asked:
+        asked["devices_per_engine"] = parse_devices_per_engine(asked["devices_per_engine"])
     named = _read_named(hosts, hostfile)
-    spec = _apply(asked, _read_draft(spec_file, named))
+    spec = _apply(asked, _read_draft(spec_file, named, asked.get("devices_per_engine", 1)))
     given = hosts if isinstance(hosts, str) else ",".join(host.name for host in spec.hosts)
     spec = replace(check_spec(spec), hosts=_resolve(spec, given))
     return check_spec(replace(spec, hosts=tuple(_apply_to(host, asked) for host in spec.hosts)))
@@ -114,17 +125,17 @@ def _read_named(
 
 
 def _read_draft(
-    spec_file: StrPath | ClusterSpec | None, named: tuple[HostSpec, ...]
+    spec_file: StrPath | ClusterSpec | None, named: tuple[HostSpec, ...], devices_per_engine: int
 ) -> ClusterSpec:
     """Give the specification before any wish; its name may be empty."""
     if isinstance(spec_file, ClusterSpec):
         if spec_file.hosts and named:
             raise UsageError("The spec names hosts, and so do you. Leave out one of both.")
-        found = spec_file.hosts or named or parse_hosts(DEFAULT_HOSTS)
+        found = spec_file.hosts or named or parse_hosts(default_hosts(devices_per_engine))
         return replace(spec_file, hosts=found)
     if spec_file is not None:
         return read_spec(_read_file(spec_file, "spec file"), spec_file, named)
-    found = named or parse_hosts(DEFAULT_HOSTS)
+    found = named or parse_hosts(default_hosts(devices_per_engine))
     return ClusterSpec(name="", hosts=found, timeout_s=default_timeout_s(found))
 
 

@@ -72,6 +72,7 @@ class CollectiveRecorder:
         self._kept: list[CodeType] = []
         """Those code objects, so that nothing else gets their ids."""
         self._labels: dict[str, str] = {}
+        self._passed: tuple[str, ...] = (_PACKAGE_DIR,)
         self._map(memory)
 
     def _map(self, memory: mmap.mmap) -> None:
@@ -159,6 +160,14 @@ class CollectiveRecorder:
 
     # --- where a call was made ---------------------------------------------------------------
 
+    def pass_through(self, directory: str) -> None:
+        """Take code of a framework in this directory for ours: users have called it."""
+        prefix = os.path.join(directory, "")
+        if prefix not in self._passed:
+            self._passed += (prefix,)
+            self._codes.clear()
+            self._forget_sites()
+
     def _look(self, signature: "Signature", frame: FrameType | None) -> bytes:
         """Find the site of a call that is new here, and remember what can be remembered."""
         sites: _Sites | None = None
@@ -181,12 +190,12 @@ class CollectiveRecorder:
         return fixed
 
     def _sites_of(self, code: CodeType) -> _Sites | None:
-        """Give the calls that are known of this code; None for code of ours."""
+        """Give the calls that are known of this code; None for code of ours and of frameworks."""
         try:
             return self._codes[id(code)]
         except KeyError:
             name = code.co_filename
-            is_ours = name.startswith(_PACKAGE_DIR) or name == _PASSED_THROUGH
+            is_ours = name.startswith(self._passed) or name == _PASSED_THROUGH
             sites: _Sites | None = None if is_ours else {}
             self._kept.append(code)
             self._codes[id(code)] = sites

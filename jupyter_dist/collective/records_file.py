@@ -63,7 +63,7 @@ def pack_call_texts(
 ) -> bytes:
     """Write the texts of a call so that they fit: the site as its end, a long group shortened."""
     fixed = [
-        cut_end(operation, OPERATION_BYTES),
+        cut_middle(operation, OPERATION_BYTES),
         cut_end(reduction, _WORD_BYTES),
         cut_end(dtype, _WORD_BYTES),
         cut_end(shape, _SHAPE_BYTES),

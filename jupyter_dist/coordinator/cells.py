@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from jupyter_dist.coordinator.bad_news import BadNews
+from jupyter_dist.coordinator.dispatch import NOBODY
 from jupyter_dist.coordinator.hang_watch import HangWatch
 from jupyter_dist.coordinator.interruption import Abort, Cause, Interruption
 from jupyter_dist.coordinator.meetings import Meetings
@@ -130,6 +131,9 @@ class CellRun:
         for rank in self.ranks:
             self._roster.start_work(rank, self.label, now_s)
         self._outbox.to_engines(self.ranks, run)
+        if self.client != NOBODY:
+            for note in self._rendezvous.take_notes():
+                self.tell(note)
 
     def on_message(self, message: FromCell, buffers: list[Frame], now_s: float) -> None:
         """Take in what one of its ranks says."""
@@ -247,8 +251,7 @@ class CellRun:
         self._interruption.end(rank)
         self.statuses[rank] = finished.status
         self.errors[rank] = str(error) if error is not None else ""
-        if is_missed:
-            self._meetings.on_finished(rank, finished.status)
+        self._meetings.on_finished(rank, finished.status, is_waited_for=not is_missed)
         self._emit(finished)
 
     def _release_others(self, failed_rank: int, reason: str) -> None:

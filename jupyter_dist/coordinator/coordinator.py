@@ -26,6 +26,7 @@ from jupyter_dist.coordinator.recovery import Recovery
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.requests import Parts, Requests
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.services import SERVICE_EVENTS, Services
 from jupyter_dist.coordinator.setup_cells import SetupCells
 from jupyter_dist.coordinator.syncing import CODE_EVENTS, Syncing
 from jupyter_dist.coordinator.transfers import Transfer
@@ -53,6 +54,7 @@ from jupyter_dist.protocol.messages import (
     PutValue,
     Ready,
     ToCoordinator,
+    WantService,
 )
 
 TICK_S = 0.1
@@ -82,7 +84,9 @@ class Coordinator:
         self._picture = Picture(self._roster)
         outbox = self._outbox = Dispatch(self._roster, engines, clients, agents)
         self._rendezvous = Rendezvous(self._roster, outbox)
+        self._rendezvous.always_formed = ("jax",) if spec.jax == "start" else ()
         self._values = Values(self._rendezvous, outbox)
+        self._services = Services(self._roster, self._values, agents.send)
         self._fence = Fence(self._roster, self._rendezvous, outbox)
         self._fence.signals_under_way = outbox.signals_under_way
         self._audience = Audience(
@@ -181,6 +185,7 @@ class Coordinator:
                 self._hosts.on_gone(host)
                 self._syncing.on_gone(host)
                 self._recording.on_gone(host)
+                self._services.on_gone(host)
             elif event.WhichOneof("event") in CODE_EVENTS:
                 self._syncing.on_event(host, event)
             elif event.WhichOneof("event") in RECORD_EVENTS:
@@ -189,6 +194,8 @@ class Coordinator:
                 self._questions.on_event(host, event, now_s)
             elif event.WhichOneof("event") in RAS_EVENTS:
                 self._ras.on_event(event)
+            elif event.WhichOneof("event") in SERVICE_EVENTS:
+                self._services.on_event(host, event)
             else:
                 self._hosts.on_event(host, event, now_s)
 
@@ -236,6 +243,8 @@ class Coordinator:
                     self._fence.current.on_answer(message, buffers)
             case PutValue() | AwaitValue():
                 self._values.on_message(message, buffers)
+            case WantService():
+                self._services.on_want(message)
             case Answered():
                 self._questions.on_answered(message)
             case _:

@@ -7,7 +7,7 @@ import msgspec
 from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.communicator_choice import Choice, HostDevices, choose_communicator
-from jupyter_dist.model.devices import AS_NVML, ORDER, VISIBLE
+from jupyter_dist.model.devices import AS_NVML, ORDER, VISIBLE, why_not_shared
 from jupyter_dist.model.interfaces import HostNetwork
 from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.model.text import name_some
@@ -52,6 +52,7 @@ class Deployment:
             bind_host=host.interface.address,
             interface=host.interface.name,
             env=self._environment(host, [engine.info.device for engine in engines], devices),
+            jax=self._spec.jax,
             cwd=host.spec.cwd or self._spec.cwd,
             is_cwd_required=bool(host.spec.cwd) or host.spec.launcher in ("auto", "local"),
         )
@@ -89,7 +90,10 @@ class Deployment:
                 )
 
     def check_devices(self, roster: Roster) -> None:
-        """Refuse devices that a host does not have; CUDA would hide the others as well."""
+        """Refuse devices that a host does not have, and more for each rank than there are.
+
+        CUDA would hide from a rank what follows the first device that it does not know.
+        """
         for name, host in roster.hosts.items():
             count = host.joined.gpu_count if host.joined is not None else 0
             absent = [str(device) for device in host.spec.devices if device >= count]
@@ -99,6 +103,15 @@ class Deployment:
                     f"{name_some([str(device) for device in range(count)])}. Correct its devices "
                     "in the specification."
                 )
+            problem = why_not_shared(
+                name,
+                host.spec.slots,
+                len(host.devices),
+                self._spec.devices_per_engine,
+                is_count_asked=host.is_count_asked,
+            )
+            if problem:
+                raise UsageError(problem)
 
     def choose_communicator(self, roster: Roster) -> Choice:
         """Choose the kind for all hosts as they are; raises UsageError where none can be."""
@@ -128,6 +141,8 @@ class Deployment:
     ) -> dict[str, str]:
         """Give the variables of ranks; `given` are their own devices, `devices` those in use."""
         env = {**self._spec.env, **host.spec.env}
+        if self._spec.cpu_devices:
+            env.setdefault("JAX_NUM_CPU_DEVICES", str(self._spec.cpu_devices))
         asked, has_own = host.spec.devices, any(given)
         gpus = range(host.joined.gpu_count if host.joined is not None else 0)
         is_all = host.devices == tuple(str(index) for index in gpus)

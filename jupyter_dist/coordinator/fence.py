@@ -21,6 +21,8 @@ PATIENCE_S = 0.3
 """Waiting is not worth a word before this."""
 REGROUP_TIMEOUT_S = 60.0
 """Ranks that were all idle have so much time to form a new generation."""
+FRAMEWORKS_TIMEOUT_S = 60.0
+"""And so much more where frameworks are formed anew, which may have to be imported first."""
 
 
 class Work(Protocol):
@@ -148,7 +150,7 @@ class Fence:
         if self._rendezvous.is_broken and everyone_idle and not self._rendezvous.problem:
             self._rendezvous.regroup()
             self._regrouping_until_s = now_s + REGROUP_TIMEOUT_S
-        elif now_s > self._regrouping_until_s and self._rendezvous.generation > 1:
+        elif self._is_too_late(now_s) and self._rendezvous.generation > 1:
             missing = self._rendezvous.awaited_ranks
             if missing and self._roster.ranks_in(EngineState.STARTING):
                 verb = "has" if len(missing) == 1 else "have"
@@ -156,6 +158,10 @@ class Fence:
                     f"{name_ranks(missing)} {verb} not joined it within {REGROUP_TIMEOUT_S:g} s "
                     f"(%dist_heal --ranks {format_ranks(missing)} replaces what is stuck)"
                 )
+
+    def _is_too_late(self, now_s: float) -> bool:
+        more_s = FRAMEWORKS_TIMEOUT_S if self._rendezvous.is_forming_frameworks else 0.0
+        return now_s > self._regrouping_until_s + more_s
 
     def _closed_because(self) -> str:
         """Give the reason why nothing can be admitted, or an empty string."""

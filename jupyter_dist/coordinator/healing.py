@@ -7,6 +7,7 @@ from typing import Protocol
 
 from jupyter_dist.coordinator.cells import CellParts, CellRun
 from jupyter_dist.coordinator.dispatch import NOBODY
+from jupyter_dist.coordinator.fence import FRAMEWORKS_TIMEOUT_S
 from jupyter_dist.coordinator.output_log import OutputLog
 from jupyter_dist.coordinator.questions import Answers
 from jupyter_dist.coordinator.seats import find_seat
@@ -191,8 +192,8 @@ class Healing:
                 for number, request in enumerate(self._parts.setup_cells.for_ranks(self._targets))
             ]
             self._enter(self._run_setup, 0.0)
-        elif now_s >= self._deadline_s:
-            self._fail(f"{missing} not ready within {self._parts.timeout_s:g} s")
+        elif now_s >= self._deadline_s + self._more_s:
+            self._fail(f"{missing} not ready within {self._parts.timeout_s + self._more_s:g} s")
         else:
             generation = f"generation {self._rendezvous.generation}"
             is_slow = now_s > self._deadline_s - self._parts.timeout_s + NAMING_AFTER_S
@@ -201,6 +202,10 @@ class Healing:
                 if is_slow
                 else f"forming {generation}"
             )
+
+    @property
+    def _more_s(self) -> float:
+        return FRAMEWORKS_TIMEOUT_S if self._rendezvous.is_forming_frameworks else 0.0
 
     def _run_setup(self, now_s: float) -> None:
         """Let new ranks run what was marked as setup, one cell after the other."""
@@ -254,6 +259,7 @@ class Healing:
                 tuple(self._replayed),
                 tuple(self._problems),
                 find_missing(self._names, self._targets) if self._names else {},
+                () if self.client == NOBODY else self._rendezvous.take_notes(),
             ),
         )
 

@@ -12,6 +12,8 @@ from jupyter_dist.protocol.meeting_size import MEETING_BYTES, describe_too_large
 from jupyter_dist.protocol.messages import Attend, LeaveMeeting, MeetingFailed, MeetingHeld
 from jupyter_dist.protocol.objects import split_frames
 
+FRAMEWORKS_TOPIC = "frameworks "
+"""So begin the topics of meetings of frameworks."""
 KINDS = ("all_gather", "gather", "broadcast", "scatter", "barrier")
 ROOTED_KINDS = ("gather", "broadcast", "scatter")
 
@@ -69,8 +71,8 @@ class Meetings:
         self._outbox = outbox
         self._meetings: dict[Key, Meeting] = {}
         """Those that some wait in, and those that failed before all had come."""
-        self._finished: set[int] = set()
-        """Ranks that have finished the cell well."""
+        self._finished: dict[int, str] = {}
+        """Ranks that have finished the cell, with how topics begin that they will not come to."""
 
     def on_attend(self, message: Attend, frames: list[Frame], now_s: float) -> None:
         """Let a rank take part; hold the meeting with the last one, or say why it fails."""
@@ -103,16 +105,19 @@ class Meetings:
             return
         self._fail(key, "left", (message.rank,), message.reason)
 
-    def on_finished(self, rank: int, status: str) -> None:
+    def on_finished(self, rank: int, status: str, *, is_waited_for: bool = False) -> None:
         """Take in that a rank's cell has ended.
 
         Who finished well will not come any more. After another end all others are told to abort
-        their communicator, and with it leave their meetings.
+        their communicator, and with it leave their meetings; with `is_waited_for` they are not,
+        but for what frameworks do unasked: that would wait for ever.
         """
-        if status != "ok":
+        if is_waited_for:
+            self._finished[rank] = FRAMEWORKS_TOPIC
+        elif status != "ok":
             self._meetings.clear()
-            return
-        self._finished.add(rank)
+        else:
+            self._finished[rank] = ""
 
     def tick(self, now_s: float) -> None:
         """Fail the meetings that cannot be held, or have waited too long."""
@@ -130,7 +135,12 @@ class Meetings:
         Who else is on the way may come first, so that all hear of it and the odd one is known.
         """
         meeting = self._meetings[key]
-        gone = self._finished & meeting.missing
+        topic = key[0]
+        gone = {
+            rank
+            for rank in meeting.missing & self._finished.keys()
+            if topic.startswith(self._finished[rank])
+        }
         if not meeting.is_split and not gone:
             if not meeting.missing:
                 self._hold(key)

@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.engine_state import EngineEvent, EngineState
-from jupyter_dist.protocol.messages import Hello, NotReady, Ready, Regroup, Welcome
+from jupyter_dist.model.formed import plan_frameworks
+from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.protocol.messages import (
+    AbortCommunicator,
+    Hello,
+    NotReady,
+    Ready,
+    Regroup,
+    Welcome,
+)
 
 
 class Rendezvous:
@@ -24,6 +33,12 @@ class Rendezvous:
         self._ready: set[int] = set()
         self._members: set[int] = set()
         """Ranks of this generation that were there before it."""
+        self.is_forming_frameworks = False
+        """Ranks form more than a communicator, which takes longer."""
+        self.always_formed: tuple[str, ...] = ()
+        """Frameworks that are formed even if no rank has imported them."""
+        self._notes: dict[str, set[int]] = {}
+        """What ranks want their user to know of this generation, with those that say so."""
         self._expected = set(range(roster.world_size))
         self.is_broken = False
         """The communicator was aborted, or may be out of step: the next cell needs a new one."""
@@ -62,14 +77,16 @@ class Rendezvous:
         if ready.generation != self.generation or ready.rank in self._ready:
             return
         engine = self._roster[ready.rank]
+        for note in ready.notes if not self.is_broken else ():
+            self._notes.setdefault(note, set()).add(ready.rank)
         if engine.state is EngineState.STARTING:
             engine.apply(EngineEvent.JOINED)
             self._ready.add(ready.rank)
 
     def on_not_ready(self, answer: NotReady) -> None:
         """Note why a generation fails; ranks that had one before are idle without it."""
-        if answer.generation != self.generation:
-            return
+        if answer.generation != self.generation or self.is_broken:
+            return  # a loss has been in the way, or another rank has said so before
         self.give_up(f"rank {answer.rank}: {answer.reason}")
 
     def give_up(self, problem: str) -> None:
@@ -81,9 +98,13 @@ class Rendezvous:
     def on_lost(self, rank: int) -> None:
         """Note that a rank will not come: no communicator of all ranks can stand any more.
 
-        Ranks that are regrouping go on without one; a loss in the first round ends the start.
+        Ranks that are regrouping go on without one, and are told not to wait for it; a loss in
+        the first round ends the start.
         """
         self.is_broken = True
+        joining = [other for other in self._roster.ranks_in(EngineState.STARTING) if other != rank]
+        reason = f"was lost while generation {self.generation} was formed"
+        self._outbox.to_engines(joining, AbortCommunicator(self.generation, rank, reason))
         self._expected.discard(rank)
         self._ready.discard(rank)
         self._release()
@@ -99,6 +120,9 @@ class Rendezvous:
     def regroup(self, newcomers: Iterable[int] = ()) -> None:
         """Begin a new generation with every idle rank, and those that are being started for it."""
         present = self._roster.ranks_in(EngineState.IDLE)
+        if not self.is_complete:
+            self._notes.clear()  # of a generation that never stood
+        self.is_forming_frameworks = False
         self.generation += 1
         self.is_broken = False
         self.problem = ""
@@ -110,11 +134,22 @@ class Rendezvous:
             self._roster[rank].apply(EngineEvent.REGROUPED)
             self._outbox.to_engine(rank, Regroup(self.generation, rank))
 
+    def take_notes(self) -> tuple[str, ...]:
+        """Give, once, what the user should know of the generation that was formed."""
+        notes, self._notes = self._notes, {}
+        everyone = set(range(self._roster.world_size))
+        return tuple(
+            text if ranks == everyone else f"{name_ranks(ranks)}: {text}"
+            for text, ranks in notes.items()
+        )
+
     def _welcome_all(self) -> None:
         peers = tuple(hello.address for _, hello in sorted(self._hellos.items()))
         key = secrets.token_bytes(32)
+        formed = {rank: hello.formed for rank, hello in sorted(self._hellos.items())}
+        plans = plan_frameworks(formed, self._roster.world_size, self.always_formed)
+        self.is_forming_frameworks = not all(plan.is_kept for plan in plans)
         for rank in sorted(self._expected):
-            self._outbox.to_engine(
-                rank,
-                Welcome(self.generation, self._roster[rank].info, self.communicator, peers, key),
-            )
+            info = self._roster[rank].info
+            welcome = Welcome(self.generation, info, self.communicator, peers, key, plans)
+            self._outbox.to_engine(rank, welcome)

@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from jupyter_dist.model.devices import VISIBLE, index_on_host, share_out, visible_devices
+from jupyter_dist.model.devices import (
+    VISIBLE,
+    first_device,
+    index_on_host,
+    make_shares,
+    share_out,
+    visible_devices,
+)
 from jupyter_dist.model.engine_state import EngineEvent, EngineState, next_state
 from jupyter_dist.model.interfaces import HostNetwork, Interface
 from jupyter_dist.model.rank import RankInfo, assign_ranks, default_slots
@@ -87,11 +94,20 @@ class HostRecord:
     """Of its data path, once all hosts are known."""
     devices: tuple[str, ...] = ()
     """For its ranks, as CUDA_VISIBLE_DEVICES has them, once it has joined."""
+    devices_per_engine: int = 1
+    """Of those; 0: all."""
+    is_count_asked: bool = True
+    """Somebody has said how many ranks it takes; else they follow from what it has."""
 
     @property
     def name(self) -> str:
         """What it is called in this cluster."""
         return self.spec.name
+
+    @property
+    def shares(self) -> tuple[str, ...]:
+        """What each of its engines may see of the devices."""
+        return make_shares(self.devices, self.devices_per_engine)
 
     @property
     def gpu_links(self) -> tuple[GpuLinks, ...]:
@@ -108,9 +124,9 @@ class HostRecord:
         )
 
     def index_of(self, device: str) -> int | None:
-        """Give NVML's number for a device, where NVML counts that far."""
+        """Give NVML's number for a device, of several the first, where NVML counts that far."""
         joined = self.joined or pb.Joined()
-        index = index_on_host(device, [gpu.uuid for gpu in joined.gpus])
+        index = index_on_host(first_device(device), [gpu.uuid for gpu in joined.gpus])
         return index if index is not None and index < joined.gpu_count else None
 
     @property
@@ -135,7 +151,10 @@ class Roster:
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
-        self.hosts = {host.name: HostRecord(host) for host in spec.hosts}
+        self.hosts = {
+            host.name: HostRecord(host, devices_per_engine=spec.devices_per_engine)
+            for host in spec.hosts
+        }
         self.engines: list[EngineRecord] = []
         if spec.world_size:
             self._seat(spec.hosts)
@@ -161,7 +180,10 @@ class Roster:
         host.joined, host.is_lost = joined, False
         host.devices = self._devices_of(host.spec, joined)
         if not host.spec.slots:
-            slots = joined.slots or default_slots(len(host.devices), joined.cpu_count)
+            slots = joined.slots or default_slots(
+                len(host.devices), joined.cpu_count, host.devices_per_engine
+            )
+            host.is_count_asked = joined.slots > 0
             host.spec = msgspec.structs.replace(host.spec, slots=slots)
 
     def _devices_of(self, host: HostSpec, joined: pb.Joined) -> tuple[str, ...]:
@@ -177,8 +199,8 @@ class Roster:
             self._seat([host.spec for host in self.hosts.values()])
         for host in self.hosts.values():
             engines = self.on_host(host.name)
-            devices = share_out(len(engines), host.devices, self._spec.oversubscribe)
-            for engine, device in zip(engines, devices, strict=False):
+            shares = share_out(len(engines), host.shares, self._spec.oversubscribe)
+            for engine, device in zip(engines, shares, strict=False):
                 engine.info = msgspec.structs.replace(engine.info, device=device)
 
     def _seat(self, hosts: Sequence[HostSpec]) -> None:

@@ -31,18 +31,18 @@ def find_seat(roster: Roster, rank: int, *, may_share_devices: bool) -> RankInfo
 
 
 def count_free_slots(host: HostRecord, engines: Collection[EngineRecord]) -> int:
-    """Say how many more engines a host takes: one for each device, else for each core."""
+    """Say how many more engines a host takes: one for each share of devices, else for each core."""
     joined = host.joined
-    most = len(host.devices) or max(host.spec.slots, joined.cpu_count if joined else 0)
+    most = len(host.shares) or max(host.spec.slots, joined.cpu_count if joined else 0)
     return max(0, most - len(engines))
 
 
 def _has_room(host: HostRecord, engines: Collection[EngineRecord], may_share: bool) -> bool:
-    is_shareable = may_share and bool(host.devices)
+    is_shareable = may_share and bool(host.shares)
     return is_shareable or count_free_slots(host, engines) > 0
 
 
 def _free_device(host: HostRecord, engines: Collection[EngineRecord]) -> str:
-    """Give the device that the fewest engines use."""
+    """Give the device, or share of them, that the fewest engines use."""
     used = [engine.info.device for engine in engines]
-    return min(host.devices, key=used.count, default="")
+    return min(host.shares, key=used.count, default="")

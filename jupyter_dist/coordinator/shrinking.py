@@ -2,6 +2,7 @@
 
 import signal
 
+from jupyter_dist.coordinator.dispatch import NOBODY
 from jupyter_dist.coordinator.healing import HealingParts
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.protocol.messages import Leave, Refused, ShrinkCluster, Shrunk
@@ -53,6 +54,7 @@ class Shrinking:
                 self._rendezvous.generation,
                 self._roster.world_size,
                 self.renumbered,
+                () if self.client == NOBODY else self._rendezvous.take_notes(),
             )
             self._outbox.to_client(self.client, shrunk)
         elif self._rendezvous.problem:

@@ -18,6 +18,8 @@ class Values:
         self._generation = 0
         self._values: dict[str, Frame] = {}
         self._waiting: dict[str, set[int]] = {}
+        self._told: dict[str, set[int]] = {}
+        """Ranks that have got a value of the coordinator's own."""
         self._bytes = 0
 
     def on_message(self, message: PutValue | AwaitValue, frames: list[Frame]) -> None:
@@ -29,18 +31,40 @@ class Values:
         else:
             self._await(message)
 
+    def tell(self, generation: int, key: str, value: bytes) -> None:
+        """Put a value of the coordinator's own; dropped when its generation is over."""
+        if self._is_present(generation):
+            self._told[key] = set()
+            self._keep(key, value)
+
+    def withdraw(self, generation: int, key: str, asking_rank: int | None = None) -> bool:
+        """Forget a value of the coordinator's own, so that another can take its place.
+
+        False when that may not be: the generation is over, or `asking_rank` has not got it yet,
+        so that it must be told what others were.
+        """
+        if not self._is_present(generation):
+            return False
+        if key in self._told and asking_rank is not None and asking_rank not in self._told[key]:
+            return False
+        self._told.pop(key, None)
+        self._bytes -= memoryview(self._values.pop(key, b"")).nbytes
+        return True
+
     def _put(self, message: PutValue, frames: list[Frame]) -> None:
+        if len(frames) == 1:
+            self._keep(message.key, frames[0])
+
+    def _keep(self, key: str, value: Frame) -> None:
         """Keep a value, and send it to those that wait for it."""
-        if len(frames) != 1:
-            return
-        self._bytes -= memoryview(self._values.pop(message.key, b"")).nbytes
-        self._values[message.key] = frames[0]
-        self._bytes += memoryview(frames[0]).nbytes
+        self._bytes -= memoryview(self._values.pop(key, b"")).nbytes
+        self._values[key] = value
+        self._bytes += memoryview(value).nbytes
         while self._bytes > MOST_BYTES and len(self._values) > 1:
             oldest = next(iter(self._values))
             self._bytes -= memoryview(self._values.pop(oldest)).nbytes
-        for rank in sorted(self._waiting.pop(message.key, ())):
-            self._send(rank, message.key)
+        for rank in sorted(self._waiting.pop(key, ())):
+            self._send(rank, key)
 
     def _await(self, message: AwaitValue) -> None:
         """Send a value, now or when it comes."""
@@ -56,7 +80,10 @@ class Values:
             self._values.clear()
             self._bytes = 0
             self._waiting.clear()
+            self._told.clear()
         return generation == self._generation
 
     def _send(self, rank: int, key: str) -> None:
         self._outbox.to_engine(rank, ValueFound(self._generation, key), [self._values[key]])
+        if key in self._told:
+            self._told[key].add(rank)

@@ -13,12 +13,14 @@ from jupyter_dist.engine.birth import Birth, prepare_process, record_path, strea
 from jupyter_dist.engine.code_imports import present_imports
 from jupyter_dist.engine.communicators import make_communicator
 from jupyter_dist.engine.executor import Executor
+from jupyter_dist.engine.frameworks import Frameworks, make_frameworks
 from jupyter_dist.engine.link import Delivery, Link
 from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
 from jupyter_dist.engine.observer import Observer
 from jupyter_dist.engine.outputs import STREAMS, Outputs
 from jupyter_dist.engine.shell import RankShell, make_shell
+from jupyter_dist.engine.surroundings import RankSurroundings
 from jupyter_dist.errors import CommunicatorError, TransferError
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -62,18 +64,39 @@ class Engine:
         self._recorder.rank = self._rank
         self._namespace = Namespace(shell, birth.info)
         self._meetings = Meetings(self._rank, birth.info.world_size, self._link.post)
+        self._frameworks = self._make_frameworks(shell)
         self._executor = Executor(
-            self._rank, shell, self._outputs, self._namespace, self._meetings, self._recorder
+            self._rank,
+            shell,
+            self._outputs,
+            self._namespace,
+            self._meetings,
+            self._frameworks,
+            self._recorder,
         )
         self._recorder.name_cell = shell.name_cell
         self._observer = Observer(shell, lambda: self._rank, self._link.post)
         self._listener = bind_listener(birth.bind_host)
 
+    def _make_frameworks(self, shell: RankShell) -> Frameworks:
+        birth = self._birth
+        surroundings = RankSurroundings(
+            birth.info,
+            birth.bind_host,
+            birth.run_dir,
+            shell,
+            self._meetings,
+            self._recorder,
+            self._link.post,
+            self._outputs.add,
+        )
+        return make_frameworks(surroundings, birth.jax)
+
     def live(self) -> NoReturn:
         """Join, serve, leave."""
         self._link.on_abort = self._abort
         self._link.on_answer = self._meetings.on_answer
-        self._link.on_cell = self._meetings.expect_cell
+        self._link.on_beginning = self._begin_anew
         self._link.on_question = self._observer.ask
         self._link.take_output = self._take_output
         self._link.look = self._look
@@ -118,7 +141,8 @@ class Engine:
 
     def _say_hello(self, generation: int) -> None:
         address = address_of(self._listener)
-        self._link.post(Hello(self._rank, generation, os.getpid(), address))
+        formed = self._frameworks.formed()
+        self._link.post(Hello(self._rank, generation, os.getpid(), address, formed))
 
     def _join(self, welcome: Welcome) -> None:
         info = welcome.info
@@ -131,22 +155,31 @@ class Engine:
                 self._recorder,
                 self._meetings,
             )
+            self._namespace.enter_generation(welcome.info, communicator)
+            notes = self._frameworks.enter_generation(info, welcome.generation, welcome.frameworks)
         except (OSError, ValueError, CommunicatorError) as error:
             self._link.post(NotReady(self._rank, welcome.generation, str(error)))
             return
-        self._namespace.enter_generation(welcome.info, communicator)
-        self._link.post(Ready(self._rank, welcome.generation))
+        self._link.post(Ready(self._rank, welcome.generation, notes))
 
     def _abort(self, message: AbortCommunicator) -> None:
         """Break the communicator; called by the link thread while a cell may run."""
         self._meetings.abort(message.failed_rank, message.reason)
+        self._frameworks.break_off(message.failed_rank, message.reason)
         communicator = self._namespace.communicator
         if communicator.generation == message.generation:
             communicator.abort(message.failed_rank, message.reason)
 
+    def _begin_anew(self) -> None:
+        """Forget, on the link thread, who has failed before: a cell or a generation has come."""
+        self._meetings.expect_cell()
+        self._frameworks.expect_cell()
+
     def _look(self) -> None:
         if self._executor.running_cell_id:
             self._namespace.communicator.look()
+        if self._executor.running_cell_id or self._frameworks.is_forming:
+            self._frameworks.look()
 
     def _take_output(self) -> Message | None:
         cell_id = self._executor.running_cell_id
@@ -176,6 +209,7 @@ class Engine:
 
     def _leave(self) -> NoReturn:
         self._namespace.communicator.close()
+        self._frameworks.leave()
         self._recorder.close()
         atexit._run_exitfuncs()  # noqa: SLF001  (interpreter shutdown would wait for user threads)
         self._link.flush(FLUSH_TIMEOUT_S)

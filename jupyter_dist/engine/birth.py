@@ -1,6 +1,7 @@
 """What an engine is told before it is born, and what its process does first."""
 
 import faulthandler
+import importlib.metadata
 import os
 import random
 import resource
@@ -11,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from jupyter_dist.engine.code_imports import CodeImports, watch_imports
+from jupyter_dist.frameworks.environment import framework_variables
 from jupyter_dist.model.code_place import code_dir, imports_path
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.model.stack_place import STACK_SIGNAL, stacks_path
@@ -40,6 +42,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     collective_timeout_s: float = 1800.0
     lost_after_s: float = 10.0
     """After a silence of so long it is given up by its coordinator."""
+    jax: str = "auto"
+    """When ranks form JAX by themselves: at the start, with the first cell that needs it, never."""
     env: dict[str, str] = {}
     cwd: str = "."
 
@@ -83,10 +87,10 @@ def prepare_process(birth: Birth) -> None:
     os.environ.update(place_variables(info))
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     os.environ.update(birth.env)
-    _share_cores(birth)
     os.chdir(birth.cwd)
     if birth.cwd not in sys.path:
         sys.path.insert(0, birth.cwd)
+    _share_cores(birth)
     list_path = imports_path(birth.run_dir, birth.engine)
     watch_imports(CodeImports(code_dir(birth.run_dir), list_path, os.getcwd()))
     random.seed()
@@ -110,8 +114,21 @@ def place_variables(info: RankInfo) -> dict[str, str]:
 def _share_cores(birth: Birth) -> None:
     """Give native libraries this rank's share of the host's cores, unless the user has chosen."""
     share = max(1, len(os.sched_getaffinity(0)) // birth.info.local_world_size)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = birth.env.get(name, str(share))
+    os.environ["OMP_NUM_THREADS"] = chosen = birth.env.get("OMP_NUM_THREADS", str(share))
+    # Both go by OpenMP's number where they have none of their own, and PyTorch goes by MKL's.
+    usual = chosen if chosen.isdecimal() else str(share)
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = birth.env.get(name, usual)
+    jaxlib, timeout_s = _find_version("jaxlib"), birth.collective_timeout_s
+    os.environ.update(framework_variables(os.environ, share, jaxlib, timeout_s))
     blas_threads = os.environ["OPENBLAS_NUM_THREADS"]
     if blas_threads != "1" and blas_threads.isdecimal():
         threadpool_limits(int(blas_threads), user_api="blas")  # BLAS is loaded already, with one
+
+
+def _find_version(package: str) -> str:
+    """Give the version that would be imported; empty: it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.engine.frameworks import Frameworks
 from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
 from jupyter_dist.engine.outputs import Outputs
@@ -20,13 +21,14 @@ from jupyter_dist.protocol.messages import CellResult, ErrorInfo, RunCell
 class Executor:
     """The main thread's side of a rank; the only place where user code runs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  (all that a cell touches)
         self,
         rank: int,
         shell: RankShell,
         outputs: Outputs,
         namespace: Namespace,
         meetings: Meetings,
+        frameworks: Frameworks,
         recorder: CollectiveRecorder,
     ) -> None:
         self.rank = rank
@@ -34,6 +36,7 @@ class Executor:
         self._outputs = outputs
         self._namespace = namespace
         self._meetings = meetings
+        self._frameworks = frameworks
         self._recorder = recorder
         self.running_cell_id = ""
         """Read by the link thread, so that what is said is sent while the cell runs."""
@@ -54,6 +57,7 @@ class Executor:
         self._outputs.repair()
         self._namespace.enter_cell(cell.ranks, cell.is_checked)
         self._meetings.enter_cell(cell.cell_id, cell.ranks)
+        self._frameworks.enter_cell(cell)
         self._shell.execution_count = cell.label
         self._shell.current_cell = cell.code
         self._shell.is_plain_python = cell.is_plain_python
@@ -65,12 +69,12 @@ class Executor:
         self._recorder.begin_cell(f"In[{cell.label}]", cell.cell_id)
         try:
             error, value = self._run_user_code(cell.code)
-            if error is None:
-                error = self._settle()
+            error = self._settle() if error is None else self._explain(error)
         finally:
             self._recorder.end_cell()
             self._is_running = False
             self.running_cell_id = ""
+            self._frameworks.leave_cell()
             self._meetings.leave_cell()
             self._namespace.leave_cell(cell.is_checked)
         duration_s = perf_counter() - start_s
@@ -96,13 +100,17 @@ class Executor:
                 raise KeyboardInterrupt
             self._is_in_user_code = True
             try:
+                self._frameworks.prepare_cell(code)
                 result = self._shell.run_cell(code, store_history=False)
             finally:
                 self._is_in_user_code = False
                 signal.signal(signal.SIGINT, self._on_idle_interrupt)
-        except (KeyboardInterrupt, CommunicatorError) as error:  # between two steps of the shell
+        # Between two steps of the shell, or of a framework that got ready.
+        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
             self._is_in_user_code = False
             signal.signal(signal.SIGINT, self._on_idle_interrupt)
+            if not isinstance(error, KeyboardInterrupt):
+                self._show_alone(error)
             return error, None
         return result.error_before_exec or result.error_in_exec, result.result
 
@@ -114,12 +122,24 @@ class Executor:
                 self._namespace.communicator.settle()
                 if self._lost is not None:
                     raise self._lost
+                self._frameworks.settle()
             finally:
                 signal.signal(signal.SIGINT, self._on_idle_interrupt)
-        except (KeyboardInterrupt, CommunicatorError) as error:
-            self._shell.last_traceback = (f"{type(error).__name__}: {_describe(error)}",)
-            return error
+        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  (what frameworks have run)
+            self._show_alone(error)
+            return self._explain(error)
         return None
+
+    def _explain(self, error: BaseException) -> BaseException:
+        """Give what an error really means: a torn connection, that a peer has failed."""
+        meant = self._frameworks.explain(error)
+        if meant is not error:
+            self._show_alone(meant)
+        return meant
+
+    def _show_alone(self, error: BaseException) -> None:
+        """Show an error that has come from no line of the cell."""
+        self._shell.last_traceback = (f"{type(error).__name__}: {_describe(error)}",)
 
     def _raise_lost(self, signal_number: int, frame: FrameType | None) -> None:
         """Raise in user code that what it has on its device is lost."""

@@ -34,6 +34,8 @@ from jupyter_dist.protocol.messages import (
     Question,
     RunCell,
     ToEngine,
+    WantService,
+    Welcome,
 )
 
 STREAM_INTERVAL_S = 0.05
@@ -42,7 +44,7 @@ IDLE_INTERVAL_S = 0.5
 ORPHAN_AFTER_S = 10.0
 """An engine whose coordinator is out of reach for so long ends itself, unless the coordinator waits
 even longer for it."""
-WITHIN_WORK = (Attend, LeaveMeeting, PutValue, AwaitValue, Answered)
+WITHIN_WORK = (Attend, LeaveMeeting, PutValue, AwaitValue, WantService, Answered)
 """What is posted while the main thread works; anything else is the end of its work."""
 
 
@@ -61,8 +63,8 @@ class Link(threading.Thread):
         self.inbox: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
         self.on_abort: Callable[[AbortCommunicator], None] = lambda _: None
         self.on_answer: Callable[[Answer, list[Frame]], None] = lambda _answer, _frames: None
-        self.on_cell: Callable[[], None] = lambda: None
-        """A cell has come; the main thread will find it in the inbox."""
+        self.on_beginning: Callable[[], None] = lambda: None
+        """A cell, or a generation, has come; the main thread will find it in the inbox."""
         self.on_question: Callable[[Question], None] = lambda _: None
         self.take_output: Callable[[], Message | None] = lambda: None
         """Gives a message with what the running cell said, or None."""
@@ -142,8 +144,8 @@ class Link(threading.Thread):
                 elif isinstance(message, Question):
                     self.on_question(message)
                 else:
-                    if isinstance(message, RunCell):
-                        self.on_cell()
+                    if isinstance(message, RunCell | Welcome):
+                        self.on_beginning()
                     self._has_work = True
                     self.inbox.put(Delivery(message, buffers))
         except WireError:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
+from jupyter_dist.engine.chatter import drop_chatter, may_become_chatter
 from jupyter_dist.protocol.messages import Output
 
 STREAMS = ("stdout", "stderr")
@@ -92,7 +93,10 @@ class _Tail:
             self.stream = self._open_stream()
 
     def read(self, is_final: bool) -> str:
-        """Return new text: up to the last line end, or all of it when final or waited for."""
+        """Return new text: up to the last line end, or all of it when final or waited for.
+
+        What libraries say of their own affairs is left out; it stays in the file.
+        """
         data = os.pread(self._file, _READ_BYTES, self.offset)
         while data:
             self.offset += len(data)
@@ -102,14 +106,14 @@ class _Tail:
             self._append(self._decoder.decode(self.rescued.pop(0)))
         if not self._pending:
             return ""
-        if is_final or monotonic() - self._pending_since_s > PARTIAL_LINE_PATIENCE_S:
+        end = max(self._pending.rfind("\n"), self._pending.rfind("\r")) + 1
+        has_waited = monotonic() - self._pending_since_s > PARTIAL_LINE_PATIENCE_S
+        if is_final or (has_waited and not may_become_chatter(self._pending[end:])):
             end = len(self._pending)
-        else:
-            end = max(self._pending.rfind("\n"), self._pending.rfind("\r")) + 1
         text, self._pending = self._pending[:end], self._pending[end:]
         if text:  # else the half line has been waiting all the time
             self._pending_since_s = monotonic()
-        return text
+        return drop_chatter(text)
 
     def _append(self, text: str) -> None:
         if not self._pending:

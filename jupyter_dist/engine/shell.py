@@ -19,6 +19,7 @@ from jupyter_dist.model.cell_file import write_file_name
 from jupyter_dist.protocol.messages import Output
 
 Show = Callable[[Output], None]
+_FRAMEWORKS = ("jax", "torch", "cupy", "cupyx", "mpi4py")
 _PACKAGE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _RELOADING = os.path.join(_PACKAGE_DIR, "engine", "reloading.py")
 """Calls user code, whose errors are not ours."""
@@ -161,7 +162,7 @@ class RankShell(InteractiveShell):
     def showtraceback(self, exc_tuple: Any = None, *arguments: Any, **options: Any) -> None:
         """Show an error as the cell's own: what happened inside our communicators is left out."""
         kind, error, trace = self._get_exc_info(exc_tuple)
-        if isinstance(error, DistError | ValueError | TypeError | KeyboardInterrupt):
+        if isinstance(error, DistError | ValueError | TypeError | RuntimeError | KeyboardInterrupt):
             trace = _up_to_our_code(trace)
             error.__suppress_context__ |= isinstance(error, DistError)
         super().showtraceback((kind, error, trace), *arguments, **options)
@@ -184,10 +185,16 @@ class RankShell(InteractiveShell):
 
 
 def _up_to_our_code(trace: TracebackType | None) -> TracebackType | None:
-    """Cut a traceback where user code called into this package; keep it if it did not."""
+    """Cut a traceback where user code called into this package; keep it if it did not.
+
+    Where a framework stands between the two, it is cut before that.
+    """
     steps: list[TracebackType] = []
     while trace is not None:
         if _is_ours(trace) and steps and not _is_ours(steps[-1]):
+            # To lay out frames of JAX costs a second, and tells users nothing.
+            while len(steps) > 1 and _is_of_framework(steps[-1]):
+                steps.pop()
             break
         steps.append(trace)
         trace = trace.tb_next
@@ -200,6 +207,11 @@ def _up_to_our_code(trace: TracebackType | None) -> TracebackType | None:
 def _is_ours(step: TracebackType) -> bool:
     file = step.tb_frame.f_code.co_filename
     return file.startswith(_PACKAGE_DIR) and file != _RELOADING
+
+
+def _is_of_framework(step: TracebackType) -> bool:
+    module = step.tb_frame.f_globals.get("__name__") or ""
+    return module.partition(".")[0] in _FRAMEWORKS
 
 
 def make_shell(ipython_dir: str) -> RankShell:

@@ -1,7 +1,13 @@
-"""Whether a process lives, and one that must not outlive the one that started it."""
+"""Whether a process lives, and one that must not outlive the one that started it.
+
+    python -P -m jupyter_dist.launch.lifeline PARENT_PID MODULE ARGUMENT…
+
+runs a module as `python -m` does, in a process that ends with its parent.
+"""
 
 import ctypes
 import os
+import runpy
 import signal
 import sys
 
@@ -36,3 +42,9 @@ def process_lives(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return True
+
+
+if __name__ == "__main__":
+    die_with_parent(int(sys.argv[1]))
+    del sys.argv[:2]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

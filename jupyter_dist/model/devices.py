@@ -6,10 +6,15 @@ A device is written as in CUDA_VISIBLE_DEVICES: a number, or how its UUID begins
 from collections.abc import Sequence
 from itertools import takewhile
 
+from jupyter_dist.errors import UsageError
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 ORDER = "CUDA_DEVICE_ORDER"
 AS_NVML = "PCI_BUS_ID"
 """Value of CUDA_DEVICE_ORDER with which a number means the same to CUDA, NVML and nvidia-smi."""
+ALL = 0
+"""As the number of devices for each engine: all that its host has."""
+ALL_WORD = "all"
 _UUIDS = ("GPU-", "MIG-")
 
 
@@ -33,17 +38,89 @@ def visible_devices(
     return tuple(dict.fromkeys(entries))
 
 
-def device_of(local_rank: int, devices: Sequence[str], oversubscribe: bool) -> str:
-    """Give the device of one rank of a host; empty when there is none for it."""
-    if local_rank < len(devices):
-        return devices[local_rank]
-    return devices[local_rank % len(devices)] if devices and oversubscribe else ""
+def parse_devices_per_engine(given: int | str) -> int:
+    """Read `2` or `all`, for which it gives ALL."""
+    text = str(given).strip()
+    if text == ALL_WORD:
+        return ALL
+    if text.isdecimal() and int(text) > 0 and not isinstance(given, bool):
+        return int(text)
+    raise UsageError(
+        f"devices per engine {given!r} is not accepted. Give a whole number, 1 or more, or all: "
+        "one rank on each host, which sees all of its devices."
+    )
 
 
-def share_out(ranks: int, devices: Sequence[str], oversubscribe: bool) -> tuple[str, ...]:
-    """Give the device of each rank of a host; empty when one of them would go without."""
-    given = tuple(device_of(local_rank, devices, oversubscribe) for local_rank in range(ranks))
+def write_devices_per_engine(number: int) -> int | str:
+    """Write it as people do."""
+    return ALL_WORD if number == ALL else number
+
+
+def make_shares(devices: Sequence[str], per_engine: int) -> tuple[str, ...]:
+    """Divide a host's devices into what one rank sees of them, as `0,1`; a rest is nobody's."""
+    size = per_engine if per_engine != ALL else len(devices)
+    whole = len(devices) // size if size else 0
+    return tuple(",".join(devices[i * size : (i + 1) * size]) for i in range(whole))
+
+
+def share_of(local_rank: int, shares: Sequence[str], oversubscribe: bool) -> str:
+    """Give the share of one rank of a host; empty when there is none for it."""
+    if local_rank < len(shares):
+        return shares[local_rank]
+    return shares[local_rank % len(shares)] if shares and oversubscribe else ""
+
+
+def share_out(ranks: int, shares: Sequence[str], oversubscribe: bool) -> tuple[str, ...]:
+    """Give the share of each rank of a host; empty when one of them would go without."""
+    given = tuple(share_of(local_rank, shares, oversubscribe) for local_rank in range(ranks))
     return given if all(given) else ()
+
+
+def first_device(share: str) -> str:
+    """Give the device of a share that is number 0 to its rank; empty when it has none."""
+    return share.partition(",")[0]
+
+
+def why_not_shared(
+    host: str, ranks: int, device_count: int, per_engine: int, *, is_count_asked: bool
+) -> str:
+    """Say why a host cannot give each rank so many devices, and what to do; empty: it can.
+
+    `is_count_asked` is whether somebody said how many ranks, or they follow from the devices.
+    """
+    if per_engine == ALL:
+        return "" if ranks <= 1 else _too_many_for_all(host, ranks)
+    if per_engine == 1:
+        return ""
+    if device_count == 0:
+        has = f"{host} has no GPU"
+        return f"{has}, and {_option(per_engine)} wants {per_engine} for each rank. Leave it out."
+    has = f"{host} has {device_count} GPU{'s' if device_count > 1 else ''}"
+    divisors = [str(n) for n in range(1, device_count + 1) if device_count % n == 0]
+    instead = f"Choose {', '.join(divisors)} or {ALL_WORD}"
+    fitting, rest = divmod(device_count, per_engine)
+    if fitting == 0:
+        return f"{has}, and {_option(per_engine)} wants {per_engine} for each rank. {instead}."
+    if is_count_asked and ranks > fitting:
+        asked = f"{ranks} ranks with {per_engine} each want {ranks * per_engine}"
+        each = device_count // ranks
+        fewer = f", or for {_option(each)}" if each else ""
+        return f"{has}, and {asked}. Ask for {host}:{fitting}{fewer}."
+    if not is_count_asked and rest:
+        many = f"or say how many ranks it takes: {host}:{fitting}"
+        return f"{has}, which {_option(per_engine)} does not divide. {instead}, {many}."
+    return ""
+
+
+def _option(per_engine: int) -> str:
+    return f"--devices-per-engine {write_devices_per_engine(per_engine)}"
+
+
+def _too_many_for_all(host: str, ranks: int) -> str:
+    return (
+        f"{host}: {ranks} ranks are asked for, and {_option(ALL)} means one on "
+        f"each host. Ask for {host}:1, or give each rank a number of devices."
+    )
 
 
 def index_on_host(device: str, uuids: Sequence[str]) -> int | None:

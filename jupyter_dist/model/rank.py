@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from jupyter_dist.errors import UnknownRanks
+from jupyter_dist.model.devices import ALL
 from jupyter_dist.model.spec import MOST_DEFAULT_SLOTS, HostSpec
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -21,7 +22,7 @@ class RankInfo(msgspec.Struct, frozen=True):
     host_rank: int
     host: str
     device: str = ""
-    """Its CUDA device, as CUDA_VISIBLE_DEVICES has it; empty: it has none of its own."""
+    """Its CUDA devices, as CUDA_VISIBLE_DEVICES has them (`3`, `0,1`); empty: none of its own."""
 
 
 def assign_ranks(hosts: Sequence[HostSpec]) -> tuple[RankInfo, ...]:
@@ -36,9 +37,14 @@ def assign_ranks(hosts: Sequence[HostSpec]) -> tuple[RankInfo, ...]:
     return tuple(infos)
 
 
-def default_slots(device_count: int, cpu_count: int) -> int:
-    """Say how many engines a host takes when nobody says: one for each device, else a few."""
-    return device_count or max(1, min(cpu_count, MOST_DEFAULT_SLOTS))
+def default_slots(device_count: int, cpu_count: int, devices_per_engine: int = 1) -> int:
+    """Say how many engines a host takes when nobody says: one for each share of its devices.
+
+    Without devices a few, by its cores; with all devices for each engine one in any case.
+    """
+    if devices_per_engine == ALL:
+        return 1
+    return device_count // devices_per_engine or max(1, min(cpu_count, MOST_DEFAULT_SLOTS))
 
 
 def parse_ranks(text: str, world_size: int) -> tuple[int, ...]:

@@ -8,18 +8,24 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from jupyter_dist.errors import HostSpecError, UsageError
+from jupyter_dist.model.devices import ALL, why_not_shared
 from jupyter_dist.model.health import HealthPolicy, check_health
 from jupyter_dist.model.on_loss import OnLoss, parse_on_loss
 
 COMMUNICATOR_KINDS = ("auto", "ring", "gloo", "nccl", "none")
 LAUNCHERS = ("auto", "local", "ssh", "join")
 START_METHODS = ("fork", "spawn")
+JAX_MODES = ("auto", "start", "never")
+"""When ranks form JAX by themselves: with the first cell that needs it, at the start, never."""
 JOIN = "join"
 """In place of a name: hosts that nobody names yet, because they come by themselves."""
 DEFAULT_RANKS = 4
 DEFAULT_HOSTS = f"localhost:{DEFAULT_RANKS}"
+DEFAULT_HOST_BY_DEVICES = "localhost"
+"""Instead of DEFAULT_HOSTS, where somebody says how many devices an engine gets."""
 MOST_HOSTS = 4096
 MOST_SLOTS = 4096
+MOST_CPU_DEVICES = 1024
 LISTENERS = 3
 """Ports of the coordinator that hosts dial: for agents, for engines, for their heartbeats."""
 MOST_DEFAULT_SLOTS = 4
@@ -28,6 +34,9 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?")
 _USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@\\-]*")
 _VARIABLE = re.compile(r"[^=\0]+")
+HASH_SEED_VARIABLE = "PYTHONHASHSEED"
+HASH_SEED = "0"
+"""The same for all ranks on all hosts: sets then have one order everywhere."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>ms|s|m|h|d)?")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
@@ -39,7 +48,7 @@ class HostSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     """As the user calls it; IPv6 addresses in brackets. Nobody else in the cluster has it."""
     slots: int = 0
-    """Engines to run; 0: one for each device, else for each core up to MOST_DEFAULT_SLOTS."""
+    """Engines to run; 0: one for each share of devices, else for cores up to MOST_DEFAULT_SLOTS."""
     launcher: str = "auto"
     """local, ssh or join (somebody else starts the agent); auto: local if it is this machine."""
     user: str = ""
@@ -77,6 +86,12 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     communicator: str = "auto"
     oversubscribe: bool = False
     """Ranks of a host may share its devices."""
+    devices_per_engine: int = 1
+    """GPUs that each engine sees; 0: all of its host, which then runs one engine only."""
+    cpu_devices: int = 0
+    """Devices that JAX makes of the cores of each engine; 0: as JAX has it, one."""
+    jax: str = "auto"
+    """One of JAX_MODES."""
     timeout_s: float = 60.0
     keep_s: float = 900.0
     env: dict[str, str] = {}
@@ -205,6 +220,7 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
     check_health(spec.health)
     if spec.start_method not in START_METHODS:
         raise UsageError(f"start method {spec.start_method!r}: accepted are fork and spawn.")
+    _check_devices(spec)
     _check_variables(spec.env, "the cluster")
     _check_interface(spec.interface, "the cluster")
     parse_ports(spec.ports)
@@ -214,6 +230,35 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
         _check_host(host)
     check_named_once(spec.hosts, ",".join(host.name for host in spec.hosts))
     return spec
+
+
+def default_hosts(devices_per_engine: int) -> str:
+    """Give the hosts of a cluster of which nobody has named any, as after --hosts."""
+    return DEFAULT_HOSTS if devices_per_engine == 1 else DEFAULT_HOST_BY_DEVICES
+
+
+def _check_devices(spec: ClusterSpec) -> None:
+    """Raise UsageError for devices of engines, or a mode of JAX, that cannot be meant."""
+    if spec.jax not in JAX_MODES:
+        raise UsageError(f"jax {spec.jax!r} is unknown. Accepted: {', '.join(JAX_MODES)}.")
+    if not 0 <= spec.cpu_devices <= MOST_CPU_DEVICES:
+        raise UsageError(
+            f"cpu devices {spec.cpu_devices} are not accepted. Give 1-{MOST_CPU_DEVICES} for each "
+            "rank, or 0 for what JAX has by itself: one."
+        )
+    if spec.devices_per_engine < 0:
+        raise UsageError(
+            f"devices per engine {spec.devices_per_engine} are not accepted. Give 1 or more, or "
+            "0 for all of a host."
+        )
+    if spec.devices_per_engine != 1 and spec.oversubscribe:
+        raise UsageError(
+            "oversubscribe lets ranks share a GPU, and devices per engine gives each of them "
+            "several of its own. Leave one of both out."
+        )
+    for host in spec.hosts if spec.devices_per_engine == ALL else ():
+        if problem := why_not_shared(host.name, host.slots, 0, ALL, is_count_asked=True):
+            raise UsageError(problem)
 
 
 def _check_host(host: HostSpec) -> None:
@@ -248,6 +293,12 @@ def _check_host(host: HostSpec) -> None:
 
 
 def _check_variables(env: Mapping[str, str], who: str) -> None:
+    if env.get(HASH_SEED_VARIABLE, HASH_SEED) != HASH_SEED:
+        raise UsageError(
+            f"environment of {who}: {HASH_SEED_VARIABLE} = {env[HASH_SEED_VARIABLE]!r} is not "
+            f"accepted. It is {HASH_SEED} for all ranks, from before they are born, so that sets "
+            "have the same order on each of them. Leave it out."
+        )
     for key, value in env.items():
         if _VARIABLE.fullmatch(key) is None or not isinstance(value, str) or "\0" in value:
             raise UsageError(

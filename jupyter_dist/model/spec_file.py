@@ -28,16 +28,14 @@ from msgspec.structs import asdict, replace
 from jupyter_dist.errors import HostSpecError, UsageError
 from jupyter_dist.model.health import HealthPolicy
 from jupyter_dist.model.host_list import parse_hosts
-from jupyter_dist.model.spec import DEFAULT_HOSTS, ClusterSpec, HostSpec, default_timeout_s
+from jupyter_dist.model.spec import ClusterSpec, HostSpec, default_hosts, default_timeout_s
 from jupyter_dist.model.spec_keys import (
     CLUSTER,
     DEFAULTS,
-    DURATION,
     FIELDS,
     HEALTH,
     HOST,
     Kind,
-    write_duration,
 )
 
 _MOST_SHOWN = 80
@@ -60,6 +58,8 @@ def read_spec(text: str, path: str | PathLike[str], hosts: Sequence[HostSpec] = 
     fields = _read_table(table, CLUSTER, where, also=("defaults", "health", "hosts"))
     common = _read_table(_as_table(defaults, where, "defaults"), DEFAULTS, f"{where}: [defaults]")
     policy = _read_table(_as_table(health, where, "health"), HEALTH, f"{where}: [health]")
+    if not tables and not hosts:
+        hosts = parse_hosts(default_hosts(fields.get("devices_per_engine", 1)))
     all_hosts = tuple(_make_host(common, own) for own in _read_hosts(tables, hosts, where))
     fields.setdefault("timeout_s", default_timeout_s(all_hosts))
     for key in ("cwd", "wheelhouse"):
@@ -111,7 +111,7 @@ def _write_table(given: Any, usual: Any, kinds: Mapping[str, Kind]) -> dict[str,
         field = FIELDS.get(key, key)
         value = getattr(given, field)
         if value != getattr(usual, field):
-            table[key] = write_duration(value) if kind is DURATION else value
+            table[key] = kind.write(value)
     return table
 
 
@@ -139,7 +139,7 @@ def _beside(path: str | PathLike[str], given: str) -> str:
 
 
 def _read_hosts(tables: object, named: Sequence[HostSpec], where: str) -> Iterator[dict[str, Any]]:
-    """Give the fields of each host: those of the file, else those named outside, else ours."""
+    """Give the fields of each host: those of the file, else those named outside."""
     if not isinstance(tables, list):
         raise UsageError(f"{where}: hosts = {_show(tables)} is not accepted. {_HOSTS_ACCEPTED}")
     if tables and named:
@@ -150,7 +150,7 @@ def _read_hosts(tables: object, named: Sequence[HostSpec], where: str) -> Iterat
     for number, table in enumerate(tables, 1):
         yield from _read_host(table, where, number)
     if not tables:
-        yield from map(_given_fields, named or parse_hosts(DEFAULT_HOSTS))
+        yield from map(_given_fields, named)
 
 
 def _read_host(table: object, where: str, number: int) -> list[dict[str, Any]]:

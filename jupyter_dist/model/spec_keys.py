@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from jupyter_dist.errors import UsageError
+from jupyter_dist.model.devices import parse_devices_per_engine, write_devices_per_engine
 from jupyter_dist.model.on_loss import OnLoss
 from jupyter_dist.model.spec import (
     COMMUNICATOR_KINDS,
+    JAX_MODES,
     LAUNCHERS,
     START_METHODS,
     parse_duration_s,
@@ -13,14 +16,19 @@ from jupyter_dist.model.spec import (
 )
 
 
-class Kind(NamedTuple):
-    """What a key accepts, in words, and how its value is read.
+def _as_it_is(value: Any) -> Any:
+    return value
 
-    Raises ValueError or OverflowError for what is not accepted.
+
+class Kind(NamedTuple):
+    """What a key accepts, in words, and how its value is read and written.
+
+    To read what is not accepted raises ValueError or OverflowError.
     """
 
     accepted: str
     read: Callable[[Any], Any]
+    write: Callable[[Any], Any] = _as_it_is
 
 
 def _read_text(value: object) -> str:
@@ -39,6 +47,13 @@ def _read_numbers(value: object) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise ValueError
     return tuple(_read_number(each) for each in value)
+
+
+def _read_devices_per_engine(value: object) -> int:
+    try:
+        return parse_devices_per_engine(value if isinstance(value, str) else _read_number(value))
+    except UsageError as problem:
+        raise ValueError(str(problem)) from None
 
 
 def _read_flag(value: object) -> bool:
@@ -101,7 +116,12 @@ def _number(example: str) -> Kind:
 
 
 _FLAG = Kind("true or false", _read_flag)
-DURATION = Kind('a time, for example "2m", or a number of seconds', _read_duration_s)
+DURATION = Kind(
+    'a time, for example "2m", or a number of seconds', _read_duration_s, write_duration
+)
+_DEVICES_PER_ENGINE = Kind(
+    'a whole number, 1 or more, or "all"', _read_devices_per_engine, write_devices_per_engine
+)
 _VARIABLES = Kind('a table of texts, for example { OMP_NUM_THREADS = "1" }', _read_variables)
 _NETWORK = _text("10.1.0.0/16")
 
@@ -123,6 +143,9 @@ CLUSTER = {
     "name": _text("weather"),
     "communicator": _one_of(*COMMUNICATOR_KINDS),
     "oversubscribe": _FLAG,
+    "devices_per_engine": _DEVICES_PER_ENGINE,
+    "cpu_devices": _number("0 for what JAX has by itself"),
+    "jax": _one_of(*JAX_MODES),
     "on_loss": _one_of(*OnLoss),
     "timeout": DURATION,
     "keep": DURATION,

@@ -5,7 +5,7 @@ from typing import Any
 
 from jupyter_dist.model.command_options import read_count, read_duration_s, read_variable
 from jupyter_dist.model.on_loss import OnLoss
-from jupyter_dist.model.spec import COMMUNICATOR_KINDS, DEFAULT_RANKS
+from jupyter_dist.model.spec import COMMUNICATOR_KINDS, DEFAULT_RANKS, MOST_CPU_DEVICES
 
 
 def add_start_options(parser: argparse.ArgumentParser) -> None:
@@ -44,11 +44,7 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--comm", choices=COMMUNICATOR_KINDS, help="what `comm` is in a cell (default: auto)"
     )
-    parser.add_argument(
-        "--oversubscribe",
-        action="store_true",
-        help="ranks may share a GPU where there are more of them than GPUs",
-    )
+    _add_devices(parser)
     for flag, text in (
         ("--suspect-after", "mention a rank that is silent for so long (default: 3s)"),
         ("--lost-after", "give up a rank or host that is silent for so long (default: 10s)"),
@@ -61,6 +57,46 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
         help="what to do by itself when a rank is lost: replace it (heal), end (stop), go on "
         "without (continue), or nothing (default: ask)",
     )
+
+
+def _add_devices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--oversubscribe",
+        action="store_true",
+        help="ranks may share a GPU where there are more of them than GPUs",
+    )
+    parser.add_argument(
+        "--devices-per-engine",
+        metavar="N|all",
+        help="GPUs that each rank sees; all: one rank on each host, with all of them (default: 1)",
+    )
+    parser.add_argument(
+        "--cpu-devices",
+        type=_read_cpu_devices,
+        metavar="N",
+        help="devices that JAX makes of the cores of each rank (default: 1)",
+    )
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument(
+        "--jax",
+        action="store_const",
+        const="start",
+        help="ranks form JAX at the start, not with the first cell that imports it",
+    )
+    when.add_argument(
+        "--no-jax",
+        dest="jax",
+        action="store_const",
+        const="never",
+        help="they form it only where a cell calls jax.distributed.initialize()",
+    )
+
+
+def _read_cpu_devices(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= MOST_CPU_DEVICES:
+        problem = f"{text!r} is not a number of devices, 1-{MOST_CPU_DEVICES}"
+        raise argparse.ArgumentTypeError(problem)
+    return int(text)
 
 
 def add_host_options(parser: argparse.ArgumentParser) -> None:
@@ -145,6 +181,9 @@ def start_arguments(options: argparse.Namespace) -> dict[str, Any]:
         "cwd": options.cwd,
         "comm": options.comm,
         "oversubscribe": options.oversubscribe or None,
+        "devices_per_engine": options.devices_per_engine,
+        "cpu_devices": options.cpu_devices,
+        "jax": options.jax,
         "on_loss": options.on_loss,
         "suspect_after_s": options.suspect_after_s,
         "lost_after_s": options.lost_after_s,

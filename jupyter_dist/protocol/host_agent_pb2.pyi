@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read", "service_started")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class AgentEvent(_message.Message):
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     STACKS_DUMPED_FIELD_NUMBER: _ClassVar[int]
     RAS_READ_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_STARTED_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     engine_started: EngineStarted
     engine_exited: EngineExited
@@ -37,7 +38,8 @@ class AgentEvent(_message.Message):
     records: Records
     stacks_dumped: StacksDumped
     ras_read: RasRead
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ...) -> None: ...
+    service_started: ServiceStarted
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
     __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses", "devices", "gpus", "gpu_problem")
@@ -340,6 +342,16 @@ class EngineStacks(_message.Message):
     stacks: bytes
     def __init__(self, engine: _Optional[str] = ..., stacks: _Optional[bytes] = ...) -> None: ...
 
+class ServiceStarted(_message.Message):
+    __slots__ = ("request_id", "address", "problem")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    address: str
+    problem: str
+    def __init__(self, request_id: _Optional[str] = ..., address: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
+
 class RasRead(_message.Message):
     __slots__ = ("request_id", "report")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -349,7 +361,7 @@ class RasRead(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., report: _Optional[bytes] = ...) -> None: ...
 
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records", "dump_stacks", "read_ras")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records", "dump_stacks", "read_ras", "start_service", "end_service")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -362,6 +374,8 @@ class AgentCommand(_message.Message):
     READ_RECORDS_FIELD_NUMBER: _ClassVar[int]
     DUMP_STACKS_FIELD_NUMBER: _ClassVar[int]
     READ_RAS_FIELD_NUMBER: _ClassVar[int]
+    START_SERVICE_FIELD_NUMBER: _ClassVar[int]
+    END_SERVICE_FIELD_NUMBER: _ClassVar[int]
     start_engines: StartEngines
     send_signal: SendSignal
     stop: Stop
@@ -374,7 +388,9 @@ class AgentCommand(_message.Message):
     read_records: ReadRecords
     dump_stacks: DumpStacks
     read_ras: ReadRas
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ...) -> None: ...
+    start_service: StartService
+    end_service: EndService
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ..., start_service: _Optional[_Union[StartService, _Mapping]] = ..., end_service: _Optional[_Union[EndService, _Mapping]] = ...) -> None: ...
 
 class Admitted(_message.Message):
     __slots__ = ("host",)
@@ -403,7 +419,7 @@ class RankPlace(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ..., device: _Optional[str] = ..., engine: _Optional[str] = ...) -> None: ...
 
 class StartEngines(_message.Message):
-    __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required")
+    __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required", "jax")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -423,6 +439,7 @@ class StartEngines(_message.Message):
     ENV_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
     IS_CWD_REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    JAX_FIELD_NUMBER: _ClassVar[int]
     places: _containers.RepeatedCompositeFieldContainer[RankPlace]
     generation: int
     server_public_key: str
@@ -435,7 +452,8 @@ class StartEngines(_message.Message):
     env: _containers.ScalarMap[str, str]
     cwd: str
     is_cwd_required: bool
-    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ...) -> None: ...
+    jax: str
+    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ..., jax: _Optional[str] = ...) -> None: ...
 
 class SendSignal(_message.Message):
     __slots__ = ("request_id", "engines", "signal", "cell_id")
@@ -514,6 +532,24 @@ class DumpStacks(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., engines: _Optional[_Iterable[str]] = ..., is_native: bool = ..., timeout_s: _Optional[float] = ...) -> None: ...
 
 class ReadRas(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
+
+class StartService(_message.Message):
+    __slots__ = ("request_id", "service", "bind", "world_size")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    BIND_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    service: str
+    bind: str
+    world_size: int
+    def __init__(self, request_id: _Optional[str] = ..., service: _Optional[str] = ..., bind: _Optional[str] = ..., world_size: _Optional[int] = ...) -> None: ...
+
+class EndService(_message.Message):
     __slots__ = ("request_id",)
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str

@@ -13,6 +13,7 @@
       | <---- MeetingHeld, MeetingFailed -|
       | -- PutValue, AwaitValue --------->|  what ranks must know to form a communicator
       | <--------------------- ValueFound |
+      | -- WantService ------------------>|  a helper process; its address comes as a value
       | <------------ AbortCommunicator --|  a peer failed: leave the collective now
       | <--------------------- Question --|  what a rank can tell while it runs a cell
       | -- Answered --------------------->|
@@ -67,6 +68,7 @@ import msgspec
 
 from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.error_policy import OnError
+from jupyter_dist.model.formed import Formed, FrameworkPlan
 from jupyter_dist.model.names import RankNames
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.model.stacks import RankStacks
@@ -173,13 +175,17 @@ class Hello(Message, frozen=True):
     generation: int
     pid: int
     address: str = ""
+    formed: tuple[Formed, ...] = ()
+    """What frameworks have formed with other ranks before."""
 
 
 class Ready(Message, frozen=True):
-    """My communicator of this generation stands."""
+    """My communicator of this generation stands, and what frameworks had to form anew."""
 
     rank: int
     generation: int
+    notes: tuple[str, ...] = ()
+    """What the user should know: which variables belong to what was before."""
 
 
 class NotReady(Message, frozen=True):
@@ -281,6 +287,33 @@ class AwaitValue(Message, frozen=True):
     key: str
 
 
+class WantService(Message, frozen=True):
+    """Start this helper process on the host of a rank, unless this generation has it already.
+
+    Its address becomes the value of the key `service_key` gives, as MessagePack of ServiceFound.
+    """
+
+    rank: int
+    generation: int
+    service: str
+    """As jax: a name of frameworks.services."""
+    at_rank: int = 0
+    bind: str = ""
+    """Address of that host to listen at; empty: any free port of its data path."""
+
+
+class ServiceFound(msgspec.Struct, frozen=True):
+    """Where a helper process listens, or why it does not."""
+
+    address: str
+    problem: str = ""
+
+
+def service_key(service: str, at_rank: int, bind: str) -> str:
+    """Name the value that tells where a helper process listens."""
+    return f"service {service} at {at_rank} {bind}".rstrip()
+
+
 class Answered(Message, frozen=True):
     """What a rank says to a Question."""
 
@@ -301,6 +334,8 @@ class Welcome(Message, frozen=True):
     peers: tuple[str, ...]
     key: bytes
     """Shared secret of this generation's communicator."""
+    frameworks: tuple[FrameworkPlan, ...] = ()
+    """What becomes of that which frameworks have formed; the same on all ranks."""
 
 
 class RunCell(Message, frozen=True):
@@ -803,6 +838,8 @@ class RanksHealed(Message, frozen=True):
     """What did not go well in setup cells, one sentence each."""
     missing: dict[str, tuple[int, ...]]
     """Names that others have, with the new ranks that lack them."""
+    notes: tuple[str, ...] = ()
+    """What frameworks have formed anew, and which variables belong to what was before."""
 
 
 class Shrunk(Message, frozen=True):
@@ -812,6 +849,8 @@ class Shrunk(Message, frozen=True):
     generation: int
     world_size: int
     renumbered: dict[int, int]
+    notes: tuple[str, ...] = ()
+    """What frameworks have formed anew, and which variables belong to what was before."""
 
 
 class CollectivesRead(Message, frozen=True):
@@ -845,6 +884,7 @@ ToCoordinator = (
     | LeaveMeeting
     | PutValue
     | AwaitValue
+    | WantService
     | Answered
 )
 ToEngine = (

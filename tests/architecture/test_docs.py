@@ -156,7 +156,7 @@ def test_decisions_are_numbered_one_by_one():
 # --- tests that pages name ---
 
 
-@pytest.mark.parametrize(("page", "least"), [("collectives", 30), ("failures", 12)])
+@pytest.mark.parametrize(("page", "least"), [("collectives", 30), ("failures", 12), ("jax", 30)])
 def test_every_test_that_a_page_names_is_there(page, least):
     text = (ROOT / "docs" / f"{page}.md").read_text()
     programs = [path.read_text() for path in ROOT.glob("tests/**/test_*.py")]
@@ -173,3 +173,35 @@ def test_options_of_failures_are_on_their_page():
         (action,) = [each for each in parser._actions if flag in each.option_strings]
         for choice in action.choices:
             assert re.search(rf"^\| `(?:{flag} )?{choice}` \|", page, re.MULTILINE), choice
+
+
+# --- the page about JAX ---
+
+
+JAX = (ROOT / "docs" / "jax.md").read_text()
+
+
+def test_the_page_about_jax_has_every_option_of_a_start_that_concerns_it():
+    table = JAX.partition("\n## Start\n")[2].partition("\n\nA cell on")[0]
+    shown = set(re.findall(r"%dist_start (--[a-z-]+)", table))
+    there = {flag for action in START._actions for flag in action.option_strings}
+    assert shown == {"--jax", "--no-jax", "--cpu-devices", "--devices-per-engine"}
+    assert shown <= there
+
+
+def test_the_page_about_jax_has_every_test_of_multihost_utils():
+    program = (ROOT / "tests" / "processes" / "test_jax_multihost.py").read_text()
+    tests = set(re.findall(r"def (test_\w+)", program))
+    tests.remove("test_every_function_of_multihost_utils_is_used_here")  # it is about this table
+    assert [name for name in sorted(tests) if f"`{name}`" not in JAX] == []
+
+
+def test_private_parts_of_jax_stand_on_its_page_and_only_where_it_says():
+    folder = ROOT / "jupyter_dist"
+    places = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if re.search(r"\bjax\._src\b|[\"']_src\b", path.read_text())
+    }
+    assert places
+    assert [place for place in sorted(places) if f"`{place}`" not in JAX] == []

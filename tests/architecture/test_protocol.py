@@ -11,6 +11,7 @@ import pytest
 from jupyter_dist.errors import MalformedMessage, VersionMismatch
 from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.error_policy import OnError
+from jupyter_dist.model.formed import Formed, FrameworkPlan
 from jupyter_dist.model.names import NameInfo, RankNames
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
@@ -70,6 +71,8 @@ SAMPLES = {
         RankFinished(2, "lost", 0.5, crash=CrashReport(rank=2, host="b", reason="killed")),
         CellNote("rank 0 waits"),
     ),
+    tuple[Formed, ...]: (Formed("jax", 2, 4, 17, True, "{}"),),
+    tuple[FrameworkPlan, ...]: (FrameworkPlan("torch", False, "rank 2 is new", "gloo"),),
     dict[int, int]: {2: 1},
     dict[str, tuple[int, ...]]: {"model": (2, 3)},
     OnError: OnError.WAIT,

@@ -78,6 +78,19 @@ def test_nccl_with_more_ranks_than_devices_is_refused_with_both_ways_out(home):
     assert "Ask for localhost:2, or let ranks share devices with --oversubscribe" in text
 
 
+@pytest.mark.parametrize(
+    ("hosts", "per_engine", "said"),
+    [
+        (on(3, 1), 4, "localhost has 2 GPUs, and --devices-per-engine 4 wants 4 for each rank"),
+        (on(3, 1, 0), 2, "localhost has 3 GPUs, which --devices-per-engine 2 does not divide"),
+        (on(3, 1, slots=2), 2, "2 ranks with 2 each want 4. Ask for localhost:1, or for"),
+        ("localhost", 2, "localhost has no GPU, and --devices-per-engine 2"),
+    ],
+)
+def test_devices_that_a_host_cannot_give_to_each_rank_are_refused(home, hosts, per_engine, said):
+    assert said in refused(home, hosts, devices_per_engine=per_engine)
+
+
 def test_gloo_without_torch_is_refused(home, without_packages):
     without_packages("torch")
     assert refused(home, "localhost:2", comm="gloo") == (
@@ -107,6 +120,15 @@ def test_an_engine_that_is_spawned_sees_its_device_as_well(start):
 def test_ranks_that_share_devices_take_turns(start):
     cluster = start(on(3, 1, slots=3), comm="ring", oversubscribe=True)
     assert seen(cluster) == [(device, "PCI_BUS_ID", "1") for device in ("3", "1", "3")]
+
+
+def test_a_rank_may_see_several_devices_or_all(start):
+    cluster = start(on(3, 1, 0, 2), comm="ring", devices_per_engine=2)
+    assert [devices for devices, *_ in seen(cluster)] == ["3,1", "0,2"]
+    cluster = start(on(3, 1), comm="ring", devices_per_engine="all")
+    assert seen(cluster) == [("3,1", "PCI_BUS_ID", None)]
+    cluster = start(None, devices_per_engine="all")
+    assert seen(cluster) == [(None, None, None)], "one rank, also without a GPU"
 
 
 def test_more_ranks_than_devices_see_all_that_was_asked_for_and_are_told(start):

@@ -6,77 +6,10 @@ import time
 
 import pytest
 
+from .hangs import PATIENCE_S, Hang
 from .leftovers import engines_of
-from .listener import Listener
 
 pytestmark = pytest.mark.timeout(60)
-
-SOON_S = 5.0
-"""Within this time after it is certain that somebody waits in vain, the cell has to say so;"""
-PATIENCE_S = 3.0
-"""which it is not before."""
-
-ALIKE = """\
-import os, time, threading, ctypes
-import numpy as np
-def until_gate():
-    while not os.path.exists({gate!r}):
-        time.sleep(0.02)
-print('begun')
-"""
-"""Six lines; what a test does stands in line 7 and below."""
-
-
-class TimedListener(Listener):
-    """Remembers when each note has come."""
-
-    def __init__(self):
-        super().__init__()
-        self.begun_s = time.monotonic()
-        self.after_s = []
-
-    def on_note(self, text):
-        self.after_s.append(time.monotonic() - self.begun_s)
-        super().on_note(text)
-
-
-class Hang:
-    """A cell that hangs on purpose, until the test opens its gate or interrupts it."""
-
-    def __init__(self, cluster, gate, in_background):
-        self.cluster, self.gate = cluster, gate
-        self._in_background = in_background
-        self.listener = TimedListener()
-        self.cell = None
-
-    def begin(self, code, **options):
-        """Run this on all ranks; `{gate}` is its way out."""
-        text = (ALIKE + code).replace("{gate!r}", repr(str(self.gate)))
-        ranks = range(len(self.cluster.topology().engines))
-        self.cell = self._in_background(
-            self.cluster.run, text, label=5, watcher=self.listener, **options
-        )
-        self.listener.wait_for("begun", ranks)
-        self.listener.begun_s = time.monotonic()
-
-    def verdict(self, word, earliest_s=PATIENCE_S - 0.5, within_s=PATIENCE_S + SOON_S):
-        """Give the first sentence, which has to be about this, and come in time."""
-        self.listener.wait_for_note("", within_s)
-        note, after_s = self.listener.notes[0], self.listener.after_s[0]
-        assert word in note
-        assert after_s >= earliest_s, f"{note!r} came after {after_s:.1f} s"
-        return note
-
-    def end(self):
-        """Let it go on, or interrupt it; give its result."""
-        self.gate.touch()
-        if self.cell is None:
-            return None
-        try:
-            return self.cell.result(1)
-        except TimeoutError:
-            self.cluster.interrupt()
-            return self.cell.result(15)
 
 
 @pytest.fixture

@@ -53,6 +53,18 @@ def test_the_last_samples_of_memory_are_kept_with_their_age(keeper):
     assert (found[-1].age_s, found[-1].rss_bytes) == (0.5, 99)
 
 
+def test_errors_of_every_gpu_of_a_rank_are_told(keeper, monkeypatch):
+    monkeypatch.setattr(evidence, "bus_of", lambda device: f"bus {device}" if device else "")
+    asked = []
+    monkeypatch.setattr(keeper._log, "gpu_errors", lambda _pid, bus, _: asked.append(bus) or [bus])
+    for engine, device in (("0", "2,GPU-1a"), ("1", "")):
+        keeper.place(engine, device)
+        keeper.begin(engine, os.getpid(), 0.0)
+    assert list(end(keeper, "0", 1.0).gpu_errors) == ["bus 2", "bus GPU-1a"]
+    assert list(end(keeper, "1", 1.0).gpu_errors) == []
+    assert asked == ["bus 2", "bus GPU-1a"]
+
+
 def test_a_kill_for_memory_is_counted_once(keeper, group):
     for engine in ("0", "1"):
         keeper.begin(engine, os.getpid(), 0.0)

@@ -226,6 +226,27 @@ def test_wishes_go_before_what_the_file_says(spec_file, tmp_path):
     )
 
 
+def test_devices_of_engines_and_the_moment_of_jax_can_be_wished(spec_file):
+    spec = specify("a:1", devices_per_engine="all", cpu_devices=2, jax="never")
+    assert (spec.devices_per_engine, spec.cpu_devices, spec.jax) == (0, 2, "never")
+    file = spec_file('devices_per_engine = 2\ncpu_devices = 3\njax = "start"')
+    spec = specify("a:1", spec_file=file)
+    assert (spec.devices_per_engine, spec.cpu_devices, spec.jax) == (2, 3, "start")
+    spec = specify("a:1", spec_file=file, devices_per_engine=4, jax="auto")
+    assert (spec.devices_per_engine, spec.cpu_devices, spec.jax) == (4, 3, "auto")
+
+
+def test_who_says_how_many_devices_an_engine_has_lets_them_say_how_many_engines():
+    assert specify(devices_per_engine=2).hosts == (HostSpec("localhost", launcher="local"),)
+    assert specify(devices_per_engine=1).hosts[0].slots == 4
+
+
+@pytest.mark.parametrize("given", ["some", 0, -1, 1.5, True, ""])
+def test_devices_of_engines_that_cannot_be_meant_are_refused(given):
+    with pytest.raises(UsageError, match=r"devices per engine .* is not accepted. Give a whole"):
+        specify("a:1", devices_per_engine=given)
+
+
 def test_what_is_not_wished_stays_as_the_file_says(spec_file):
     spec = specify(spec_file=spec_file(FILE))
     assert (spec.name, spec.timeout_s, spec.keep_s, spec.communicator) == ("file", 5, 6, "none")

@@ -127,7 +127,7 @@ def test_texts_that_are_too_long_lose_what_can_be_spared(recorder, path, define)
     code = "recorder.end(recorder.begin(call))"
     define(code, "/x/" + "ü" * 99 + ".py", call=Call(signature, 1))
     (call,) = read_records(path, 0).calls
-    assert call.operation == "o" * 24
+    assert call.operation == "o" * 10 + "…" + "o" * 10
     assert (call.dtype, call.shape, call.reduction) == ("bfloat16", "9," * 31 + "9", "prod")
     assert call.site.startswith("…ü")
     assert call.site.endswith("ü.py:1")
@@ -156,6 +156,16 @@ def test_a_context_manager_of_ours_is_left_out_too(path, define):
     ours = define(code, OURS, manager=contextlib.contextmanager)
     define("\nwith group():\n    pass\n", "In[3]", group=ours["group"])
     assert sites(path) == ["In[3]:2"]
+
+
+def test_the_way_through_a_framework_is_left_out_once_it_is_known(path, define, recorder):
+    inner = define("def launch():\n    recorder.end(recorder.begin(call))", "/lib/jax/_src/a.py")
+    run = "def step():\n    launch()\nstep()"
+    define(run, "In[5]", launch=inner["launch"])
+    recorder.pass_through("/lib/jax")
+    define(run, "In[5]", launch=inner["launch"])
+    define("launch()", "/lib/jaxer/b.py", launch=inner["launch"])
+    assert sites(path) == ["a.py:2 < In[5]:2", "In[5]:2", "b.py:1"]
 
 
 def test_from_a_file_the_site_names_its_line_and_the_cells(path, define, recorder):

@@ -19,10 +19,12 @@ from jupyter_dist.protocol.messages import (
     CellOutput,
     CellResult,
     ErrorInfo,
+    Hello,
     Output,
     RankFinished,
     RankOutput,
     ReadStacks,
+    Ready,
     RunCell,
     SubmitCell,
 )
@@ -479,3 +481,15 @@ def test_a_rank_that_was_released_is_not_to_blame_though_its_word_comes_first(ru
     told = cluster.outbox.sent_to_ranks(AbortCommunicator)
     assert set(told) == {0, 1, 2}
     assert (told[2][0].failed_rank, told[2][0].reason) == (1, "left barrier() #5 with Boom: bad")
+
+
+def test_what_ranks_say_of_the_generation_is_told_by_the_next_cell(cluster, run, events):
+    cluster.rendezvous.regroup()
+    for rank in range(4):
+        cluster.rendezvous.on_hello(Hello(rank, cluster.rendezvous.generation, 100 + rank))
+    for rank in range(4):
+        notes = ("w belongs to the old mesh",)
+        cluster.rendezvous.on_ready(Ready(rank, cluster.rendezvous.generation, notes))
+    cell = run()
+    cell.tick(FLUSH_INTERVAL_S)
+    assert [note.text for note in events(CellNote)] == ["w belongs to the old mesh"]

@@ -155,6 +155,55 @@ def test_what_the_user_says_to_nccl_about_sharing_counts():
     assert told.env["NCCL_MULTI_RANK_GPU_ENABLE"] == "0"
 
 
+def test_a_rank_may_have_several_devices_or_all():
+    told = order_for("a", A, joined=FOUR, devices_per_engine=2)
+    assert devices_of(told) == ["0,1", "2,3"]
+    assert dict(told.env) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    told = order_for("a", replace(A, slots=0), joined=FOUR, devices_per_engine=0)
+    assert devices_of(told) == ["0,1,2,3"]
+
+
+def refusal(host, joined=None, **options):
+    deployment, roster = deploy(specify(host, **options), **{host.name: joined or {}})
+    with pytest.raises(UsageError) as caught:
+        deployment.check_devices(roster)
+    return str(caught.value)
+
+
+def test_more_devices_for_each_rank_than_a_host_has_are_refused():
+    assert refusal(replace(A, slots=3), FOUR, devices_per_engine=2) == (
+        "a has 4 GPUs, and 3 ranks with 2 each want 6. Ask for a:2, or for --devices-per-engine 1."
+    )
+    assert "a has no GPU" in refusal(A, devices_per_engine=2)
+    said = refusal(replace(A, slots=0), FOUR, devices_per_engine=3)
+    assert "which --devices-per-engine 3 does not divide. Choose 1, 2, 4 or all" in said
+    said = refusal(replace(A, slots=0), {**FOUR, "slots": 2}, devices_per_engine=0)
+    assert "a: 2 ranks are asked for, and --devices-per-engine all means one" in said
+
+
+def test_one_rank_with_several_devices_is_enough_for_nccl():
+    has_all = {**FOUR, "versions": {"cupy": "14.2.0", "nccl": "2.30.7"}}
+    for per_engine in (0, 4):
+        spec = specify(replace(A, slots=0), B, devices_per_engine=per_engine)
+        deployment, roster = deploy(spec, a=has_all, b=has_all)
+        deployment.check_devices(roster)
+        assert deployment.choose_communicator(roster) == Choice("nccl")
+
+
+# --- frameworks ---
+
+
+def test_every_host_is_told_when_jax_is_formed():
+    assert [order_for("a", A).jax, order_for("a", A, jax="start").jax] == ["auto", "start"]
+
+
+def test_jax_makes_so_many_devices_of_the_cores_unless_a_variable_says_how_many():
+    assert "JAX_NUM_CPU_DEVICES" not in order_for("a", A).env
+    assert order_for("a", A, cpu_devices=3).env["JAX_NUM_CPU_DEVICES"] == "3"
+    env = {"JAX_NUM_CPU_DEVICES": "5"}
+    assert order_for("a", A, cpu_devices=3, env=env).env["JAX_NUM_CPU_DEVICES"] == "5"
+
+
 def test_a_device_that_a_host_does_not_have_is_refused():
     deployment, roster = deploy(specify(replace(A, devices=(1, 4, 7))), a=FOUR)
     with pytest.raises(UsageError) as caught:

@@ -417,3 +417,13 @@ def test_a_rank_that_waits_no_longer_is_heard(cell, cluster):
     cell.on_message(attend(1), [b"x"], 1.0)
     cell.on_message(LeaveMeeting(1, "cell-1", TOPIC, (0, 1, 2), "was interrupted"), [], 2.0)
     assert sorted(cluster.outbox.sent_to_ranks(MeetingFailed)) == [0]
+
+
+def test_who_is_waited_for_after_its_end_is_not_so_by_frameworks(room):
+    room.meetings.on_finished(1, "raised", is_waited_for=True)
+    room.attend(0)
+    room.meetings.tick(LATECOMERS_S)
+    assert room.outbox.engines == []
+    room.attend(0, topic="frameworks 1 of 0,1,2")
+    room.meetings.tick(LATECOMERS_S)
+    assert (room.the_failure(0).kind, room.the_failure(0).ranks) == ("absent", (1,))

@@ -10,6 +10,8 @@ from jupyter_dist.model.on_loss import OnLoss
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
     Answered,
+    CellEvents,
+    CellNote,
     CellResult,
     CellWaiting,
     ErrorInfo,
@@ -58,12 +60,12 @@ class Ward:
             self.losses.on_exit(pb.EngineExited(engine=self.roster[rank].name, exit_code=3), 0.0)
         self.losses.tick(self.now_s)
 
-    def join(self, *ranks):
+    def join(self, *ranks, notes=()):
         generation = self.rendezvous.generation
         for rank in ranks:
             self.rendezvous.on_hello(Hello(rank, generation, 900 + rank, f"peer-{rank}"))
         for rank in ranks:
-            self.rendezvous.on_ready(Ready(rank, generation))
+            self.rendezvous.on_ready(Ready(rank, generation, notes))
         self.go_on()
 
     def answer_names(self, **names):
@@ -224,6 +226,20 @@ def test_new_ranks_run_the_setup_cells_and_what_went_wrong_is_told(ward):
     assert healed.problems == ("setup cell In[5] on rank 1: ValueError: boom",)
 
 
+def test_what_frameworks_have_to_say_is_for_who_heals_and_not_for_a_setup_cell(ward):
+    ward.setup_cells.remember(SubmitCell("r1", "import a", label=3, is_setup=True), {0: "ok"})
+    ward.lose(1)
+    ward.ask(HealRanks("h1"))
+    ward.join(0, 1, 2, 3, notes=("mesh is of before.",))
+    run = ward.outbox.sent_to_ranks(RunCell)[1][-1]
+    ward.fence.cell.on_message(CellResult(1, run.cell_id, "ok", 0.1), [], ward.now_s)
+    ward.roster.end_work(1)
+    ward.go_on()
+    ward.answer_names()
+    (healed,) = ward.told(RanksHealed)
+    assert healed.notes == ("mesh is of before.",)
+
+
 def test_a_new_rank_that_dies_at_its_birth_fails_the_healing_and_frees_the_others(ward):
     ward.lose(2)
     ward.ask(HealRanks("h1"))
@@ -309,6 +325,19 @@ def test_a_cluster_may_heal_by_itself_and_cells_wait_for_that(make_ward):
     ward.go_on()
     assert set(ward.outbox.sent_to_ranks(RunCell)) == {0, 1, 2, 3}
     assert not ward.told(Refused)
+
+
+def test_what_frameworks_have_to_say_after_healing_by_itself_is_for_the_next_cell(make_ward):
+    ward = make_ward(on_loss=OnLoss.HEAL)
+    ward.lose(1)
+    ward.go_on(1.0)
+    ward.join(0, 1, 2, 3, notes=("mesh is of before.",))
+    ward.answer_names()
+    ward.fence.submit(make_cell(ward), ward.now_s)
+    ward.go_on()
+    ward.go_on(1.0)
+    said = [event for told in ward.told(CellEvents) for event in told.events]
+    assert CellNote("mesh is of before.") in said
 
 
 def test_healing_by_itself_that_fails_is_told_once_and_not_tried_again(make_ward):

@@ -1,10 +1,18 @@
 import pytest
 
 from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.formed import Formed, FrameworkPlan
 from jupyter_dist.model.host_list import parse_hosts
 from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.protocol import host_agent_pb2 as pb
-from jupyter_dist.protocol.messages import Hello, NotReady, Ready, Regroup, Welcome
+from jupyter_dist.protocol.messages import (
+    AbortCommunicator,
+    Hello,
+    NotReady,
+    Ready,
+    Regroup,
+    Welcome,
+)
 
 
 def say_hello(cluster, *ranks, generation=None):
@@ -160,3 +168,77 @@ def test_once_they_are_counted_all_of_them_are_waited_for(uncounted):
     assert sorted(uncounted.outbox.sent_to_ranks(Welcome)) == [0, 1]
     say_ready(uncounted, 0, 1)
     assert uncounted.rendezvous.is_complete
+
+
+def test_ranks_that_join_are_told_of_a_loss_and_what_they_say_of_it_is_no_news(cluster):
+    cluster.rendezvous.regroup()
+    say_hello(cluster, 0, 1, 2, 3)
+    cluster.lose(2)
+    told = cluster.outbox.sent_to_ranks(AbortCommunicator)
+    assert sorted(told) == [0, 1, 3]
+    assert told[0][0].failed_rank == 2
+    cluster.rendezvous.on_not_ready(NotReady(0, cluster.rendezvous.generation, "rank 2 was lost"))
+    assert cluster.rendezvous.problem == ""
+
+
+# --- what frameworks have formed --------------------------------------------------------------
+
+JAX = Formed("jax", 1, 4, calls=5)
+
+
+def regroup_with(cluster, *formed):
+    """Form another generation, to which each rank brings what it has formed."""
+    cluster.rendezvous.regroup()
+    for rank, each in enumerate(formed):
+        hello = Hello(rank, cluster.rendezvous.generation, 100 + rank, "peer", each)
+        cluster.rendezvous.on_hello(hello)
+    return {
+        welcome.frameworks
+        for messages in cluster.outbox.sent_to_ranks(Welcome).values()
+        for welcome in messages
+        if welcome.generation == cluster.rendezvous.generation
+    }
+
+
+def test_all_ranks_are_told_the_same_of_what_frameworks_have_formed(cluster):
+    (plans,) = regroup_with(cluster, (JAX,), (JAX,), (JAX,), (JAX,))
+    assert plans == (FrameworkPlan("jax", is_kept=True),)
+    for rank in range(4):
+        say_ready(cluster, rank)
+    (plans,) = regroup_with(cluster, (JAX,), (), (JAX,), (JAX,))
+    assert plans == (FrameworkPlan("jax", reason="rank 1 has not formed it"),)
+
+
+def test_what_the_cluster_was_started_with_is_formed_by_all(starting):
+    starting.rendezvous.always_formed = ("jax",)
+    say_hello(starting, 0, 1, 2, 3)
+    welcome = starting.outbox.sent_to_ranks(Welcome)[2][0]
+    assert welcome.frameworks == (FrameworkPlan("jax", reason="this is the beginning"),)
+
+
+def test_notes_name_the_ranks_that_say_so_and_are_given_once(starting):
+    say_hello(starting, 0, 1, 2, 3)
+    for rank in range(4):
+        notes = ("all say it", "w is stale") if rank in {1, 2} else ("all say it",)
+        starting.rendezvous.on_ready(Ready(rank, 1, notes))
+    assert starting.rendezvous.take_notes() == ("all say it", "ranks 1-2: w is stale")
+    assert starting.rendezvous.take_notes() == ()
+
+
+def test_notes_of_a_generation_that_never_stood_are_not_told(cluster):
+    cluster.rendezvous.regroup()
+    say_hello(cluster, 0, 1, 2, 3)
+    cluster.rendezvous.on_ready(Ready(0, cluster.rendezvous.generation, ("w is stale",)))
+    cluster.lose(2)
+    cluster.rendezvous.on_ready(Ready(1, cluster.rendezvous.generation, ("rank 2 is in the way",)))
+    cluster.rendezvous.regroup()
+    assert cluster.rendezvous.take_notes() == ()
+
+
+def test_it_is_known_whether_more_than_a_communicator_is_formed(cluster):
+    regroup_with(cluster, (JAX,), (), (JAX,), (JAX,))
+    assert cluster.rendezvous.is_forming_frameworks
+    for rank in range(4):
+        say_ready(cluster, rank)
+    regroup_with(cluster, (JAX,), (JAX,), (JAX,), (JAX,))
+    assert not cluster.rendezvous.is_forming_frameworks

@@ -88,12 +88,18 @@ def test_telemetry_of_a_rank_that_does_not_exist_is_ignored(cluster):
 UUIDS = ("GPU-1a2b", "GPU-1a2c")
 
 
-def seen_devices(host, oversubscribe=False, env=None, **joined):
+def seen_devices(host, oversubscribe=False, env=None, per_engine=1, **joined):
     """What the ranks of one host are given, and the GPUs at which they are shown."""
     gpus = [pb.GpuLinks(index=index, uuid=uuid) for index, uuid in enumerate(UUIDS)]
     joined = {"gpu_count": 2, "gpus": gpus, "devices": ["0", "1"], **joined}
     roster = Roster(
-        ClusterSpec(name="demo", hosts=(host,), oversubscribe=oversubscribe, env=env or {})
+        ClusterSpec(
+            name="demo",
+            hosts=(host,),
+            oversubscribe=oversubscribe,
+            devices_per_engine=per_engine,
+            env=env or {},
+        )
     )
     roster.take_joined("a", pb.Joined(**joined))
     roster.seat()
@@ -121,6 +127,28 @@ def test_devices_that_were_asked_for_go_before_what_the_agent_sees():
 def test_a_device_named_by_its_uuid_is_shown_at_its_gpu():
     found = seen_devices(HostSpec("a", 2), devices=["GPU-1a2c", "MIG-7"])
     assert found == [("GPU-1a2c", 1), ("MIG-7", None)]
+
+
+FOUR = {"gpu_count": 4, "gpus": [], "devices": ["3", "0", "1", "2"]}
+
+
+@pytest.mark.parametrize(
+    ("slots", "per_engine", "found"),
+    [
+        (0, 2, [("3,0", 3), ("1,2", 1)]),
+        (1, 2, [("3,0", 3)]),
+        (0, 4, [("3,0,1,2", 3)]),
+        (0, 0, [("3,0,1,2", 3)]),
+        (1, 3, [("3,0,1", 3)]),
+    ],
+)
+def test_a_rank_with_several_devices_is_shown_at_the_first(slots, per_engine, found):
+    assert seen_devices(HostSpec("a", slots), per_engine=per_engine, **FOUR) == found
+
+
+def test_all_devices_for_one_rank_mean_one_rank_also_where_there_are_none():
+    joined = {"gpu_count": 0, "gpus": [], "devices": [], "cpu_count": 8}
+    assert seen_devices(HostSpec("a"), per_engine=0, **joined) == [("", None)]
 
 
 def test_what_the_users_variables_say_goes_before_all():

@@ -66,3 +66,29 @@ def test_a_value_is_one_frame(values, cluster, frames):
     values.on_message(AwaitValue(1, 1, "id"), [])
     values.on_message(PutValue(0, 1, "id"), frames)
     assert found(cluster) == []
+
+
+def test_a_value_of_the_coordinator_reaches_who_waits_and_who_comes_later(values, cluster):
+    values.on_message(AwaitValue(3, 1, "service"), [])
+    values.tell(1, "service", b"here")
+    values.on_message(AwaitValue(1, 1, "service"), [])
+    assert found(cluster) == [(3, "service", [b"here"]), (1, "service", [b"here"])]
+
+
+def test_a_value_of_the_coordinator_is_dropped_when_its_generation_is_over(values, cluster):
+    cluster.rendezvous.regroup()
+    values.tell(1, "service", b"here")
+    values.on_message(AwaitValue(1, 2, "service"), [])
+    assert found(cluster) == []
+    assert not values.withdraw(1, "service")
+
+
+def test_a_value_is_withdrawn_for_ranks_that_have_got_it(values, cluster):
+    values.on_message(AwaitValue(0, 1, "service"), [])
+    values.tell(1, "service", b"no")
+    assert not values.withdraw(1, "service", 1)
+    assert values.withdraw(1, "service", 0)
+    values.on_message(AwaitValue(1, 1, "service"), [])
+    assert found(cluster) == [(0, "service", [b"no"])]
+    values.tell(1, "service", b"yes")
+    assert found(cluster)[1:] == [(1, "service", [b"yes"])]

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.engine.executor import Executor
-from jupyter_dist.errors import CollectiveTimeout, PeerFailed
+from jupyter_dist.errors import CollectiveTimeout, FrameworkError, PeerFailed
 from jupyter_dist.protocol.messages import RunCell
 
 LOST = PeerFailed(1, "is lost: killed; all_reduce(float32[4], sum) #2 was on the device")
@@ -29,6 +29,33 @@ class FakeCommunicator:
         self.settled += 1
         if self.unsettled is not None:
             raise self.unsettled
+
+
+class FakeFrameworks:
+    """Takes a torn connection for the failure of a peer."""
+
+    def __init__(self):
+        self.unprepared = None
+        self.unsettled = None
+        self.prepared = []
+
+    def enter_cell(self, cell):
+        self.is_in_cell = True
+
+    def leave_cell(self):
+        self.is_in_cell = False
+
+    def prepare_cell(self, code):
+        self.prepared.append(code)
+        if self.unprepared is not None:
+            raise self.unprepared
+
+    def settle(self):
+        if self.unsettled is not None:
+            raise self.unsettled
+
+    def explain(self, error):
+        return LOST if "torn" in str(error) else error
 
 
 class FakeShell:
@@ -59,8 +86,9 @@ def executor(monkeypatch):
     )
     meetings = SimpleNamespace(enter_cell=nothing, leave_cell=nothing)
     recorder = SimpleNamespace(begin_cell=nothing, end_cell=nothing)
-    made = Executor(0, FakeShell(), outputs, namespace, meetings, recorder)
+    made = Executor(0, FakeShell(), outputs, namespace, meetings, FakeFrameworks(), recorder)
     made.communicator, made.shell = namespace.communicator, made._shell
+    made.frameworks = made._frameworks
     yield made
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -143,3 +171,46 @@ def test_an_interrupt_after_the_code_of_a_cell_does_not_hit_the_next_one(executo
     executor._recorder.end_cell = lambda: signal.raise_signal(signal.SIGINT)
     assert run(executor, lambda: None).status == "ok"
     assert run(executor, lambda: None).status == "ok"
+
+
+def tear():
+    raise ValueError("the connection was torn")
+
+
+def test_frameworks_get_ready_before_the_cell_and_hear_of_its_end(executor):
+    seen = []
+    run(executor, lambda: seen.append((list(executor.frameworks.prepared), inside(executor))))
+    assert seen == [(["code"], True)]
+    assert not inside(executor)
+
+
+def inside(executor):
+    return executor.frameworks.is_in_cell
+
+
+def test_a_framework_that_cannot_get_ready_is_the_error_of_the_cell(executor):
+    went_on = []
+    executor.frameworks.unprepared = FrameworkError("rank 1 has JAX 0.7, others 0.10")
+    result = run(executor, lambda: went_on.append(True))
+    assert (result.status, result.error.ename) == ("raised", "FrameworkError")
+    assert result.error.traceback == ("FrameworkError: rank 1 has JAX 0.7, others 0.10",)
+    assert not went_on
+
+
+def test_an_interrupt_while_frameworks_get_ready_ends_the_cell(executor):
+    executor.frameworks.unprepared = KeyboardInterrupt()
+    assert run(executor, lambda: None).status == "interrupted"
+
+
+def test_what_a_framework_did_not_do_is_the_error_of_the_cell(executor):
+    executor.frameworks.unsettled = RuntimeError("bad program")
+    assert run(executor, lambda: None).error.ename == "RuntimeError"
+
+
+@pytest.mark.parametrize("where", ["cell", "end"])
+def test_an_error_is_told_as_what_it_means(executor, where):
+    if where == "end":
+        executor.frameworks.unsettled = ValueError("torn")
+    result = run(executor, tear if where == "cell" else lambda: None)
+    assert (result.status, result.error.peer_rank) == ("peer_failed", 1)
+    assert result.error.traceback == (f"PeerFailed: {LOST}",)

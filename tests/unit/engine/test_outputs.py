@@ -87,6 +87,34 @@ def test_half_a_line_is_handed_out_after_a_while(outputs, files, clock):
     assert handed_out == [[], [], [], [], [("stdout", "Downloading...")]]
 
 
+GLOO = b"[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1"
+
+
+def test_chatter_of_libraries_is_left_out_and_counted_as_read(outputs, files):
+    os.write(files["stdout"], b"one\n" + GLOO + b"\ntwo\n")
+    taken = outputs.take()
+    assert texts(taken) == [("stdout", "one\ntwo\n")]
+    assert taken[1] == (len(GLOO) + 9, 0)
+    os.write(files["stdout"], GLOO + b"\n")
+    assert texts(outputs.take()) == []
+
+
+def test_half_a_line_of_chatter_waits_for_its_other_half(outputs, files, clock):
+    os.write(files["stdout"], b"one\n" + GLOO[:20])
+    assert texts(outputs.take()) == [("stdout", "one\n")]
+    clock.now_s += 100 * PARTIAL_LINE_PATIENCE_S
+    assert texts(outputs.take()) == []
+    os.write(files["stdout"], GLOO[20:] + b"\nthree")
+    assert texts(outputs.take(is_final=True)) == [("stdout", "three")]
+
+
+def test_half_a_line_that_only_begins_as_chatter_does_is_shown_at_the_end(outputs, files, clock):
+    os.write(files["stdout"], GLOO[:20])
+    clock.now_s += 2 * PARTIAL_LINE_PATIENCE_S
+    assert texts(outputs.take()) == []
+    assert texts(outputs.take(is_final=True)) == [("stdout", GLOO[:20].decode())]
+
+
 def test_half_a_line_is_handed_out_at_the_end_of_the_cell(outputs, files):
     os.write(files["stdout"], b"no newline")
     assert texts(outputs.take(is_final=True)) == [("stdout", "no newline")]

@@ -7,6 +7,7 @@ import pytest
 from jupyter_dist.engine import __main__ as engine_main
 from jupyter_dist.engine.__main__ import Engine
 from jupyter_dist.engine.link import Delivery
+from jupyter_dist.model.formed import Formed
 from jupyter_dist.protocol.messages import Hello, NotReady, Regroup
 
 
@@ -43,6 +44,7 @@ def engine(communicator, monkeypatch):
     made._rank = 2
     made._birth = SimpleNamespace(bind_host="10.0.0.1")
     made._executor, made._recorder = SimpleNamespace(), SimpleNamespace()
+    made._frameworks = SimpleNamespace(formed=lambda: (Formed("jax", 4, 3, 7),))
     made._namespace = SimpleNamespace(communicator=communicator)
     made.posted = []
     made._link = SimpleNamespace(post=made.posted.append)
@@ -54,9 +56,10 @@ def too_many_files(_host=""):
 
 
 def test_a_rank_that_regroups_says_hello_under_its_new_number(engine, communicator):
+    made_before = (Formed("jax", 4, 3, 7),)
     engine._handle(Delivery(Regroup(5, 1), []))
     assert communicator.is_closed
-    assert engine.posted == [Hello(1, 5, os.getpid(), "10.0.0.1:4000")]
+    assert engine.posted == [Hello(1, 5, os.getpid(), "10.0.0.1:4000", made_before)]
     assert (engine._executor.rank, engine._recorder.rank) == (1, 1)
 
 

@@ -1,9 +1,12 @@
 """The rank's shell inside the test process: made once, as in a zygote."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from jupyter_dist.model.rank import parse_ranks
 
 
 def run(shell, code, label=3):
@@ -118,3 +121,13 @@ def test_top_level_await_works(shell):
 
 def test_there_is_no_history_to_write(shell):
     assert not shell.history_manager.enabled
+
+
+def test_a_traceback_ends_with_users_code_where_a_framework_has_called_us(shell):
+    space = {"__name__": "jax._src.pjit", "launch": partial(parse_ranks, "x", 4)}
+    exec(compile("def inner():\n    launch()\ndef jit():\n    inner()", "pjit.py", "exec"), space)
+    shell.user_ns["jit"] = space["jit"]
+    run(shell, "y = 1\njit()")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(shell.last_traceback))
+    assert "----> 2 jit()" in plain
+    assert "pjit.py" not in plain

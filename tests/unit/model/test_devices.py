@@ -1,10 +1,17 @@
 import pytest
 
+from jupyter_dist.errors import UsageError
 from jupyter_dist.model.devices import (
-    device_of,
+    ALL,
+    first_device,
     index_on_host,
+    make_shares,
+    parse_devices_per_engine,
+    share_of,
     share_out,
     visible_devices,
+    why_not_shared,
+    write_devices_per_engine,
 )
 
 TWO = ("0", "1")
@@ -60,7 +67,7 @@ def test_without_nvml_a_device_must_have_been_asked_for():
 def test_a_rank_has_the_device_of_its_place_or_shares_one(
     local_rank, devices, oversubscribe, device
 ):
-    assert device_of(local_rank, devices, oversubscribe) == device
+    assert share_of(local_rank, devices, oversubscribe) == device
 
 
 def test_devices_are_given_to_all_ranks_of_a_host_or_to_none():
@@ -68,6 +75,108 @@ def test_devices_are_given_to_all_ranks_of_a_host_or_to_none():
     assert share_out(3, ("3", "5"), oversubscribe=False) == ()
     assert share_out(3, ("3", "5"), oversubscribe=True) == ("3", "5", "3")
     assert share_out(3, (), oversubscribe=True) == ()
+
+
+# --- several devices for each rank ---
+
+EIGHT = tuple("01234567")
+
+
+@pytest.mark.parametrize(
+    ("devices", "per_engine", "shares"),
+    [
+        (EIGHT, 1, EIGHT),
+        (EIGHT, 2, ("0,1", "2,3", "4,5", "6,7")),
+        (EIGHT, 3, ("0,1,2", "3,4,5")),
+        (EIGHT, 8, ("0,1,2,3,4,5,6,7",)),
+        (EIGHT, 9, ()),
+        (EIGHT, ALL, ("0,1,2,3,4,5,6,7",)),
+        (("3",), ALL, ("3",)),
+        (("5", "GPU-1a", "2", "0"), 2, ("5,GPU-1a", "2,0")),
+        ((), 1, ()),
+        ((), 2, ()),
+        ((), ALL, ()),
+    ],
+)
+def test_devices_are_divided_in_their_order(devices, per_engine, shares):
+    assert make_shares(devices, per_engine) == shares
+
+
+@pytest.mark.parametrize(
+    ("share", "device"), [("0,1", "0"), ("3", "3"), ("GPU-1a,GPU-2b", "GPU-1a"), ("", "")]
+)
+def test_the_first_device_of_a_share_is_number_0_to_its_rank(share, device):
+    assert first_device(share) == device
+
+
+@pytest.mark.parametrize(("given", "number"), [(1, 1), ("4", 4), (" 2 ", 2), ("all", ALL)])
+def test_a_number_of_devices_is_read_and_written(given, number):
+    assert parse_devices_per_engine(given) == number
+    assert parse_devices_per_engine(write_devices_per_engine(number)) == number
+
+
+@pytest.mark.parametrize("given", ["", "ALL", "some", "0", 0, -1, 1.5, "1.5", True])
+def test_what_is_no_number_of_devices_is_refused(given):
+    with pytest.raises(UsageError, match=r"devices per engine .* whole number, 1 or more, or all"):
+        parse_devices_per_engine(given)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "count", "per_engine", "is_asked"),
+    [
+        (4, 8, 2, False),
+        (1, 8, 8, False),
+        (2, 8, 2, True),
+        (2, 8, 3, True),
+        (9, 8, 1, True),
+        (1, 8, ALL, False),
+        (1, 0, ALL, True),
+        (4, 0, 1, False),
+    ],
+)
+def test_devices_that_suffice_are_no_problem(ranks, count, per_engine, is_asked):
+    assert why_not_shared("a", ranks, count, per_engine, is_count_asked=is_asked) == ""
+
+
+@pytest.mark.parametrize(
+    ("ranks", "count", "per_engine", "is_asked", "said"),
+    [
+        (
+            4,
+            0,
+            2,
+            False,
+            "a has no GPU, and --devices-per-engine 2 wants 2 for each rank. Leave it",
+        ),
+        (
+            4,
+            1,
+            2,
+            False,
+            "a has 1 GPU, and --devices-per-engine 2 wants 2 for each rank. Choose 1 or all.",
+        ),
+        (
+            2,
+            8,
+            3,
+            False,
+            "a has 8 GPUs, which --devices-per-engine 3 does not divide. Choose 1, 2, 4, 8 or all,",
+        ),
+        (
+            4,
+            8,
+            4,
+            True,
+            "a has 8 GPUs, and 4 ranks with 4 each want 16. Ask for a:2, or for --devices-per-engi",
+        ),
+        (9, 8, 4, True, "a has 8 GPUs, and 9 ranks with 4 each want 36. Ask for a:2."),
+        (2, 8, ALL, True, "a: 2 ranks are asked for, and --devices-per-engine all means one on"),
+    ],
+)
+def test_devices_that_do_not_suffice_are_named_with_the_next_step(
+    ranks, count, per_engine, is_asked, said
+):
+    assert why_not_shared("a", ranks, count, per_engine, is_count_asked=is_asked).startswith(said)
 
 
 UUIDS = ("GPU-1a2b", "GPU-1a2c", "GPU-77")

@@ -2,7 +2,14 @@ import pytest
 
 from jupyter_dist.errors import UnknownRanks
 from jupyter_dist.model.host_list import parse_hosts
-from jupyter_dist.model.rank import RankInfo, assign_ranks, format_ranks, name_ranks, parse_ranks
+from jupyter_dist.model.rank import (
+    RankInfo,
+    assign_ranks,
+    default_slots,
+    format_ranks,
+    name_ranks,
+    parse_ranks,
+)
 
 
 def test_ranks_are_dense_over_hosts_in_the_order_given():
@@ -51,3 +58,20 @@ def test_ranks_are_named_in_the_right_number(ranks, text):
 
 def test_ranks_of_an_iterator_are_named_too():
     assert name_ranks(rank for rank in (1, 2)) == "ranks 1-2"
+
+
+@pytest.mark.parametrize(
+    ("devices", "cores", "per_engine", "slots"),
+    [
+        (8, 64, 1, 8),
+        (8, 64, 2, 4),
+        (8, 64, 8, 1),
+        (8, 64, 0, 1),
+        (0, 64, 0, 1),
+        (0, 64, 1, 4),
+        (0, 2, 1, 2),
+        (0, 0, 1, 1),
+    ],
+)
+def test_a_host_takes_a_rank_for_each_share_of_its_devices(devices, cores, per_engine, slots):
+    assert default_slots(devices, cores, per_engine) == slots

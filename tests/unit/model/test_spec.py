@@ -78,6 +78,18 @@ def test_a_sound_spec_passes_unchanged():
     assert check_spec(spec) is spec
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"env": {"PYTHONHASHSEED": "0"}},
+        {"devices_per_engine": 0, "hosts": (HostSpec("a", 1), HostSpec("b"))},
+        {"devices_per_engine": 4, "cpu_devices": 8, "jax": "never"},
+    ],
+)
+def test_what_can_be_meant_of_environment_and_devices_is_accepted(fields):
+    check_spec(make(**fields))
+
+
 @pytest.mark.parametrize("name", ["", "-x", ".hidden", "../x", "a/b", "a b", "x" * 65, "ä"])
 def test_names_that_cannot_be_file_names_are_refused(name):
     with pytest.raises(UsageError, match="cluster name"):
@@ -93,6 +105,21 @@ def test_names_that_cannot_be_file_names_are_refused(name):
         ({"keep_s": -1}, "keep -1"),
         ({"collective_timeout_s": 0}, "collective timeout 0"),
         ({"start_method": "vfork"}, "fork and spawn"),
+        ({"jax": "yes"}, "jax 'yes' is unknown. Accepted: auto, start, never"),
+        ({"cpu_devices": -1}, "cpu devices -1 are not accepted. Give 1-1024"),
+        ({"cpu_devices": 1025}, "cpu devices 1025"),
+        ({"devices_per_engine": -1}, "devices per engine -1"),
+        ({"devices_per_engine": 2, "oversubscribe": True}, "Leave one of both out"),
+        ({"devices_per_engine": 0, "oversubscribe": True}, "Leave one of both out"),
+        (
+            {"devices_per_engine": 0, "hosts": (HostSpec("a", 1), HostSpec("b", 2))},
+            "b: 2 ranks are asked for, and --devices-per-engine all means one on each host",
+        ),
+        ({"env": {"PYTHONHASHSEED": "7"}}, "PYTHONHASHSEED = '7' is not accepted. It is 0"),
+        (
+            {"hosts": (HostSpec("a", env={"PYTHONHASHSEED": "random"}),)},
+            "host 'a': PYTHONHASHSEED = 'random'",
+        ),
         ({"env": {"A": 1}}, "the cluster: 'A' = 1"),
         ({"env": {"A=B": "1"}}, "the cluster: 'A=B'"),
         ({"interface": "10.1.0.0/99"}, "interface '10.1.0.0/99' of the cluster is not a network"),

@@ -19,6 +19,8 @@ interface = "10.1.0.0/16"
 install = true
 wheelhouse = "wheels"
 one_machine = true
+cpu_devices = 2
+jax = "start"
 env = { A = "1" }
 
 [health]
@@ -92,6 +94,8 @@ def test_every_key_is_read():
         install=True,
         wheelhouse="/etc/jd/wheels",
         one_machine=True,
+        cpu_devices=2,
+        jax="start",
         health=HealthPolicy(lost_after_s=20.0),
     )
 
@@ -110,6 +114,25 @@ def test_defaults_reach_hosts_that_are_named_outside():
         HostSpec("a", 2, user="alice", cwd="/x"),
         HostSpec("b", 8, user="bob", cwd="/x"),
     )
+
+
+@pytest.mark.parametrize(("value", "number"), [("2", 2), ('"2"', 2), ('"all"', 0), ("1", 1)])
+def test_devices_of_an_engine_are_a_number_or_all(value, number):
+    spec = read(f"devices_per_engine = {value}\n[[hosts]]\nname = 'a'")
+    assert spec.devices_per_engine == number
+    assert read(write_spec(spec)) == spec
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "true", "1.5", '"some"', "[1]"])
+def test_other_devices_of_an_engine_are_refused(value):
+    with pytest.raises(UsageError, match=r'devices_per_engine = .* 1 or more, or "all"'):
+        read(f"devices_per_engine = {value}")
+
+
+def test_without_hosts_devices_of_an_engine_mean_this_machine_with_all_its_devices():
+    assert hosts("devices_per_engine = 2") == (HostSpec("localhost"),)
+    assert hosts("devices_per_engine = 1") == (HostSpec("localhost", 4),)
+    assert hosts("devices_per_engine = 2", hosts=parse_hosts("b:3")) == (HostSpec("b", 3),)
 
 
 def test_hosts_cannot_be_named_in_the_file_and_outside():
@@ -143,7 +166,7 @@ def test_relative_paths_are_meant_from_the_folder_of_the_file(given, meant):
         ("host = []", ["Did you mean 'hosts'?"]),
         (
             "zzz = 1",
-            ["'zzz' is unknown. Accepted: name, communicator, oversubscribe, on_loss, timeout"],
+            ["'zzz' is unknown. Accepted: name, communicator, oversubscribe, devices_per_engine"],
         ),
         ("[defaults]\nlauncher = 'ssh'", ["[defaults]: key 'launcher' is unknown", "python"]),
         (

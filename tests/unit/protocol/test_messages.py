@@ -5,7 +5,8 @@ from jupyter_dist.protocol.messages import ErrorInfo, Leave, Output, Ready, RunC
 
 
 def test_a_message_says_on_the_wire_what_it_is():
-    assert msgspec.to_builtins(Ready(1, 2)) == {"type": "Ready", "rank": 1, "generation": 2}
+    told = msgspec.to_builtins(Ready(1, 2, ("a note",)))
+    assert told == {"type": "Ready", "rank": 1, "generation": 2, "notes": ("a note",)}
     assert msgspec.to_builtins(Leave()) == {"type": "Leave"}
 
 

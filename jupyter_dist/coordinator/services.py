@@ -1,0 +1,123 @@
+"""Helper processes of frameworks: one for all ranks that want the same in one generation."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+import msgspec
+
+from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.values import Values
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.messages import ServiceFound, WantService, service_key
+
+SERVICE_EVENTS = frozenset({"service_started"})
+_KEPT_GENERATIONS = 2
+"""Of each service: ranks may still have connections to the one before the present."""
+
+
+@dataclass
+class _Process:
+    """One that was asked for; it is forgotten when it is known not to live."""
+
+    host: str
+    service: str
+    generation: int
+    key: str
+    """Under which ranks look for its address."""
+    is_up: bool = False
+
+
+class Services:
+    """Has agents start and end them; their addresses become values."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        values: Values,
+        to_agent: Callable[[str, pb.AgentCommand], bool],
+    ) -> None:
+        self._roster = roster
+        self._values = values
+        self._to_agent = to_agent
+        self._numbers = count(1)
+        self._processes: dict[str, _Process] = {}
+        """By the id of their request."""
+
+    def on_want(self, message: WantService) -> None:
+        """Have it started, unless it is; a rank that was told of a failure may try again."""
+        key = service_key(message.service, message.at_rank, message.bind)
+        if self._is_there(message.generation, key):
+            return
+        if not self._values.withdraw(message.generation, key, message.rank):
+            return
+        if not 0 <= message.at_rank < self._roster.world_size:
+            what = f"there is no rank {message.at_rank} to start the {message.service} service at"
+            self._fail(message.generation, key, what)
+            return
+        request_id = f"service-{next(self._numbers)}"
+        host = self._roster[message.at_rank].info.host
+        command = pb.StartService(
+            request_id=request_id,
+            service=message.service,
+            bind=message.bind,
+            world_size=self._roster.world_size,
+        )
+        self._end_old(message.service, message.generation)
+        if self._to_agent(host, pb.AgentCommand(start_service=command)):
+            self._processes[request_id] = _Process(host, message.service, message.generation, key)
+        else:
+            self._fail(message.generation, key, _gone(host, message.service))
+
+    def on_event(self, host: str, event: pb.AgentEvent) -> None:
+        """Take in that one serves, or why it does not."""
+        started = event.service_started
+        process = self._processes.get(started.request_id)
+        if process is None or process.host != host:
+            return
+        if not started.problem:
+            process.is_up = True
+            found = ServiceFound(started.address)
+            self._values.tell(process.generation, process.key, msgspec.msgpack.encode(found))
+            return
+        del self._processes[started.request_id]
+        if process.is_up:  # it ended later; who wants it again gets another one
+            self._values.withdraw(process.generation, process.key)
+        else:
+            self._fail(process.generation, process.key, f"host {host}: {started.problem}")
+
+    def on_gone(self, host: str) -> None:
+        """Take in that an agent is gone, and its helper processes with it."""
+        for request_id, process in list(self._processes.items()):
+            if process.host == host:
+                del self._processes[request_id]
+                self._fail(process.generation, process.key, _gone(host, process.service))
+
+    def _is_there(self, generation: int, key: str) -> bool:
+        return any(
+            (process.generation, process.key) == (generation, key)
+            for process in self._processes.values()
+        )
+
+    def _fail(self, generation: int, key: str, problem: str) -> None:
+        found = ServiceFound("", problem)
+        self._values.tell(generation, key, msgspec.msgpack.encode(found))
+
+    def _end_old(self, service: str, generation: int) -> None:
+        """End those of this name that are older than the one before this generation."""
+        alike = {
+            request_id: process
+            for request_id, process in self._processes.items()
+            if process.service == service
+        }
+        generations = sorted({generation, *(each.generation for each in alike.values())})
+        kept = generations[-_KEPT_GENERATIONS:]
+        for request_id, process in alike.items():
+            if process.generation not in kept:
+                del self._processes[request_id]
+                end = pb.EndService(request_id=request_id)
+                self._to_agent(process.host, pb.AgentCommand(end_service=end))
+
+
+def _gone(host: str, service: str) -> str:
+    return f"the agent of host {host} is gone, and with it the {service} service"

@@ -1,0 +1,162 @@
+"""JAX, torch, CuPy and MPI on this rank: each is told of generations, cells and failures.
+
+What goes wrong inside of one of them is told, and never ends the rank: it holds the user's state.
+"""
+
+import contextlib
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+
+from jupyter_dist.engine.surroundings import RankSurroundings
+from jupyter_dist.errors import DistError, PeerFailed
+from jupyter_dist.frameworks.cupy.framework import CuPy
+from jupyter_dist.frameworks.framework import Framework
+from jupyter_dist.frameworks.import_hooks import ImportHooks
+from jupyter_dist.frameworks.jax.framework import Jax
+from jupyter_dist.frameworks.mpi.framework import Mpi
+from jupyter_dist.frameworks.torch.framework import Torch
+from jupyter_dist.model.formed import Formed, FrameworkPlan
+from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.protocol.messages import RunCell
+
+
+class Frameworks:
+    """All of them, in the order in which they are formed."""
+
+    def __init__(self, surroundings: RankSurroundings, frameworks: Sequence[Framework]) -> None:
+        self._surroundings = surroundings
+        self._by_name = {framework.name: framework for framework in frameworks}
+        self.is_forming = False
+        """The main thread forms one anew, between two cells."""
+
+    def install(self) -> None:
+        """Be ready for their imports."""
+        for framework in self._all:
+            framework.install()
+
+    @property
+    def _all(self) -> Iterable[Framework]:
+        return self._by_name.values()
+
+    # --- generations ---
+
+    def formed(self) -> tuple[Formed, ...]:
+        """Say what has been formed with other ranks."""
+        found: list[Formed] = []
+        for framework in self._all:
+            with _noting():
+                formed = framework.formed()
+                found += [] if formed is None else [formed]
+        return tuple(found)
+
+    def enter_generation(
+        self, info: RankInfo, generation: int, plans: Sequence[FrameworkPlan]
+    ) -> tuple[str, ...]:
+        """Be this rank from now on, and form what must be formed anew; gives notes for the user.
+
+        What cannot be formed is a note, too: the cluster is as good as ever without it. Raises
+        PeerFailed when a rank is lost meanwhile, and with it this generation.
+        """
+        self._surroundings.info, self._surroundings.generation = info, generation
+        notes: list[str] = []
+        self.is_forming = True
+        try:
+            for plan in plans:
+                if not plan.is_kept:
+                    notes += self._form(plan)
+        finally:
+            self.is_forming = False
+        return tuple(notes)
+
+    def _form(self, plan: FrameworkPlan) -> tuple[str, ...]:
+        try:
+            return self._by_name[plan.name].form(plan.settings, plan.reason)
+        except PeerFailed:
+            raise
+        except Exception as error:  # noqa: BLE001  (frameworks, and objects of users)
+            if not isinstance(error, DistError | ImportError | OSError):
+                traceback.print_exc()
+            return (f"{plan.name} could not be formed anew: {_text(error)}",)
+
+    # --- cells ---
+
+    def enter_cell(self, cell: RunCell) -> None:
+        """Note that a cell begins."""
+        self._surroundings.enter_cell(cell.ranks, cell.is_checked)
+
+    def prepare_cell(self, code: str) -> None:
+        """Get ready for what the cell needs; part of the cell, so it may be interrupted."""
+        for framework in self._all:
+            framework.prepare_cell(code)
+
+    def settle(self) -> None:
+        """Wait until all is done that the cell has begun; raises what it ends with."""
+        for framework in self._all:
+            framework.settle()
+
+    def explain(self, error: BaseException) -> BaseException:
+        """Give what an error really means; each of them puts its own affairs in order."""
+        meant: BaseException | None = None
+        for framework in self._all:
+            with _noting():
+                answer = framework.explain(error)
+                meant = answer if meant is None else meant
+        return error if meant is None else meant
+
+    def leave_cell(self) -> None:
+        """Note that the cell has ended."""
+        self._surroundings.leave_cell()
+
+    # --- from the link thread ---
+
+    def expect_cell(self) -> None:
+        """Forget the failure of before: the next cell has come, or the next generation."""
+        for framework in self._all:
+            with _noting():
+                framework.expect_cell()
+
+    def break_off(self, failed_rank: int, reason: str) -> None:
+        """Take in that a rank of the cell has failed that runs, or comes next."""
+        for framework in self._all:
+            with _noting():
+                framework.break_off(failed_rank, reason)
+
+    def look(self) -> None:
+        """Look after what is under way."""
+        for framework in self._all:
+            with _noting():
+                framework.look()
+
+    def leave(self) -> None:
+        """Let go of everything."""
+        for framework in self._all:
+            with _noting():
+                framework.leave()
+
+
+@contextlib.contextmanager
+def _noting() -> Iterator[None]:
+    """Write what goes wrong in a framework into the log of the rank, and go on."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001  (one framework must not end the rank, nor hinder others)
+        traceback.print_exc()
+
+
+def make_frameworks(surroundings: RankSurroundings, jax_mode: str) -> Frameworks:
+    """Make and install them; nothing is imported by that but their own small parts here."""
+    hooks = ImportHooks()
+    hooks.install()
+    jax = Jax(surroundings, hooks)
+    jax.mode = jax_mode
+    others = (Torch(surroundings, hooks), CuPy(surroundings, hooks), Mpi(surroundings, hooks))
+    frameworks = Frameworks(surroundings, (jax, *others))
+    frameworks.install()
+    return frameworks
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  (a user's __str__ may raise anything)
+        return type(error).__name__

@@ -1,0 +1,150 @@
+"""One process group of CuPy on this rank: what it has begun, and its end."""
+
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from jupyter_dist.errors import CollectiveTimeout, FrameworkError, PeerFailed
+from jupyter_dist.frameworks.framework import GRACE_S
+
+INIT_TIMEOUT_S = 120.0
+_SLICE_S = 0.2
+_PAIRWISE = frozenset({"send", "recv", "send_recv"})
+"""Not every rank calls these, so that they are not counted."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Which rank of the cell has failed (-1: the cell was interrupted), and when we knew."""
+
+    rank: int
+    reason: str
+    since_s: float
+
+    def to_error(self) -> PeerFailed:
+        """Give what calls raise."""
+        return PeerFailed(self.rank, self.reason)
+
+
+class Group:
+    """What one call of init_process_group made. Used by the main thread and the link thread."""
+
+    def __init__(self, backend: Any, generation: int, number: int) -> None:
+        self._backend = weakref.ref(backend)
+        self.generation = generation
+        self.number = number
+        self.calls = 0
+        self.is_stopped = False
+        self.torn: Failure | None = None
+        """Why its communicator was aborted: what it was about to give is not to be trusted."""
+        self.stale = ""
+        """Why it belongs to what was before; empty: it is of the present."""
+        self._depth = 0
+        self._event: Any = None
+        """Done as soon as the device has done what was begun last."""
+        self._is_launching = False
+
+    @property
+    def backend(self) -> Any:
+        """Give the object that the user has; None when nobody has it any more."""
+        return self._backend()
+
+    @property
+    def is_busy(self) -> bool:
+        """Say whether something is under way, on this thread or on the device."""
+        event = self._event
+        return self._is_launching or (event is not None and not event.done)
+
+    def check(self) -> None:
+        """Raise when a call would reach nobody; FrameworkError, PeerFailed."""
+        if self.stale:
+            raise FrameworkError(
+                f"this process group of CuPy belongs to what was before ({self.stale}). Make it "
+                "again in a cell on all ranks: cupyx.distributed.init_process_group()."
+            )
+        if self.torn is not None:
+            raise self.torn.to_error()
+
+    def is_outermost(self) -> bool:
+        """Say whether the next call is the user's own, and not a part of one."""
+        return self._depth == 0
+
+    def launch(self, operation: str, call: Callable[[], None], cuda: Any, stream: Any) -> None:
+        """Make a call, and note when the device has done it; `stream` None: the current one."""
+        if operation not in _PAIRWISE:
+            self.calls += 1
+        self._depth, self._is_launching = 1, True
+        try:
+            call()
+            if self._event is None:
+                self._event = cuda.Event(disable_timing=True)
+            self._event.record(stream)
+        finally:
+            self._depth, self._is_launching = 0, False
+
+    def look(self, failure: Failure) -> None:
+        """Abort what is still under way some time after a failure."""
+        if self.torn is not None or self.stale or monotonic() - failure.since_s < GRACE_S:
+            return
+        try:
+            is_busy = self.is_busy
+        except RuntimeError:  # the device has an error: the main thread is told too
+            return
+        if is_busy:
+            self.torn = failure
+            self.abort()
+
+    def abort(self) -> None:
+        """End what the device waits in; on a thread of its own, because NCCL may take its time."""
+        communicator = getattr(self.backend, "_comm", None)
+        end = getattr(communicator, "abort", None)
+        if end is not None:
+            threading.Thread(target=end, daemon=True, name="cupy abort").start()
+
+    def settle(self) -> None:
+        """Wait until the device has done all; raises PeerFailed for what was torn."""
+        pause = threading.Event()
+        pause_s = 0.0005
+        while self.torn is None and self.is_busy:
+            pause.wait(pause_s)  # it is never set: CUDA has no wait that Ctrl-C ends
+            pause_s = min(2 * pause_s, 0.02)
+        if self.torn is not None:
+            raise self.torn.to_error()
+
+
+def form_communicator(
+    make: Callable[[], Any], cuda: Any, find_failure: Callable[[], Failure | None]
+) -> Any:
+    """Have NCCL form a communicator, which blocks, and wait so that an interrupt comes through.
+
+    Raises what NCCL raises, PeerFailed, CollectiveTimeout.
+    """
+    device_id = cuda.Device().id
+    made: list[Any] = []
+    raised: list[BaseException] = []
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            cuda.Device(device_id).use()
+            made.append(make())
+        except Exception as error:  # noqa: BLE001  (the main thread raises it)
+            raised.append(error)
+        done.set()
+
+    threading.Thread(target=work, daemon=True, name="cupy init").start()
+    deadline_s = monotonic() + INIT_TIMEOUT_S
+    while not done.wait(_SLICE_S):
+        if (failure := find_failure()) is not None:
+            raise failure.to_error()
+        if monotonic() > deadline_s:
+            raise CollectiveTimeout(
+                f"NCCL did not form CuPy's process group within {INIT_TIMEOUT_S:g} s. All ranks "
+                "have come: look at the network that it uses (NCCL_DEBUG=INFO tells)."
+            )
+    if raised:
+        raise raised[0]
+    return made[0]

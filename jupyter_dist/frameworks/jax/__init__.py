@@ -1,0 +1,1 @@
+"""JAX: its distributed runtime formed, watched, broken off and formed anew."""

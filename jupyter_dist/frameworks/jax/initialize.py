@@ -1,0 +1,346 @@
+"""jax.distributed.initialize in ranks of this cluster: nothing is begun that could end them."""
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from time import monotonic
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jupyter_dist.errors import (
+    CommunicatorError,
+    DistError,
+    FrameworkError,
+    PeerFailed,
+    UsageError,
+)
+from jupyter_dist.frameworks.jax import cluster_env, private_runtime
+from jupyter_dist.frameworks.jax.agreement import Agreement, Facts, Settings, find_agreement, recall
+from jupyter_dist.frameworks.jax.arguments import (
+    DEFAULT_TIMEOUT_S,
+    Detected,
+    Wish,
+    complete,
+    read_wish,
+)
+from jupyter_dist.frameworks.jax.connection import connect, find_devices, say_goodbye
+from jupyter_dist.frameworks.jax.own_facts import import_jax, is_same, look_at_myself
+from jupyter_dist.frameworks.jax.private_runtime import PrivateRuntime
+from jupyter_dist.frameworks.jax.relay import Relay
+from jupyter_dist.frameworks.surroundings import Surroundings
+
+INITIALIZE = "jax.distributed.initialize()"
+SERVICE = "jax"
+_REFORM_TIMEOUT_S = 40.0
+"""For all of it, with the import on new ranks: before a generation gives up, and blames others."""
+_CONNECTING = "connecting JAX"
+_FINDING = "finding JAX's devices"
+
+
+class Standing(msgspec.Struct):
+    """What has been formed, and what keeps it up."""
+
+    generation: int
+    world_size: int
+    wish: Wish
+    settings: Settings
+    relay: Relay
+    is_claimed: bool
+    """The user has asked for it; a second time is an error, as in JAX."""
+
+
+class _Reached(NamedTuple):
+    """The coordination service, and the way to it."""
+
+    address: str
+    relay: Relay
+
+
+class Initializer:
+    """Forms JAX's mesh with the other ranks, and gives it up."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._runtime: PrivateRuntime | None = None
+        self._clusters: ModuleType | None = None
+        self._problem: FrameworkError | None = None
+        """Why this version of JAX cannot be formed."""
+        self._is_problem_told = False
+        self.standing: Standing | None = None
+        self.rank_of_process: tuple[int, ...] = ()
+        self.on_formed: Callable[[], None] = lambda: None
+        """Called when JAX has been formed and has not found its devices yet."""
+        self.on_clearing: Callable[[], None] = lambda: None
+        """Called before the devices are forgotten that were found."""
+        self.was_shut_down = False
+        """The user wants it so: no cell forms it by itself any more."""
+        self.has_cleared = False
+        """Devices were found before and forgotten; nobody has said yet what belonged to them."""
+        self._used: tuple[int, tuple[str, ...]] = (0, ())
+        """The generation, and where its services listen that have been used up."""
+        self._failed: tuple[int, str] | None = None
+        self.owed: Settings | None = None
+        """How it was formed, where ranks were lost while all of them formed it anew."""
+
+    # --- JAX is being imported ---
+
+    def on_distributed(self, module: ModuleType) -> None:
+        """Stand in the place of JAX's initialize and shutdown."""
+        try:
+            self._runtime = PrivateRuntime(module)
+        except FrameworkError as error:
+            self._problem = error
+            return
+        self._runtime.replace(self.initialize, self.shutdown)
+
+    def on_clusters(self, module: ModuleType) -> None:
+        """Be found first."""
+        self._clusters = module
+        cluster_env.put_first(module, lambda: self._surroundings.info, self._ask_address)
+
+    def _ask_address(self, timeout_s: float) -> str:
+        return self._surroundings.service_address(SERVICE, timeout_s=timeout_s)
+
+    # --- what users call ---
+
+    def initialize(self, *arguments: Any, **options: Any) -> None:
+        """Be jax.distributed.initialize; raises FrameworkError, UsageError, CommunicatorError."""
+        runtime = self._require_runtime()
+        given = runtime.read(arguments, options)
+        if self.standing is not None and self.standing.is_claimed:
+            raise FrameworkError(
+                f"{INITIALIZE} should only be called once. JAX is formed already, as "
+                f"{self.standing.world_size} processes; jax.distributed.shutdown() gives that up."
+            )
+        if self.standing is not None and given.get("process_id") is None:
+            given["process_id"] = self.standing.wish.process_id  # what is left out may stay
+        timeout_s = float(given.get("initialization_timeout") or DEFAULT_TIMEOUT_S)
+        facts = self._look_at_myself(lambda: self._read(given))
+        # A rank that has replaced another one runs setup cells alone, and has JAX by then.
+        if not (facts.has_this and self._is_without_others()):
+            self._form(INITIALIZE, facts, given, timeout_s)
+        assert self.standing is not None
+        self.standing.is_claimed, self.was_shut_down = True, False
+
+    def _is_without_others(self) -> bool:
+        ranks = self._surroundings.cell_ranks
+        return 0 < len(ranks) < self._surroundings.info.world_size
+
+    def shutdown(self) -> None:
+        """Be jax.distributed.shutdown: give up what was formed."""
+        self.was_shut_down, self.owed = True, None
+        self.give_up()
+
+    # --- what the cluster does by itself ---
+
+    def form_in_cell(self) -> None:
+        """Form it as the bare call does; one where JAX is missing leaves the error to the cell."""
+        if not self._can_import():
+            return
+        facts = self._look_at_myself(lambda: self._read({}))
+        self._form(INITIALIZE, facts, {}, DEFAULT_TIMEOUT_S)
+
+    def _can_import(self) -> bool:
+        """Import JAX; where that fails the others are told, and the error is the cell's own."""
+        try:
+            import_jax()
+        except FrameworkError as error:
+            missing = Facts(problem=str(error))
+            with contextlib.suppress(FrameworkError):  # it is for those that have JAX
+                find_agreement(self._gather(INITIALIZE, missing, DEFAULT_TIMEOUT_S))
+            return False
+        if self._runtime is None:
+            if not self._is_problem_told:
+                self._surroundings.tell(str(self._problem))
+            self._is_problem_told = True
+            return False
+        return True
+
+    def form_again(self, text: str) -> None:
+        """Form it with all ranks of a new generation, outside a cell, as it was before."""
+        deadline_s = monotonic() + _REFORM_TIMEOUT_S
+        settings = msgspec.json.decode(text, type=Settings) if text else Settings()
+        try:
+            self._form_again(settings, deadline_s)
+        except Exception as error:
+            self._fall_back()
+            if isinstance(error, CommunicatorError):
+                self.owed = settings
+            if isinstance(error, DistError):
+                raise
+            raise FrameworkError(f"JAX could not be formed: {error}") from error
+
+    def _fall_back(self) -> None:
+        """Be as if it had never been formed, whatever has been reached."""
+        self.owed = None
+        self.give_up()
+        with contextlib.suppress(Exception):  # why it was not formed is to be told
+            if private_runtime.is_backend_made():
+                self._forget_devices()
+
+    def _form_again(self, settings: Settings, deadline_s: float) -> None:
+        given = recall(settings, self._surroundings.info.rank, self._surroundings.info.world_size)
+        facts = self._look_at_myself(
+            lambda: read_wish(given, {}, self._surroundings.info, self._detect), is_wanted=False
+        )
+        self._form("forming JAX", facts, given, _left_s(deadline_s))
+        # From here on JAX waits for all ranks where nobody can end it, so all must have come.
+        self._surroundings.agree(_FINDING, b"", _left_s(deadline_s))
+        assert self.standing is not None
+        relay = self.standing.relay
+        try:
+            find_devices(self._require_runtime(), relay, deadline_s, self._look_around)
+        except BaseException:
+            self.standing = None
+            raise
+
+    @property
+    def is_service_gone(self) -> bool:
+        """Whether JAX stands and its service has ended."""
+        return self.standing is not None and self.standing.relay.is_service_gone
+
+    def break_off(self, failed_rank: int, reason: str) -> None:
+        """Let who waits for JAX raise PeerFailed; link thread."""
+        self._failed = (failed_rank, reason)
+
+    def expect_cell(self) -> None:
+        """Forget what `break_off` has said; link thread."""
+        self._failed = None
+
+    def give_up(self) -> None:
+        """Be as if it had never been formed; takes at most 2 s."""
+        standing, self.standing = self.standing, None
+        client = None if self._runtime is None else self._runtime.take_client()
+        if client is not None:
+            say_goodbye(client, None if standing is None else standing.relay)
+
+    # --- what all ranks do together ---
+
+    def _form(self, claim: str, facts: Facts, given: Mapping[str, Any], timeout_s: float) -> None:
+        deadline_s = monotonic() + timeout_s
+        agreement = find_agreement(self._gather(claim, facts, timeout_s))
+        if agreement.is_standing:
+            return
+        wish = facts.wish
+        assert wish is not None, "who has none has a problem, which has been raised"
+        self._refuse_used(agreement.bind)
+        address, relay = self._meet_at_service(agreement, deadline_s)
+        self._used = (self._surroundings.generation, (*self._list_used(), agreement.bind))
+        connect(
+            self._require_runtime(),
+            relay,
+            complete(given, wish, address),
+            deadline_s,
+            self._look_around,
+        )
+        info = self._surroundings.info
+        self.standing = Standing(
+            generation=self._surroundings.generation,
+            world_size=info.world_size,
+            wish=wish,
+            settings=agreement.settings,
+            relay=relay,
+            is_claimed=False,
+        )
+        self.rank_of_process, self.owed = agreement.rank_of_process, None
+        self.on_formed()
+
+    def _gather(self, claim: str, facts: Facts, timeout_s: float) -> dict[int, Facts]:
+        data = self._surroundings.agree(claim, msgspec.json.encode(facts), timeout_s)
+        return {rank: msgspec.json.decode(one, type=Facts) for rank, one in data.items()}
+
+    def _look_at_myself(self, read: Callable[[], Wish], *, is_wanted: bool = True) -> Facts:
+        """Say what this rank brings along; what is in its way is told to all of them."""
+        standing = self.standing if is_wanted else None
+        try:
+            import_jax()
+            self._require_runtime()
+            wish, versions = look_at_myself(read)
+        except (UsageError, FrameworkError) as error:
+            return Facts(problem=str(error), is_usage=isinstance(error, UsageError))
+        return Facts(
+            wish=wish,
+            versions=versions,
+            bind_host=self._surroundings.bind_host,
+            services=len(self._list_used()),
+            has_this=standing is not None and is_same(standing.wish, wish),
+        )
+
+    def _read(self, given: Mapping[str, Any]) -> Wish:
+        return read_wish(given, os.environ, self._surroundings.info, self._detect)
+
+    def _detect(self, *arguments: Any) -> Detected:
+        assert self._clusters is not None, "JAX has been imported"
+        return cluster_env.detect(self._clusters, *arguments)
+
+    def _clear(self) -> None:
+        """Make room: what was formed before, and devices that were found without the others."""
+        was_formed = self.standing is not None
+        self.give_up()
+        if not private_runtime.is_backend_made():
+            return
+        self._forget_devices()
+        if not (was_formed or self.was_shut_down) and self._surroundings.cell_ranks:
+            self._surroundings.tell(
+                f"JAX was used on rank {self._surroundings.info.rank} before it was formed with "
+                "the other ranks; it has found its devices anew, and arrays of before stay "
+                f"readable. Call {INITIALIZE} first to avoid that."
+            )
+
+    def _forget_devices(self) -> None:
+        self.has_cleared = True
+        self.on_clearing()
+        private_runtime.clear_backends()
+
+    def _meet_at_service(self, agreement: Agreement, deadline_s: float) -> _Reached:
+        """Reach the coordination service, and wait until all ranks do; else nobody begins."""
+        address, relay, problem = agreement.coordinator_address, None, ""
+        try:
+            self._clear()
+            found = self._surroundings.service_address(
+                SERVICE, agreement.at_rank, agreement.bind, timeout_s=_left_s(deadline_s)
+            )
+            address = address or found
+            relay = Relay(address)
+        except CommunicatorError:
+            raise  # of which all are told
+        except Exception as error:  # noqa: BLE001  (whatever it is, the others are told)
+            problem = str(error) or type(error).__name__
+        try:
+            data = self._surroundings.agree(_CONNECTING, problem.encode(), _left_s(deadline_s))
+            if problems := [text.decode() for text in data.values() if text]:
+                raise FrameworkError(" ".join(dict.fromkeys(problems)))
+        except BaseException:
+            if relay is not None:
+                relay.close()
+            raise
+        assert relay is not None, "what is in its way has been raised"
+        return _Reached(address, relay)
+
+    def _look_around(self) -> None:
+        """Raise what makes waiting for JAX useless."""
+        if self._failed is not None:
+            raise PeerFailed(*self._failed)
+
+    def _list_used(self) -> tuple[str, ...]:
+        generation, used = self._used
+        return used if generation == self._surroundings.generation else ()
+
+    def _refuse_used(self, bind: str) -> None:
+        """Raise when a service would be asked to serve another mesh, which it cannot."""
+        if bind and bind in self._list_used():
+            raise FrameworkError(
+                f"the coordination service at {bind} has served JAX already, and does so once. "
+                "Give another port, or none: then a free one is taken."
+            )
+
+    def _require_runtime(self) -> PrivateRuntime:
+        if self._runtime is None:
+            raise self._problem or private_runtime.unknown_version(private_runtime.DISTRIBUTED)
+        return self._runtime
+
+
+def _left_s(deadline_s: float) -> float:
+    return max(0.0, deadline_s - monotonic())

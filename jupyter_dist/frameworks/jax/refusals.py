@@ -1,0 +1,56 @@
+"""Programs that are not launched, because they would wait for ever or break others: why not."""
+
+from collections.abc import Sequence
+
+from jupyter_dist.errors import FrameworkError, UsageError
+from jupyter_dist.frameworks.jax import private_runtime
+from jupyter_dist.frameworks.jax.private_programs import Program
+from jupyter_dist.frameworks.jax.stale import find_stale, list_names
+from jupyter_dist.frameworks.surroundings import Surroundings
+from jupyter_dist.model.rank import name_ranks
+
+
+def refuse_stale(program: Program, generation: int, surroundings: Surroundings) -> None:
+    """Raise FrameworkError for devices that JAX has given up when it was formed last."""
+    if private_runtime.is_present(program.client):
+        return
+    devices = set(private_runtime.list_devices())
+    arrays, places = find_stale(surroundings.user_namespace(), devices)
+    names = sorted({*arrays, *places})
+    found = f" ({list_names(names)})" if names else ""
+    raise FrameworkError(
+        f"{program.name} uses arrays or a mesh of before generation {generation}{found}: JAX was "
+        "formed anew in it, and they belong to the mesh of before, which is gone. Make them anew; "
+        "np.asarray(w.addressable_data(0)), with one of these arrays as w, reads the part of this "
+        "rank."
+    )
+
+
+def refuse_broken(program: Program) -> FrameworkError:
+    """Give the error for a program that comes after one that was broken off."""
+    return FrameworkError(
+        f"{program.name} cannot run: JAX's collectives were broken off earlier in this "
+        "cell. It is formed anew on all ranks before the next cell."
+    )
+
+
+def refuse_strangers(program: Program) -> FrameworkError:
+    """Give the error for devices that would look for each other at a service that is gone."""
+    return FrameworkError(
+        f"{program.name} cannot run: JAX's coordination service is gone, and only there could "
+        "devices find each other that have not computed together before. JAX is formed anew on "
+        "all ranks before the next cell, with another service."
+    )
+
+
+def refuse_absent(program: Program, ranks: Sequence[int], surroundings: Surroundings) -> None:
+    """Raise UsageError for a program of ranks that do not run this cell."""
+    running = surroundings.cell_ranks
+    if not running or len(running) == surroundings.info.world_size:
+        return
+    if absent := sorted(set(ranks) - set(running)):
+        raise UsageError(
+            f"{program.name} uses devices of {name_ranks(ranks)}, and this cell runs on "
+            f"{name_ranks(running)} only. Run it on {name_ranks(absent)} as well, or use "
+            "jax.local_devices() only; %dist_heal replaces ranks that are lost."
+        )

@@ -1,0 +1,138 @@
+"""What ends collectives of torch that nobody will answer, and what their errors really mean."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple, assert_never
+
+from jupyter_dist.errors import DistError, FrameworkError, PeerFailed
+from jupyter_dist.frameworks.framework import GRACE_S
+from jupyter_dist.frameworks.torch.stack import Doing, Stillness, see_main_thread
+
+UNSURE_S = 2.0
+"""Where it cannot be seen whether the main thread waits for others, it has so long to come back."""
+STILL_S = 0.1
+"""Who waits inside of a collective uses no CPU time for so long."""
+UNSURE_STILL_S = 0.5
+"""And elsewhere: a thread that works may get no core for a moment."""
+TOLD_WITHIN_S = 2.0
+"""A connection may close before we are told why."""
+
+
+class _Failure(NamedTuple):
+    rank: int
+    """-1: the cell was interrupted."""
+    reason: str
+    at_s: float
+
+
+class Breaking:
+    """Knows whether the cell has failed, and ends what still waits; told by the link thread."""
+
+    def __init__(self, tear: Callable[[], None], uses_devices: Callable[[], bool]) -> None:
+        self._tear = tear
+        """Shuts down whatever collectives wait in."""
+        self._uses_devices = uses_devices
+        """A wait for a device may use all of a core, and be in any line of the user."""
+        self._stillness = Stillness()
+        self._failure: _Failure | None = None
+        self._is_torn = False
+        self._told = threading.Condition()
+
+    def break_off(self, failed_rank: int, reason: str) -> None:
+        """Note the first failure; a rank that failed says more than an interrupt."""
+        with self._told:
+            if self._failure is None or self._failure.rank < 0 <= failed_rank:
+                at_s = monotonic() if self._failure is None else self._failure.at_s
+                self._failure = _Failure(failed_rank, reason, at_s)
+            self._told.notify_all()
+
+    def expect_cell(self) -> None:
+        """Forget it: the next cell has come."""
+        with self._told:
+            self._failure, self._is_torn = None, False
+            self._stillness.forget()
+
+    def look_around(self) -> None:
+        """Raise PeerFailed where waiting for others is of no use any more."""
+        failure = self._failure
+        if failure is not None and failure.rank >= 0:
+            raise PeerFailed(failure.rank, failure.reason)
+
+    def look(self) -> None:
+        """Tear what is still under way though it has had its time."""
+        failure = self._failure
+        if failure is None or self._is_torn:
+            return
+        now_s = monotonic()
+        if self._is_waiting(failure, now_s - failure.at_s, self._stillness.look(now_s)):
+            self._is_torn = True
+            self._tear()
+
+    def _is_waiting(self, failure: _Failure, waited_s: float, still_s: float) -> bool:
+        """Tell whether the main thread waits for ranks that will not come; work goes on."""
+        if waited_s < GRACE_S:
+            return False
+        if waited_s >= UNSURE_S and (failure.rank < 0 or self._uses_devices()):
+            return True
+        match see_main_thread():
+            case Doing.WAITING:
+                return still_s >= STILL_S
+            case Doing.UNSURE:
+                return waited_s >= UNSURE_S and still_s >= UNSURE_STILL_S
+            case Doing.WORKING:
+                return False
+            case never:
+                assert_never(never)
+
+    def explain(self, error: BaseException) -> BaseException | None:
+        """Give what an error of torch's really means; None: it means what it says."""
+        if not isinstance(error, RuntimeError) or isinstance(error, DistError):
+            return None
+        if "invalid device ordinal" in _text(error):
+            return _explain_device(error)
+        if not is_of_transport(error):
+            return None
+        failure = self._await_failure()
+        if failure is None:
+            return None
+        if failure.rank < 0:
+            return KeyboardInterrupt()
+        return PeerFailed(failure.rank, failure.reason)
+
+    def _await_failure(self) -> _Failure | None:
+        with self._told:
+            self._told.wait_for(lambda: self._failure is not None, TOLD_WITHIN_S)
+            return self._failure
+
+
+def is_of_transport(error: BaseException) -> bool:
+    """Tell whether an error comes from what moves data: gloo, NCCL or the store."""
+    if not isinstance(error, RuntimeError) or isinstance(error, DistError):
+        return False
+    base = getattr(sys.modules.get("torch.distributed"), "DistError", None)
+    if base is not None and isinstance(error, base):
+        return True
+    text = _text(error).lower()
+    return "gloo" in text or "nccl" in text
+
+
+def _text(error: BaseException) -> str:
+    """Give what an error says; empty where a class of the user's own cannot tell."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  (code of the user's)
+        return ""
+
+
+def _explain_device(error: RuntimeError) -> BaseException | None:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if not visible or "," in visible:
+        return None
+    return FrameworkError(
+        f"{_text(error).splitlines()[0]}: this rank sees one GPU only (CUDA_VISIBLE_DEVICES="
+        f"{visible}), which is cuda:0. Leave torch.cuda.set_device(LOCAL_RANK) out, or start with "
+        "--env CUDA_VISIBLE_DEVICES=0,1,… so that each rank sees all of them."
+    )

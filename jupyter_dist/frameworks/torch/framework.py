@@ -1,0 +1,245 @@
+"""torch.distributed on this rank: a bare init_process_group() works, and a death is survived."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, ClassVar
+
+import msgspec
+
+from jupyter_dist.errors import FrameworkError, PeerFailed
+from jupyter_dist.frameworks.import_hooks import ImportHooks
+from jupyter_dist.frameworks.surroundings import Surroundings
+from jupyter_dist.frameworks.torch import recorder
+from jupyter_dist.frameworks.torch.belongings import name_belongings
+from jupyter_dist.frameworks.torch.breaking import Breaking, is_of_transport
+from jupyter_dist.frameworks.torch.forming import (
+    Forming,
+    Settings,
+    arguments_of,
+    describe,
+    settings_of,
+)
+from jupyter_dist.frameworks.torch.groups import Groups
+from jupyter_dist.frameworks.torch.private_c10d import MODULE, C10d
+from jupyter_dist.model.formed import Formed
+
+_Init = Callable[..., None]
+
+
+class Torch:
+    """See frameworks.framework.Framework for what each method does, and who calls it."""
+
+    name: ClassVar[str] = "torch"
+
+    def __init__(self, surroundings: Surroundings, hooks: ImportHooks) -> None:
+        self._surroundings = surroundings
+        self._hooks = hooks
+        self._c10d: C10d | None = None
+        self._init: _Init | None = None
+        """torch's own init_process_group."""
+        self._groups = Groups(lambda: self._c10d.groups() if self._c10d is not None else [])
+        self._breaking = Breaking(self._tear, self._uses_devices)
+        self._forming = Forming(surroundings, self._breaking.look_around)
+        self._formed: Formed | None = None
+        self._is_broken = False
+        self._is_unclaimed = False
+        """Formed between two cells: the next call that agrees with it is content."""
+
+    def install(self) -> None:
+        """Be ready for its import."""
+        if "torch" in sys.modules:
+            self._switch_on_recorder()
+        else:
+            self._hooks.before("torch", self._switch_on_recorder)
+        self._hooks.after(MODULE, self._take_over)
+
+    def _switch_on_recorder(self) -> None:
+        recorder.switch_on(self._surroundings.run_dir)
+
+    def _take_over(self, module: ModuleType) -> None:
+        """Put ourselves in front of what forms and destroys groups."""
+        self._c10d = C10d(module)
+        self._c10d.replace("init_process_group", self._wrap_init)
+        for name in ("destroy_process_group", "_abort_process_group"):
+            self._c10d.replace(name, self._wrap_destroy)
+        self._c10d.watch_makers(self._groups.making)
+        self._c10d.set_aside_messages()
+
+    # --- what the user calls -----------------------------------------------------------------
+
+    def _wrap_init(self, original: _Init) -> _Init:
+        self._init = original
+        signature = inspect.signature(original)
+
+        def init_process_group(*args: Any, **kwargs: Any) -> None:
+            try:
+                arguments = signature.bind(*args, **kwargs).arguments
+            except TypeError:
+                original(*args, **kwargs)
+                raise  # not reached: torch binds them like this, too
+            if self._must_be_left_alone(arguments):
+                original(*args, **kwargs)
+            elif not self._is_claimed_by(arguments):
+                self._form(arguments)
+
+        return init_process_group
+
+    def _must_be_left_alone(self, arguments: dict[str, Any]) -> bool:
+        """Tell whether torch itself says what is wrong, or nobody else is concerned."""
+        both = arguments.get("store") is not None and arguments.get("init_method") is not None
+        is_fake = str(arguments.get("backend")).lower() == "fake"
+        stands = self._c10d is not None and self._c10d.default_group is not None
+        return both or is_fake or (stands and not self._agrees(arguments))
+
+    def _is_claimed_by(self, arguments: dict[str, Any]) -> bool:
+        """Take a call for what stands already, which was formed anew without being called."""
+        is_claimed = self._agrees(arguments)
+        self._is_unclaimed = False
+        return is_claimed
+
+    def _agrees(self, arguments: dict[str, Any]) -> bool:
+        if not self._is_unclaimed or self._formed is None:
+            return False
+        stands = _read(self._formed.settings)
+        wanted = settings_of(arguments).backend
+        return wanted is None or wanted == stands.backend
+
+    def _wrap_destroy(self, original: Callable[..., None]) -> Callable[..., None]:
+        def destroy(*args: Any, **kwargs: Any) -> None:
+            try:
+                original(*args, **kwargs)
+            finally:
+                self._note_destroyed()
+
+        return destroy
+
+    def _note_destroyed(self) -> None:
+        self._groups.forget_destroyed()
+        if self._c10d is not None:
+            self._c10d.forget_destroyed()
+        if self._c10d is not None and self._c10d.default_group is None:
+            self._formed, self._is_broken, self._is_unclaimed = None, False, False
+            self._forming.let_go()
+
+    def _own_init(self) -> tuple[C10d, _Init]:
+        if self._c10d is None or self._init is None:
+            raise FrameworkError("this torch has no torch.distributed.init_process_group.")
+        return self._c10d, self._init
+
+    def _form(self, arguments: dict[str, Any]) -> None:
+        c10d, original = self._own_init()
+        self._is_broken = False
+        self._forming.form(c10d, original, arguments)
+        settings = msgspec.json.encode(settings_of(arguments)).decode()
+        surroundings = self._surroundings
+        world_size = surroundings.info.world_size
+        self._formed = Formed(self.name, surroundings.generation, world_size, settings=settings)
+
+    # --- generations -------------------------------------------------------------------------
+
+    def formed(self) -> Formed | None:
+        """Say whether the default group stands."""
+        if self._formed is None or self._c10d is None:
+            return None
+        return msgspec.structs.replace(
+            self._formed, calls=self._c10d.count_calls(), is_broken=self._is_broken
+        )
+
+    def form(self, settings: str, reason: str) -> tuple[str, ...]:
+        """Form the default group anew, with all ranks."""
+        notes = self._say_what_is_old(reason) if self._formed is not None else ()
+        try:
+            self._give_up()
+            importlib.import_module(MODULE)
+            self._own_init()
+            arguments = arguments_of(_read(settings))
+        except Exception as error:  # else the others would wait for this rank
+            obstacle = describe(error)
+            if isinstance(error, ImportError):
+                obstacle = f"torch cannot be imported there: {error}"
+            self._forming.refuse(obstacle)
+            raise
+        try:
+            self._form(arguments)
+        except Exception as error:
+            meant = self._breaking.explain(error)
+            if isinstance(meant or error, PeerFailed):
+                self._want_again(settings)
+            if meant is None:
+                raise
+            raise meant from error
+        self._is_unclaimed = True
+        return notes
+
+    def _want_again(self, settings: str) -> None:
+        """Have the group formed with the next generation: a rank was lost in this one."""
+        generation, world_size = self._surroundings.generation, self._surroundings.info.world_size
+        self._formed = Formed(self.name, generation, world_size, settings=settings)
+        self._is_broken = True
+
+    def _say_what_is_old(self, reason: str) -> tuple[str, ...]:
+        why = f" ({reason})" if reason else ""
+        old = name_belongings(self._surroundings.user_namespace())
+        belongs = f" These variables belong to the old one: {old}." if old else ""
+        return (f"torch's default group was formed anew{why}.{belongs}",)
+
+    def _give_up(self) -> None:
+        """Destroy all groups; what still waits in them is torn before, so that nothing hangs."""
+        if self._c10d is None or self._c10d.default_group is None:
+            return
+        self._groups.shut_down()
+        try:
+            self._c10d.drop_groups()
+        except RuntimeError as error:
+            raise FrameworkError(f"torch cannot give its groups up: {error}") from error
+
+    # --- cells -------------------------------------------------------------------------------
+
+    def prepare_cell(self, code: str) -> None:
+        """Have nothing to get ready."""
+
+    def break_off(self, failed_rank: int, reason: str) -> None:
+        """Note that a rank of this cell has failed."""
+        if self._c10d is not None:
+            self._breaking.break_off(failed_rank, reason)
+
+    def look(self) -> None:
+        """Tear what waits for a rank that has failed."""
+        self._breaking.look()
+
+    def _tear(self) -> None:
+        self._is_broken = True
+        self._forming.hang_up()
+        self._groups.shut_down()
+        if self._c10d is not None:
+            self._c10d.abort_devices()
+
+    def _uses_devices(self) -> bool:
+        return self._c10d is not None and self._c10d.uses_devices()
+
+    def settle(self) -> None:
+        """Have nothing to wait for: whoever begins an asynchronous collective waits for it."""
+
+    def explain(self, error: BaseException) -> BaseException | None:
+        """Give what an error of torch's really means."""
+        if self._c10d is None:
+            return None
+        if is_of_transport(error):
+            self._is_broken = True
+        return self._breaking.explain(error)
+
+    def expect_cell(self) -> None:
+        """Forget the failure of an earlier cell."""
+        self._breaking.expect_cell()
+
+    def leave(self) -> None:
+        """Let go of whoever waits for this rank; the process ends."""
+        self._groups.shut_down()
+        self._forming.let_go()
+
+
+def _read(settings: str) -> Settings:
+    return msgspec.json.decode(settings, type=Settings) if settings else Settings()

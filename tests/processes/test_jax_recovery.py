@@ -1,0 +1,287 @@
+"""A rank of JAX dies, or its service does: nobody else ends, and JAX is formed anew by itself."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from .leftovers import Home, coordinator_of, is_alive, wait_until
+from .listener import Listener
+from .results import values
+
+pytest.importorskip("jax")
+pytestmark = pytest.mark.timeout(180)
+
+REACHED_WITHIN_S = 60
+TOLD_WITHIN_S = 10
+BACK_WITHIN_S = 30
+"""A quiet machine with two cores takes 2 to 5 s; the time is printed."""
+SETUP = """\
+import numpy as np
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+def make():
+    mesh = jax.make_mesh((jax.device_count(),), ('i',))
+    summed = lambda x: jax.lax.psum(x, 'i')
+    step = jax.jit(jax.shard_map(summed, mesh=mesh, in_specs=P('i'), out_specs=P()))
+    place = NamedSharding(mesh, P('i'))
+    own = np.full((1, 3), rank + 1, np.float32)
+    return mesh, step, jax.make_array_from_process_local_data(place, own)
+"""
+FORM = """\
+mesh, step, x = make()
+weights = np.arange(3.0) + rank
+local = jnp.arange(3.0) * (rank + 1)
+np.asarray(step(x).addressable_data(0)).tolist()
+"""
+LOOP = """\
+step(x).block_until_ready()
+print('here', flush=True)
+while True:
+    step(x).block_until_ready()
+"""
+AGAIN = """\
+mesh, step, x = make()
+np.asarray(step(x).addressable_data(0)).tolist()
+"""
+KEPT = (
+    "globals().get('weights', np.empty(0)).tolist(), jnp.array(globals().get('local', [])).tolist()"
+)
+OWN_PART = "np.asarray(stale.addressable_data(0)).tolist()"
+
+
+def pids(cluster):
+    return {engine.rank: engine.pid for engine in cluster.topology().engines}
+
+
+def services_of(cluster):
+    """The helper processes of JAX."""
+    return [
+        process
+        for process in coordinator_of(cluster).children(recursive=True)
+        if is_alive(process) and "jupyter_dist.frameworks.services" in process.cmdline()
+    ]
+
+
+def sums(world_size):
+    """What the psum of all ranks gives on each of them."""
+    total = float(sum(range(1, world_size + 1)))
+    return [str([[total] * 3])] * world_size
+
+
+def kill(cluster, *ranks):
+    """Kill ranks, and wait until the cluster knows."""
+    known = pids(cluster)
+    for rank in ranks:
+        os.kill(known[rank], signal.SIGKILL)
+    states = cluster.status
+    wait_until(lambda: all(states().ranks[rank] == "lost" for rank in ranks), 5, "the loss is told")
+
+
+@pytest.fixture
+def ward(start, home):
+    """Four ranks with a mesh, and a state of their own; ranks may be lost."""
+    assert isinstance(home, Home)
+    cluster = start("localhost:4")
+    values(cluster.run(SETUP, is_setup=True, label=1))
+    assert values(cluster.run(FORM, label=2)) == sums(4)
+    home.remember(cluster)
+    return cluster
+
+
+@pytest.fixture
+def unharmed(four):
+    """Four ranks with the same, all of which outlive the test."""
+    values(four.run(SETUP, label=1))
+    assert values(four.run(FORM, label=2)) == sums(4)
+    return four
+
+
+def begin_loop(cluster, in_background):
+    """Have all four ranks in a loop of psums; gives what becomes of the cell."""
+    listener = Listener()
+    answer = in_background(cluster.run, LOOP, label=3, watcher=listener)
+    listener.wait_for("here", ranks=range(4), within_s=REACHED_WITHIN_S)
+    return answer
+
+
+def assert_is_back(cluster, start_s, world_size=4):
+    """JAX works again on all ranks, soon enough."""
+    assert values(cluster.run(AGAIN, label=4)) == sums(world_size)
+    took_s = time.monotonic() - start_s
+    print(f"JAX was back on {world_size} ranks after {took_s:.2f} s")
+    assert took_s < BACK_WITHIN_S
+
+
+@pytest.mark.parametrize("victims", [(0,), (2,), (1, 3)], ids=str)
+def test_ranks_are_killed_in_a_psum_and_jax_is_back_with_what_the_others_had(
+    ward, in_background, home, victims
+):
+    before = pids(ward)
+    in_loop = begin_loop(ward, in_background)
+    survivors = [rank for rank in range(4) if rank not in victims]
+    for rank in victims:
+        os.kill(before[rank], signal.SIGKILL)
+    result = in_loop.result(TOLD_WITHIN_S)
+    assert {end.rank for end in result if end.status == "lost"} == set(victims)
+    for rank in survivors:
+        assert result[rank].status == "peer_failed", str(result[rank].error)
+        assert result[rank].error.ename == "PeerFailed"
+        assert result[rank].error.peer_rank in victims
+    values(ward.run("stale = x", survivors))
+    start_s = time.monotonic()
+    healed = ward.heal()
+    assert_is_back(ward, start_s)
+    home.remember(ward)
+    own_parts = values(ward.run(OWN_PART, survivors))
+    assert own_parts == [str([[float(rank + 1)] * 3]) for rank in survivors]
+    after = pids(ward)
+    assert {rank for rank in range(4) if before[rank] != after[rank]} == set(victims)
+    kept = values(ward.run(KEPT))
+    for rank in survivors:
+        weights = [float(number + rank) for number in range(3)]
+        local = [float(number * (rank + 1)) for number in range(3)]
+        assert kept[rank] == str((weights, local))
+    told = "\n".join(healed.notes)
+    assert "stale and x belong to the mesh of before" in told
+    assert "addressable_data" in told
+    assert "mesh belongs to devices of before" in told
+    assert "weights" not in told
+    assert "local " not in told
+
+
+def test_the_mesh_is_formed_of_fewer_ranks_when_the_cluster_shrinks(ward, in_background, home):
+    before = pids(ward)
+    in_loop = begin_loop(ward, in_background)
+    os.kill(before[1], signal.SIGKILL)
+    in_loop.result(TOLD_WITHIN_S)
+    start_s = time.monotonic()
+    shrunken = ward.shrink()
+    assert shrunken.world_size == 3
+    assert_is_back(ward, start_s, world_size=3)
+    home.remember(ward)
+    assert list(pids(ward).values()) == [before[0], before[2], before[3]]
+    assert values(ward.run("weights.tolist()")) == [
+        str([float(number + old) for number in range(3)]) for old in (0, 2, 3)
+    ]
+    assert any("mesh" in note for note in shrunken.notes)
+
+
+def test_the_end_of_the_service_harms_nobody(ward, home):
+    before = pids(ward)
+    (service,) = services_of(ward)
+    service.kill()
+    wait_until(lambda: not is_alive(service), 5, "the service has ended")
+    code = "[float(step(x).addressable_data(0)[0, 0]) for _ in range(50)][-1]"
+    assert values(ward.run(code)) == ["10.0"] * 4
+    kill(ward, 0)
+    start_s = time.monotonic()
+    ward.heal()
+    assert_is_back(ward, start_s)
+    home.remember(ward)
+    assert [pids(ward)[rank] for rank in (1, 2, 3)] == [before[rank] for rank in (1, 2, 3)]
+    assert len(services_of(ward)) == 1
+
+
+def test_the_end_of_the_service_in_a_psum_harms_nobody(unharmed, in_background):
+    before = pids(unharmed)
+    in_loop = begin_loop(unharmed, in_background)
+    (service,) = services_of(unharmed)[-1:]
+    service.kill()
+    with pytest.raises(TimeoutError):
+        in_loop.result(2)
+    assert pids(unharmed) == before
+    unharmed.interrupt()
+    result = in_loop.result(TOLD_WITHIN_S)
+    assert {end.status for end in result} <= {"interrupted", "peer_failed"}
+    assert values(unharmed.run(AGAIN)) == sums(4)
+    assert pids(unharmed) == before
+
+
+def test_a_rank_that_raises_in_a_loop_costs_no_rank_and_jax_is_formed_anew(unharmed):
+    before = pids(unharmed)
+    code = "for i in range(200):\n    step(x).block_until_ready()\n    if i == 20 and rank == 2:\n        1 / 0"
+    result = unharmed.run(code)
+    assert result[2].error.ename == "ZeroDivisionError"
+    for rank in (0, 1, 3):
+        assert result[rank].status == "peer_failed", str(result[rank].error)
+        assert result[rank].error.peer_rank == 2
+    start_s = time.monotonic()
+    assert_is_back(unharmed, start_s)
+    assert pids(unharmed) == before
+
+
+def test_an_error_before_any_collective_costs_not_even_the_mesh(unharmed):
+    result = unharmed.run("1 / 0")
+    assert {end.error.ename for end in result} == {"ZeroDivisionError"}
+    assert values(unharmed.run("float(step(x).addressable_data(0)[0, 0])")) == ["10.0"] * 4
+
+
+def test_ranks_are_lost_one_after_the_other_and_old_services_are_ended(ward, home):
+    before = pids(ward)
+    for victim in (3, 0, 3):
+        kill(ward, victim)
+        start_s = time.monotonic()
+        ward.heal()
+        assert_is_back(ward, start_s)
+        home.remember(ward)
+    assert [pids(ward)[rank] for rank in (1, 2)] == [before[rank] for rank in (1, 2)]
+    assert len(services_of(ward)) == 2
+
+
+@pytest.mark.parametrize("moment", ["jax.extend.backend.clear_backends", "jax.devices"])
+def test_a_rank_dies_while_jax_is_formed_anew_and_it_is_formed_by_the_healing(ward, home, moment):
+    """Before it has the devices of all ranks: there JAX's C++ waits for those that are missing."""
+    before = pids(ward)
+    dies = (
+        "import os, signal, jax.extend.backend\n"
+        f"if rank == 2:\n    {moment} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    raise ValueError('bug')\nstep(x).block_until_ready()"
+    )
+    assert ward.run(dies)[2].status == "raised"
+    states = ward.status
+    wait_until(lambda: states().ranks[2] == "lost", TOLD_WITHIN_S, "the loss is told")
+    start_s = time.monotonic()
+    ward.heal()
+    assert_is_back(ward, start_s)
+    home.remember(ward)
+    assert [rank for rank in range(4) if before[rank] != pids(ward)[rank]] == [2]
+    kept = values(ward.run(KEPT, [0, 1, 3]))
+    assert kept[0].startswith("([0.0, 1.0, 2.0]")
+
+
+def test_arrays_of_before_are_refused_and_the_mesh_of_now_is_kept(unharmed):
+    result = unharmed.run("if rank == 2:\n    1 / 0\nstep(x).block_until_ready()")
+    assert result[2].error.ename == "ZeroDivisionError"
+    assert values(unharmed.run(f"before = mesh, step, x\n{AGAIN}")) == sums(4)
+    result = unharmed.run("_, old_step, old_x = before\nold_step(old_x).block_until_ready()")
+    for end in result:
+        assert end.error.ename == "FrameworkError"
+        assert "uses arrays or a mesh of before generation" in end.error.evalue
+        assert "(before and old_x)" in end.error.evalue
+    assert values(unharmed.run("float(step(x).addressable_data(0)[0, 0])")) == ["10.0"] * 4
+    found = values(unharmed.run("np.asarray(old_x.addressable_data(0))[0, 0].item()"))
+    assert found == [f"{rank + 1}.0" for rank in range(4)]
+
+
+def test_devices_that_have_not_met_are_refused_when_the_service_is_gone(unharmed):
+    service = services_of(unharmed)[-1]
+    service.kill()
+    wait_until(lambda: not is_alive(service), 5, "the service has ended")
+    assert values(unharmed.run("float(step(x).addressable_data(0)[0, 0])")) == ["10.0"] * 4
+    pair = (
+        "two = jax.sharding.Mesh(np.array(jax.devices()[2:]), ('i',))\n"
+        "if rank > 1:\n"
+        "    own = np.ones((1, 3), np.float32)\n"
+        "    y = jax.make_array_from_process_local_data(NamedSharding(two, P('i')), own)\n"
+        "    jax.jit(lambda y: y.sum(), out_shardings=NamedSharding(two, P()))(y)"
+    )
+    result = unharmed.run(pair)
+    for rank in (2, 3):
+        assert result[rank].error.ename in {"FrameworkError", "PeerFailed"}, str(result[rank].error)
+    told = {result[rank].error.evalue for rank in (2, 3)}
+    assert any("JAX's coordination service is gone" in text for text in told)
+    assert values(unharmed.run(AGAIN)) == sums(4)

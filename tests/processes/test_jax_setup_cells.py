@@ -1,0 +1,49 @@
+"""Setup cells that use JAX run on a new rank alone, which has JAX with the others by then."""
+
+import os
+import signal
+
+import pytest
+
+from .leftovers import wait_until
+from .results import values
+
+pytest.importorskip("jax")
+pytestmark = pytest.mark.timeout(120)
+
+SETUP = "import jax\njax.distributed.initialize()\ncount = jax.device_count()"
+PSUM = "jax.pmap(lambda x: jax.lax.psum(x, 'i'), axis_name='i')(jax.numpy.ones(1)).tolist()"
+CALL = "jax.distributed.initialize()"
+
+
+def replace(cluster, rank):
+    """Kill a rank, and give what healing says."""
+    (pid,) = [engine.pid for engine in cluster.topology().engines if engine.rank == rank]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: cluster.status().ranks[rank] == "lost", 5, "the loss is told")
+    return cluster.heal()
+
+
+def problems(result):
+    return [f"{end.error.ename}: {end.error.evalue}" for end in result if end.error]
+
+
+def test_a_setup_cell_that_forms_jax_is_replayed_on_every_new_rank(start):
+    cluster = start("localhost:2")
+    values(cluster.run(SETUP, is_setup=True, label=1))
+    for rank in (1, 0):
+        healed = replace(cluster, rank)
+        assert healed.problems == ()
+        assert healed.replayed == ("In[1]",)
+        assert values(cluster.run(f"count, {PSUM}")) == ["(2, [2.0])"] * 2
+
+
+def test_a_call_on_some_ranks_that_does_not_agree_with_what_stands_needs_all_of_them(start):
+    cluster = start("localhost:2")
+    values(cluster.run("import jax"))
+    (told,) = problems(cluster.run("jax.distributed.initialize(process_id=0)", ranks=1))
+    assert "needs all 2 ranks" in told
+    assert cluster.run(CALL, ranks=1).ok
+    (told,) = problems(cluster.run(CALL, ranks=1))
+    assert "should only be called once" in told
+    assert values(cluster.run(PSUM)) == ["[2.0]"] * 2

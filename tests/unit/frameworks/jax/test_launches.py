@@ -1,0 +1,329 @@
+"""Each launch of a program that spans ranks: counted, refused, broken off, explained."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fakes.jax_launching import ADD, FakeOutput, put_in_place
+from fakes.surroundings import FakeSurroundings
+
+from jupyter_dist.errors import CollectiveMismatch, FrameworkError, PeerFailed, UsageError
+from jupyter_dist.frameworks.jax import launches as module
+from jupyter_dist.frameworks.jax import refusals
+from jupyter_dist.frameworks.jax.launches import Launches
+
+X = np.zeros((8, 4), np.float32)
+BROKEN = ValueError("UNKNOWN: Gloo all-reduce failed: Connection closed by peer")
+
+
+class Scene:
+    """A rank of two with JAX formed, and its clock."""
+
+    def __init__(self, monkeypatch, world_size=2):
+        self.now_s = 100.0
+        monkeypatch.setattr(module, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(module.time, "sleep", self.pass_time)
+        self.released = []
+        monkeypatch.setattr(module, "release_members", lambda: self.released.append(1))
+        self.surroundings = FakeSurroundings(world_size=world_size)
+        self.launches = Launches(self.surroundings, lambda: self.is_service_gone)
+        self.program, self.pjit = put_in_place(monkeypatch, self.launches)
+        self.launches.begin_generation(range(world_size))
+        self.torn = 0
+        self.is_service_gone = False
+        self.later = lambda: None
+        monkeypatch.setattr(self.launches.sockets, "shut_down", self._tear)
+
+    def pass_time(self, seconds):
+        self.now_s += seconds
+        self.later()
+
+    def _tear(self):
+        self.torn += 1
+
+    def run(self, outputs=(), text=None):
+        options = {} if text is None else {"text": text}
+        return self.program(lambda *_args: list(outputs), **options)(X)
+
+
+@pytest.fixture
+def scene(monkeypatch):
+    return Scene(monkeypatch)
+
+
+def test_a_launch_is_counted_and_recorded_until_its_output_is_ready(scene):
+    small, large = FakeOutput(4, is_ready=False), FakeOutput(400, is_ready=False)
+    assert scene.run([large, small]) == [large, small]
+    assert scene.launches.count == 1
+    assert scene.surroundings.calls == [("jit(step)", 1, "float32", "8", 32, None)]
+    scene.launches.look()
+    assert scene.surroundings.calls[0][-1] is None
+    small.become_ready()
+    scene.launches.look()
+    assert scene.surroundings.calls[0][-1] is True
+
+
+def test_an_output_that_was_donated_counts_as_done(scene):
+    output = FakeOutput(is_ready=False)
+    scene.run([output])
+    output.delete()
+    scene.launches.settle()
+    assert scene.surroundings.calls[0][-1] is True
+    assert not scene.launches.is_broken
+
+
+def test_programs_of_one_process_and_those_without_collectives_are_left_alone(scene):
+    local = scene.program(lambda *_args: ["local"], processes=(0,))
+    scene.launches.break_off(1, "raised ValueError")
+    assert local(X) == ["local"]
+    assert scene.run(["added"], text=ADD) == ["added"]
+    assert scene.launches.count == 0
+    assert not scene.surroundings.calls
+
+
+def test_only_programs_of_one_process_stay_in_the_fast_path_of_jax(scene):
+    wide = SimpleNamespace(unsafe_call=scene.program(list))
+    local = SimpleNamespace(unsafe_call=scene.program(list, processes=(0,)))
+    assert scene.pjit._get_fastpath_data(wide) is None
+    assert scene.pjit._get_fastpath_data(local) == f"fast {local}"
+
+
+def test_after_a_failure_launches_are_refused_until_the_next_cell(scene):
+    scene.launches.break_off(1, "raised ValueError")
+    with pytest.raises(PeerFailed, match="rank 1 raised ValueError"):
+        scene.run()
+    assert scene.launches.count == 0
+    scene.launches.expect_cell()
+    scene.run()
+    assert scene.launches.count == 1
+
+
+def test_the_failure_that_was_told_first_is_the_one(scene):
+    scene.launches.break_off(1, "raised ValueError")
+    scene.launches.break_off(-1, "the cell was interrupted")
+    with pytest.raises(PeerFailed, match="rank 1 raised ValueError"):
+        scene.run()
+
+
+def test_a_cell_of_other_ranks_is_refused_with_their_names(scene):
+    scene.surroundings.cell_ranks = (0,)
+    with pytest.raises(UsageError, match=r"devices of ranks 0-1, and this cell runs on rank 0"):
+        scene.run()
+
+
+def test_nothing_is_torn_within_the_grace(scene):
+    scene.run([FakeOutput(is_ready=False)])
+    scene.launches.break_off(1, "was lost")
+    scene.now_s += 0.2
+    scene.launches.look()
+    assert not scene.torn
+    scene.now_s += 0.1
+    scene.launches.look()
+    assert scene.torn == 1
+    assert scene.launches.is_broken
+
+
+def test_nothing_is_torn_where_nothing_is_under_way(scene):
+    scene.run([FakeOutput()])
+    scene.launches.break_off(1, "was lost")
+    scene.now_s += 10
+    scene.launches.look()
+    assert not scene.torn
+    assert not scene.launches.is_broken
+
+
+def test_settle_waits_for_outputs_and_raises_who_broke_them(scene):
+    output = FakeOutput(is_ready=False)
+    scene.run([output])
+    scene.launches.break_off(1, "was lost")
+    scene.later = lambda: output.become_ready(BROKEN)
+    with pytest.raises(PeerFailed, match="rank 1 was lost"):
+        scene.launches.settle()
+    assert scene.launches.is_broken
+    assert scene.surroundings.calls[0][-1] is False
+
+
+def test_settle_gives_up_what_was_torn_and_does_not_end(scene):
+    scene.run([FakeOutput(is_ready=False)])
+    scene.launches.break_off(1, "was lost")
+    scene.later = scene.launches.look
+    with pytest.raises(PeerFailed, match="rank 1 was lost"):
+        scene.launches.settle()
+    assert scene.now_s - 100 < 3
+
+
+def test_a_broken_launch_is_explained_when_the_news_come_later(scene):
+    def fail(*_args):
+        raise BROKEN
+
+    with pytest.raises(ValueError, match="Gloo") as caught:
+        scene.program(fail)(X)
+    scene.later = lambda: scene.launches.break_off(1, "was lost: killed by SIGKILL")
+    meant = scene.launches.explain(caught.value)
+    assert isinstance(meant, PeerFailed)
+    assert meant.__cause__ is caught.value
+    assert scene.now_s - 100 < 0.2
+
+
+def test_a_broken_launch_that_nobody_explains_names_itself_and_its_line(scene):
+    def fail(*_args):
+        raise BROKEN
+
+    with pytest.raises(ValueError, match="Gloo") as caught:
+        scene.program(fail)(X)
+    meant = scene.launches.explain(caught.value)
+    assert isinstance(meant, FrameworkError)
+    assert "jit(step)(float32[8,4]) #1 of JAX at In[1]:1 broke off: Gloo all-reduce" in str(meant)
+    assert 1 <= scene.now_s - 100 < 1.2
+
+
+def break_off_unseen(scene):
+    """A launch breaks off, and the cell catches its error."""
+
+    def fail(*_args):
+        raise BROKEN
+
+    with pytest.raises(ValueError, match="Gloo"):
+        scene.program(fail)(X)
+
+
+def test_a_cell_that_catches_the_error_of_a_broken_launch_does_not_end_well(scene):
+    break_off_unseen(scene)
+    with pytest.raises(FrameworkError, match=r"#1 of JAX at In\[1\]:1 broke off: the cell itself"):
+        scene.launches.settle()
+
+
+def test_a_broken_launch_whose_error_was_caught_names_the_rank_that_failed(scene):
+    break_off_unseen(scene)
+    scene.launches.break_off(1, "was lost")
+    with pytest.raises(PeerFailed, match="rank 1 was lost"):
+        scene.launches.settle()
+
+
+def test_a_cell_after_a_broken_launch_is_not_to_blame(scene):
+    break_off_unseen(scene)
+    scene.launches.expect_cell()
+    scene.launches.settle()
+    assert scene.launches.is_broken
+
+
+def test_what_ends_well_although_it_was_torn_ends_the_cell_well(scene):
+    output = FakeOutput(is_ready=False)
+    scene.run([output])
+    scene.launches.break_off(1, "raised ValueError")
+    scene.now_s += 1
+    scene.launches.look()
+    output.become_ready()
+    scene.launches.settle()
+    assert scene.launches.is_broken
+
+
+def test_the_connections_of_a_mesh_are_torn_before_it_is_given_up(scene):
+    scene.launches.sockets._pollers.add(-1)
+    scene.launches.end_mesh()
+    assert scene.torn == 1
+    assert not scene.launches.sockets
+
+
+def test_what_user_code_makes_of_a_broken_launch_is_explained_too(scene):
+    scene.launches.break_off(1, "was lost")
+    error = RuntimeError("step 7 failed")
+    error.__cause__ = BROKEN
+    assert isinstance(scene.launches.explain(error), PeerFailed)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("bug"), PeerFailed(1, "x")])
+def test_other_errors_mean_what_they_say(scene, error):
+    scene.launches.break_off(1, "was lost")
+    assert scene.launches.explain(error) is None
+    assert not scene.launches.is_broken
+
+
+def test_a_cell_that_fails_leaves_nothing_under_way(scene):
+    scene.run([FakeOutput(is_ready=False)])
+    assert scene.launches.explain(ValueError("bug")) is None
+    assert scene.torn
+    assert scene.launches.is_broken
+    assert scene.surroundings.calls[0][-1] is False
+
+
+def test_an_interrupt_within_a_launch_tears_what_is_out_of_sight(scene):
+    def interrupt(*_args):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scene.program(interrupt)(X)
+    assert scene.torn == 1
+    with pytest.raises(FrameworkError, match="formed anew on all ranks before the next cell"):
+        scene.run()
+
+
+def test_a_check_compares_program_and_line_before_the_launch(scene, monkeypatch):
+    asked = []
+
+    def differ(purpose, ranks, **options):
+        asked.append((purpose, ranks, options["claim"], options["site"]))
+        call = f"{options['claim']} at In[1]:1"
+        raise CollectiveMismatch(
+            1, f"{call} with other arguments", 0, call, ("rank 1", "ranks 0,2-3")
+        )
+
+    monkeypatch.setattr(scene.surroundings, "compare", differ)
+    scene.surroundings.is_checked = True
+    with pytest.raises(CollectiveMismatch) as caught:
+        scene.run()
+    assert asked == [("jax", (0, 1), "jit(step)(float32[8,4]) #1", "In[1]:1")]
+    assert str(caught.value) == (
+        "rank 1 called jit(step)(float32[8,4]) #1 at In[1]:1, compiled to another program, "
+        "but ranks 0,2-3 called jit(step)(float32[8,4]) #1 at In[1]:1"
+    )
+    assert scene.launches.count == 0
+
+
+def test_a_new_generation_begins_at_nothing(scene):
+    scene.run([FakeOutput(is_ready=False)])
+    scene.launches.break_off(1, "was lost")
+    scene.now_s += 1
+    scene.launches.look()
+    scene.launches.begin_generation([0, 1])
+    assert (scene.launches.count, scene.launches.is_broken) == (0, False)
+    assert scene.surroundings.calls[0][-1] is False
+
+
+def test_what_jax_lacks_is_told_with_what_does_not_work(monkeypatch):
+    surroundings = FakeSurroundings()
+    put_in_place(monkeypatch, Launches(surroundings, lambda: False), lacking="_get_fastpath_data")
+    (sentence,) = surroundings.told
+    assert sentence.startswith("JAX 0.0 has no pjit._get_fastpath_data, which jupyter-dist uses")
+
+
+def test_what_still_waits_is_torn_again_after_a_while_and_what_is_new_at_once(scene):
+    scene.run([FakeOutput(is_ready=False)])
+    scene.launches.break_off(1, "was lost")
+    scene.now_s += 0.3
+    for _ in range(10):
+        scene.launches.look()
+        scene.now_s += 0.05
+    assert scene.torn == 1
+    scene.now_s += 1
+    scene.launches.look()
+    assert scene.torn == 2
+
+
+def test_a_program_of_devices_of_before_is_refused_by_name_and_breaks_nothing(scene, monkeypatch):
+    monkeypatch.setattr(refusals.private_runtime, "is_present", lambda _client: False)
+    monkeypatch.setattr(refusals, "find_stale", lambda _names, _devices: (["x"], ["mesh"]))
+    with pytest.raises(FrameworkError, match=r"before generation 1 \(mesh and x\)"):
+        scene.run()
+    assert not scene.launches.is_broken
+    assert scene.launches.count == 0
+
+
+def test_without_the_service_only_devices_that_have_met_compute_together(scene):
+    scene.run()
+    scene.is_service_gone = True
+    scene.run()
+    other = scene.program(list, processes=(0, 2))
+    with pytest.raises(FrameworkError, match="coordination service is gone"):
+        other(X)
+    assert scene.launches.is_broken

@@ -1,0 +1,45 @@
+import pytest
+
+from jupyter_dist.errors import UsageError
+from jupyter_dist.model.command_options import OptionParser
+from jupyter_dist.model.start_options import add_start_options, start_arguments
+
+PARSER = OptionParser(prog="%dist_start", example="%dist_start -n 4")
+add_start_options(PARSER)
+
+
+def arguments(line):
+    return start_arguments(PARSER.read(line))
+
+
+def test_what_was_not_said_is_no_argument():
+    assert arguments("") == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--jax", {"jax": "start"}),
+        ("--no-jax", {"jax": "never"}),
+        ("--devices-per-engine 2", {"devices_per_engine": "2"}),
+        ("--devices-per-engine all", {"devices_per_engine": "all"}),
+        ("--cpu-devices 8", {"cpu_devices": 8}),
+        ("-n 2 --oversubscribe", {"hosts": "localhost:2", "oversubscribe": True}),
+    ],
+)
+def test_options_become_arguments_of_a_start(line, said):
+    assert arguments(line) == said
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--jax --no-jax", "not allowed with"),
+        ("--cpu-devices 0", "'0' is not a number of devices, 1-1024"),
+        ("--cpu-devices 1025", "'1025' is not a number of devices"),
+        ("--cpu-devices x", "'x' is not a number of devices"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(line, said):
+    with pytest.raises(UsageError, match=said):
+        arguments(line)
