@@ -22,11 +22,13 @@ hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this 
 test: $(VENV)/test chromium host-tools ## install what the tests need, and run them all
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-check: $(VENV)/test ## ruff, mypy, import-linter and the unit tests
+lint: $(VENV)/test ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint ## the same, and the unit tests
 	$(BIN)/python -m pytest -q tests/unit tests/architecture
 
 # As long as you like: `make chaos CHAOS_FAULTS=20000`; CHAOS_SEED walks a walk again.
@@ -64,4 +66,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab hosts-lab test check chaos bench proto clean chromium host-tools
+.PHONY: help demo lab hosts-lab test lint check chaos bench proto clean chromium host-tools

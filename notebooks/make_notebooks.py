@@ -6,6 +6,8 @@ python notebooks/make_notebooks.py
 from pathlib import Path
 
 import nbformat
+from cupy_and_torch import CUPY_AND_TORCH
+from jax_from_one_notebook import JAX_FROM_ONE_NOTEBOOK
 from lose_a_rank import LOSE_A_RANK
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -234,3 +236,5 @@ if __name__ == "__main__":
     nbformat.write(build(MANY_HOSTS), HERE / "02_many_hosts.ipynb")
     nbformat.write(build(COLLECTIVES), HERE / "03_collectives.ipynb")
     nbformat.write(build(LOSE_A_RANK), HERE / "04_lose_a_rank.ipynb")
+    nbformat.write(build(JAX_FROM_ONE_NOTEBOOK), HERE / "05_jax_from_one_notebook.ipynb")
+    nbformat.write(build(CUPY_AND_TORCH), HERE / "06_cupy_and_torch.ipynb")

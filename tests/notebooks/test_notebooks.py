@@ -1,7 +1,9 @@
 """The notebooks, executed from a clean kernel, as a person would with Run All."""
 
+import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ import nbformat
 import psutil
 import pytest
 
+pytestmark = pytest.mark.timeout(180)
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
@@ -21,13 +24,14 @@ def executed(request, tmp_path, monkeypatch):
         folder = tmp_path / variable
         folder.mkdir()
         monkeypatch.setenv(variable, str(folder))
+    shutil.copytree(ROOT / "notebooks" / "data", tmp_path / "data")
     target = tmp_path / "executed.ipynb"
     run = subprocess.run(
         [sys.executable, ROOT / "notebooks" / "execute.py", request.param, target],
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=170,
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
@@ -117,6 +121,52 @@ def test_the_notebook_that_loses_a_rank_goes_on_with_what_the_others_had(execute
     assert "[0-3] step 99 weights" in outputs_of(executed, going_on.source)
     last = executed.cells[-2]
     assert "rank 2 lacks" not in outputs_of(executed, last.source)
+
+
+FIFTH = [path for path in NOTEBOOKS if path.name.startswith("05")]
+
+
+def losses_of(cells):
+    """The loss after each epoch, where all ranks have said the same."""
+    return {int(n): float(x) for n, x in re.findall(r"\[0-\d\] epoch (\d+): loss ([.\d]+)", cells)}
+
+
+@pytest.mark.parametrize("executed", FIFTH, indirect=True)
+def test_the_notebook_about_jax_trains_and_goes_on_after_a_rank_was_killed(executed):
+    cells = outputs_of(executed, "%%spmd")
+    assert "[0-3] 4 devices, 1 of them here" in cells
+    assert "Out[0-3]: Array([4.], dtype=float32)" in cells
+    assert "(4, 3) - the sum over its rows: [[1111. 1111. 1111.]]" in cells
+    losses = losses_of(cells)
+    assert list(losses) == [0, 3, 6, 9, 12, 15, 18]
+    assert sorted(losses.values(), reverse=True) == list(losses.values())
+    assert losses[18] < 0.3
+    assert "jit(step)" in outputs_of(executed, "%dist_collectives")
+    assert "rank 2 is lost: its process was killed by SIGKILL" in cells
+    assert "PeerFailed on ranks 0-1,3 (3)" in cells
+    healed = outputs_of(executed, "%dist_heal")
+    assert "replaced rank 2" in healed
+    assert "weights" in healed, "it belonged to what was before"
+    (right,) = re.findall(r"\[0-3\] right on (\d+)%", cells)
+    assert int(right) > 85
+
+
+SIXTH = [path for path in NOTEBOOKS if path.name.startswith("06")]
+WITHOUT_TORCH = "torch is no requirement of the tests: its wheel on PyPI brings gigabytes of CUDA"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason=WITHOUT_TORCH)
+@pytest.mark.parametrize("executed", SIXTH, indirect=True)
+def test_the_notebook_about_torch_trains_on_both_ranks_and_says_what_it_skips(executed):
+    cells = outputs_of(executed, "%%spmd")
+    assert "[0-1] all_reduce: [11.0, 11.0]" in cells
+    losses = losses_of(cells)
+    assert list(losses) == [4, 9, 14, 19]
+    assert sorted(losses.values(), reverse=True) == list(losses.values())
+    (right,) = re.findall(r"\[0-1\] right on (\d+)%", cells)
+    assert int(right) > 85
+    skipped = len(re.findall(r"\[0-1\] skipped: .{10,}", cells))
+    assert skipped in {0, 3}, "each of the cells that need a GPU says why, or runs"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
