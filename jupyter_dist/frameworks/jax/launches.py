@@ -28,8 +28,10 @@ from jupyter_dist.frameworks.jax.refusals import (
 from jupyter_dist.frameworks.jax.under_way import Launch, UnderWay
 from jupyter_dist.frameworks.surroundings import Surroundings
 
-NEWS_S = 1.0
+NEWS_S = 3.0
 """A peer's death may be felt before anybody tells of it; so long we wait to hear who it was."""
+TORN_S = 1.0
+"""So long a cell that has failed waits for what was torn to come to its end."""
 STUCK_S = 2.0
 """A program that goes on for so long after its connections were torn will not end."""
 TEAR_AGAIN_S = 1.0
@@ -312,7 +314,7 @@ class Launches:
         self._wait(lambda: monotonic() >= end_s)
         if self._has_outputs:
             self._tear()
-            end_s = monotonic() + NEWS_S
+            end_s = monotonic() + TORN_S
             self._wait(lambda: monotonic() >= end_s)
             self._under_way.end_all()
         self._under_way.failed = None

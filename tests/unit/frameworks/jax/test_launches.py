@@ -10,7 +10,7 @@ from fakes.surroundings import FakeSurroundings
 from jupyter_dist.errors import CollectiveMismatch, FrameworkError, PeerFailed, UsageError
 from jupyter_dist.frameworks.jax import launches as module
 from jupyter_dist.frameworks.jax import refusals
-from jupyter_dist.frameworks.jax.launches import Launches
+from jupyter_dist.frameworks.jax.launches import NEWS_S, Launches
 
 X = np.zeros((8, 4), np.float32)
 BROKEN = ValueError("UNKNOWN: Gloo all-reduce failed: Connection closed by peer")
@@ -174,7 +174,7 @@ def test_a_broken_launch_that_nobody_explains_names_itself_and_its_line(scene):
     meant = scene.launches.explain(caught.value)
     assert isinstance(meant, FrameworkError)
     assert "jit(step)(float32[8,4]) #1 of JAX at In[1]:1 broke off: Gloo all-reduce" in str(meant)
-    assert 1 <= scene.now_s - 100 < 1.2
+    assert NEWS_S <= scene.now_s - 100 < NEWS_S + 0.2
 
 
 def break_off_unseen(scene):
