@@ -237,8 +237,9 @@ def test_a_rank_dies_while_jax_is_formed_anew_and_it_is_formed_by_the_healing(wa
     """Before it has the devices of all ranks: there JAX's C++ waits for those that are missing."""
     before = pids(ward)
     dies = (
-        "import os, signal, jax.extend.backend\n"
+        "import os, signal, time, jax.extend.backend\n"
         f"if rank == 2:\n    {moment} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    time.sleep(1)  # others are in it by then; else the mesh would be kept\n"
         "    raise ValueError('bug')\nstep(x).block_until_ready()"
     )
     assert ward.run(dies)[2].status == "raised"
@@ -254,7 +255,8 @@ def test_a_rank_dies_while_jax_is_formed_anew_and_it_is_formed_by_the_healing(wa
 
 
 def test_arrays_of_before_are_refused_and_the_mesh_of_now_is_kept(unharmed):
-    result = unharmed.run("if rank == 2:\n    1 / 0\nstep(x).block_until_ready()")
+    late = "import time\nif rank == 2:\n    time.sleep(1)  # others are in it by then\n    1 / 0\n"
+    result = unharmed.run(f"{late}step(x).block_until_ready()")
     assert result[2].error.ename == "ZeroDivisionError"
     assert values(unharmed.run(f"before = mesh, step, x\n{AGAIN}")) == sums(4)
     result = unharmed.run("_, old_step, old_x = before\nold_step(old_x).block_until_ready()")
