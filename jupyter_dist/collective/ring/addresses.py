@@ -3,7 +3,8 @@
 import errno
 import socket
 
-from jupyter_dist.errors import UsageError, no_free_port
+from jupyter_dist.errors import no_free_port
+from jupyter_dist.model.addresses import join_address
 
 _BACKLOG = 512
 
@@ -30,17 +31,4 @@ def bind_listener(host: str) -> socket.socket:
 
 def address_of(listener: socket.socket) -> str:
     """Return the address of a listener as `host:port`, with IPv6 hosts in brackets."""
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Split `host:port` or `[::1]:port`; raise UsageError when it is neither."""
-    host, _colon, port = address.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""
-    if not host or not port.isdecimal():
-        raise UsageError(f"address {address!r}: accepted are host:port and [IPv6]:port.")
-    return host, int(port)
+    return join_address(*listener.getsockname()[:2])

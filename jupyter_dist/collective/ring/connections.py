@@ -17,10 +17,10 @@ from jupyter_dist.collective.breakage import Breakage
 from jupyter_dist.collective.call import Call, Signature
 from jupyter_dist.collective.ring import handshake
 from jupyter_dist.collective.ring.acceptor import Acceptor
-from jupyter_dist.collective.ring.addresses import split_address
 from jupyter_dist.collective.ring.handshake import Membership
 from jupyter_dist.collective.ring.wire import BREAKAGE_BYTES, pack_breakage, unpack_breakage
 from jupyter_dist.errors import MalformedMessage
+from jupyter_dist.model.addresses import split_address
 
 SLICE_S = 0.2
 """The longest wait in one piece, so that Ctrl-C is always heard."""

@@ -12,11 +12,12 @@ from jupyter_dist.collective.breakage import Breakage, Broken
 from jupyter_dist.collective.call import UFUNCS, Array, Call
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.ring import algorithms
-from jupyter_dist.collective.ring.addresses import address_of, bind_listener, split_address
+from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.collective.ring.connections import Connections, Stopped
 from jupyter_dist.collective.ring.flow import Flow, as_bytes
 from jupyter_dist.collective.ring.handshake import Membership
 from jupyter_dist.collective.transport import Message
+from jupyter_dist.model.addresses import split_address
 from jupyter_dist.model.records import SYMMETRIC
 
 

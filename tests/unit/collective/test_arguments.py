@@ -3,8 +3,8 @@ import pytest
 
 from jupyter_dist.collective import arguments
 from jupyter_dist.collective.arrays import NUMPY
-from jupyter_dist.collective.ring.addresses import split_address
 from jupyter_dist.errors import UsageError
+from jupyter_dist.model.addresses import split_address
 
 FLOATS = np.dtype("f4")
 
