@@ -79,8 +79,8 @@ class Healing:
         self._roster, self._rendezvous = parts.cell.roster, parts.cell.rendezvous
         self._outbox, self._hosts = parts.cell.outbox, parts.hosts
         asked = (self._roster[rank] for rank in request.ranks or ())
-        self._asked = {each.name for each in asked if each.state is not EngineState.STARTING}
-        """Engines that somebody wants to have replaced; one that is being born is new already."""
+        self._asked = {each.name for each in asked if not each.is_new}
+        """Engines that somebody wants to have replaced; one that is being born needs no other."""
         self._targets: tuple[int, ...] = ()
         self._seats: dict[int, RankInfo] = {}
         self._restarted: set[str] = set()

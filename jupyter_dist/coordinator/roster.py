@@ -34,6 +34,8 @@ class EngineRecord:
     state: EngineState = EngineState.STARTING
     pid: int = 0
     reason: str = ""
+    is_new: bool = True
+    """It has not been in any generation yet."""
     is_suspect: bool = False
     is_condemned: bool = False
     """It is killed because somebody wants another engine in its place."""
@@ -55,6 +57,7 @@ class EngineRecord:
     def apply(self, event: EngineEvent) -> None:
         """Move along the table of engine_state.py."""
         self.state = next_state(self.state, event)
+        self.is_new = self.is_new and event is not EngineEvent.JOINED
 
     @property
     def is_present(self) -> bool:

@@ -413,6 +413,19 @@ def test_who_asks_for_the_same_rank_again_does_not_kill_its_new_engine(ward):
     assert ward.roster[1].name == "1.1"
 
 
+def test_a_rank_is_replaced_that_is_about_to_join_another_generation(ward):
+    ward.rendezvous.is_broken = True
+    ward.go_on()
+    assert ward.roster[1].state is EngineState.STARTING
+    ward.ask(HealRanks("h1", (1,)))
+    assert ((1,), signal.SIGKILL, "replace-h1") in ward.outbox.signals
+    ward.join(0, 1, 2, 3)  # it had said so before the signal came
+    ward.lose(1)
+    ward.go_on()
+    assert ward.hosts.started == [(1,)]
+    assert not ward.told(Refused)
+
+
 def test_a_cluster_that_heals_by_itself_leaves_it_to_who_has_asked(make_ward):
     ward = make_ward(on_loss=OnLoss.HEAL)
     ward.roster.start_work(0, "In[1]", ward.now_s)

@@ -20,17 +20,17 @@ _pointers = itertools.count(1000)
 
 
 class Memory:
-    """Bytes with an address; freed, as by CuPy's pool, when the current stream has come so far."""
+    """Bytes with an address; freed, as by CuPy's pool, for the stream they were asked for on."""
 
     def __init__(self, nbytes, cupy):
-        self._cupy = cupy
+        self._stream = cupy.stream
         # Filled, so that nobody relies on zeros.
         self._bytes = np.full(max(nbytes, 1) + 64, GARBAGE, np.uint8)
         self.ptr = (self._bytes.ctypes.data + 63) // 64 * 64 if nbytes else 0
 
     def __del__(self):
         freed = self._bytes
-        self._cupy.stream.put(lambda: freed.fill(GARBAGE))
+        self._stream.put(lambda: freed.fill(GARBAGE))
 
 
 class MemoryPointer:
