@@ -16,7 +16,7 @@ _DIRECTIONS = (
     ("Client to coordinator", messages.FromClient),
     ("Coordinator to client", messages.ToClient),
 )
-_HEAD = """Written by `python -m jupyter_dist.protocol.describe`; edit `messages.py` instead.
+_HEAD = """Written by `python -m jupyter_dist.protocol.describe`; edit `messages/` instead.
 A message is two ZeroMQ frames, the version and MessagePack; raw buffers may follow."""
 _PARTS = (messages.Output, messages.ErrorInfo, *typing.get_args(messages.CellEvent))
 

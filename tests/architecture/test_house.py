@@ -15,10 +15,6 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "jupyter_dist"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LINES = 350
-LONGER = {
-    "protocol/messages.py": "the whole protocol on one page",
-    "protocol/host_agent_pb2.py": "generated",
-}
 NOTEBOOK_SIDE = (
     "jupyter_dist.cluster",
     "jupyter_dist.views",
@@ -58,14 +54,7 @@ def name_of(path):
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_a_file_fits_into_the_head(path):
-    if name_of(path) not in LONGER:
-        assert len(path.read_text().splitlines()) <= LINES
-
-
-def test_every_exception_from_the_length_is_still_needed():
-    generated = {"protocol/host_agent_pb2.py"}
-    for name in set(LONGER) - generated:
-        assert len((PACKAGE / name).read_text().splitlines()) > LINES
+    assert len(path.read_text().splitlines()) <= LINES
 
 
 def test_no_module_has_a_name_that_says_nothing():

@@ -1,0 +1,263 @@
+"""Every message on the control channel. Read this package to know the protocol.
+
+    engine                              coordinator
+      | -- Hello ------------------------>|  who I am; where peers can reach me
+      | <---------------------- Welcome --|  the generation and every rank's address
+      | -- Ready ------------------------>|  (or NotReady) my communicator stands
+      | <---------------------- RunCell --|
+      | -- CellOutput * ----------------->|  whole lines, display data
+      | -- CellResult ------------------->|  done, with value or error
+      | <---- StoreObjects, FetchObject --|  push, pull (buffers follow as frames)
+      | -- ObjectsStored, ObjectFetched ->|
+      | -- Attend, LeaveMeeting --------->|  ranks of a cell exchange objects, or compare calls
+      | <---- MeetingHeld, MeetingFailed -|
+      | -- PutValue, AwaitValue --------->|  what ranks must know to form a communicator
+      | <--------------------- ValueFound |
+      | -- WantService ------------------>|  a helper process; its address comes as a value
+      | <------------ AbortCommunicator --|  a peer failed: leave the collective now
+      | <--------------------- Question --|  what a rank can tell while it runs a cell
+      | -- Answered --------------------->|
+      | <---------------------- Regroup --|  say Hello again for a new generation
+      | <------------------------ Leave --|
+
+    client                              coordinator
+      | -- AwaitReady ------------------->|
+      | <--------------- StartProgress * -|  then ClusterReady, or Refused
+      | -- SubmitCell ------------------->|
+      | <------------------ CellWaiting * |  (the fence: who is not idle yet)
+      | <----------------- CellAdmitted --|
+      | <------------------ CellEvents * -|  outputs and results of ranks, in batches
+      | -- OutputSeen * ----------------->|  so that a slow reader never fills memory
+      | -- WithdrawCell, InterruptCell -->|
+      | <----------- CellInterruptSent ---|
+      | -- PushObjects, PullObject ------>|
+      | <- ObjectsPushed, ObjectPulled ---|
+      | -- SyncCode --------------------->|  a manifest of files (as a frame)
+      | <------------------ CodeLacking --|  what each host does not have
+      | -- SendCode * ------------------->|
+      | <-------------------- CodeTaken * |  so that a slow host never fills memory
+      | -- SettleCode ------------------->|
+      | <------------------ CodeSettled --|
+      | -- WatchTopology ---------------->|
+      | <-------------- TopologyChanged --|
+      | -- TakePart --------------------->|  to drive, to watch, or for one question only
+      | <-------------------- PartTaken --|
+      | -- ListCells, ReplayOutput ------>|  what the last cells have said
+      | <--- CellsListed, OutputReplayed -|
+      | -- FollowCell ------------------->|  the running cell, from its beginning on
+      | <----- CellFollowed, CellEvents * |
+      | -- AskRanks --------------------->|  names, stacks, completions
+      | <---------------- RanksAnswered --|
+      | -- Explain ---------------------->|
+      | <-------------------- Explained --|
+      | -- HealRanks, ShrinkCluster ----->|
+      | <----------------- HealProgress * |
+      | <---------- RanksHealed, Shrunk --|
+      | -- ReadCollectives -------------->|
+      | <--------------- CollectivesRead -|  the records of every rank (as frames)
+      | -- StopCluster ------------------>|
+      | <-------------- ClusterStopping --|
+
+A message belongs to exactly one direction, so one for the other side is refused while decoding.
+Everything about a communicator carries its generation; stale ones are dropped.
+"""
+
+from jupyter_dist.protocol.messages.from_client import (
+    AskRanks,
+    AwaitReady,
+    Explain,
+    FollowCell,
+    FromClient,
+    HealRanks,
+    InterruptCell,
+    ListCells,
+    OutputSeen,
+    PullObject,
+    PushObjects,
+    ReadCollectives,
+    ReplayOutput,
+    SendCode,
+    SettleCode,
+    ShrinkCluster,
+    StopCluster,
+    SubmitCell,
+    SyncCode,
+    TakePart,
+    WatchTopology,
+    WithdrawCell,
+)
+from jupyter_dist.protocol.messages.from_engine import (
+    Answered,
+    Attend,
+    AwaitValue,
+    CellOutput,
+    CellResult,
+    Hello,
+    LeaveMeeting,
+    NotReady,
+    ObjectFetched,
+    ObjectsStored,
+    PutValue,
+    Ready,
+    ToCoordinator,
+    WantService,
+)
+from jupyter_dist.protocol.messages.parts import (
+    CellEvent,
+    CellNote,
+    ErrorInfo,
+    KeptCell,
+    Message,
+    Output,
+    RankFinished,
+    RankOutput,
+    ServiceFound,
+    service_key,
+)
+from jupyter_dist.protocol.messages.questions import (
+    About,
+    Answer,
+    CompleteCode,
+    Completions,
+    Inspection,
+    InspectName,
+    ListNames,
+    NoAnswer,
+    ReadStacks,
+)
+from jupyter_dist.protocol.messages.to_client import (
+    CellAdmitted,
+    CellEvents,
+    CellFollowed,
+    CellInterruptSent,
+    CellsListed,
+    CellWaiting,
+    ClusterReady,
+    ClusterStopping,
+    CodeLacking,
+    CodeSettled,
+    CodeTaken,
+    CollectivesRead,
+    Explained,
+    HealProgress,
+    ObjectPulled,
+    ObjectsPushed,
+    OutputReplayed,
+    PartTaken,
+    RanksAnswered,
+    RanksHealed,
+    Refused,
+    Shrunk,
+    StartProgress,
+    ToClient,
+    TopologyChanged,
+)
+from jupyter_dist.protocol.messages.to_engine import (
+    AbortCommunicator,
+    FetchObject,
+    Leave,
+    MeetingFailed,
+    MeetingHeld,
+    Question,
+    Regroup,
+    RunCell,
+    StoreObjects,
+    ToEngine,
+    ValueFound,
+    Welcome,
+)
+
+__all__ = [
+    "AbortCommunicator",
+    "About",
+    "Answer",
+    "Answered",
+    "AskRanks",
+    "Attend",
+    "AwaitReady",
+    "AwaitValue",
+    "CellAdmitted",
+    "CellEvent",
+    "CellEvents",
+    "CellFollowed",
+    "CellInterruptSent",
+    "CellNote",
+    "CellOutput",
+    "CellResult",
+    "CellWaiting",
+    "CellsListed",
+    "ClusterReady",
+    "ClusterStopping",
+    "CodeLacking",
+    "CodeSettled",
+    "CodeTaken",
+    "CollectivesRead",
+    "CompleteCode",
+    "Completions",
+    "ErrorInfo",
+    "Explain",
+    "Explained",
+    "FetchObject",
+    "FollowCell",
+    "FromClient",
+    "HealProgress",
+    "HealRanks",
+    "Hello",
+    "InspectName",
+    "Inspection",
+    "InterruptCell",
+    "KeptCell",
+    "Leave",
+    "LeaveMeeting",
+    "ListCells",
+    "ListNames",
+    "MeetingFailed",
+    "MeetingHeld",
+    "Message",
+    "NoAnswer",
+    "NotReady",
+    "ObjectFetched",
+    "ObjectPulled",
+    "ObjectsPushed",
+    "ObjectsStored",
+    "Output",
+    "OutputReplayed",
+    "OutputSeen",
+    "PartTaken",
+    "PullObject",
+    "PushObjects",
+    "PutValue",
+    "Question",
+    "RankFinished",
+    "RankOutput",
+    "RanksAnswered",
+    "RanksHealed",
+    "ReadCollectives",
+    "ReadStacks",
+    "Ready",
+    "Refused",
+    "Regroup",
+    "ReplayOutput",
+    "RunCell",
+    "SendCode",
+    "ServiceFound",
+    "SettleCode",
+    "ShrinkCluster",
+    "Shrunk",
+    "StartProgress",
+    "StopCluster",
+    "StoreObjects",
+    "SubmitCell",
+    "SyncCode",
+    "TakePart",
+    "ToClient",
+    "ToCoordinator",
+    "ToEngine",
+    "TopologyChanged",
+    "ValueFound",
+    "WantService",
+    "WatchTopology",
+    "Welcome",
+    "WithdrawCell",
+    "service_key",
+]

@@ -1,0 +1,198 @@
+"""What a client says to the coordinator."""
+
+from jupyter_dist.model.error_policy import OnError
+from jupyter_dist.protocol.messages.parts import Message
+from jupyter_dist.protocol.messages.questions import About
+
+
+class AwaitReady(Message, frozen=True):
+    """Tell me how the start goes, and when the cluster is ready."""
+
+    request_id: str
+
+
+class SubmitCell(Message, frozen=True):
+    """Run this cell on these ranks (None: all) as soon as the fence opens."""
+
+    request_id: str
+    code: str
+    ranks: tuple[int, ...] | None = None
+    timeout_s: float | None = None
+    label: int = 0
+    is_setup: bool = False
+    is_plain_python: bool = False
+    is_checked: bool = False
+    on_error: OnError = OnError.RELEASE
+    """What becomes of the others when a rank raises."""
+
+
+class OutputSeen(Message, frozen=True):
+    """So many bytes of this cell's events have been taken in."""
+
+    cell_id: str
+    seen_bytes: int
+
+
+class WithdrawCell(Message, frozen=True):
+    """Forget my cell, push, pull or healing if it has not begun yet; a cell is interrupted then."""
+
+    request_id: str
+    """Of the request that is meant."""
+
+
+class InterruptCell(Message, frozen=True):
+    """Interrupt what runs on these ranks (None: all)."""
+
+    request_id: str
+    ranks: tuple[int, ...] | None = None
+
+
+class PushObjects(Message, frozen=True):
+    """Store the objects in the frames on these ranks (None: all)."""
+
+    request_id: str
+    names: tuple[str, ...]
+    frame_counts: tuple[int, ...]
+    ranks: tuple[int, ...] | None = None
+
+
+class PullObject(Message, frozen=True):
+    """Fetch one name from these ranks (None: all)."""
+
+    request_id: str
+    name: str
+    ranks: tuple[int, ...] | None = None
+
+
+class SyncCode(Message, frozen=True):
+    """Compare the code on each host with a manifest, which follows as a frame.
+
+    A sync that is not settled yet, of this client or another, ends with that.
+    """
+
+    request_id: str
+
+
+class SendCode(Message, frozen=True):
+    """Hand a chunk of contents, which follows as a frame, to the agents of these hosts."""
+
+    request_id: str
+    """Of the SyncCode that it belongs to."""
+    number: int
+    hosts: tuple[str, ...]
+
+
+class SettleCode(Message, frozen=True):
+    """Put what has arrived into its place on all hosts, or forget it."""
+
+    request_id: str
+    """Of the SyncCode that is meant."""
+    is_wanted: bool = True
+
+
+class WatchTopology(Message, frozen=True):
+    """Send me the topology now, and again when it changed but not faster than this.
+
+    `interval_s` 0 asks for one snapshot only.
+    """
+
+    request_id: str
+    interval_s: float = 0.0
+
+
+class TakePart(Message, frozen=True):
+    """I am this process, and want to do this with the cluster; said once for all my lines."""
+
+    request_id: str
+    pid: int
+    who: str
+    """As a person knows it: `notebook train.ipynb`, `jupyter dist stop`."""
+    role: str = "drive"
+    """drive (run cells), watch (look only), or visit (one command, beside who drives)."""
+    is_taking_over: bool = False
+    """Drive even if another process does: it watches from then on."""
+
+
+class ListCells(Message, frozen=True):
+    """Tell which cells are kept, with their outputs."""
+
+    request_id: str
+
+
+class ReplayOutput(Message, frozen=True):
+    """Send me what a cell has said; of those with this label (`In[3]`, or none) the last one."""
+
+    request_id: str
+    label: str = ""
+
+
+class FollowCell(Message, frozen=True):
+    """Send me, on a line of its own, the events of the running cell since it began and go on."""
+
+    request_id: str
+
+
+class AskRanks(Message, frozen=True):
+    """Ask these ranks (None: all), whether they run a cell or not."""
+
+    request_id: str
+    about: About
+    ranks: tuple[int, ...] | None = None
+    timeout_s: float = 2.0
+
+
+class Explain(Message, frozen=True):
+    """Tell what is the matter with the running cell, and with lost ranks."""
+
+    request_id: str
+
+
+class HealRanks(Message, frozen=True):
+    """Replace these ranks (None: those that are lost); one that lives is killed first."""
+
+    request_id: str
+    ranks: tuple[int, ...] | None = None
+
+
+class ShrinkCluster(Message, frozen=True):
+    """Go on without the lost ranks: the others are numbered anew, without gaps."""
+
+    request_id: str
+
+
+class ReadCollectives(Message, frozen=True):
+    """Send me what the ranks' recorders hold: the last calls of each (0: all)."""
+
+    request_id: str
+    last: int = 0
+
+
+class StopCluster(Message, frozen=True):
+    """End every engine and agent, remove what they left, and end."""
+
+    request_id: str
+
+
+FromClient = (
+    AwaitReady
+    | SubmitCell
+    | OutputSeen
+    | WithdrawCell
+    | InterruptCell
+    | PushObjects
+    | PullObject
+    | SyncCode
+    | SendCode
+    | SettleCode
+    | WatchTopology
+    | TakePart
+    | ListCells
+    | ReplayOutput
+    | FollowCell
+    | AskRanks
+    | Explain
+    | HealRanks
+    | ShrinkCluster
+    | ReadCollectives
+    | StopCluster
+)

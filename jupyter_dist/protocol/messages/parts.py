@@ -1,0 +1,94 @@
+"""What messages are made of: their base, and the parts that several of them share."""
+
+from typing import Any
+
+import msgspec
+
+from jupyter_dist.model.crash import CrashReport
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
+    """Base of every message; the class name is the name on the wire."""
+
+
+class ErrorInfo(msgspec.Struct, frozen=True):
+    """An exception as it crosses processes; reads as `ZeroDivisionError: division by zero`."""
+
+    ename: str
+    evalue: str
+    traceback: tuple[str, ...] = ()
+    peer_rank: int = -1
+    """For PeerFailed: the rank that failed."""
+
+    def __str__(self) -> str:
+        return f"{self.ename}: {self.evalue}" if self.evalue else self.ename
+
+
+class Output(msgspec.Struct, frozen=True):
+    """One piece of output of a rank."""
+
+    kind: str
+    """stdout, stderr, display, update_display, clear_output, value or note."""
+    text: str = ""
+    """For streams and notes."""
+    data: dict[str, Any] = {}
+    """MIME bundle of display, update_display and value."""
+    metadata: dict[str, Any] = {}
+    display_id: str = ""
+
+
+class RankOutput(msgspec.Struct, frozen=True, tag=True):
+    """Outputs of one rank, in its own order."""
+
+    rank: int
+    outputs: tuple[Output, ...]
+
+
+class RankFinished(msgspec.Struct, frozen=True, tag=True):
+    """One rank is done: ok, raised, interrupted, peer_failed, timed_out, deaf or lost.
+
+    A deaf rank has not answered the interrupt, and is still busy.
+    """
+
+    rank: int
+    status: str
+    duration_s: float
+    value_repr: str | None = None
+    error: ErrorInfo | None = None
+    crash: CrashReport | None = None
+    """Of a lost rank, what is known about its end."""
+
+
+class CellNote(msgspec.Struct, frozen=True, tag=True):
+    """A sentence about the running cell: who waits for whom, who is deaf to the interrupt."""
+
+    text: str
+
+
+CellEvent = RankOutput | RankFinished | CellNote
+
+
+class KeptCell(msgspec.Struct, frozen=True):
+    """A cell whose outputs are kept."""
+
+    cell_id: str
+    label: str
+    """As `In[3]`."""
+    code: str
+    ranks: tuple[int, ...]
+    started_s: float
+    """Time of day, in seconds since 1970."""
+    is_running: bool
+    kept_bytes: int = 0
+
+
+class ServiceFound(msgspec.Struct, frozen=True):
+    """Where a helper process listens, or why it does not."""
+
+    address: str
+    problem: str = ""
+
+
+def service_key(service: str, at_rank: int, bind: str) -> str:
+    """Name the value that tells where a helper process listens."""
+    return f"service {service} at {at_rank} {bind}".rstrip()

@@ -1,0 +1,258 @@
+"""What the coordinator says to a client."""
+
+import msgspec
+
+from jupyter_dist.model.crash import CrashReport
+from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol.messages.parts import CellEvent, KeptCell, Message
+from jupyter_dist.protocol.messages.questions import Answer
+
+
+class StartProgress(Message, frozen=True):
+    """How far the start is: ranks that are ready, and what is being waited for."""
+
+    request_id: str
+    stage: str
+    ready_ranks: int
+    world_size: int
+
+
+class ClusterReady(Message, frozen=True):
+    """Every rank is idle in this generation."""
+
+    request_id: str
+    generation: int
+    world_size: int
+    log_dirs: dict[str, str] = msgspec.field(default_factory=dict)
+    """For each host, where what its ranks say is kept until the cluster stops."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the hosts, as differing versions; one sentence each."""
+
+
+class Refused(Message, frozen=True):
+    """A request could not be carried out; `error` names a class of errors.py."""
+
+    request_id: str
+    error: str
+    reason: str
+
+
+class CellWaiting(Message, frozen=True):
+    """The fence is closed: why, in one sentence."""
+
+    request_id: str
+    reason: str
+
+
+class CellAdmitted(Message, frozen=True):
+    """The cell was sent to these ranks."""
+
+    request_id: str
+    cell_id: str
+    ranks: tuple[int, ...]
+
+
+class CellEvents(Message, frozen=True):
+    """What happened in a cell since the last batch; `size_bytes` is to be acknowledged."""
+
+    cell_id: str
+    events: tuple[CellEvent, ...]
+    size_bytes: int = 0
+    is_last: bool = False
+    """Every rank of the cell has finished; no more events follow."""
+
+
+class CellInterruptSent(Message, frozen=True):
+    """SIGINT is on its way to these ranks (empty: nothing was running)."""
+
+    request_id: str
+    ranks: tuple[int, ...]
+
+
+class ObjectsPushed(Message, frozen=True):
+    """Every rank stored the objects; `problems` holds rank -> reason where it did not."""
+
+    request_id: str
+    problems: dict[int, str]
+
+
+class ObjectPulled(Message, frozen=True):
+    """The object of each rank; frames follow, `frame_counts[i]` of them for `ranks[i]`."""
+
+    request_id: str
+    ranks: tuple[int, ...]
+    frame_counts: tuple[int, ...]
+    problems: dict[int, str]
+
+
+class CodeLacking(Message, frozen=True):
+    """What hosts lack of a manifest; a frame follows for each, as the agents give it."""
+
+    request_id: str
+    hosts: tuple[str, ...]
+    incoming_dirs: tuple[str, ...]
+    """Of the same hosts, where rsync may put files at their paths."""
+    rsyncs: tuple[str, ...]
+    """Of the same hosts, the path of rsync; empty where there is none."""
+    problems: dict[str, str]
+    """Hosts that cannot take part, with the reason."""
+    absent: tuple[str, ...] = ()
+    """Hosts that are lost: nobody waits for them."""
+
+
+class CodeTaken(Message, frozen=True):
+    """A chunk has arrived; `problems` has the hosts that could not keep it, with the reason."""
+
+    request_id: str
+    number: int
+    problems: dict[str, str]
+
+
+class CodeSettled(Message, frozen=True):
+    """The code is in its place, except on the hosts in `problems`."""
+
+    request_id: str
+    removed: int
+    """Files that are no longer there."""
+    stale: dict[str, tuple[str, ...]]
+    """Modules that ranks have imported from a file that has changed since, with the hosts."""
+    problems: dict[str, str]
+
+
+class TopologyChanged(Message, frozen=True):
+    """The cluster at this moment."""
+
+    request_id: str
+    topology: Topology
+
+
+class PartTaken(Message, frozen=True):
+    """You may; `driver` is who runs cells at the moment, or empty."""
+
+    request_id: str
+    role: str
+    driver: str = ""
+
+
+class CellsListed(Message, frozen=True):
+    """The cells that are kept, the oldest first."""
+
+    request_id: str
+    cells: tuple[KeptCell, ...]
+
+
+class OutputReplayed(Message, frozen=True):
+    """What is kept of a cell; `omitted_bytes` older outputs were dropped."""
+
+    request_id: str
+    cell: KeptCell
+    events: tuple[CellEvent, ...]
+    omitted_bytes: int = 0
+
+
+class CellFollowed(Message, frozen=True):
+    """This cell runs (None: none does); its events follow, from the beginning on where kept."""
+
+    request_id: str
+    cell: KeptCell | None
+    omitted_bytes: int = 0
+
+
+class RanksAnswered(Message, frozen=True):
+    """What ranks have answered; `problems` has those that did not, with the reason."""
+
+    request_id: str
+    answers: dict[int, Answer]
+    problems: dict[int, str]
+
+
+class Explained(Message, frozen=True):
+    """One sentence about the running cell (empty: nothing is odd), and how lost ranks ended."""
+
+    request_id: str
+    cell: str
+    """Label of the running cell, or empty."""
+    verdict: str
+    crashes: tuple[CrashReport, ...]
+
+
+class HealProgress(Message, frozen=True):
+    """How far healing is, in a few words."""
+
+    request_id: str
+    stage: str
+
+
+class RanksHealed(Message, frozen=True):
+    """Every rank is there again, in this generation."""
+
+    request_id: str
+    generation: int
+    replaced: dict[int, str]
+    """New ranks, with the host that each is on now."""
+    replayed: tuple[str, ...]
+    """Labels of the setup cells that they have run."""
+    problems: tuple[str, ...]
+    """What did not go well in setup cells, one sentence each."""
+    missing: dict[str, tuple[int, ...]]
+    """Names that others have, with the new ranks that lack them."""
+    notes: tuple[str, ...] = ()
+    """What frameworks have formed anew, and which variables belong to what was before."""
+
+
+class Shrunk(Message, frozen=True):
+    """The cluster has so many ranks now; `renumbered` has the new number of each old one."""
+
+    request_id: str
+    generation: int
+    world_size: int
+    renumbered: dict[int, int]
+    notes: tuple[str, ...] = ()
+    """What frameworks have formed anew, and which variables belong to what was before."""
+
+
+class CollectivesRead(Message, frozen=True):
+    """The records of each host's ranks; its frames follow, `frame_counts[i]` for `hosts[i]`.
+
+    The frames of a host, one after the other, are MessagePack of model.records.HostRecords.
+    """
+
+    request_id: str
+    hosts: tuple[str, ...]
+    frame_counts: tuple[int, ...]
+    problems: dict[str, str]
+    """Hosts whose agent could not be asked, with the reason."""
+
+
+class ClusterStopping(Message, frozen=True):
+    """Everything has ended but the coordinator itself, which ends now."""
+
+    request_id: str
+
+
+ToClient = (
+    StartProgress
+    | ClusterReady
+    | Refused
+    | CellWaiting
+    | CellAdmitted
+    | CellEvents
+    | CellInterruptSent
+    | ObjectsPushed
+    | ObjectPulled
+    | CodeLacking
+    | CodeTaken
+    | CodeSettled
+    | TopologyChanged
+    | PartTaken
+    | CellsListed
+    | OutputReplayed
+    | CellFollowed
+    | RanksAnswered
+    | Explained
+    | HealProgress
+    | RanksHealed
+    | Shrunk
+    | CollectivesRead
+    | ClusterStopping
+)

@@ -1,0 +1,127 @@
+"""What the coordinator says to an engine."""
+
+from jupyter_dist.model.formed import FrameworkPlan
+from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.protocol.messages.parts import Message
+from jupyter_dist.protocol.messages.questions import About
+
+
+class Welcome(Message, frozen=True):
+    """Join this generation; `peers` are the communicator addresses in rank order."""
+
+    generation: int
+    info: RankInfo
+    communicator: str
+    peers: tuple[str, ...]
+    key: bytes
+    """Shared secret of this generation's communicator."""
+    frameworks: tuple[FrameworkPlan, ...] = ()
+    """What becomes of that which frameworks have formed; the same on all ranks."""
+
+
+class RunCell(Message, frozen=True):
+    """Run this code."""
+
+    cell_id: str
+    generation: int
+    code: str
+    ranks: tuple[int, ...]
+    label: int = 0
+    """Number for `In[label]`."""
+    is_plain_python: bool = False
+    """Nothing in it is IPython's own syntax, so that ranks need not look for it again."""
+    is_checked: bool = False
+    """Ranks compare each collective before they begin it."""
+
+
+class StoreObjects(Message, frozen=True):
+    """Put the objects in the frames into the namespace under these names.
+
+    Large objects come as a file in the host's memory instead: `sizes` of the frames in `path`.
+    """
+
+    request_id: str
+    names: tuple[str, ...]
+    frame_counts: tuple[int, ...]
+    path: str = ""
+    sizes: tuple[int, ...] = ()
+
+
+class FetchObject(Message, frozen=True):
+    """Send back the object with this name."""
+
+    request_id: str
+    name: str
+
+
+class AbortCommunicator(Message, frozen=True):
+    """Whoever is in a collective of this generation leaves it now with PeerFailed."""
+
+    generation: int
+    failed_rank: int
+    reason: str
+
+
+class MeetingHeld(Message, frozen=True):
+    """All are there; the frames of each of `ranks` follow, as many as `frame_counts` says."""
+
+    cell_id: str
+    topic: str
+    ranks: tuple[int, ...] = ()
+    frame_counts: tuple[int, ...] = ()
+
+
+class MeetingFailed(Message, frozen=True):
+    """This meeting cannot take place."""
+
+    cell_id: str
+    topic: str
+    kind: str
+    """mismatch, timeout, absent (a rank has finished the cell), left, or refused (too large)."""
+    ranks: tuple[int, ...]
+    """Those that it is about: the odd ones, the missing, the one that left."""
+    text: str
+    """What they called (mismatch), or did, following the words "rank 2"."""
+    others: tuple[int, ...] = ()
+    """Of a mismatch, those that called something else."""
+    others_text: str = ""
+
+
+class ValueFound(Message, frozen=True):
+    """The value of this key follows as a frame."""
+
+    generation: int
+    key: str
+
+
+class Question(Message, frozen=True):
+    """Answer this now, also while a cell runs."""
+
+    request_id: str
+    about: About
+
+
+class Regroup(Message, frozen=True):
+    """Say Hello again for this generation; you are this rank from now on."""
+
+    generation: int
+    rank: int
+
+
+class Leave(Message, frozen=True):
+    """End this engine."""
+
+
+ToEngine = (
+    Welcome
+    | RunCell
+    | StoreObjects
+    | FetchObject
+    | AbortCommunicator
+    | MeetingHeld
+    | MeetingFailed
+    | ValueFound
+    | Question
+    | Regroup
+    | Leave
+)
