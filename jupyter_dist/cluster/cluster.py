@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from jupyter_dist.cluster.at_exit import detach_at_exit
-from jupyter_dist.cluster.coordinator_process import CoordinatorProcess
+from jupyter_dist.cluster.coordinator_process import CoordinatorProcess, start_coordinator
 from jupyter_dist.cluster.following import Replay, ask_outputs, ask_replay, follow_cell
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.session import Session
@@ -14,19 +14,13 @@ from jupyter_dist.cluster.specification import StrPath, Wishes, specify
 from jupyter_dist.cluster.spmd import CellWatcher
 from jupyter_dist.cluster.taking_part import leave_place, take_part
 from jupyter_dist.errors import (
-    ClusterExists,
     ClusterGone,
     ClusterInUse,
     NoCluster,
     StartFailed,
     UsageError,
 )
-from jupyter_dist.launch.connection_file import (
-    ConnectionInfo,
-    connection_path,
-    read_connection,
-    running_clusters,
-)
+from jupyter_dist.launch.connection_file import ConnectionInfo, running_clusters
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.protocol.messages import (
     ClusterStopping,
@@ -98,15 +92,10 @@ class Cluster(Session):
         wishes |= {"install": install, "wheelhouse": wheelhouse, "one_machine": one_machine}
         wishes |= {"devices_per_engine": devices_per_engine, "cpu_devices": cpu_devices}
         wishes |= {"jax": jax, "start_method": start_method}
+        is_named_by_us = name is None and spec is None
         spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes)
-        if read_connection(connection_path(spec.name)) is not None:
-            raise ClusterExists(spec.name)
-        process = CoordinatorProcess(spec)
-        try:
-            cluster = cls(process.wait_for_report(spec.timeout_s), process)
-        except BaseException:
-            process.end()
-            raise
+        process, info = start_coordinator(spec, is_named_by_us=is_named_by_us)
+        cluster = cls(info, process)
         try:
             cluster._take_part("drive")
             cluster._await_ready(on_progress)

@@ -9,8 +9,14 @@ from time import monotonic
 
 import msgspec
 
+from jupyter_dist.cluster.checks import free_name
 from jupyter_dist.errors import ClusterExists, StartFailed
-from jupyter_dist.launch.connection_file import ConnectionInfo, StartReport
+from jupyter_dist.launch.connection_file import (
+    ConnectionInfo,
+    StartReport,
+    connection_path,
+    read_connection,
+)
 from jupyter_dist.model.spec import ClusterSpec
 
 _SLICE_S = 0.1
@@ -93,3 +99,28 @@ class CoordinatorProcess:
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def start_coordinator(
+    spec: ClusterSpec, *, is_named_by_us: bool
+) -> tuple[CoordinatorProcess, ConnectionInfo]:
+    """Start a coordinator that others can connect to; raises StartFailed or ClusterExists."""
+    while True:
+        try:
+            return _start_once(spec)
+        except ClusterExists:
+            if not is_named_by_us:
+                raise
+            # Another start has taken the name since it was found to be free.
+            spec = msgspec.structs.replace(spec, name=free_name())
+
+
+def _start_once(spec: ClusterSpec) -> tuple[CoordinatorProcess, ConnectionInfo]:
+    if read_connection(connection_path(spec.name)) is not None:
+        raise ClusterExists(spec.name)
+    process = CoordinatorProcess(spec)
+    try:
+        return process, process.wait_for_report(spec.timeout_s)
+    except BaseException:
+        process.end()
+        raise

@@ -83,6 +83,12 @@ def test_of_two_that_start_with_one_name_at_once_one_wins(start, in_background):
     assert winner.run("1").ok
 
 
+def test_two_that_start_without_a_name_at_once_get_one_each(start, in_background):
+    attempts = [in_background(start, "localhost:1") for _ in range(2)]
+    names = {attempt.result(20).name for attempt in attempts}
+    assert names == {"cluster-1", "cluster-2"}
+
+
 def test_names_are_given_in_order_and_clusters_do_not_disturb_each_other(start):
     first, second = start("localhost:1"), start("localhost:2")
     assert Cluster.running() == ["cluster-1", "cluster-2"]
