@@ -29,7 +29,7 @@ from jupyter_dist.frameworks.jax.under_way import Launch, UnderWay
 from jupyter_dist.frameworks.surroundings import Surroundings
 
 NEWS_S = 3.0
-"""A peer's death may be felt before anybody tells of it; so long we wait to hear who it was."""
+"""A peer's death is felt before anybody tells of it; at most so long we wait to hear who it was."""
 TORN_S = 1.0
 """So long a cell that has failed waits for what was torn to come to its end."""
 STUCK_S = 2.0
