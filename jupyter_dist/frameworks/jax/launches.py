@@ -13,6 +13,7 @@ from jupyter_dist.errors import (
     PeerFailed,
 )
 from jupyter_dist.frameworks.framework import GRACE_S
+from jupyter_dist.frameworks.gloo_sends import JAX_LIBRARY, end_lost_sends
 from jupyter_dist.frameworks.gloo_sockets import GlooSockets
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.frameworks.jax.broken import find_broken, shorten, tell_programs_apart
@@ -35,7 +36,7 @@ TORN_S = 1.0
 STUCK_S = 2.0
 """A program that goes on for so long after its connections were torn will not end."""
 TEAR_AGAIN_S = 1.0
-"""What still waits then has been connected meanwhile."""
+"""What still waits then has been connected meanwhile, or gloo has lost it from sight."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.05
 
 
@@ -237,17 +238,18 @@ class Launches:
     def _tear(self) -> None:
         """Make whatever waits for other ranks raise."""
         self.is_broken = True
+        is_again = self._torn_s is not None
         if self._torn_s is None:
             self._torn_s = monotonic()
         self._torn = self._under_way.waiting
         self._tear_again_s = monotonic() + TEAR_AGAIN_S
         self.sockets.shut_down()
+        if is_again:
+            # In a thread, for a library of 300 MB has to be looked through.
+            _start("gloo-sends", lambda: end_lost_sends(JAX_LIBRARY))
         if self._releasing is None or not self._releasing.is_alive():
             # Of its own, for the coordination service may not answer.
-            self._releasing = threading.Thread(
-                target=release_members, name="jax-release", daemon=True
-            )
-            self._releasing.start()
+            self._releasing = _start("jax-release", release_members)
 
     # --- the end of a cell: the main thread ---------------------------------------------------
 
@@ -324,3 +326,9 @@ class Launches:
         while self._failure is None and monotonic() < end_s:
             time.sleep(_LONGEST_PAUSE_S)
         return self._failure
+
+
+def _start(name: str, target: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=target, name=name, daemon=True)
+    thread.start()
+    return thread

@@ -17,6 +17,8 @@ STILL_S = 0.1
 """Who waits inside of a collective uses no CPU time for so long."""
 UNSURE_STILL_S = 0.5
 """And elsewhere: a thread that works may get no core for a moment."""
+TEAR_AGAIN_S = 1.0
+"""What still waits so long after its connections were shut down is not waiting for them."""
 TOLD_WITHIN_S = 2.0
 """A connection may close before we are told why."""
 
@@ -31,14 +33,15 @@ class _Failure(NamedTuple):
 class Breaking:
     """Knows whether the cell has failed, and ends what still waits; told by the link thread."""
 
-    def __init__(self, tear: Callable[[], None], uses_devices: Callable[[], bool]) -> None:
+    def __init__(self, tear: Callable[[bool], None], uses_devices: Callable[[], bool]) -> None:
         self._tear = tear
-        """Shuts down whatever collectives wait in."""
+        """Shuts down whatever collectives wait in; True: that has been done, and some still do."""
         self._uses_devices = uses_devices
         """A wait for a device may use all of a core, and be in any line of the user."""
         self._stillness = Stillness()
         self._failure: _Failure | None = None
-        self._is_torn = False
+        self._torn_s: float | None = None
+        """When something was torn last in this cell."""
         self._told = threading.Condition()
 
     def break_off(self, failed_rank: int, reason: str) -> None:
@@ -52,7 +55,7 @@ class Breaking:
     def expect_cell(self) -> None:
         """Forget it: the next cell has come."""
         with self._told:
-            self._failure, self._is_torn = None, False
+            self._failure = self._torn_s = None
             self._stillness.forget()
 
     def look_around(self) -> None:
@@ -64,12 +67,12 @@ class Breaking:
     def look(self) -> None:
         """Tear what is still under way though it has had its time."""
         failure = self._failure
-        if failure is None or self._is_torn:
-            return
         now_s = monotonic()
+        if failure is None or (self._torn_s is not None and now_s - self._torn_s < TEAR_AGAIN_S):
+            return
         if self._is_waiting(failure, now_s - failure.at_s, self._stillness.look(now_s)):
-            self._is_torn = True
-            self._tear()
+            is_again, self._torn_s = self._torn_s is not None, now_s
+            self._tear(is_again)
 
     def _is_waiting(self, failure: _Failure, waited_s: float, still_s: float) -> bool:
         """Tell whether the main thread waits for ranks that will not come; work goes on."""

@@ -3,13 +3,20 @@
 import importlib
 import inspect
 import sys
+import threading
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
 import msgspec
 
 from jupyter_dist.errors import FrameworkError, PeerFailed
+from jupyter_dist.frameworks.gloo_sends import (
+    TORCH_LIBRARY,
+    end_lost_sends,
+    ending_lost_sends,
+)
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.frameworks.surroundings import Surroundings
 from jupyter_dist.frameworks.torch import recorder
@@ -192,7 +199,8 @@ class Torch:
             return
         self._groups.shut_down()
         try:
-            self._c10d.drop_groups()
+            with ending_lost_sends(TORCH_LIBRARY):  # its threads may be in one
+                self._c10d.drop_groups()
         except RuntimeError as error:
             raise FrameworkError(f"torch cannot give its groups up: {error}") from error
 
@@ -210,7 +218,12 @@ class Torch:
         """Tear what waits for a rank that has failed."""
         self._breaking.look()
 
-    def _tear(self) -> None:
+    def _tear(self, is_again: bool) -> None:
+        if is_again:
+            # In a thread, for a large library has to be looked through.
+            ending = partial(end_lost_sends, TORCH_LIBRARY)
+            threading.Thread(target=ending, name="gloo-sends", daemon=True).start()
+            return
         self._is_broken = True
         self._forming.hang_up()
         self._groups.shut_down()

@@ -1,5 +1,6 @@
 """Each launch of a program that spans ranks: counted, refused, broken off, explained."""
 
+import queue
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,6 +26,8 @@ class Scene:
         monkeypatch.setattr(module.time, "sleep", self.pass_time)
         self.released = []
         monkeypatch.setattr(module, "release_members", lambda: self.released.append(1))
+        self.ended_sends = queue.SimpleQueue()
+        monkeypatch.setattr(module, "end_lost_sends", self.ended_sends.put)
         self.surroundings = FakeSurroundings(world_size=world_size)
         self.launches = Launches(self.surroundings, lambda: self.is_service_gone)
         self.program, self.pjit = put_in_place(monkeypatch, self.launches)
@@ -305,9 +308,11 @@ def test_what_still_waits_is_torn_again_after_a_while_and_what_is_new_at_once(sc
         scene.launches.look()
         scene.now_s += 0.05
     assert scene.torn == 1
+    assert scene.ended_sends.empty(), "first it may end by itself"
     scene.now_s += 1
     scene.launches.look()
     assert scene.torn == 2
+    assert scene.ended_sends.get(timeout=10) == "libjax_common.so"
 
 
 def test_a_program_of_devices_of_before_is_refused_by_name_and_breaks_nothing(scene, monkeypatch):

@@ -14,10 +14,13 @@ CLOSED = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection 
 
 class Torn:
     def __init__(self):
-        self.count = 0
+        self.count = self.agains = 0
 
-    def __call__(self):
-        self.count += 1
+    def __call__(self, is_again):
+        if is_again:
+            self.agains += 1
+        else:
+            self.count += 1
 
 
 @pytest.fixture
@@ -74,6 +77,20 @@ def test_work_of_its_own_is_never_torn_for_others_but_after_an_interrupt(
     watch.watch.break_off(-1, "the cell was interrupted")
     watch.look_for(3, share_of_core)
     assert watch.torn.count == 1
+
+
+def test_what_still_waits_is_torn_again_each_second_until_it_has_ended(watch):
+    watch.watch.break_off(2, "raised")
+    watch.look_for(3.5)
+    assert (watch.torn.count, watch.torn.agains) == (1, 3)
+    watch.main.doing = Doing.WORKING
+    watch.look_for(3)
+    assert (watch.torn.count, watch.torn.agains) == (1, 3)
+    watch.watch.expect_cell()
+    watch.watch.break_off(2, "raised")
+    watch.main.doing = Doing.WAITING
+    watch.look_for(0.5)
+    assert (watch.torn.count, watch.torn.agains) == (2, 3)
 
 
 def test_a_group_on_devices_is_torn_wherever_its_rank_is(watch):
