@@ -69,7 +69,7 @@ class Jax:
         """Say what stands at the end of a generation."""
         standing, owed = self._initializer.standing, self._initializer.owed
         if standing is None and owed is not None:
-            settings = msgspec.json.encode(owed).decode()
+            settings = msgspec.json.encode(owed.settings).decode()
             size = self._surroundings.info.world_size
             return Formed(self.name, 0, size, is_broken=True, settings=settings)
         if standing is None:
@@ -142,6 +142,8 @@ class Jax:
     def _before_backends(self) -> None:
         """Let all ranks begin to look for devices together: JAX waits where nobody can end it."""
         self._form_if_due()
+        if self._surroundings.cell_ranks:
+            self._initializer.refuse_alone()
         if self._initializer.standing is not None and self._surroundings.cell_ranks:
             self._surroundings.agree(_FIRST_USE, b"", _FIRST_USE_TIMEOUT_S)
 

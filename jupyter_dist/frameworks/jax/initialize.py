@@ -29,6 +29,7 @@ from jupyter_dist.frameworks.jax.connection import connect, find_devices, say_go
 from jupyter_dist.frameworks.jax.own_facts import import_jax, is_same, look_at_myself
 from jupyter_dist.frameworks.jax.private_runtime import PrivateRuntime
 from jupyter_dist.frameworks.jax.relay import Relay
+from jupyter_dist.frameworks.jax.standing import Owed, Standing
 from jupyter_dist.frameworks.surroundings import Surroundings
 
 INITIALIZE = "jax.distributed.initialize()"
@@ -37,18 +38,6 @@ _REFORM_TIMEOUT_S = 40.0
 """For all of it, with the import on new ranks: before a generation gives up, and blames others."""
 _CONNECTING = "connecting JAX"
 _FINDING = "finding JAX's devices"
-
-
-class Standing(msgspec.Struct):
-    """What has been formed, and what keeps it up."""
-
-    generation: int
-    world_size: int
-    wish: Wish
-    settings: Settings
-    relay: Relay
-    is_claimed: bool
-    """The user has asked for it; a second time is an error, as in JAX."""
 
 
 class _Reached(NamedTuple):
@@ -81,8 +70,7 @@ class Initializer:
         self._used: tuple[int, tuple[str, ...]] = (0, ())
         """The generation, and where its services listen that have been used up."""
         self._failed: tuple[int, str] | None = None
-        self.owed: Settings | None = None
-        """How it was formed, where ranks were lost while all of them formed it anew."""
+        self.owed: Owed | None = None
 
     # --- JAX is being imported ---
 
@@ -166,8 +154,7 @@ class Initializer:
             self._form_again(settings, deadline_s)
         except Exception as error:
             self._fall_back()
-            if isinstance(error, CommunicatorError):
-                self.owed = settings
+            self.owed = Owed(settings, str(error) or type(error).__name__)
             if isinstance(error, DistError):
                 raise
             raise FrameworkError(f"JAX could not be formed: {error}") from error
@@ -195,6 +182,11 @@ class Initializer:
         except BaseException:
             self.standing = None
             raise
+
+    def refuse_alone(self) -> None:
+        """Raise FrameworkError where the devices of this rank would be taken for those of all."""
+        if self.standing is None and self.owed is not None:
+            raise self.owed.refusal()
 
     @property
     def is_service_gone(self) -> bool:
