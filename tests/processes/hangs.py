@@ -2,6 +2,7 @@
 
 import time
 
+from .leftovers import wait_until
 from .listener import Listener
 
 SOON_S = 5.0
@@ -51,6 +52,15 @@ class Hang:
         )
         self.listener.wait_for("begun", ranks, 30.0)
         self.listener.begun_s = time.monotonic()
+
+    def wait_for_calls(self, *ranks, within_s=10.0):
+        """Wait until these ranks are in a collective."""
+
+        def all_are_in_one():
+            calls = [engine.collective for engine in self.cluster.topology().engines]
+            return all(calls[rank] and calls[rank].is_running for rank in ranks)
+
+        wait_until(all_are_in_one, within_s, f"ranks {ranks} are in a collective")
 
     def verdict(self, word, earliest_s=PATIENCE_S - 0.5, within_s=PATIENCE_S + SOON_S):
         """Give the first sentence, which has to be about this, and come in time."""

@@ -112,7 +112,12 @@ def test_ranks_in_different_programs_are_told_apart(hang):
 
 
 def test_who_waits_for_a_rank_that_raised_is_let_go_and_told_why(hang):
-    hang.begin("if rank == 2:\n    raise ValueError('no data')\nstep(parts).block_until_ready()")
+    hang.begin(
+        "if rank == 2:\n    until_gate()\n    raise ValueError('no data')\n"
+        "step(parts).block_until_ready()"
+    )
+    hang.wait_for_calls(0, 1, 3)
+    hang.gate.touch()
     result = hang.cell.result(2 * SOON_S)
     statuses = [rank.status for rank in result]
     assert statuses == ["peer_failed", "peer_failed", "raised", "peer_failed"]
@@ -120,7 +125,7 @@ def test_who_waits_for_a_rank_that_raised_is_let_go_and_told_why(hang):
         assert "rank 2 raised ValueError: no data" in result.rank(rank).error.evalue
     text = collectives_text(hang.cluster.collectives().table())
     assert "▶ ranks 0-1,3 failed in jit(step)(" in text
-    assert f" of JAX at In[5]:{LINE + 2}; rank 2 is done with the cell and never called it" in text
+    assert f" of JAX at In[5]:{LINE + 3}; rank 2 is done with the cell and never called it" in text
 
 
 GRIND = """\
