@@ -13,7 +13,7 @@ from jupyter_dist.frameworks.jax.private_runtime import (
     keep,
     make_backends,
 )
-from jupyter_dist.frameworks.jax.relay import Relay
+from jupyter_dist.frameworks.jax.relay_process import RelayProcess
 
 _GOODBYE_TIMEOUT_S = 1.5
 _SLICE_S = 0.2
@@ -24,7 +24,7 @@ _MOMENT_S = 0.005
 
 def connect(
     runtime: PrivateRuntime,
-    relay: Relay,
+    relay: RelayProcess,
     arguments: Mapping[str, object],
     deadline_s: float,
     look_around: Callable[[], None],
@@ -44,7 +44,7 @@ def connect(
 
 
 def find_devices(
-    runtime: PrivateRuntime, relay: Relay, deadline_s: float, look_around: Callable[[], None]
+    runtime: PrivateRuntime, relay: RelayProcess, deadline_s: float, look_around: Callable[[], None]
 ) -> None:
     """Have JAX find the devices of all ranks, on a thread as in `connect`.
 
@@ -92,7 +92,7 @@ class _Attempt:
     """A call of JAX's initialize; once it is left, nothing that it makes stays in JAX."""
 
     def __init__(
-        self, runtime: PrivateRuntime, relay: Relay, arguments: Mapping[str, object]
+        self, runtime: PrivateRuntime, relay: RelayProcess, arguments: Mapping[str, object]
     ) -> None:
         self._runtime = runtime
         self._relay = relay
@@ -160,7 +160,7 @@ def _await_left() -> None:
         _LEFT.pop()
 
 
-def say_goodbye(client: Client, relay: Relay | None) -> None:
+def say_goodbye(client: Client, relay: RelayProcess | None) -> None:
     """Shut a client down; one that cannot is kept for ever, because its end ends the process."""
     if relay is not None and relay.is_service_gone:
         keep((client, relay))
@@ -178,7 +178,7 @@ def say_goodbye(client: Client, relay: Relay | None) -> None:
     ended.wait(_GOODBYE_TIMEOUT_S)
     if not heard:
         keep((client, relay))
-    elif relay is not None:
+    elif relay is not None or relay is not None:
         relay.close()
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from jupyter_dist.errors import CommunicatorError
 from jupyter_dist.frameworks.import_hooks import ImportHooks
-from jupyter_dist.frameworks.jax import private_runtime
+from jupyter_dist.frameworks.jax import private_runtime, relay_process
 from jupyter_dist.frameworks.jax.initialize import SERVICE, Initializer
 from jupyter_dist.frameworks.jax.launches import Launches
 from jupyter_dist.frameworks.jax.stale import describe_stale
@@ -56,9 +56,10 @@ class Jax:
         self._launches.install(self._hooks)
 
     def _want_service(self) -> None:
-        """Have the service started while JAX is imported, which takes longer."""
+        """Have the service, and the way to it, started while JAX is imported."""
         if self.mode != "never" and self._is_everybody_here():
             self._surroundings.want_service(SERVICE)
+            relay_process.prepare()
 
     def _is_everybody_here(self) -> bool:
         return len(self._surroundings.cell_ranks) == self._surroundings.info.world_size

@@ -16,7 +16,7 @@ from jupyter_dist.errors import (
     PeerFailed,
     UsageError,
 )
-from jupyter_dist.frameworks.jax import cluster_env, private_runtime
+from jupyter_dist.frameworks.jax import cluster_env, private_runtime, relay_process
 from jupyter_dist.frameworks.jax.agreement import Agreement, Facts, Settings, find_agreement, recall
 from jupyter_dist.frameworks.jax.arguments import (
     DEFAULT_TIMEOUT_S,
@@ -28,7 +28,7 @@ from jupyter_dist.frameworks.jax.arguments import (
 from jupyter_dist.frameworks.jax.connection import connect, find_devices, say_goodbye
 from jupyter_dist.frameworks.jax.own_facts import import_jax, is_same, look_at_myself
 from jupyter_dist.frameworks.jax.private_runtime import PrivateRuntime
-from jupyter_dist.frameworks.jax.relay import Relay
+from jupyter_dist.frameworks.jax.relay_process import RelayProcess
 from jupyter_dist.frameworks.jax.standing import Owed, Standing
 from jupyter_dist.frameworks.surroundings import Surroundings
 
@@ -44,7 +44,7 @@ class _Reached(NamedTuple):
     """The coordination service, and the way to it."""
 
     address: str
-    relay: Relay
+    relay: RelayProcess
 
 
 class Initializer:
@@ -168,6 +168,7 @@ class Initializer:
                 self._forget_devices()
 
     def _form_again(self, settings: Settings, deadline_s: float) -> None:
+        relay_process.prepare()
         given = recall(settings, self._surroundings.info.rank, self._surroundings.info.world_size)
         facts = self._look_at_myself(
             lambda: read_wish(given, {}, self._surroundings.info, self._detect), is_wanted=False
@@ -295,7 +296,7 @@ class Initializer:
                 SERVICE, agreement.at_rank, agreement.bind, timeout_s=_left_s(deadline_s)
             )
             address = address or found
-            relay = Relay(address)
+            relay = RelayProcess(address)
         except CommunicatorError:
             raise  # of which all are told
         except Exception as error:  # noqa: BLE001  (whatever it is, the others are told)

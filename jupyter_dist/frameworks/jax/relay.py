@@ -9,6 +9,7 @@ import errno
 import selectors
 import socket
 import threading
+from collections.abc import Callable
 
 from jupyter_dist.errors import FrameworkError
 from jupyter_dist.model.addresses import join_address, split_address
@@ -46,8 +47,11 @@ class _End:
 class Relay:
     """Listens on this host for JAX's client; everything is done by one thread."""
 
-    def __init__(self, target: str) -> None:
-        """Reach for the service first; raises FrameworkError when it is not there, UsageError."""
+    def __init__(self, target: str, on_gone: Callable[[], object] = lambda: None) -> None:
+        """Reach for the service first; raises FrameworkError when it is not there, UsageError.
+
+        `on_gone` is called once, by the relay's thread.
+        """
         self._family, self._service_address = _reach(target)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
@@ -55,6 +59,7 @@ class Relay:
         """What JAX's client is to connect to."""
         self.is_service_gone = False
         """The service has ended, or was cut off."""
+        self._on_gone = on_gone
         self._ends: set[_End] = set()
         self._is_paused = False
         """The listener is not watched for a while: it would wake the thread again and again."""
@@ -107,7 +112,7 @@ class Relay:
         try:
             service = _End(socket.socket(self._family, socket.SOCK_STREAM), is_service=True)
         except OSError:  # there are no more descriptors
-            self.is_service_gone = True
+            self._note_gone()
             self._watch(client)
             return
         client.peer, service.peer = service, client
@@ -125,7 +130,7 @@ class Relay:
         try:
             self._register(end)
         except OSError:  # the client's end stays open, which is what matters
-            self.is_service_gone = True
+            self._note_gone()
             if (service := end if end.is_service else end.peer) is not None:
                 self._end(service)
 
@@ -176,11 +181,17 @@ class Relay:
         peer, end.peer = end.peer, None
         if peer is not None:
             peer.peer = None
-        self.is_service_gone |= end.is_service
+        if end.is_service:
+            self._note_gone()
         if peer is not None and end.is_service:
             self._watch(peer)
         elif peer is not None:
             self._drop(peer)
+
+    def _note_gone(self) -> None:
+        if not self.is_service_gone:
+            self.is_service_gone = True
+            self._on_gone()
 
     def _drop(self, end: _End) -> None:
         self._ends.discard(end)

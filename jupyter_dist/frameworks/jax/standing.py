@@ -5,7 +5,7 @@ import msgspec
 from jupyter_dist.errors import FrameworkError
 from jupyter_dist.frameworks.jax.agreement import Settings
 from jupyter_dist.frameworks.jax.arguments import Wish
-from jupyter_dist.frameworks.jax.relay import Relay
+from jupyter_dist.frameworks.jax.relay_process import RelayProcess
 
 
 class Standing(msgspec.Struct):
@@ -15,7 +15,7 @@ class Standing(msgspec.Struct):
     world_size: int
     wish: Wish
     settings: Settings
-    relay: Relay
+    relay: RelayProcess
     is_claimed: bool
     """The user has asked for it; a second time is an error, as in JAX."""
 

@@ -1,0 +1,150 @@
+"""The relay in a process of its own: JAX may wait for its service while it holds the interpreter.
+
+`reached_sync_point` of JAX's preemption manager does: a thread of C++ waits for the service and
+keeps a lock, the main thread waits for that lock and keeps Python's. A relay on a thread of the
+same interpreter could not pass the answer on, and the rank would be stuck for ever.
+
+    python -P -m jupyter_dist.frameworks.jax.relay_process PARENT_PID
+
+It reads the service's address, a line, and answers with a line of JSON, an Answer; later it says
+a second line when the service is gone. It ends with its parent, or when its stdin is closed.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from typing import NoReturn
+
+import msgspec
+
+from jupyter_dist.errors import DistError, FrameworkError, UsageError
+from jupyter_dist.frameworks.jax.relay import CONNECT_TIMEOUT_S, Relay
+
+ANSWER_TIMEOUT_S = CONNECT_TIMEOUT_S + 10.0
+_END_TIMEOUT_S = 1.0
+_LOOK_INTERVAL_S = 1.0
+_GONE = b"gone\n"
+_COMMAND = (sys.executable, "-P", "-m", "jupyter_dist.frameworks.jax.relay_process")
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Where the relay listens, or what is in its way."""
+
+    address: str = ""
+    problem: str = ""
+    is_usage: bool = False
+
+
+class RelayProcess:
+    """A relay for JAX's client in this process, which must not share its interpreter."""
+
+    def __init__(self, target: str) -> None:
+        """Reach for the service; raises FrameworkError when it is not there, and UsageError."""
+        self._process = _SPARE.pop() if _SPARE else _start()
+        self._is_service_gone = False
+        try:
+            self.address = self._ask(target)
+            """What JAX's client is to connect to."""
+        except BaseException:
+            self.close()
+            raise
+
+    def _ask(self, target: str) -> str:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # its silence is told below
+            stdin.write(f"{target}\n".encode())
+            stdin.flush()
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            line = stdout.readline() if selector.select(ANSWER_TIMEOUT_S) else b""
+        if not line:
+            raise FrameworkError("the process that passes JAX's messages on could not be started")
+        answer = msgspec.json.decode(line, type=Answer)
+        if answer.problem:
+            raise (UsageError if answer.is_usage else FrameworkError)(answer.problem)
+        os.set_blocking(stdout.fileno(), False)
+        return answer.address
+
+    @property
+    def is_service_gone(self) -> bool:
+        """The service has ended, or was cut off."""
+        stdout = self._process.stdout
+        if not self._is_service_gone and stdout is not None and not stdout.closed:
+            with contextlib.suppress(BlockingIOError):
+                os.read(stdout.fileno(), len(_GONE))  # its word for that, or its own end
+                self._is_service_gone = True
+        return self._is_service_gone
+
+    def close(self) -> None:
+        """Cut all connections: a client of JAX that is still there ends the process."""
+        with self._process as process:
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            try:
+                process.wait(_END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+_SPARE: list[subprocess.Popen[bytes]] = []
+"""One that was started in time."""
+
+
+def prepare() -> None:
+    """Start one that the next RelayProcess takes, because that takes longer than all the rest."""
+    if not _SPARE:
+        _SPARE.append(_start())
+
+
+def _start() -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            [*_COMMAND, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
+    except OSError as error:
+        raise FrameworkError(
+            f"the process that passes JAX's messages on could not be started: {error}"
+        ) from error
+
+
+def main(parent_pid: int) -> NoReturn:
+    """Relay until the parent is gone, or wants no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    target = sys.stdin.buffer.readline()  # all there is: nothing more is ever said
+    if target:
+        answer = _serve(target.decode().strip())
+        os.write(1, msgspec.json.encode(answer) + b"\n")
+        if answer.address:
+            _stay(parent_pid)
+    os._exit(0)
+
+
+def _serve(target: str) -> Answer:
+    """Begin to relay, on a thread of its own."""
+    try:
+        return Answer(Relay(target, lambda: os.write(1, _GONE)).address)
+    except DistError as error:
+        return Answer(problem=str(error), is_usage=isinstance(error, UsageError))
+
+
+def _stay(parent_pid: int) -> None:
+    """Wait for the end of the parent: forks of it may keep stdin open."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(0, selectors.EVENT_READ)
+        while os.getppid() == parent_pid and not selector.select(_LOOK_INTERVAL_S):
+            continue
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
