@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from jupyter_dist.cluster.doctor import examine
@@ -187,9 +188,16 @@ def start_check(lab, hosts):
     )
 
 
+def commands_on(lab, host):
+    """The command lines of what runs there; what ends meanwhile has none."""
+    for process in lab.processes(host):
+        with contextlib.suppress(psutil.Error):
+            yield "".join(process.cmdline())
+
+
 def wait_until_it_is_on(lab, host, within_s=10):
     deadline_s = time.monotonic() + within_s
-    while not any("jupyter-dist check" in "".join(each.cmdline()) for each in lab.processes(host)):
+    while not any("jupyter-dist check" in command for command in commands_on(lab, host)):
         assert time.monotonic() < deadline_s, f"within {within_s} s: the script is on {host}"
         time.sleep(0.02)
 
