@@ -138,9 +138,9 @@ def grind(counts):
     return FINISH(turn(counts[0]))[None]
 alone = jax.jit(turn)
 alone(1).block_until_ready()
-begun_s = time.perf_counter()
+begun_s = time.process_time()  # what others do on this machine must not count
 alone(50_000).block_until_ready()
-turns = int(SECONDS / (time.perf_counter() - begun_s) * 50_000)
+turns = int(SECONDS / (time.process_time() - begun_s) * 50_000)
 counts, _ = lay_out(mesh, np.full(1, turns if SLOW else 1, np.int32))
 grind = jax.jit(jax.shard_map(grind, mesh=mesh, in_specs=P('ranks'), out_specs=P('ranks')))
 print('begun')
@@ -156,8 +156,8 @@ def grind(hang, slow, finish, seconds=6.0):
 
 
 def test_a_rank_that_computes_in_a_program_of_its_own_is_no_hang(hang):
-    # Four ranks measure at once how fast they are; alone one may be three times as fast.
-    grind(hang, "rank == 2", "jnp.abs", seconds=18.0)
+    # Four ranks measure at once how fast they are; alone one may be faster.
+    grind(hang, "rank == 2", "jnp.abs", seconds=12.0)
     note = hang.verdict("rank 2", earliest_s=0.0, within_s=30.0)
     assert note.startswith("ranks 0-1,3 wait in jit(step) #")
     assert "rank 2 has not called it yet: it still computes in a jitted function of jax at " in note
