@@ -57,7 +57,7 @@ def refused(home, hosts, **options):
     """Why this start fails; nothing of it is left."""
     with pytest.raises(StartFailed) as caught:
         Cluster.start(hosts, timeout_s=30, **options)
-    home.assert_nothing_left(within_s=8)
+    home.assert_nothing_left(within_s=1)
     return str(caught.value)
 
 

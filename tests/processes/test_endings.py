@@ -228,7 +228,7 @@ def test_an_interrupted_start_leaves_nothing(home):
             client.send_signal(signal.SIGINT)
             stdout, _ = client.communicate(timeout=15)
         if stdout == "interrupted\n":
-            home.assert_nothing_left(within_s=8)
+            home.assert_nothing_left(within_s=1)
         for name in Cluster.running():  # it was ready already
             Cluster.attach(name).stop()
 

@@ -101,6 +101,13 @@ def test_one_that_was_prepared_is_taken(service):
     relay.close()
 
 
+def test_what_hinders_one_from_being_prepared_is_told_when_it_is_needed(monkeypatch):
+    monkeypatch.setattr(relay_process, "_COMMAND", ("/no/such/python",))
+    prepare()
+    with pytest.raises(FrameworkError, match="could not be started"):
+        RelayProcess("127.0.0.1:1")
+
+
 def test_an_interrupt_of_all_does_not_reach_it(relay):
     os.kill(relay._process.pid, signal.SIGINT)
     with connect(relay) as client:

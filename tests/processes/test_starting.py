@@ -170,7 +170,7 @@ def test_a_start_that_takes_too_long_is_given_up(home, within):
     with within(10), pytest.raises(StartFailed) as caught:
         Cluster.start("localhost:2", timeout_s=0.05)
     assert "0.05 s" in str(caught.value)
-    home.assert_nothing_left(within_s=8)
+    home.assert_nothing_left(within_s=1)
 
 
 def broken_import(tmp_path, monkeypatch, module):
@@ -204,7 +204,7 @@ def test_an_installation_that_is_broken_is_told(
     with within(12), pytest.raises(StartFailed) as caught:
         Cluster.start("localhost:2", timeout_s=15, start_method=start_method)
     assert f"{module} is broken on purpose" in str(caught.value)
-    home.assert_nothing_left(within_s=8)
+    home.assert_nothing_left(within_s=1)
 
 
 def test_a_program_that_starts_clusters_leaves_no_warnings(home):
@@ -252,4 +252,4 @@ def test_when_all_ports_are_taken_the_start_says_so(home, within, ports):
         )
     assert "no port of 127.0.0.1 is free" in done.stdout, done.stdout + done.stderr
     assert "ss -tln" in done.stdout, "the next step is named"
-    home.assert_nothing_left(within_s=8)
+    home.assert_nothing_left(within_s=1)

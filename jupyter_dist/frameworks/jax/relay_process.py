@@ -99,7 +99,9 @@ _SPARE: list[subprocess.Popen[bytes]] = []
 def prepare() -> None:
     """Start one that the next RelayProcess takes, because that takes longer than all the rest."""
     if not _SPARE:
-        _SPARE.append(_start())
+        # What is in the way is told to who needs it, and not to an `import jax`.
+        with contextlib.suppress(FrameworkError):
+            _SPARE.append(_start())
 
 
 def _start() -> subprocess.Popen[bytes]:
