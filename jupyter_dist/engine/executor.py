@@ -14,6 +14,7 @@ from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
 from jupyter_dist.engine.outputs import Outputs
 from jupyter_dist.engine.shell import RankShell
+from jupyter_dist.engine.swallowed_interrupts import SwallowedInterrupts
 from jupyter_dist.errors import CommunicatorError, PeerFailed
 from jupyter_dist.protocol.messages import CellResult, ErrorInfo, RunCell
 
@@ -48,6 +49,7 @@ class Executor:
         """What the device has lost in this cell, even if user code has swallowed it."""
         signal.signal(signal.SIGINT, self._on_idle_interrupt)
         signal.signal(WAKING_SIGNAL, self._raise_lost)
+        SwallowedInterrupts(lambda: self._is_in_user_code and self.running_cell_id)
         builtins.input = _no_input
         # IPython's advice to type `exit` does not hold on a rank.
         warnings.filterwarnings("ignore", message="To exit: use")

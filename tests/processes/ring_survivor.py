@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 from ring_member import Member, serve, write
 
+from jupyter_dist.engine.swallowed_interrupts import SwallowedInterrupts
 from jupyter_dist.errors import CommunicatorError
 
 MOST_ELEMENTS = 1 << 20
@@ -131,6 +132,9 @@ class Survivor(Member):
     def __init__(self, pipe):
         super().__init__()
         self._pipe = pipe
+        self._loops = 0
+        self._is_in_loop = False
+        SwallowedInterrupts(lambda: self._is_in_loop and self._loops)  # as on a rank
 
     def live(self, seed, deed, after_s, closes_at_once):
         """Call collectives until one fails; do the deed oneself, if there is one, after a while.
@@ -153,7 +157,15 @@ class Survivor(Member):
             comm.close()
         return facts
 
-    def _loop(self, comm, seed, deed, after_s, timer, facts):
+    def _loop(self, *arguments):
+        self._loops += 1
+        self._is_in_loop = True
+        try:
+            self._call_until_it_ends(*arguments)
+        finally:
+            self._is_in_loop = False
+
+    def _call_until_it_ends(self, comm, seed, deed, after_s, timer, facts):
         acts_at = child = None
         for number in itertools.count():
             plan = Plan(seed, number, comm.size)

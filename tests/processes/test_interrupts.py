@@ -26,6 +26,13 @@ def be_deaf(seconds):
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
 """
+SWALLOW = """
+import time
+class Swallows:
+    # Python prints what a finalizer raises, and goes on.
+    def __del__(self):
+        time.sleep(60)
+"""
 DEAF = "be_deaf({seconds})"
 
 
@@ -57,6 +64,7 @@ def interrupted_run(cluster, in_background, code, ranks=None):
         "while True: pass",
         "import asyncio\nawait asyncio.sleep(60)",
         "import threading\nthreading.Event().wait()",
+        f"{SWALLOW}\nSwallows()\nwhile True: pass",
         "import subprocess\nsubprocess.run(['sleep', '60'])",
         "import numpy as np\nif rank == 1:\n    import time\n    time.sleep(60)\ncomm.barrier()",
     ],

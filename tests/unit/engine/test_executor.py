@@ -1,6 +1,9 @@
 """How a cell ends on a rank whose device still works for it."""
 
 import signal
+import sys
+import threading
+import weakref
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -78,6 +81,8 @@ class FakeShell:
 @pytest.fixture
 def executor(monkeypatch):
     monkeypatch.setattr("builtins.input", input)
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: told.append(found.exc_type.__name__))
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, WAKING_SIGNAL)}
     nothing = lambda *_, **__: None  # noqa: E731
     outputs = SimpleNamespace(repair=nothing, take=lambda **_: ((), ()))
@@ -88,7 +93,7 @@ def executor(monkeypatch):
     recorder = SimpleNamespace(begin_cell=nothing, end_cell=nothing)
     made = Executor(0, FakeShell(), outputs, namespace, meetings, FakeFrameworks(), recorder)
     made.communicator, made.shell = namespace.communicator, made._shell
-    made.frameworks = made._frameworks
+    made.frameworks, made.told = made._frameworks, told
     yield made
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -122,6 +127,35 @@ def test_a_cell_that_has_raised_does_not_wait_for_its_device(executor):
 def test_an_interrupt_ends_the_waiting(executor):
     executor.communicator.unsettled = KeyboardInterrupt()
     assert run(executor, lambda: None).status == "interrupted"
+
+
+def test_an_interrupt_that_a_callback_has_swallowed_comes_again(executor):
+    def cell():
+        class Gone:
+            pass
+
+        gone = Gone()
+        reference = weakref.ref(gone, lambda _: signal.raise_signal(signal.SIGINT))
+        del gone
+        assert reference() is None
+        went_on.append(True)
+        threading.Event().wait(30)
+
+    went_on = []
+    assert run(executor, cell).status == "interrupted"
+    assert went_on == [True]
+
+
+def test_other_errors_of_callbacks_are_told_as_before(executor):
+    def cell():
+        class Gone:
+            def __del__(self):
+                1 / 0  # noqa: B018
+
+        Gone()
+
+    assert run(executor, cell).status == "ok"
+    assert executor.told == ["ZeroDivisionError"]
 
 
 def test_user_code_raises_as_soon_as_its_results_are_lost(executor):
