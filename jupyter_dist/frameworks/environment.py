@@ -6,11 +6,20 @@ from collections.abc import Mapping
 
 _XLA_FLAGS = "XLA_FLAGS"
 _TIMEOUT_FLAG = "xla_cpu_collective_timeout_seconds"
-_KNOWING_JAXLIB = ((0, 8, 2), (0, 11, 0))
-"""From the first of these releases on, and before the second, jaxlib was seen to know that flag.
+_SKIPPING_FLAG = "xla_disable_hlo_passes"
+_COMBINER = "cpu-all-reduce-combiner"
+"""Makes one collective of several; XLA on CPU goes on with the rest of it when the first fails.
+
+A rank that does so leaves requests in gloo that its peers answer wrongly: their process is aborted,
+or a rank waits for ever. Gloo takes the parts one after the other anyway. On GPUs the pass has
+another name.
+"""
+_FIRST_KNOWING = {_TIMEOUT_FLAG: (0, 8, 2), _SKIPPING_FLAG: (0, 6, 0)}
+"""From which release on jaxlib was seen to know a flag.
 
 XLA aborts the process for a flag that it does not know: a release that nobody has tried gets none.
 """
+_FIRST_UNTRIED = (0, 11, 0)
 _LONGEST_S = 1e9
 """More does not fit into the number that XLA reads."""
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.DOTALL)
@@ -26,24 +35,31 @@ def framework_variables(
     wishes = {"NPROC": str(cores)}  # XLA's threads on CPU; PyTorch's go by OpenMP's number
     wishes = {name: value for name, value in wishes.items() if name not in given}
     flags = given.get(_XLA_FLAGS, "")
-    with_timeout = _add_timeout(flags, jaxlib, collective_timeout_s)
-    return wishes if with_timeout == flags else {**wishes, _XLA_FLAGS: with_timeout}
+    added = _add_flags(flags, jaxlib, collective_timeout_s)
+    return wishes if added == flags else {**wishes, _XLA_FLAGS: added}
 
 
-def _add_timeout(flags: str, jaxlib: str, collective_timeout_s: float) -> str:
-    """Let collectives of XLA on CPU end after this time at the latest."""
-    is_file = flags.strip() and not flags.strip().startswith("-")
-    if is_file or _TIMEOUT_FLAG in flags or not _knows_timeout(jaxlib):
-        return flags
-    seconds = math.ceil(min(collective_timeout_s, _LONGEST_S))
-    return f"{flags} --{_TIMEOUT_FLAG}={seconds}".strip()
+def _add_flags(flags: str, jaxlib: str, collective_timeout_s: float) -> str:
+    """Let collectives of XLA on CPU end after this time at the latest, and each on its own."""
+    if flags.strip() and not flags.strip().startswith("-"):
+        return flags  # the name of a file of flags
+    if _knows(jaxlib, _TIMEOUT_FLAG) and _TIMEOUT_FLAG not in flags:
+        seconds = math.ceil(min(collective_timeout_s, _LONGEST_S))
+        flags = f"{flags} --{_TIMEOUT_FLAG}={seconds}"
+    if _knows(jaxlib, _SKIPPING_FLAG) and _COMBINER not in flags:
+        given = re.search(rf"--{_SKIPPING_FLAG}=(\S+)", flags)
+        skipped = f"--{_SKIPPING_FLAG}={_COMBINER}"
+        if given is None:
+            flags = f"{flags} {skipped}"
+        else:
+            flags = flags.replace(given[0], f"{skipped},{given[1]}")
+    return flags.strip()
 
 
-def _knows_timeout(jaxlib: str) -> bool:
+def _knows(jaxlib: str, flag: str) -> bool:
     match = _RELEASE.match(jaxlib)
     if match is None:
         return False
-    release = tuple(int(number) for number in match.groups()[:3])
-    first, end = _KNOWING_JAXLIB
+    release, first = tuple(int(number) for number in match.groups()[:3]), _FIRST_KNOWING[flag]
     is_before_release = "dev" in match[4] or "rc" in match[4]
-    return first <= release < end and not (is_before_release and release == first)
+    return first <= release < _FIRST_UNTRIED and not (is_before_release and release == first)

@@ -97,12 +97,13 @@ def test_xla_goes_by_these_numbers(start):
 def test_collectives_of_xla_have_the_time_of_the_cluster_and_its_flags_stay(start, monkeypatch):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     jaxlib = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:3])
-    flag = "--xla_cpu_collective_timeout_seconds=1800" if jaxlib >= (0, 8, 2) else ""
+    timeout = "--xla_cpu_collective_timeout_seconds=1800 " if jaxlib >= (0, 8, 2) else ""
+    flags = f"{timeout}--xla_disable_hlo_passes=cpu-all-reduce-combiner"
     cluster = start("localhost:1", jax="never")
-    assert variables(cluster, "XLA_FLAGS") == [[flag or None]]
+    assert variables(cluster, "XLA_FLAGS") == [[flags]]
     mine = "--xla_cpu_enable_fast_math=false"
     cluster = start("localhost:1", env={"XLA_FLAGS": mine}, jax="never")
-    assert variables(cluster, "XLA_FLAGS") == [[f"{mine} {flag}".strip()]]
+    assert variables(cluster, "XLA_FLAGS") == [[f"{mine} {flags}"]]
     assert values(cluster.run("import jax\nfloat(jax.jit(lambda x: x + 1)(1))")) == ["2.0"]
 
 
