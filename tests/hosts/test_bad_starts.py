@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import select
 import shutil
 import socket
 import subprocess
@@ -49,8 +50,11 @@ def test_a_host_without_sshd(start, lab):
 
 def test_a_host_that_is_silent(start, lab):
     lab.drop("nodeB")
-    ssh = (*lab.ssh, "-oConnectTimeout=2")
-    told, said = parts(start.refusal(PAIR, ssh=ssh))
+    hosts = [
+        HostSpec("nodeA", 1, ssh=lab.ssh),
+        HostSpec("nodeB", 1, ssh=(*lab.ssh, "-oConnectTimeout=2")),
+    ]
+    told, said = parts(start.refusal(hosts, ssh=None))
     assert told[0].startswith("nodeB: nothing answered in time on port 22. See that nodeB is up")
     assert "timed out" in said[-1]
 
@@ -179,14 +183,20 @@ def ports_of_coordinator(home):
     return []
 
 
-def speaks_zmq(address, port):
-    """Tell whether whoever listens there speaks first, as ZeroMQ does and TLS does not."""
-    try:
-        with socket.create_connection((address, port), 2) as connection:
-            connection.settimeout(0.5)
-            return connection.recv(1) == b"\xff"
-    except OSError:
-        return False
+def ports_of_zmq(address, ports):
+    """Those two of the ports where somebody speaks first, as ZeroMQ does and TLS does not."""
+    with contextlib.ExitStack() as stack:
+        asked = {}
+        for port in ports:
+            with contextlib.suppress(OSError):
+                asked[stack.enter_context(socket.create_connection((address, port), 5))] = port
+
+        def spoken():
+            heard = select.select(asked, (), (), 0)[0]
+            found = [asked[each] for each in heard if each.recv(1, socket.MSG_PEEK) == b"\xff"]
+            return found if len(found) >= 2 else []
+
+        return wait_until(spoken, 10, "ZeroMQ speaks on two ports")
 
 
 def test_hosts_from_which_no_way_leads_home(start, lab, home, in_background):
@@ -197,7 +207,7 @@ def test_hosts_from_which_no_way_leads_home(start, lab, home, in_background):
         start.refusal, hosts, within_s=20, on_progress=lambda step: stages.append(step.stage)
     )
     ports = wait_until(lambda: ports_of_coordinator(home), 10, "the coordinator listens")
-    control = [port for port in ports if speaks_zmq(lab.head_address, port)]
+    control = ports_of_zmq(lab.head_address, ports)
     assert len(control) == 2, "that of the control channel and that of the heartbeats"
     for host, blocked in zip(("nodeA", "nodeB"), control, strict=True):
         lab.block_port(host, blocked)

@@ -21,13 +21,15 @@ from .lab import HostsLab, system
 PYTHON = sys.executable
 # Lets root exceed the limit for buffers; not every Python names it.
 RECEIVE_BUFFER = getattr(socket, "SO_RCVBUFFORCE", 33)
+PATIENT_S, BRIEF_S = 5.0, 0.6
+"""How long to wait for what must come, on a busy machine too; and for what must not."""
 SLEEPER = ["-c", "import time; print('up', flush=True); time.sleep(60)"]
 
 
 def ssh(lab, *words):
     """Run a command on a host over ssh, trusting no key that is not known."""
     return subprocess.run(
-        [*lab.ssh, "-oStrictHostKeyChecking=yes", "-oBatchMode=yes", "-oConnectTimeout=1", *words],
+        [*lab.ssh, "-oStrictHostKeyChecking=yes", "-oBatchMode=yes", *words],
         capture_output=True,
         text=True,
         timeout=20,
@@ -35,21 +37,31 @@ def ssh(lab, *words):
     )
 
 
-def connects(lab, host, address, port=22):
-    """Tell whether a host gets a TCP connection within a second."""
-    words = ["timeout", "0.6", "bash", "-c", f"exec 3<>/dev/tcp/{address}/{port}"]
+def connects(lab, host, address, port=22, within_s=PATIENT_S):
+    """Tell whether a host gets a TCP connection in time."""
+    words = ["timeout", f"{within_s:g}", "bash", "-c", f"exec 3<>/dev/tcp/{address}/{port}"]
     return lab.run(host, words).returncode == 0
 
 
-def head_connects(address, port=22, timeout_s=0.6):
-    """Tell whether this machine gets a TCP connection."""
+def is_out_of_reach(lab, host, address, port=22):
+    """Tell whether a host gets no TCP connection."""
+    return not connects(lab, host, address, port, BRIEF_S)
+
+
+def head_connects(address, port=22, within_s=PATIENT_S):
+    """Tell whether this machine gets a TCP connection in time."""
     with contextlib.suppress(OSError):
-        socket.create_connection((address, port), timeout_s).close()
+        socket.create_connection((address, port), within_s).close()
         return True
     return False
 
 
-def wait_until(condition, within_s=5.0):
+def is_out_of_reach_of_head(address, port=22):
+    """Tell whether this machine gets no TCP connection."""
+    return not head_connects(address, port, BRIEF_S)
+
+
+def wait_until(condition, within_s=PATIENT_S):
     """Wait for something that another process does."""
     deadline_s = time.monotonic() + within_s
     while not condition():
@@ -144,17 +156,17 @@ def test_what_takes_too_long_is_ended_in_the_host_too(lab):
 
 
 def test_a_cut_host_is_gone_until_healed_and_sessions_survive(lab):
-    with socket.create_connection((lab.address("nodeA"), 22), 2) as session:
+    with socket.create_connection((lab.address("nodeA"), 22), PATIENT_S) as session:
         assert session.recv(100).startswith(b"SSH-2.0")
         lab.cut("nodeA")
-        assert not head_connects(lab.address("nodeA"))
-        assert not connects(lab, "nodeA", lab.address("nodeB"))
+        assert is_out_of_reach_of_head(lab.address("nodeA"))
+        assert is_out_of_reach(lab, "nodeA", lab.address("nodeB"))
         assert head_connects(lab.address("nodeB"))
         lab.heal("nodeA")
         session.sendall(b"what is this\r\n")
-        session.settimeout(5)
+        session.settimeout(PATIENT_S)
         assert session.recv(100)
-    assert head_connects(lab.address("nodeA"), timeout_s=5)
+    assert head_connects(lab.address("nodeA"))
 
 
 @pytest.mark.parametrize(
@@ -164,13 +176,14 @@ def test_a_cut_host_is_gone_until_healed_and_sessions_survive(lab):
 def test_packets_are_dropped_one_way_or_both(lab, direction, arrives_there, arrives_here):
     receive = (
         "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('', 7000));"
-        "print('up', flush=True); s.settimeout(0.4); print(s.recv(9))"
+        f"print('up', flush=True); s.settimeout({PATIENT_S if arrives_there else BRIEF_S});"
+        "print(s.recv(9))"
     )
     send = f"echo hello > /dev/udp/{lab.head_address}/7001"
     lab.drop("nodeA", direction)
     with socket.socket(type=socket.SOCK_DGRAM) as here:
         here.bind((lab.head_address, 7001))
-        here.settimeout(0.4)
+        here.settimeout(PATIENT_S if arrives_here else BRIEF_S)
         words = lab.command("nodeA", [PYTHON, "-c", receive])
         with subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -193,29 +206,29 @@ def test_a_direction_that_does_not_exist_is_refused(lab):
 
 def test_a_firewall_blocks_ports_of_the_head_for_one_host(lab, door):
     lab.block_port("nodeA", door)
-    assert not connects(lab, "nodeA", lab.head_address, door)
+    assert is_out_of_reach(lab, "nodeA", lab.head_address, door)
     assert connects(lab, "nodeB", lab.head_address, door)
     lab.heal("nodeA")
     assert connects(lab, "nodeA", lab.head_address, door)
     lab.block_port("nodeA", f"{door - 1}-{door + 1}")
-    assert not connects(lab, "nodeA", lab.head_address, door)
+    assert is_out_of_reach(lab, "nodeA", lab.head_address, door)
     assert head_connects(lab.address("nodeA"))
     lab.block_port("nodeB", 22, "in")
-    assert not head_connects(lab.address("nodeB"))
+    assert is_out_of_reach_of_head(lab.address("nodeB"))
     assert connects(lab, "nodeA", lab.address("nodeB"))
 
 
 def test_without_a_route_back_only_the_head_can_connect(lab, door):
     lab.no_route_back("nodeA")
-    assert not connects(lab, "nodeA", lab.head_address, door)
+    assert is_out_of_reach(lab, "nodeA", lab.head_address, door)
     assert connects(lab, "nodeA", lab.address("nodeB"))
     assert ssh(lab, "nodeA", "hostname").stdout == "nodeA\n"
 
 
 def test_two_hosts_can_be_separated(lab):
     lab.separate("nodeA", "nodeB")
-    assert not connects(lab, "nodeA", lab.address("nodeB"))
-    assert not connects(lab, "nodeB", lab.address("nodeA"))
+    assert is_out_of_reach(lab, "nodeA", lab.address("nodeB"))
+    assert is_out_of_reach(lab, "nodeB", lab.address("nodeA"))
     assert connects(lab, "nodeC", lab.address("nodeA"))
     assert head_connects(lab.address("nodeA"))
     lab.heal("nodeB")
@@ -243,11 +256,15 @@ def test_some_packets_are_lost(lab):
 
 def test_packets_are_delayed_and_sessions_survive(lab):
     def round_trip_s(address):
-        start_s = time.monotonic()
-        socket.create_connection((address, 22), 2).close()
-        return time.monotonic() - start_s
+        """Give the shortest of three: a busy machine may make one longer, but none shorter."""
+        found_s = []
+        for _ in range(3):
+            start_s = time.monotonic()
+            socket.create_connection((address, 22), PATIENT_S).close()
+            found_s.append(time.monotonic() - start_s)
+        return min(found_s)
 
-    with socket.create_connection((lab.address("nodeA"), 22), 2) as session:
+    with socket.create_connection((lab.address("nodeA"), 22), PATIENT_S) as session:
         assert session.recv(100).startswith(b"SSH-2.0")
         lab.delay("nodeA", 40)
         assert 0.08 < round_trip_s(lab.address("nodeA")) < 0.3
@@ -260,14 +277,14 @@ def test_packets_are_delayed_and_sessions_survive(lab):
     done = ssh(lab, "nodeA", "head -c 3000000 /dev/zero")
     assert len(done.stdout) == 3_000_000
     lab.block_port("nodeA", 22, "in")
-    assert not head_connects(lab.address("nodeA"))
+    assert is_out_of_reach_of_head(lab.address("nodeA"))
     lab.heal("nodeA")
     assert round_trip_s(lab.address("nodeA")) < 0.04
 
 
 def test_a_crashed_host_says_nothing_and_boots_with_its_files(lab):
     ssh(lab, "nodeA", "echo kept > kept; touch /dev/shm/jupyter-dist-lost")
-    with socket.create_connection((lab.address("nodeA"), 22), 2) as session:
+    with socket.create_connection((lab.address("nodeA"), 22), PATIENT_S) as session:
         session.recv(100)
         lab.crash("nodeA")
         assert lab.processes("nodeA") == []
@@ -279,7 +296,7 @@ def test_a_crashed_host_says_nothing_and_boots_with_its_files(lab):
         lab.boot("nodeA")
         assert ssh(lab, "nodeA", "cat kept; ls /dev/shm").stdout == "kept\n"
         session.sendall(b"anybody there?\r\n")
-        session.settimeout(5)
+        session.settimeout(PATIENT_S)
         with pytest.raises(ConnectionResetError):
             session.recv(100)
 
@@ -290,7 +307,7 @@ def test_sshd_dies_with_its_sessions_and_starts_again(lab):
         lab.kill_sshd("nodeA")
         assert session.wait(5) == 255
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((lab.address("nodeA"), 22), 2)
+        socket.create_connection((lab.address("nodeA"), 22), PATIENT_S)
     assert [process.name() for process in lab.processes("nodeA")] == ["sleep"]
     lab.start_sshd("nodeA")
     assert ssh(lab, "nodeA", "pkill sleep").returncode == 0
@@ -327,9 +344,9 @@ def test_a_second_network_is_a_way_of_its_own(lab):
     assert address in lab.run("nodeB", ["ip", "addr", "show", "eth1"]).stdout
     lab.cut("nodeB", network="main")
     assert connects(lab, "nodeA", address)
-    assert not connects(lab, "nodeA", lab.address("nodeB"))
-    assert not connects(lab, "nodeC", address)
-    assert not head_connects(address)
+    assert is_out_of_reach(lab, "nodeA", lab.address("nodeB"))
+    assert is_out_of_reach(lab, "nodeC", address)
+    assert is_out_of_reach_of_head(address)
     lab.crash("nodeA")
     lab.boot("nodeA")
     assert connects(lab, "nodeA", address)
@@ -372,7 +389,7 @@ def test_two_labs_stand_side_by_side(lab, make_lab):
     assert ssh(other, "nodeZ", "hostname").stdout == "nodeZ\n"
     lab.cut("nodeA")
     assert ssh(other, "nodeA", "hostname").stdout == "nodeA\n"
-    assert not connects(other, "nodeA", lab.address("nodeB"))
+    assert is_out_of_reach(other, "nodeA", lab.address("nodeB"))
 
 
 def test_paths_are_visible_where_they_are(make_lab, tmp_path):
@@ -395,7 +412,7 @@ def test_a_person_gets_a_cluster_to_start_and_faults_to_choose_from(lab, monkeyp
     )
     monkeypatch.setattr("builtins.input", lambda _prompt: next(lines))
     open_lab.obey(lab)
-    assert not head_connects(lab.address("nodeA"))
+    assert is_out_of_reach_of_head(lab.address("nodeA"))
     assert capsys.readouterr().out.splitlines() == [
         "done",
         "direction 'up': accepted are both, in, out",

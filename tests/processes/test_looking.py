@@ -1,5 +1,6 @@
 """Who has what and who does what, while a cell runs: for a second client, and at the keyboard."""
 
+import atexit
 import os
 import signal
 import subprocess
@@ -85,6 +86,7 @@ def shell(busy, tmp_path, monkeypatch):
     shell.run_line_magic("unload_ext", "jupyter_dist")
     shell.restore_sys_module_state()
     InteractiveShell.clear_instance()
+    atexit.unregister(shell.atexit_operations)  # a second for each shell
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import pytest
 
 from jupyter_dist.errors import CellRefused
 
+from .conftest import ClusterFactory
+from .leftovers import Home
 from .listener import Listener
 from .results import values
 from .test_gloo import WITHOUT_TORCH
@@ -38,10 +40,56 @@ def prepare(cluster, folder):
     values(cluster.run(f"{INIT}\ngroup = dist.group.WORLD\nkept = torch.arange(3) + rank"))
 
 
+class Three:
+    """One cluster of three ranks, because torch's import takes seconds in each new one."""
+
+    def __init__(self, root):
+        self._root = root
+        self._count = 0
+        self._factory = None
+
+    def get(self):
+        """Give it with all its ranks; a new one if it has stopped, become smaller or is busy."""
+        if self._factory is not None and not self._can_be_healed():
+            self.close()
+        if self._factory is None:
+            self._count += 1
+            self._home = Home(self._root / str(self._count))
+            with pytest.MonkeyPatch.context() as monkeypatch:
+                self._home.enter(monkeypatch)
+                self._factory = ClusterFactory(self._home)
+                self._cluster = self._factory("localhost:3", timeout_s=60.0)
+        return self._cluster
+
+    def close(self):
+        """Stop it; nothing may be left."""
+        if self._factory is not None:
+            factory, self._factory = self._factory, None
+            factory.close()
+            self._home.assert_nothing_left()
+
+    def _can_be_healed(self):
+        topology = self._cluster.topology()
+        states = [engine.state for engine in topology.engines]
+        if topology.state != "ready" or len(states) < 3 or not {*states} <= {"idle", "lost"}:
+            return False
+        if "lost" in states:
+            self._cluster.heal()
+        return True
+
+
+@pytest.fixture(scope="module")
+def shared_three(tmp_path_factory):
+    """The cluster of all tests that cost some of its ranks."""
+    shared = Three(tmp_path_factory.mktemp("three"))
+    yield shared
+    shared.close()
+
+
 @pytest.fixture
-def three(start, tmp_path):
+def three(shared_three, tmp_path):
     """Three ranks with a default group, for tests that cost some of them."""
-    cluster = start("localhost:3", timeout_s=60.0)
+    cluster = shared_three.get()
     prepare(cluster, tmp_path)
     return cluster
 

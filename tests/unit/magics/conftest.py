@@ -1,5 +1,6 @@
 """A real IPython shell, and a cluster and views that only remember what they were told."""
 
+import atexit
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
@@ -198,6 +199,8 @@ def shell(world, tmp_path, monkeypatch):
     yield shell
     shell.restore_sys_module_state()
     InteractiveShell.clear_instance()
+    # What a shell does at the exit takes a third of a second, and there is one for each test.
+    atexit.unregister(shell.atexit_operations)
 
 
 @pytest.fixture

@@ -1,3 +1,5 @@
+import atexit
+
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
@@ -32,6 +34,7 @@ def test_two_shells_have_each_their_own_cluster(run, shell, world):
     other.run_line_magic("dist_start", "--name second")
     assert run("%dist_status").text == "table of first\n"
     other.restore_sys_module_state()
+    atexit.unregister(other.atexit_operations)
 
 
 def test_the_help_of_a_magic_shows_options_and_an_example(run):
