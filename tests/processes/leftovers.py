@@ -57,7 +57,8 @@ class Home:
     def leftovers(self):
         """What is left of everything that was ever here; empty is as it should be."""
         found = [
-            f"process {process.pid}: {' '.join(_command(process))}" for process in self.processes()
+            f"process {process.pid}: {' '.join(command_of(process))}"
+            for process in self.processes()
         ]
         found += [
             f"listening socket on port {connection.laddr.port}"
@@ -130,10 +131,11 @@ def engines_of(cluster):
 
 
 def _children(process, module):
-    return [child for child in process.children() if module in _command(child)]
+    return [child for child in process.children() if module in command_of(child)]
 
 
-def _command(process):
+def command_of(process):
+    """Its words; none where it has ended meanwhile."""
     try:
         return process.cmdline()
     except psutil.Error:

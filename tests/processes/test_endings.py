@@ -11,7 +11,15 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.errors import CellRefused, ClusterGone
 
-from .leftovers import Home, agents_of, coordinator_of, is_alive, wait_until, zygotes_of
+from .leftovers import (
+    Home,
+    agents_of,
+    command_of,
+    coordinator_of,
+    is_alive,
+    wait_until,
+    zygotes_of,
+)
 from .listener import Listener
 
 pytestmark = pytest.mark.timeout(40)
@@ -141,7 +149,7 @@ def test_ranks_end_with_what_keeps_them(start, home, in_background, sweep, find,
     with pytest.raises(CellRefused, match=r"ranks 0-1 .*are lost.*%dist_heal"):
         cluster.run("1")
     assert set(cluster.status().ranks.values()) == {"lost"}
-    engines = [p for p in home.processes() if "zygote" in " ".join(p.cmdline())]
+    engines = [p for p in home.processes() if "zygote" in " ".join(command_of(p))]
     wait_until(lambda: not any(map(is_alive, engines)), 10, "zygote and engines have ended")
     cluster.stop()
 

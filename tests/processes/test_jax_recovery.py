@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-from .leftovers import Home, coordinator_of, is_alive, wait_until
+from .leftovers import Home, command_of, coordinator_of, is_alive, wait_until
 from .listener import Listener
 from .results import values
 
@@ -63,7 +63,7 @@ def services_of(cluster):
     found = [
         process
         for process in coordinator_of(cluster).children(recursive=True)
-        if is_alive(process) and "jupyter_dist.frameworks.services" in process.cmdline()
+        if is_alive(process) and "jupyter_dist.frameworks.services" in command_of(process)
     ]
     return sorted(found, key=psutil.Process.create_time)
 

@@ -14,7 +14,7 @@ from jupyter_dist.errors import FrameworkError, UsageError
 from jupyter_dist.frameworks.jax import relay_process
 from jupyter_dist.frameworks.jax.relay_process import RelayProcess, prepare
 
-from .leftovers import is_alive, wait_until
+from .leftovers import command_of, is_alive, wait_until
 
 ECHO = """\
 import socket
@@ -41,7 +41,7 @@ def relays():
     return [
         child
         for child in psutil.Process().children()
-        if is_alive(child) and relay_process.__name__ in child.cmdline()
+        if is_alive(child) and relay_process.__name__ in command_of(child)
     ]
 
 
@@ -93,11 +93,12 @@ def test_it_knows_that_the_service_is_gone_and_keeps_the_client(relay, service):
 def test_one_that_was_prepared_is_taken(service):
     prepare()
     prepare()
-    (spare,) = relays()
+    (spare,) = relay_process._SPARE
     relay = RelayProcess(service.address)
-    assert relays() == [spare]
+    assert relay._process is spare
     relay.close()
-    assert not is_alive(spare)
+    assert spare.returncode is not None
+    assert not relays()
     relay.close()
 
 
