@@ -10,7 +10,14 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterGone, StartFailed
 from tests.processes.driver import Driver
-from tests.processes.leftovers import agents_of, coordinator_of, engines_of, wait_until, zygotes_of
+from tests.processes.leftovers import (
+    agents_of,
+    command_of,
+    coordinator_of,
+    engines_of,
+    wait_until,
+    zygotes_of,
+)
 from tests.processes.listener import Listener
 
 from . import promises
@@ -76,11 +83,8 @@ def children_of(pid):
 def find(home, module):
     """The first process of this home that runs a module of ours."""
     for process in home.processes():
-        try:
-            if module in process.cmdline():
-                return process
-        except psutil.Error:
-            continue
+        if module in command_of(process):
+            return process
     return None
 
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 
-import psutil
 import pytest
 
 from jupyter_dist.cluster.doctor import examine
@@ -16,6 +15,7 @@ from jupyter_dist.model.diagnosis import NOTEBOOK
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.probe.host_answers import MARKER_PREFIX
 from jupyter_dist.views.findings_table import findings_text
+from tests.processes.leftovers import command_of
 
 ALL = "nodeA:2,nodeB:2,nodeC:2"
 OTHER_PYTHON = "/home/alice/other"
@@ -190,9 +190,7 @@ def start_check(lab, hosts):
 
 def commands_on(lab, host):
     """The command lines of what runs there; what ends meanwhile has none."""
-    for process in lab.processes(host):
-        with contextlib.suppress(psutil.Error):
-            yield "".join(process.cmdline())
+    return ["".join(command_of(process)) for process in lab.processes(host)]
 
 
 def wait_until_it_is_on(lab, host, within_s=10):
