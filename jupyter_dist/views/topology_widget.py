@@ -8,7 +8,6 @@ import atexit
 import threading
 import time
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -20,12 +19,12 @@ from IPython.display import DisplayHandle, display
 from jupyter_dist.errors import DistError
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.topology import Topology
+from jupyter_dist.views.modules import joined_modules, joined_styles
 from jupyter_dist.views.topology_snapshot import topology_html, topology_text
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
 
-_STATIC = Path(__file__).parent / "static"
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _INTERVAL_S = 0.25
 _ENDED = ("stopped", "gone")
@@ -48,8 +47,8 @@ class TopologyWidget(anywidget.AnyWidget):
     the cluster ends, when the kernel ends, or on `freeze()`; so a saved notebook stays readable.
     """
 
-    _esm = _STATIC / "topology.js"
-    _css = _STATIC / "topology.css"
+    _esm = joined_modules("widget.js")
+    _css = joined_styles()
     state = traitlets.Dict().tag(sync=True)
 
     def __init__(self, cluster: "Cluster") -> None:

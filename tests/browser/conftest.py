@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from jupyter_dist.views.modules import joined_modules
+
 from .lab import CELL_TIMEOUT_S, Lab, LabNotebook
 
 _HERE = Path(__file__).parent
@@ -16,9 +18,8 @@ _STATIC = _HERE.parents[1] / "jupyter_dist" / "views" / "static"
 _ORIGIN = "http://view.test"
 _SERVED = {
     "/": (_HERE / "harness.html", "text/html"),
-    "/topology.js": (_STATIC / "topology.js", "text/javascript"),
-    "/topology.css": (_STATIC / "topology.css", "text/css"),
 }
+_TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
 @pytest.fixture(scope="session")
@@ -48,11 +49,16 @@ def chromium(chromium_path: str) -> Iterator[Any]:
 
 def _serve(route: Any) -> None:
     path = route.request.url.removeprefix(_ORIGIN)
-    if path not in _SERVED:
+    static = _STATIC / path.removeprefix("/")
+    if path == "/joined.js":
+        route.fulfill(body=joined_modules(), content_type=_TYPES[".js"])
+    elif path in _SERVED:
+        file, content_type = _SERVED[path]
+        route.fulfill(body=file.read_text(encoding="utf-8"), content_type=content_type)
+    elif static.suffix in _TYPES and static.parent == _STATIC and static.is_file():
+        route.fulfill(body=static.read_text(encoding="utf-8"), content_type=_TYPES[static.suffix])
+    else:
         route.fulfill(status=404, body="")
-        return
-    file, content_type = _SERVED[path]
-    route.fulfill(body=file.read_text(encoding="utf-8"), content_type=content_type)
 
 
 @pytest.fixture

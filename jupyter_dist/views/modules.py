@@ -1,0 +1,41 @@
+"""The views' JavaScript as one text, because a widget takes one and not several modules."""
+
+import re
+from pathlib import Path
+
+STATIC = Path(__file__).parent / "static"
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
+_STYLES = ("topology.css",)
+
+
+def module_order(door: str, folder: Path = STATIC) -> tuple[str, ...]:
+    """Names of the modules that `door` needs, each after those which it imports, `door` last."""
+    placed: list[str] = []
+
+    def place(name: str) -> None:
+        for needed in _IMPORT.findall((folder / name).read_text(encoding="utf-8")):
+            if needed not in placed:
+                place(needed)
+        placed.append(name)
+
+    place(door)
+    return tuple(placed)
+
+
+def joined_modules(door: str = "widget.js", folder: Path = STATIC) -> str:
+    """`door` and all that it imports as one module with the exports of `door` only.
+
+    Top-level names must differ over all modules, and imports must be of the form
+    `import { a, b } from "./name.js";`.
+    """
+    texts = []
+    for name in module_order(door, folder):
+        text = _IMPORT.sub("", (folder / name).read_text(encoding="utf-8"))
+        texts.append(text if name == door else _EXPORT.sub("", text))
+    return "\n".join(texts)
+
+
+def joined_styles(folder: Path = STATIC) -> str:
+    """The style sheets of the view as one text."""
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in _STYLES)
