@@ -37,20 +37,51 @@ class EngineView(msgspec.Struct, frozen=True, kw_only=True):
     cpu_percent: float = 0.0
     rss_bytes: int = 0
     device: int | None = None
+    """Its first GPU, by NVML's number."""
+    devices: tuple[int, ...] = ()
+    """All of its GPUs."""
     cell: str = ""
     """Label of the running cell, as `In[3]`, or empty."""
     busy_s: float = 0.0
     collective: CollectiveView | None = None
 
 
+class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process on a GPU that is none of this cluster's."""
+
+    pid: int
+    name: str = ""
+    memory_bytes: int = 0
+    """0: the driver does not tell."""
+
+
 class GpuView(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU of a host."""
+    """One GPU of a host; 0, empty or false where the driver does not tell."""
 
     index: int
+    """NVML's."""
     name: str = ""
     utilisation_percent: float = 0.0
     memory_used_bytes: int = 0
     memory_total_bytes: int = 0
+    power_w: float = 0.0
+    power_limit_w: float = 0.0
+    temperature_c: float = 0.0
+    ecc_errors: int = 0
+    """Uncorrected ones since the driver was loaded."""
+    xid: int = 0
+    """The last critical error that the driver told of, by its number; 0: none since the start."""
+    xid_age_s: float = 0.0
+    pcie_generation: int = 0
+    pcie_lanes: int = 0
+    """At this moment: idle links are slower."""
+    mig: str = ""
+    """`on`, or as `3 instances`; empty: off."""
+    is_throttled: bool = False
+    """Slowed down because it is too hot, or its power supply says so."""
+    strangers: tuple[GpuProcess, ...] = ()
+    problem: str = ""
+    """Why it does not answer any more, as NVML says; empty: it does."""
 
 
 class GpuLinks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,13 +98,41 @@ class GpuLinks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Links that are up."""
 
 
-class LinkView(msgspec.Struct, frozen=True):
-    """What joins two GPUs of one host."""
+class LinkGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What joins each two of some GPUs of one host.
 
-    a: int
-    b: int
+    The path between two GPUs is that of the smallest group that holds both, NVLink before all
+    others.
+    """
+
     kind: str
+    """nvlink; or, as nvidia-smi calls it, PIX, PXB, PHB, NODE or SYS: from one PCIe switch to
+    paths between CPUs."""
+    gpus: tuple[int, ...]
+    """NVML's numbers, ascending."""
     lanes: int = 0
+    """NVLinks that each two share; 0: another kind."""
+    is_switched: bool = False
+    """Through NVSwitches: each GPU has all its lanes to any other."""
+    has_p2p: bool | None = None
+    """Each two may read each other's memory; None: not told, or not the same for all."""
+
+
+class NicView(msgspec.Struct, frozen=True, kw_only=True):
+    """One network interface of a host."""
+
+    name: str
+    speed_mbps: int = 0
+    """0: unknown."""
+    rdma: str = ""
+    """Its RDMA device, as `mlx5_0`; empty: none."""
+    is_up: bool = True
+    numa_node: int = -1
+    """-1: unknown."""
+    nearest_gpus: tuple[int, ...] = ()
+    """Those with the shortest way to it, by NVML's numbers."""
+    distance: str = ""
+    """That way: PIX, PXB, NODE or SYS; empty: unknown."""
 
 
 class HostView(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +155,13 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     memory_total_bytes: int = 0
     memory_used_bytes: int = 0
     gpus: tuple[GpuView, ...] = ()
-    links: tuple[LinkView, ...] = ()
+    links: tuple[LinkGroup, ...] = ()
     gpu_links: tuple[GpuLinks, ...] = ()
+    nics: tuple[NicView, ...] = ()
+    numa_nodes: int = 0
+    """0: unknown."""
+    sampled_s: float = 0.0
+    """Age of the numbers of this host and its GPUs: of the oldest."""
     engines: tuple[EngineView, ...] = ()
 
 

@@ -1,5 +1,6 @@
 """The topology view in a real browser, with topologies made here."""
 
+import itertools
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from jupyter_dist.model.topology import (
     EngineView,
     GpuView,
     HostView,
-    LinkView,
+    LinkGroup,
     Topology,
 )
 
@@ -78,7 +79,7 @@ def one_rank(state: str) -> Topology:
     return Topology(cluster="demo", state="ready", sequence=1, hosts=(host,))
 
 
-def with_gpus(links: tuple[LinkView, ...], ranks: int = 8) -> Topology:
+def with_gpus(links: tuple[LinkGroup, ...], ranks: int = 8) -> Topology:
     states = ["busy", "collective", "busy", "busy", "idle", "busy", "collective", "busy"]
     engines = [msgspec.structs.replace(an_engine(i, i, states[i]), device=i) for i in range(ranks)]
     gpus = tuple(
@@ -112,8 +113,9 @@ def show(page: Any, topology: Topology) -> None:
     page.evaluate("text => window.model.show(JSON.parse(text))", text)
 
 
-def all_pairs(count: int, kind: str = "NV", lanes: int = 18) -> tuple[LinkView, ...]:
-    return tuple(LinkView(a, b, kind, lanes) for a in range(count) for b in range(a + 1, count))
+def all_pairs(count: int, kind: str = "nvlink", lanes: int = 18) -> tuple[LinkGroup, ...]:
+    pairs = itertools.combinations(range(count), 2)
+    return tuple(LinkGroup(kind=kind, gpus=pair, lanes=lanes) for pair in pairs)
 
 
 def text_of(page: Any, selector: str) -> str:
@@ -285,7 +287,10 @@ def test_gpus_joined_alike_share_one_bus(open_view: OpenView) -> None:
     show(page, with_gpus(all_pairs(8)))
     assert page.text_content(".jd-link-label") == "NVLink ×18 all-to-all"  # noqa: RUF001
     assert page.locator(".jd-link title").count() == 0
-    show(page, with_gpus((LinkView(0, 1, "NV", 4), LinkView(2, 3, "NV", 4))))
+    show(
+        page,
+        with_gpus(tuple(LinkGroup(kind="nvlink", gpus=pair, lanes=4) for pair in ((0, 1), (2, 3)))),
+    )
     assert page.text_content(".jd-link-label") == "NVLink ×4: 2 pairs"  # noqa: RUF001
     assert page.locator(".jd-link title").count() == 2
 
@@ -329,7 +334,7 @@ def test_the_view_can_be_looked_at(open_view: OpenView, tmp_path: Path, scheme: 
         "two_hosts": (two_hosts(), 960),
         "bus": (with_gpus(all_pairs(8)), 960),
         "bus_narrow": (with_gpus(all_pairs(8), ranks=6), 520),
-        "arcs": (with_gpus(tuple(LinkView(a, (a + d) % 8, "NV", 2 // d) for a in range(8) for d in (1, 2)), ranks=7), 960),
+        "arcs": (with_gpus(tuple(LinkGroup(kind="nvlink", gpus=(a, (a + d) % 8), lanes=2 // d) for a in range(8) for d in (1, 2)), ranks=7), 960),
         "many": (many(512), 1000),
     }  # fmt: skip
     for name, (topology, width) in pictures.items():
