@@ -176,8 +176,7 @@ class Cluster(Session):
             leave_place(self._control)
         self._is_open = False
         self._watch.close()
-        self._cells.close()
-        self._control.close()
+        self._close_lines()
         self._context.destroy(0)
 
     def __enter__(self) -> Self:
@@ -226,8 +225,8 @@ class Cluster(Session):
 
         Raises UsageError naming the cells that are kept.
         """
-        self._check_open()
-        return ask_replay(self._control, label)
+        with contextlib.closing(self._new_line()) as line:
+            return ask_replay(line, label)
 
     # --- inside ---
 

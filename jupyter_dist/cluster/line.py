@@ -60,12 +60,15 @@ class Line:
 
     def receive(self, timeout_s: float = SLICE_S) -> Iterator[tuple[ToClient, list[Frame]]]:
         """Give what arrives within one slice; raises ClusterGone when nobody is there any more."""
-        if self._is_closed:
-            raise ClusterGone(self._info.name, "it was stopped meanwhile, or detached from")
+        self._check_not_closed()
         if self._dealer.wait(timeout_s):
             yield from self._dealer.receive()
         else:
             self.check_alive()
+
+    def _check_not_closed(self) -> None:
+        if self._is_closed:
+            raise ClusterGone(self._info.name, "it was stopped meanwhile, or detached from")
 
     def count_reconnections(self) -> int:
         """Tell how often the connection came back; what was under way before is lost."""
@@ -96,6 +99,7 @@ class Line:
         deadline_s = monotonic() + timeout_s
         request_id: str = request.request_id  # type: ignore[attr-defined]
         with self.lock:
+            self._check_not_closed()
             self.send(request, buffers)
             while monotonic() < deadline_s:
                 for message, frames in self.receive():

@@ -1,8 +1,10 @@
 """A connection to a running cluster, and everything that can be asked of it."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -66,11 +68,14 @@ class Session:
         self._context = new_context()
         self._client = new_client()
         self._line_numbers = count(1)
-        # Cells may run for hours; interrupts, questions and the watch must not wait behind them.
+        self._lines: WeakSet[Line] = WeakSet()
+        self._opening = threading.Lock()
+        self._is_open = True
+        # Cells may run for hours, and ranks may take seconds for an answer: the watch, and what is
+        # answered at once, have lines of their own, and so has every question to ranks.
         self._cells = self._new_line()
         self._control = self._new_line()
         self._watch = Watch(self._new_line(), connection.name)
-        self._is_open = True
         self._world_size = connection.world_size
         self._generation = 0
         """The one in which that was the number of ranks."""
@@ -137,9 +142,10 @@ class Session:
 
     def interrupt(self, ranks: Ranks = None) -> tuple[int, ...]:
         """Send SIGINT to what runs on the ranks; give those that were busy."""
-        self._check_open()
-        request = InterruptCell(self._control.new_request_id(), read_ranks(ranks, self.world_size))
-        return self._control.ask(request, CellInterruptSent, timeout_s=ANSWER_TIMEOUT_S)[0].ranks
+        wanted = read_ranks(ranks, self.world_size)
+        with contextlib.closing(self._new_line()) as line:
+            request = InterruptCell(line.new_request_id(), wanted)
+            return line.ask(request, CellInterruptSent, timeout_s=ANSWER_TIMEOUT_S)[0].ranks
 
     # --- lost ranks ---
 
@@ -233,21 +239,21 @@ class Session:
 
         Ranks may be busy meanwhile; those that do not answer are named in the table's notes.
         """
-        self._check_open()
-        return ask_who(self._control, patterns, read_ranks(ranks, self.world_size))
+        with contextlib.closing(self._new_line()) as line:
+            return ask_who(line, patterns, read_ranks(ranks, self.world_size))
 
     def stacks(self, ranks: Ranks = None, *, native: bool = False) -> Stacks:
         """Tell what each rank is doing, also one whose interpreter does not answer.
 
         With `native` calls of C and C++ are shown too, where py-spy is installed and may look.
         """
-        self._check_open()
-        return ask_stacks(self._control, read_ranks(ranks, self.world_size), is_native=native)
+        with contextlib.closing(self._new_line()) as line:
+            return ask_stacks(line, read_ranks(ranks, self.world_size), is_native=native)
 
     def explain(self) -> str:
         """Say what is the matter with the running cell and lost ranks, and what can be done."""
-        self._check_open()
-        return ask_explanation(self._control, self.world_size)
+        with contextlib.closing(self._new_line()) as line:
+            return ask_explanation(line, self.world_size)
 
     def complete(self, code: str, cursor: int, rank: int = 0) -> Completions:
         """Say what can follow at this place of a cell on a rank; nothing after 0.5 s of silence."""
@@ -308,8 +314,20 @@ class Session:
         self._world_size, self._generation = ready.world_size, ready.generation
 
     def _new_line(self) -> Line:
-        identity = line_identity(self._client, next(self._line_numbers))
-        return Line(self._context, self._connection, identity)
+        with self._opening:
+            self._check_open()
+            identity = line_identity(self._client, next(self._line_numbers))
+            line = Line(self._context, self._connection, identity)
+            self._lines.add(line)
+            return line
+
+    def _close_lines(self) -> None:
+        """Close every line; threads that wait for an answer on one raise ClusterGone first."""
+        with self._opening:
+            self._is_open = False
+            lines = list(self._lines)
+        for line in lines:
+            line.close()
 
     def _check_open(self) -> None:
         if not self._is_open:

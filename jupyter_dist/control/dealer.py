@@ -91,7 +91,9 @@ class Dealer(Generic[Incoming]):
                 self._cut_since_s = monotonic()
 
     def close(self, linger_ms: int = 200) -> None:
-        """Close the connection, giving what was sent this long to leave."""
+        """Close the connection, giving what was sent this long to leave; twice is fine."""
+        if self._socket.closed:
+            return
         self._socket.disable_monitor()
         self._monitor.close(0)
         self._socket.close(linger_ms)
