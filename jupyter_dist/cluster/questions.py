@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from time import monotonic
 
+from msgspec.structs import replace
+
 from jupyter_dist.cluster.line import Line
 from jupyter_dist.errors import DistError, UsageError
 from jupyter_dist.model.crash import CrashReport, list_outlooks
@@ -68,14 +70,24 @@ def ask_ranks(
     return answers, problems
 
 
-def ask_who(line: Line, patterns: str | Iterable[str], ranks: WantedRanks) -> NamesTable:
-    """List variables; ranks that do not answer are named in the table's notes."""
+def ask_who(
+    line: Line, patterns: str | Iterable[str], ranks: WantedRanks, largest: int | None = None
+) -> NamesTable:
+    """List variables (of each rank the `largest`); who does not answer is named in the notes."""
     wanted = (patterns,) if isinstance(patterns, str) else tuple(patterns)
     if not all(isinstance(pattern, str) and pattern for pattern in wanted):
         raise UsageError(f"patterns {patterns!r} are not accepted: give names, as loss or w*.")
     answers, problems = ask_ranks(line, ListNames(wanted), ranks, NAMES_TIMEOUT_S)
     found = {rank: names for rank, names in answers.items() if isinstance(names, RankNames)}
+    if largest is not None:
+        found = {rank: _keep_largest(names, largest) for rank, names in found.items()}
     return tabulate_names(found, problems)
+
+
+def _keep_largest(own: RankNames, count: int) -> RankNames:
+    ordered = sorted(own.names, key=lambda info: -info.nbytes)
+    left_out = max(0, len(ordered) - count)
+    return replace(own, names=tuple(ordered[:count]), omitted=own.omitted + left_out)
 
 
 def ask_stacks(line: Line, ranks: WantedRanks, *, is_native: bool) -> Stacks:

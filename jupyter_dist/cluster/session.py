@@ -234,13 +234,16 @@ class Session:
 
     # --- looking ---
 
-    def who(self, patterns: str | Iterable[str] = (), ranks: Ranks = None) -> NamesTable:
+    def who(
+        self, patterns: str | Iterable[str] = (), ranks: Ranks = None, *, largest: int | None = None
+    ) -> NamesTable:
         """List the variables of ranks (of these patterns, as `w*`), and mark what differs.
 
-        Ranks may be busy meanwhile; those that do not answer are named in the table's notes.
+        Ranks may be busy meanwhile; those that do not answer are named in the table's notes. With
+        `largest` only so many of each rank are listed, first those that hold most memory.
         """
         with contextlib.closing(self._new_line()) as line:
-            return ask_who(line, patterns, read_ranks(ranks, self.world_size))
+            return ask_who(line, patterns, read_ranks(ranks, self.world_size), largest)
 
     def stacks(self, ranks: Ranks = None, *, native: bool = False) -> Stacks:
         """Tell what each rank is doing, also one whose interpreter does not answer.

@@ -1,6 +1,7 @@
 import threading
 import time
 
+import msgspec
 import pytest
 from fakes.named import names, number
 
@@ -80,6 +81,15 @@ def test_variables_of_all_ranks_come_as_one_table():
     table = ask_who(line, (), None)
     assert [row.remark for row in table.rows] == ["differs: 1 on rank 0, 2 on rank 1"]
     assert table.notes == ("no answer from rank 2: it is lost",)
+
+
+def test_of_many_variables_the_largest_of_each_rank_come_first():
+    sizes = {"small": 8, "unknown": -1, "huge": 8000, "large": 800}
+    infos = [msgspec.structs.replace(number(n, 1), nbytes=size) for n, size in sizes.items()]
+    line = FakeLine({0: names(*infos)})
+    table = ask_who(line, (), None, largest=2)
+    assert [row.name for row in table.rows] == ["huge", "large"]
+    assert "rank 0: 2 more names were not told" in table.notes[0]
 
 
 @pytest.mark.parametrize(("given", "sent"), [((), ()), ("w*", ("w*",)), (["a", "b?"], ("a", "b?"))])
