@@ -1,0 +1,83 @@
+"""A cluster is looked at in passing: nobody waits for its answer."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from jupyter_dist import Cluster
+from jupyter_dist.cluster.glance import Glance
+from jupyter_dist.control.context import new_context
+from jupyter_dist.launch.connection_file import running_clusters
+
+from .leftovers import coordinator_of, wait_until
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def look():
+    """Make glances; all are closed in the end."""
+    context, glances = new_context(), []
+
+    def make(name):
+        (info,) = [info for info in running_clusters() if info.name == name]
+        glances.append(Glance(context, info))
+        return glances[-1]
+
+    yield make
+    for glance in glances:
+        glance.close()
+    context.destroy(0)
+
+
+def answer(glance):
+    """Ask, and wait for the answer."""
+    glance.ask()
+
+    def has_answered():
+        glance.listen(0.05)
+        return not glance.is_waiting
+
+    wait_until(has_answered, 10, "an answer")
+    return glance
+
+
+def test_a_glance_tells_how_the_cluster_is_and_who_drives(start, look):
+    cluster = start("localhost:2", name="seen")
+    seen = answer(look("seen"))
+    assert [engine.state for engine in seen.topology.engines] == ["idle", "idle"]
+    assert (seen.topology.state, seen.problem, seen.is_gone) == ("ready", "", False)
+    assert seen.driver.startswith("program ")
+    cluster.detach()
+    wait_until(lambda: answer(seen).driver == "", 5, "its driver has left")
+    Cluster.visit("seen").stop()
+    assert seen.is_gone
+
+
+def test_a_stopped_coordinator_holds_nobody_up_and_is_heard_again(start, look):
+    cluster = start("localhost:1", name="deaf")
+    seen = answer(look("deaf"))
+    coordinator = coordinator_of(cluster)
+    os.kill(coordinator.pid, signal.SIGSTOP)
+    try:
+        begin_s = time.monotonic()
+        seen.ask()
+        seen.listen(0.2)
+        assert time.monotonic() - begin_s < 1.0
+        assert seen.is_waiting
+        assert not seen.is_gone
+        # Longer than its heartbeat allows: the connection is cut, and the question lost.
+        wait_until(lambda: seen.listen(0.1) or seen.silence_s > 3, 10, "three seconds")
+        assert seen.topology.state == "ready", "as it was when it answered last"
+    finally:
+        os.kill(coordinator.pid, signal.SIGCONT)
+
+    def hears_again():
+        seen.ask()
+        seen.listen(0.1)
+        return not seen.is_waiting
+
+    wait_until(hears_again, 10, "an answer")
+    assert seen.silence_s == 0.0
