@@ -122,12 +122,17 @@ class Cluster(Session):
         return cls._connect(name, "watch" if watch else "drive", take_over)
 
     @classmethod
-    def visit(cls, name: str | None = None) -> Self:
-        """Connect for one command, beside whoever drives the cluster; else as `attach`."""
-        return cls._connect(name, "visit", False)
+    def visit(cls, name: str | None = None, *, await_ready: bool = True) -> Self:
+        """Connect for one command, beside whoever drives the cluster; else as `attach`.
+
+        Without `await_ready` one that is still starting can be seen, and stopped.
+        """
+        return cls._connect(name, "visit", await_ready=await_ready)
 
     @classmethod
-    def _connect(cls, name: str | None, role: str, is_taking_over: bool) -> Self:
+    def _connect(
+        cls, name: str | None, role: str, is_taking_over: bool = False, *, await_ready: bool = True
+    ) -> Self:
         running = {info.name: info for info in running_clusters()}
         if name is None and len(running) == 1:
             name = next(iter(running))
@@ -136,7 +141,8 @@ class Cluster(Session):
         cluster = cls(running[name])
         try:
             cluster._take_part(role, is_taking_over)
-            cluster._await_ready(None)
+            if await_ready:
+                cluster._await_ready(None)
         except BaseException:
             cluster.detach()
             raise
@@ -146,6 +152,11 @@ class Cluster(Session):
     def running() -> list[str]:
         """Names of this user's clusters that run on this machine."""
         return [info.name for info in running_clusters()]
+
+    def await_ready(self) -> None:
+        """Wait until every rank is ready, after a visit that has not; raises StartFailed."""
+        self._check_open()
+        self._await_ready(None)
 
     def stop(self) -> None:
         """End every process of the cluster and remove every file; harmless when it is gone.
@@ -204,16 +215,21 @@ class Cluster(Session):
 
     # --- what cells have said ---
 
-    def follow(self, watcher: CellWatcher | None = None) -> SpmdResult | None:
+    def follow(
+        self,
+        watcher: CellWatcher | None = None,
+        on_cell: Callable[[KeptCell], None] | None = None,
+    ) -> SpmdResult | None:
         """Gather the running cell from its beginning to its end as if we had sent it.
 
-        None when nothing runs. A first Ctrl-C interrupts the ranks, but only if we may run cells;
+        None when nothing runs; `on_cell` is told which cell it is before the watcher sees
+        anything of it. A first Ctrl-C interrupts the ranks, but only if we may run cells;
         else it ends the looking on, as KeyboardInterrupt.
         """
         self._check_open()
         interrupt = None if self._role == "watch" else self.interrupt
         with contextlib.closing(self._new_line()) as line:
-            return follow_cell(line, watcher, interrupt)
+            return follow_cell(line, watcher, interrupt, on_cell)
 
     def outputs(self) -> tuple[KeptCell, ...]:
         """List the cells whose outputs are kept, the oldest first; the last may be running."""

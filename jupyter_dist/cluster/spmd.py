@@ -23,6 +23,7 @@ from jupyter_dist.protocol.messages import (
     CellNote,
     CellWaiting,
     FollowCell,
+    KeptCell,
     Output,
     OutputSeen,
     RankFinished,
@@ -138,10 +139,16 @@ class _RankParts:
 class Gathering:
     """Collects the messages about one cell."""
 
-    def __init__(self, request: SubmitCell | FollowCell, watcher: CellWatcher | None) -> None:
+    def __init__(
+        self,
+        request: SubmitCell | FollowCell,
+        watcher: CellWatcher | None,
+        on_cell: Callable[[KeptCell], None] | None = None,
+    ) -> None:
         self.request = request
         self._request_id = request.request_id
         self._watcher = watcher
+        self._on_cell = on_cell
         self._cell_id = ""
         self._parts: dict[int, _RankParts] = {}
         self._acknowledged_bytes = 0
@@ -183,6 +190,8 @@ class Gathering:
             self.is_over = True
             return
         self._begin(message.cell.cell_id, message.cell.ranks)
+        if self._on_cell is not None:
+            self._on_cell(message.cell)
         if message.omitted_bytes:
             self.note(describe_omitted(message.omitted_bytes))
 

@@ -92,3 +92,13 @@ def test_a_cell_that_runs_has_no_result_yet():
     assert replay.result is None
     assert replay.show(watcher) is None
     assert watcher.seen == [(2, ["hi\n"])]
+
+
+def test_whoever_follows_is_told_which_cell_it_is_before_anything_of_it():
+    watcher = Watcher()
+    gathering = Gathering(FollowCell("f1"), watcher, watcher.seen.append)
+    gathering.take(CellFollowed("f1", RUNNING, 2_000_000))
+    gathering.take(CellEvents("cell-3", (SAID,)))
+    cell, omitted, said = watcher.seen
+    assert (cell, said) == (RUNNING, (2, ["hi\n"]))
+    assert "2.0 MB" in omitted
