@@ -12,21 +12,26 @@ class Placements:
     def __init__(self, memory_dir: Path) -> None:
         self._memory_dir = memory_dir
         self._problems: dict[str, str] = {}
+        """Of those for which there is no room."""
 
-    def add(self, chunk: pb.PlaceChunk) -> pb.Placed | None:
-        """Append a chunk; with the last one, tell where all of them lie."""
+    def add(self, chunk: pb.PlaceChunk) -> pb.AgentEvent:
+        """Append a chunk; tell how much is here, or with the last one where all of them lie."""
         path = self._path(chunk.request_id)
+        taken_bytes = 0
         if chunk.request_id not in self._problems:
             try:
                 with path.open("ab") as file:
                     file.write(chunk.data)
+                    taken_bytes = file.tell()
             except OSError as error:
                 self._problems[chunk.request_id] = str(error)
                 self._unlink(path)
         if not chunk.is_last:
-            return None
+            taken = pb.PlaceTaken(request_id=chunk.request_id, taken_bytes=taken_bytes)
+            return pb.AgentEvent(place_taken=taken)
         problem = self._problems.pop(chunk.request_id, "")
-        return pb.Placed(request_id=chunk.request_id, path=str(path), problem=problem)
+        placed = pb.Placed(request_id=chunk.request_id, path=str(path), problem=problem)
+        return pb.AgentEvent(placed=placed)
 
     def remove(self, request_id: str) -> None:
         """Remove the file; its memory is freed when no engine maps it any more."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from time import monotonic
 
-from jupyter_dist.launch.base import AgentProcess, Failure, Invitation, Launcher
+from jupyter_dist.launch.base import AgentProcess, Approach, Failure, Invitation, Launcher
 from jupyter_dist.launch.ssh_failures import last_lines
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.model.text import name_some
@@ -27,11 +27,16 @@ class Arrivals:
         """Agents of hosts that have got another one since."""
         self._invitations: dict[str, Invitation] = {}
         self._failing_since_s: float | None = None
+        self._reasons: dict[str, str] = {}
+        """Why hosts have not come, by host: their logs are read once."""
+        self.began_s = monotonic()
+        """When the first agent was started."""
         self.join_path: Path | None = None
         """Where the join file is, when agents are to come by themselves."""
 
     def start(self, hosts: Sequence[HostSpec]) -> None:
         """Start the agents of these hosts, all at once; those that join by file come themselves."""
+        self.began_s = monotonic()
         for host in hosts:
             if host.launcher != "join":
                 self._agents[host.name] = self._launchers[host.launcher].start(host)
@@ -74,6 +79,15 @@ class Arrivals:
             path = shlex.quote(str(self.join_path))
             parts.append(f"{agents} to join: jupyter dist agent --join {path}")
         return f"waiting for {'; '.join(parts)}"
+
+    def approach(self, host: str) -> Approach | None:
+        """Tell how far the agent of a host is; None: nobody has started one from here."""
+        agent = self._agents.get(host)
+        if agent is None:
+            return None
+        if agent.poll() is not None and host not in self._reasons:
+            self._reasons[host] = agent.explain().reason
+        return Approach(agent.stage, not agent.is_running, self._reasons.get(host, ""))
 
     def problem(self, missing: Collection[str], now_s: float) -> str:
         """Say why the start cannot succeed, once all that will fail has failed; else empty."""

@@ -1,12 +1,14 @@
 """The clients: who waits for the start, who watches, and whether anybody is left."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.start_watch import Coming, StartWatch
 from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol.identity import is_passing
 from jupyter_dist.protocol.messages import (
     ClusterReady,
     Refused,
@@ -22,6 +24,10 @@ PRESENCE_LEASE_S = 3.0
 """Clients show themselves every second; one that has not for so long is not there any more."""
 FAILED_START_KEEP_S = 5.0
 """A cluster that could not start waits so long for somebody to tell it to."""
+PROGRESS_INTERVAL_S = 0.2
+"""Shortest time between two words on how a start goes."""
+PROGRESS_REPEAT_S = 1.0
+"""Where nothing changes, its seconds do."""
 Describe = Callable[..., Topology]
 
 
@@ -42,18 +48,21 @@ class Audience:
         rendezvous: Rendezvous,
         outbox: Outbox,
         keep_s: float,
-        describe_waiting: Callable[[Sequence[str]], str],
+        coming: Coming,
     ) -> None:
         self._roster = roster
         self._rendezvous = rendezvous
         self._outbox = outbox
         self._keep_s = keep_s
-        self._describe_waiting = describe_waiting
+        self._start = StartWatch(roster, rendezvous, coming)
         self.list_notes: Callable[[], tuple[str, ...]] = tuple
         """Gives what users should know about the hosts once the cluster is ready."""
         self._last_heard_s: float | None = None
         self._awaiting: dict[bytes, str] = {}
-        self._told_stage = ("", -1)
+        self._told: object = None
+        """What those who wait for the start were told last, without its seconds."""
+        self._told_s = float("-inf")
+        self._seen_s = 0.0
         self._watchers: dict[bytes, _Watcher] = {}
         self.has_been_ready = False
         self.heard_refusal = False
@@ -61,49 +70,59 @@ class Audience:
         self._start_problem = ""
 
     def hear(self, client: bytes, now_s: float) -> None:
-        """Note that a client is there."""
-        self._last_heard_s = now_s
+        """Note that a client is there; one that only looks in keeps no cluster alive."""
+        if not is_passing(client):
+            self._last_heard_s = now_s
         if client in self._watchers:
             self._watchers[client].lease_s = now_s + WATCH_LEASE_S
 
     def await_ready(self, client: bytes, request_id: str) -> None:
         """Tell this client how the start goes."""
         if self._start_problem:
+            self._tell_progress(client, request_id, self._seen_s)
             self._outbox.to_client(client, Refused(request_id, "StartFailed", self._start_problem))
             self.heard_refusal = True
         elif self.has_been_ready:
             self._tell_ready_to(client, request_id)
         else:
             self._awaiting[client] = request_id
-            self._told_stage = ("", -1)
+            self._told = None
 
     def on_progress(self, now_s: float) -> None:
-        """Tell those who wait for the start how far it is, when that has changed."""
-        del now_s
-        if self.has_been_ready or not self._awaiting:
+        """Tell those who wait for the start how far it is: what is new, and how time goes by."""
+        if self.has_been_ready or self._start_problem:
             return
-        missing = [host.name for host in self._roster.missing_hosts]
-        stage = self._describe_waiting(missing) if missing else "starting ranks"
-        ready = self._roster.world_size - len(self._rendezvous.missing_ranks)
-        if (stage, ready) == self._told_stage:
+        self._seen_s = now_s
+        self._start.look(now_s)
+        if not self._awaiting or (self._told and now_s - self._told_s < PROGRESS_INTERVAL_S):
             return
-        self._told_stage = (stage, ready)
+        hosts = self._start.hosts(now_s)
+        news = (
+            self._start.describe_waiting(),
+            [(host.host, host.stage, host.present_ranks, host.ready_ranks) for host in hosts],
+        )
+        if news == self._told and now_s - self._told_s < PROGRESS_REPEAT_S:
+            return
+        self._told, self._told_s = news, now_s
         for client, request_id in self._awaiting.items():
-            self._outbox.to_client(
-                client, StartProgress(request_id, stage, ready, self._roster.world_size)
-            )
+            self._tell_progress(client, request_id, now_s)
 
-    def tell_ready(self) -> None:
-        """Tell everyone who waits that the cluster is ready."""
+    def tell_ready(self, now_s: float) -> None:
+        """Tell everyone who waits that the cluster is ready, and how long that took."""
+        if not self.has_been_ready:
+            self._start.look(now_s, is_due=True)
         self.has_been_ready = True
         for client, request_id in self._awaiting.items():
+            self._tell_progress(client, request_id, now_s)
             self._tell_ready_to(client, request_id)
         self._awaiting.clear()
 
     def tell_start_failed(self, problem: str) -> None:
         """Tell everyone who waits, or will come, why the start failed."""
         self._start_problem = problem
+        self._start.look(self._seen_s, is_due=True)
         for client, request_id in self._awaiting.items():
+            self._tell_progress(client, request_id, self._seen_s)
             self._outbox.to_client(client, Refused(request_id, "StartFailed", problem))
             self.heard_refusal = True
         self._awaiting.clear()
@@ -151,6 +170,17 @@ class Audience:
         keep_s = FAILED_START_KEEP_S if self._start_problem else self._keep_s
         last_heard_s = self._last_heard_s
         return last_heard_s is not None and now_s - last_heard_s > PRESENCE_LEASE_S + keep_s
+
+    def _tell_progress(self, client: bytes, request_id: str, now_s: float) -> None:
+        progress = StartProgress(
+            request_id,
+            self._start.describe_waiting(),
+            self._roster.world_size - len(self._rendezvous.missing_ranks),
+            self._roster.world_size,
+            self._start.hosts(now_s),
+            self._start.passed_s,
+        )
+        self._outbox.to_client(client, progress)
 
     def _tell_ready_to(self, client: bytes, request_id: str) -> None:
         log_dirs = {

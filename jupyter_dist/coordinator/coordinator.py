@@ -89,9 +89,7 @@ class Coordinator:
         self._services = Services(self._roster, self._values, agents.send)
         self._fence = Fence(self._roster, self._rendezvous, outbox)
         self._fence.signals_under_way = outbox.signals_under_way
-        self._audience = Audience(
-            self._roster, self._rendezvous, outbox, spec.keep_s, arrivals.describe_waiting
-        )
+        self._audience = Audience(self._roster, self._rendezvous, outbox, spec.keep_s, arrivals)
         self._questions = Questions(self._roster, outbox, agents.send)
         self._losses = Losses(self._roster, self._rendezvous, self._fence, self.fail_start)
         self._hosts = Hosts(
@@ -232,7 +230,7 @@ class Coordinator:
                 self._rendezvous.on_hello(message)
             case Ready():
                 self._rendezvous.on_ready(message)
-                self._tell_if_ready()
+                self._tell_if_ready(now_s)
             case NotReady():
                 self._rendezvous.on_not_ready(message)
             case CellOutput() | CellResult() | Attend() | LeaveMeeting():
@@ -276,9 +274,9 @@ class Coordinator:
             ranks = name_ranks(self._rendezvous.awaited_ranks)
             self.fail_start(f"{ranks} not ready within {self._spec.timeout_s:g} s")
 
-    def _tell_if_ready(self) -> None:
+    def _tell_if_ready(self, now_s: float) -> None:
         if not self.start_problem and self._rendezvous.is_complete:
-            self._audience.tell_ready()
+            self._audience.tell_ready(now_s)
 
     def fail_start(self, problem: str) -> None:
         """Give up starting; clients are told why, with what agents and zygotes have said last."""

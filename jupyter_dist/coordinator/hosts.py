@@ -88,6 +88,9 @@ class Hosts:
             case "placed":
                 if isinstance(self._fence.current, Transfer):
                     self._fence.current.on_placed(host, event.placed)
+            case "place_taken":
+                if isinstance(self._fence.current, Transfer):
+                    self._fence.current.on_place_taken(host, event.place_taken)
 
     # --- for hosts and ranks that come back ---
 

@@ -29,6 +29,8 @@ class Rendezvous:
         self.generation = 1
         self.problem = ""
         """Why this generation could not be formed, or empty."""
+        self.is_welcomed = False
+        """All have said Hello in this generation, and know where the others are."""
         self._hellos: dict[int, Hello] = {}
         self._ready: set[int] = set()
         self._members: set[int] = set()
@@ -47,6 +49,16 @@ class Rendezvous:
     def is_complete(self) -> bool:
         """Every expected rank is ready in this generation."""
         return self._ready >= self._expected and not self.problem and self._roster.world_size > 0
+
+    @property
+    def present_ranks(self) -> set[int]:
+        """Ranks that have said Hello in this generation."""
+        return set(self._hellos)
+
+    @property
+    def ready_ranks(self) -> set[int]:
+        """Ranks whose communicator of this generation stands."""
+        return set(self._ready)
 
     @property
     def missing_ranks(self) -> list[int]:
@@ -124,6 +136,7 @@ class Rendezvous:
             self._notes.clear()  # of a generation that never stood
         self.is_forming_frameworks = False
         self.generation += 1
+        self.is_welcomed = False
         self.is_broken = False
         self.problem = ""
         self._hellos.clear()
@@ -144,6 +157,7 @@ class Rendezvous:
         )
 
     def _welcome_all(self) -> None:
+        self.is_welcomed = True
         peers = tuple(hello.address for _, hello in sorted(self._hellos.items()))
         key = secrets.token_bytes(32)
         formed = {rank: hello.formed for rank, hello in sorted(self._hellos.items())}

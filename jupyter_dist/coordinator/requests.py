@@ -14,6 +14,7 @@ from jupyter_dist.coordinator.recording import Recording
 from jupyter_dist.coordinator.recovery import Recovery
 from jupyter_dist.coordinator.syncing import Syncing
 from jupyter_dist.coordinator.transfers import Transfer
+from jupyter_dist.coordinator.uploads import Uploads
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
@@ -34,6 +35,7 @@ from jupyter_dist.protocol.messages import (
     Refused,
     ReplayOutput,
     SendCode,
+    SendPiece,
     SettleCode,
     ShrinkCluster,
     StopCluster,
@@ -70,6 +72,7 @@ class Requests:
         self._losses = parts.losses
         self._recovery = parts.recovery
         self._participation = Participation(self._roster.cluster, self._outbox)
+        self._uploads = Uploads(self._outbox)
         self._cell_parts = parts.cell
         self._cells_begun = 0
         self.stop_request: tuple[bytes, str] | None = None
@@ -107,8 +110,13 @@ class Requests:
             counts = message.frame_counts
             if len(counts) != len(message.names) or min(counts, default=1) < 1:
                 return f"frame counts {counts} do not fit the names {message.names}."
-            if sum(counts) != buffer_count:
-                return f"{sum(counts)} frames were announced, {buffer_count} came."
+            came = len(message.sizes) or buffer_count
+            if sum(counts) != came or (message.sizes and buffer_count):
+                return f"{sum(counts)} frames were announced, {came} came."
+            if message.sizes and (min(message.sizes) < 0 or not any(message.sizes)):
+                return f"frames of {message.sizes} bytes cannot come in pieces."
+        if isinstance(message, SendPiece) and buffer_count != 1:
+            return f"1 frame was expected, {buffer_count} came."
         return ""
 
     def _dispatch(
@@ -118,7 +126,9 @@ class Requests:
         match message:
             case AwaitReady() | TakePart():
                 self._greet(client, message, now_s)
-            case SubmitCell() | PushObjects() | PullObject():
+            case PushObjects() | SendPiece():
+                self._take_push(client, message, received.buffers, now_s)
+            case SubmitCell() | PullObject():
                 work = self._make_work(client, message, received.buffers)
                 self._fence.submit(work, now_s)
             case OutputSeen() | WithdrawCell() | InterruptCell():
@@ -198,6 +208,21 @@ class Requests:
             case _:
                 assert_never(message)
 
+    def _take_push(
+        self, client: bytes, message: PushObjects | SendPiece, buffers: list[Frame], now_s: float
+    ) -> None:
+        """Take in a push, or a piece of one; it waits at the fence once it is whole."""
+        self._uploads.forget_silent(now_s)
+        if isinstance(message, SendPiece):
+            whole = self._uploads.take(client, message, buffers[0], now_s)
+            if whole is None:
+                return
+            message, buffers = whole
+        elif message.sizes:
+            self._uploads.begin(client, message, now_s)
+            return
+        self._fence.submit(self._make_work(client, message, buffers), now_s)
+
     def _make_work(
         self, client: bytes, request: SubmitCell | PushObjects | PullObject, buffers: list[Frame]
     ) -> Work:
@@ -215,6 +240,7 @@ class Requests:
 
     def _withdraw(self, client: bytes, message: WithdrawCell, now_s: float) -> None:
         current = self._fence.current
+        self._uploads.forget(client, message.request_id)
         if self._fence.withdraw(client, message.request_id) or not isinstance(current, CellRun):
             return
         if (current.client, current.request_id) == (client, message.request_id):

@@ -6,8 +6,12 @@ map it from memory: a big array pushed to eight ranks of a host travels once, no
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.model.pieces import PIECES_FROM_BYTES, cut, join
+from jupyter_dist.model.text import name_some
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
@@ -16,13 +20,18 @@ from jupyter_dist.protocol.messages import (
     ObjectPulled,
     ObjectsPushed,
     ObjectsStored,
+    PulledPiece,
     PullObject,
     PushObjects,
     StoreObjects,
+    TransferMoved,
 )
 
 PLACED_FROM_BYTES = 1 << 20
 """From this size on a push goes by way of the hosts' memory."""
+TELL_AFTER_S = 0.5
+TELL_INTERVAL_S = 0.2
+"""Shortest time between two words on how far it is."""
 
 
 class Transfer:
@@ -36,23 +45,30 @@ class Transfer:
         roster: Roster,
         outbox: Outbox,
     ) -> None:
+        """`buffers` are the frames of a push, or the pieces that they have come in."""
         self.client = client
         self.request_id = request.request_id
         self.ranks = request.ranks or tuple(range(roster.world_size))
         self._request = request
         self._buffers = buffers
-        self._sizes = tuple(memoryview(buffer).nbytes for buffer in buffers)
+        announced = request.sizes if isinstance(request, PushObjects) else ()
+        self._is_in_pieces = bool(announced)
+        self._sizes = announced or tuple(memoryview(buffer).nbytes for buffer in buffers)
         self._roster = roster
         self._outbox = outbox
         self._placement_id = f"{client.hex()}-{request.request_id}"
         self._unplaced: dict[str, list[int]] = {}
         """Hosts, and their ranks, that have not confirmed a placement yet."""
-        self._placed_hosts: set[str] = set()
-        """Hosts in whose memory it lies or will lie: it is removed there even if nobody took it."""
+        self._placed_bytes: dict[str, int] = {}
+        """Hosts in whose memory it lies or will lie, with how much has arrived there.
+
+        It is removed there even if nobody took it.
+        """
         self._waiting: set[int] = set()
         self._problems: dict[int, str] = {}
         self._fetched: dict[int, Sequence[Frame]] = {}
         self._has_answered = False
+        self._next_word_s = 0.0
 
     @property
     def is_over(self) -> bool:
@@ -61,6 +77,7 @@ class Transfer:
 
     def start(self, now_s: float) -> None:
         """Send it to its ranks, or first to their hosts."""
+        self._next_word_s = now_s + TELL_AFTER_S
         self._waiting = set(self.ranks)
         # Only now: while it waited a rank may have moved to another host.
         self._unplaced = self._roster.group_by_host(self.ranks)
@@ -73,9 +90,14 @@ class Transfer:
         for host, ranks in list(self._unplaced.items()):
             is_large = sum(self._sizes) >= PLACED_FROM_BYTES
             if is_large and self._outbox.place(host, self._placement_id, self._buffers):
-                self._placed_hosts.add(host)
+                self._placed_bytes[host] = 0
             else:
                 self._store(ranks)
+
+    def on_place_taken(self, host: str, taken: pb.PlaceTaken) -> None:
+        """Note how much has arrived in a host's memory."""
+        if taken.request_id == self._placement_id and host in self._placed_bytes:
+            self._placed_bytes[host] = taken.taken_bytes
 
     def on_placed(self, host: str, placed: pb.Placed) -> None:
         """Let a host's engines take what now lies in its memory; without room, send it to each."""
@@ -104,22 +126,53 @@ class Transfer:
             self._problems[rank] = f"rank {rank} is lost: {reason}"
 
     def tick(self, now_s: float) -> None:
-        """Answer the client once every rank has."""
-        del now_s
-        if self._waiting or self._has_answered:
+        """Answer the client once every rank has; until then say how far it is."""
+        if self._has_answered:
+            return
+        if self._waiting:
+            if now_s >= self._next_word_s:
+                self._next_word_s = now_s + TELL_INTERVAL_S
+                self._outbox.to_client(self.client, self._describe())
             return
         self._has_answered = True
-        for host in self._placed_hosts:
+        for host in self._placed_bytes:
             self._outbox.remove_placed(host, self._placement_id)
         if isinstance(self._request, PushObjects):
             self._outbox.to_client(self.client, ObjectsPushed(self.request_id, self._problems))
             return
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the client what it pulled, in pieces when that is much."""
         ranks = tuple(sorted(self._fetched))
         counts = tuple(len(self._fetched[rank]) for rank in ranks)
         frames = [frame for rank in ranks for frame in self._fetched[rank]]
-        self._outbox.to_client(
-            self.client, ObjectPulled(self.request_id, ranks, counts, self._problems), frames
-        )
+        sizes = tuple(memoryview(frame).nbytes for frame in frames)
+        pulled = ObjectPulled(self.request_id, ranks, counts, self._problems)
+        if sum(sizes) < PIECES_FROM_BYTES:
+            self._outbox.to_client(self.client, pulled, frames)
+            return
+        for number, piece in enumerate(cut(frames), 1):
+            word = PulledPiece(self.request_id, number, sum(sizes))
+            self._outbox.to_client(self.client, word, [piece])
+        self._outbox.to_client(self.client, replace(pulled, sizes=sizes))
+
+    def _describe(self) -> TransferMoved:
+        """Say how far it is: in the memory of the slowest host, else by ranks that have it."""
+        answered = len(self.ranks) - len(self._waiting)
+        of_ranks = f"{answered} of {len(self.ranks)} ranks"
+        if isinstance(self._request, PullObject):
+            moved = sum(
+                memoryview(frame).nbytes for each in self._fetched.values() for frame in each
+            )
+            return TransferMoved(self.request_id, moved, 0, f"from {of_ranks}")
+        total = sum(self._sizes)
+        under_way = [host for host in self._unplaced if host in self._placed_bytes]
+        if under_way:
+            moved = min(self._placed_bytes[host] for host in under_way)
+            return TransferMoved(self.request_id, moved, total, f"to {name_some(under_way)}")
+        moved = total * answered // len(self.ranks)
+        return TransferMoved(self.request_id, moved, total, f"taken in by {of_ranks}")
 
     def _store(self, ranks: Sequence[int], path: str = "") -> None:
         request = self._request
@@ -131,6 +184,9 @@ class Transfer:
             path,
             self._sizes if path else (),
         )
+        if not path and self._is_in_pieces:
+            self._buffers = list(join(self._buffers, self._sizes))
+            self._is_in_pieces = False
         for rank in ranks:
             if rank in self._waiting:
                 self._outbox.to_engine(rank, store, () if path else self._buffers)

@@ -84,12 +84,27 @@ class Failure(msgspec.Struct, frozen=True):
         return f"{self.reason}. {self.next_step}".rstrip(" .") + "."
 
 
+class Approach(msgspec.Struct, frozen=True):
+    """How far an agent is that has not joined yet."""
+
+    stage: str
+    """What it is doing, as `ssh connects`."""
+    is_connecting: bool = False
+    """It is not running yet: ssh is on its way, or busy with what goes before."""
+    problem: str = ""
+    """Why it will not come, or empty."""
+
+
 class AgentProcess(Protocol):
     """An agent that is being started; shaped like Popen."""
 
     @property
     def stage(self) -> str:
         """What it is doing before it has joined, as `ssh connects`."""
+
+    @property
+    def is_running(self) -> bool:
+        """The agent itself has begun, as far as that can be seen from here."""
 
     def invite(self, invitation: Invitation) -> None:
         """Tell it where home is, as soon as it can be told."""

@@ -26,6 +26,11 @@ class LocalAgent:
         """What it is doing before it has joined."""
         return "Python starts"
 
+    @property
+    def is_running(self) -> bool:
+        """It is our own child, and is there from the beginning."""
+        return True
+
     def invite(self, invitation: Invitation) -> None:
         """Tell it where home is; a process that is gone already is found by `poll`."""
         assert self._process.stdin is not None

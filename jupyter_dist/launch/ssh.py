@@ -76,6 +76,11 @@ class SshAgent:
 
     # --- as any agent ---
 
+    @property
+    def is_running(self) -> bool:
+        """It has greeted."""
+        return self._greeting is not None
+
     def invite(self, invitation: Invitation) -> None:
         """Tell it where home is, as soon as it has greeted."""
         self._invitation = invitation

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read", "service_started")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read", "service_started", "place_taken")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,7 @@ class AgentEvent(_message.Message):
     STACKS_DUMPED_FIELD_NUMBER: _ClassVar[int]
     RAS_READ_FIELD_NUMBER: _ClassVar[int]
     SERVICE_STARTED_FIELD_NUMBER: _ClassVar[int]
+    PLACE_TAKEN_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     engine_started: EngineStarted
     engine_exited: EngineExited
@@ -39,7 +40,8 @@ class AgentEvent(_message.Message):
     stacks_dumped: StacksDumped
     ras_read: RasRead
     service_started: ServiceStarted
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ...) -> None: ...
+    place_taken: PlaceTaken
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
     __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses", "devices", "gpus", "gpu_problem")
@@ -279,6 +281,14 @@ class Placed(_message.Message):
     path: str
     problem: str
     def __init__(self, request_id: _Optional[str] = ..., path: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class PlaceTaken(_message.Message):
+    __slots__ = ("request_id", "taken_bytes")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    taken_bytes: int
+    def __init__(self, request_id: _Optional[str] = ..., taken_bytes: _Optional[int] = ...) -> None: ...
 
 class CodeLacks(_message.Message):
     __slots__ = ("request_id", "problem", "indices", "incoming_dir", "rsync")

@@ -14,6 +14,7 @@ from jupyter_dist.model.formed import Formed, FrameworkPlan
 from jupyter_dist.model.names import NameInfo, RankNames
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
+from jupyter_dist.model.start_stage import HostProgress, StartStage
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol import codec, describe, messages
 from jupyter_dist.protocol.messages import (
@@ -60,6 +61,7 @@ SAMPLES = {
     tuple[str, ...]: ("a", "b"),
     dict[str, str]: {"a": "b"},
     dict[int, str]: {2: "lost"},
+    dict[str, float]: {"ssh": 0.5},
     dict[str, tuple[str, ...]]: {"mypkg.model": ("a", "b")},
     tuple[Output, ...]: (Output("display", data={"text/plain": "1"}, display_id="d"),),
     tuple[messages.CellEvent, ...]: (
@@ -86,6 +88,10 @@ SAMPLES = {
     messages.KeptCell | None: CELL,
     tuple[messages.KeptCell, ...]: (CELL,),
     tuple[CrashReport, ...]: (CrashReport(rank=1, host="a", reason="killed", signal=9),),
+    tuple[HostProgress, ...]: (
+        HostProgress("a", StartStage.ENGINES, 0, 8, 0.4, True, 3, "", {"agent": 1.5}),
+        HostProgress("b", StartStage.LOST, 0, 0, 2.0, note="refused", passed_s={"ssh": 0.1}),
+    ),
     RankInfo: RankInfo(1, 2, 1, 2, 0, "a"),
     Topology: Topology(cluster="demo"),
 }

@@ -31,6 +31,10 @@
       | -- WithdrawCell, InterruptCell -->|
       | <----------- CellInterruptSent ---|
       | -- PushObjects, PullObject ------>|
+      | -- SendPiece * ------------------>|  what a large push is made of
+      | <------------------- PieceTaken * |
+      | <---------------- TransferMoved * |  how much of it has arrived where it goes
+      | <------------------ PulledPiece * |  what a large pull is made of
       | <- ObjectsPushed, ObjectPulled ---|
       | -- SyncCode --------------------->|  a manifest of files (as a frame)
       | <------------------ CodeLacking --|  what each host does not have
@@ -77,6 +81,7 @@ from jupyter_dist.protocol.messages.from_client import (
     ReadCollectives,
     ReplayOutput,
     SendCode,
+    SendPiece,
     SettleCode,
     ShrinkCluster,
     StopCluster,
@@ -144,6 +149,8 @@ from jupyter_dist.protocol.messages.to_client import (
     ObjectsPushed,
     OutputReplayed,
     PartTaken,
+    PieceTaken,
+    PulledPiece,
     RanksAnswered,
     RanksHealed,
     Refused,
@@ -151,6 +158,7 @@ from jupyter_dist.protocol.messages.to_client import (
     StartProgress,
     ToClient,
     TopologyChanged,
+    TransferMoved,
 )
 from jupyter_dist.protocol.messages.to_engine import (
     AbortCommunicator,
@@ -224,7 +232,9 @@ __all__ = [
     "OutputReplayed",
     "OutputSeen",
     "PartTaken",
+    "PieceTaken",
     "PullObject",
+    "PulledPiece",
     "PushObjects",
     "PutValue",
     "Question",
@@ -240,6 +250,7 @@ __all__ = [
     "ReplayOutput",
     "RunCell",
     "SendCode",
+    "SendPiece",
     "ServiceFound",
     "SettleCode",
     "ShrinkCluster",
@@ -254,6 +265,7 @@ __all__ = [
     "ToCoordinator",
     "ToEngine",
     "TopologyChanged",
+    "TransferMoved",
     "ValueFound",
     "WantService",
     "WatchTopology",

@@ -48,12 +48,25 @@ class InterruptCell(Message, frozen=True):
 
 
 class PushObjects(Message, frozen=True):
-    """Store the objects in the frames on these ranks (None: all)."""
+    """Store the objects in the frames on these ranks (None: all).
+
+    Large objects follow in pieces instead: `sizes` of the frames that they make up.
+    """
 
     request_id: str
     names: tuple[str, ...]
     frame_counts: tuple[int, ...]
     ranks: tuple[int, ...] | None = None
+    sizes: tuple[int, ...] = ()
+
+
+class SendPiece(Message, frozen=True):
+    """A piece of my large push, which follows as a frame."""
+
+    request_id: str
+    """Of the PushObjects that it belongs to."""
+    number: int
+    """Counted from 1; pieces come in their order, and none goes over the end of a frame."""
 
 
 class PullObject(Message, frozen=True):
@@ -180,6 +193,7 @@ FromClient = (
     | WithdrawCell
     | InterruptCell
     | PushObjects
+    | SendPiece
     | PullObject
     | SyncCode
     | SendCode

@@ -3,6 +3,7 @@
 import msgspec
 
 from jupyter_dist.model.crash import CrashReport
+from jupyter_dist.model.start_stage import HostProgress
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol.messages.parts import CellEvent, KeptCell, Message
 from jupyter_dist.protocol.messages.questions import Answer
@@ -15,6 +16,10 @@ class StartProgress(Message, frozen=True):
     stage: str
     ready_ranks: int
     world_size: int
+    hosts: tuple[HostProgress, ...] = ()
+    """How far each host is."""
+    passed_s: dict[str, float] = msgspec.field(default_factory=dict)
+    """How long what is over took, in seconds: `hosts`, `engines`, `communicator`."""
 
 
 class ClusterReady(Message, frozen=True):
@@ -77,12 +82,43 @@ class ObjectsPushed(Message, frozen=True):
 
 
 class ObjectPulled(Message, frozen=True):
-    """The object of each rank; frames follow, `frame_counts[i]` of them for `ranks[i]`."""
+    """The object of each rank; frames follow, `frame_counts[i]` of them for `ranks[i]`.
+
+    Large objects have come as pieces before: `sizes` of the frames that they make up.
+    """
 
     request_id: str
     ranks: tuple[int, ...]
     frame_counts: tuple[int, ...]
     problems: dict[int, str]
+    sizes: tuple[int, ...] = ()
+
+
+class PieceTaken(Message, frozen=True):
+    """A piece of a large push has arrived."""
+
+    request_id: str
+    number: int
+
+
+class PulledPiece(Message, frozen=True):
+    """A piece of a large object, which follows as a frame; ObjectPulled comes after the last."""
+
+    request_id: str
+    number: int
+    total_bytes: int
+    """Of all pieces."""
+
+
+class TransferMoved(Message, frozen=True):
+    """How much of a push or pull has arrived where it goes; told while that takes longer."""
+
+    request_id: str
+    moved_bytes: int
+    total_bytes: int
+    """0: not known yet."""
+    where: str = ""
+    """What is going on, as `to 2 hosts`."""
 
 
 class CodeLacking(Message, frozen=True):
@@ -240,6 +276,9 @@ ToClient = (
     | CellInterruptSent
     | ObjectsPushed
     | ObjectPulled
+    | PieceTaken
+    | PulledPiece
+    | TransferMoved
     | CodeLacking
     | CodeTaken
     | CodeSettled

@@ -1,4 +1,5 @@
 import pytest
+from fakes.coming_agents import ComingAgents
 
 from jupyter_dist.coordinator.audience import (
     FAILED_START_KEEP_S,
@@ -6,6 +7,9 @@ from jupyter_dist.coordinator.audience import (
     WATCH_LEASE_S,
     Audience,
 )
+from jupyter_dist.launch.base import Approach
+from jupyter_dist.model.interfaces import Interface
+from jupyter_dist.model.start_stage import StartStage
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
@@ -24,14 +28,13 @@ def describe(state="ready"):
 
 
 @pytest.fixture
-def audience(starting):
-    return Audience(
-        starting.roster,
-        starting.rendezvous,
-        starting.outbox,
-        KEEP_S,
-        lambda hosts: f"waiting for {', '.join(hosts)}",
-    )
+def coming():
+    return ComingAgents()
+
+
+@pytest.fixture
+def audience(starting, coming):
+    return Audience(starting.roster, starting.rendezvous, starting.outbox, KEEP_S, coming)
 
 
 def watch(audience, now_s, interval_s=1.0, client=b"w"):
@@ -47,13 +50,13 @@ class TestStart:
     def test_progress_is_told_when_it_changes(self, audience, starting):
         audience.await_ready(b"me", "r1")
         audience.on_progress(0.0)
-        audience.on_progress(0.1)
-        starting.roster.hosts["a"].joined = pb.Joined(host="a")
-        audience.on_progress(0.2)
-        starting.roster.hosts["b"].joined = pb.Joined(host="b")
         audience.on_progress(0.3)
+        starting.roster.hosts["a"].joined = pb.Joined(host="a")
+        audience.on_progress(0.6)
+        starting.roster.hosts["b"].joined = pb.Joined(host="b")
+        audience.on_progress(0.9)
         starting.join()
-        audience.on_progress(0.4)
+        audience.on_progress(1.2)
         assert [
             (m.stage, m.ready_ranks, m.world_size) for m in starting.outbox.told(StartProgress)
         ] == [
@@ -62,6 +65,61 @@ class TestStart:
             ("starting ranks", 0, 4),
             ("starting ranks", 4, 4),
         ]
+
+    def test_changes_are_told_at_most_five_times_a_second_and_the_last_one_comes(
+        self, audience, starting, coming
+    ):
+        audience.await_ready(b"me", "r1")
+        for step in range(101):
+            coming.approaches["a"] = Approach("ssh connects", step % 2 == 0)
+            audience.on_progress(step / 100)
+        told = starting.outbox.told(StartProgress)
+        assert 4 <= len(told) <= 6
+        assert {host.stage for m in told for host in m.hosts} <= {StartStage.SSH, StartStage.AGENT}
+
+    def test_where_nothing_changes_the_seconds_of_a_stage_do(self, audience, starting):
+        audience.await_ready(b"me", "r1")
+        for step in range(31):
+            audience.on_progress(step / 10)
+        told = starting.outbox.told(StartProgress)
+        assert [round(m.hosts[0].seconds) for m in told] == [1, 2, 3, 4]
+
+    def test_each_host_is_told_by_its_stage_and_what_it_has_behind_it(
+        self, audience, starting, coming
+    ):
+        audience.await_ready(b"me", "r1")
+        audience.on_progress(0.0)
+        coming.approaches["b"] = Approach("the agent dials home")
+        starting.roster.hosts["a"].joined = pb.Joined(host="a")
+        audience.on_progress(1.0)
+        a, b = starting.outbox.told(StartProgress)[-1].hosts
+        assert (a.host, a.stage, a.is_up, a.passed_s) == ("a", StartStage.WAITING, True, {"ssh": 2})
+        assert (b.stage, b.note, b.is_up) == (StartStage.AGENT, "the agent dials home", False)
+
+    def test_the_last_word_before_ready_has_the_times_of_all_stages(self, audience, starting):
+        audience.await_ready(b"me", "r1")
+        for host in starting.roster.hosts.values():
+            host.joined, host.interface = pb.Joined(host=host.name), Interface("lo", "127.0.0.1", 8)
+        audience.on_progress(1.0)
+        starting.join(0, 1)
+        audience.on_progress(1.5)
+        starting.join()
+        audience.tell_ready(2.0)
+        *_, last, ready = starting.outbox.told((StartProgress, ClusterReady))
+        assert isinstance(ready, ClusterReady)
+        assert last.passed_s == {"hosts": 2.0, "engines": 1.0, "communicator": 0.0}
+        assert {host.stage for host in last.hosts} == {StartStage.READY}
+
+    def test_who_hears_of_a_failure_hears_who_was_how_far(self, audience, starting, coming):
+        audience.on_progress(0.0)
+        coming.approaches["b"] = Approach("ssh connects", True, "connection refused on port 22")
+        audience.await_ready(b"me", "r1")
+        audience.tell_start_failed("b: connection refused on port 22")
+        audience.await_ready(b"late", "r2")
+        for client in (b"me", b"late"):
+            a, b = starting.outbox.told(StartProgress, client)[-1].hosts
+            assert a.stage is StartStage.SSH
+            assert (b.stage, b.note) == (StartStage.LOST, "connection refused on port 22")
 
     def test_a_second_client_hears_how_far_it_is(self, audience, starting):
         audience.await_ready(b"me", "r1")
@@ -74,15 +132,15 @@ class TestStart:
         starting.roster.hosts["a"].joined = pb.Joined(host="a", log_dir="/tmp/x")
         audience.await_ready(b"me", "r1")
         audience.await_ready(b"you", "r2")
-        audience.tell_ready()
-        audience.tell_ready()
+        audience.tell_ready(0.0)
+        audience.tell_ready(0.0)
         assert starting.outbox.told(ClusterReady) == [
             ClusterReady("r1", 1, 4, {"a": "/tmp/x"}),
             ClusterReady("r2", 1, 4, {"a": "/tmp/x"}),
         ]
 
     def test_whoever_comes_later_hears_at_once_that_it_is_ready(self, audience, starting):
-        audience.tell_ready()
+        audience.tell_ready(0.0)
         audience.await_ready(b"late", "r3")
         assert starting.outbox.told(ClusterReady, b"late")[0].request_id == "r3"
 

@@ -1,6 +1,7 @@
 import signal
 
 import pytest
+from fakes.coming_agents import ComingAgents
 from fakes.recovery import make_recovery
 
 from jupyter_dist.control.router import Received
@@ -45,7 +46,7 @@ from jupyter_dist.protocol.messages import (
 def desk(cluster):
     """The desk; `ask(message, client, buffers)` hands a request in and lets the fence work."""
     make_recovery(cluster)
-    audience = Audience(cluster.roster, cluster.rendezvous, cluster.outbox, 900.0, ", ".join)
+    audience = Audience(cluster.roster, cluster.rendezvous, cluster.outbox, 900.0, ComingAgents())
     syncing = Syncing(cluster.roster, cluster.outbox, lambda _host, _command: False)
     recording = Recording(cluster.roster, cluster.outbox, lambda _host, _command: False)
     cluster.requests = Requests(

@@ -10,6 +10,7 @@ class FakeAgent:
     def __init__(self, host: HostSpec) -> None:
         self.host = host
         self.stage = "ssh connects"
+        self.is_running = False
         self.status: int | None = None
         """What `poll` gives; None: it runs."""
         self.failure = Failure(f"{host.name} broke")

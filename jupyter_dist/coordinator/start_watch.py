@@ -1,0 +1,98 @@
+"""How a start goes, host by host, from what the coordinator has seen itself."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from jupyter_dist.coordinator.rendezvous import Rendezvous
+from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
+from jupyter_dist.launch.base import Approach
+from jupyter_dist.model.start_stage import HostProgress, Observed, StageClock
+
+LOOK_INTERVAL_S = 0.02
+"""Ranks that come by the hundred are not looked at one by one."""
+
+
+class Coming(Protocol):
+    """Tells of agents that have not joined yet."""
+
+    began_s: float
+    """When the first of them was started, as `monotonic` has it."""
+
+    def describe_waiting(self, hosts: Sequence[str]) -> str:
+        """Say what these hosts, which have not joined, are doing."""
+
+    def approach(self, host: str) -> Approach | None:
+        """Tell how far the agent of a host is; None: nobody has started one from here."""
+
+
+class StartWatch:
+    """Takes the time of every stage of every host, and of the cluster as a whole."""
+
+    def __init__(self, roster: Roster, rendezvous: Rendezvous, coming: Coming) -> None:
+        self._roster = roster
+        self._rendezvous = rendezvous
+        self._coming = coming
+        # By place and not by name: a host that joins by itself brings its own name.
+        self._clocks = [StageClock(coming.began_s) for _ in roster.hosts]
+        self._since_s = coming.began_s
+        self._next_look_s = float("-inf")
+        self.passed_s: dict[str, float] = {}
+        """How long what is over took: `hosts`, `engines`, `communicator`."""
+
+    def look(self, now_s: float, *, is_due: bool = False) -> None:
+        """Take note of what has changed, unless it was looked at just before."""
+        if not is_due and now_s < self._next_look_s:
+            return
+        self._next_look_s = now_s + LOOK_INTERVAL_S
+        by_host: dict[str, list[EngineRecord]] = {}
+        for engine in self._roster.engines:
+            by_host.setdefault(engine.info.host, []).append(engine)
+        for clock, host in zip(self._clocks, self._roster.hosts.values(), strict=True):
+            clock.take(self._observe(host, by_host.get(host.name, [])), now_s)
+        self._take_time(now_s)
+
+    def describe_waiting(self) -> str:
+        """Say in one sentence what is waited for."""
+        missing = [host.name for host in self._roster.missing_hosts]
+        return self._coming.describe_waiting(missing) if missing else "starting ranks"
+
+    def hosts(self, now_s: float) -> tuple[HostProgress, ...]:
+        """Tell how far each host is."""
+        pairs = zip(self._clocks, self._roster.hosts, strict=True)
+        return tuple(clock.tell(name, now_s) for clock, name in pairs)
+
+    def _observe(self, host: HostRecord, engines: Sequence[EngineRecord]) -> Observed:
+        approach = self._coming.approach(host.name) if host.joined is None else None
+        ended = next((engine for engine in engines if not engine.is_present), None)
+        problem = approach.problem if approach is not None else ""
+        if host.is_lost:
+            problem = "its agent is gone"
+        elif ended is not None:
+            problem = f"rank {ended.info.rank}: {ended.reason}"
+        ranks = {engine.info.rank for engine in engines}
+        return Observed(
+            problem=problem,
+            is_awaited=approach is None,
+            is_connecting=approach is not None and approach.is_connecting,
+            is_up=host.joined is not None,
+            is_ordered=host.interface is not None,
+            is_welcomed=self._rendezvous.is_welcomed,
+            ranks=len(engines) or host.spec.slots,
+            present_ranks=len(ranks & self._rendezvous.present_ranks),
+            ready_ranks=len(ranks & self._rendezvous.ready_ranks),
+            note=approach.stage if approach is not None else "",
+        )
+
+    def _take_time(self, now_s: float) -> None:
+        """Note what the cluster as a whole has behind it."""
+        are_ordered = all(host.interface is not None for host in self._roster.hosts.values())
+        for name, is_over in (
+            ("hosts", are_ordered),
+            ("engines", self._rendezvous.is_welcomed),
+            ("communicator", self._rendezvous.is_complete),
+        ):
+            if not is_over:
+                return
+            if name not in self.passed_s:
+                self.passed_s[name] = round(now_s - self._since_s, 3)
+                self._since_s = now_s
