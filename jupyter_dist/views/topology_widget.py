@@ -7,7 +7,7 @@ from JavaScript can be lost for good on ipykernel 7.4. Each request is answered 
 import atexit
 import threading
 import time
-from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -16,17 +16,18 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
 
-from jupyter_dist.errors import DistError
-from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.views.modules import joined_modules, joined_styles
 from jupyter_dist.views.topology_snapshot import topology_html, topology_text
+from jupyter_dist.views.view_commands import Reply, ViewCommands
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _INTERVAL_S = 0.25
+_BYTES_PER_SECOND = 1_000_000
+"""A picture that is larger than a quarter of this comes less often."""
 _ENDED = ("stopped", "gone")
 
 
@@ -41,7 +42,7 @@ def show_topology(cluster: "Cluster") -> None:
 
 
 class TopologyWidget(anywidget.AnyWidget):
-    """Show hosts, ranks, GPUs and links of a cluster live, with buttons to interrupt and stop it.
+    """Show hosts, ranks, GPUs and links of a cluster live, and carry out what its buttons ask.
 
     Wherever it is displayed as an output of its own, that output becomes a static snapshot when
     the cluster ends, when the kernel ends, or on `freeze()`; so a saved notebook stays readable.
@@ -55,7 +56,8 @@ class TopologyWidget(anywidget.AnyWidget):
         self._cluster = cluster
         self._latest = cluster.topology()
         self._outputs: list[DisplayHandle] = []
-        self._answered: deque[str] = deque(maxlen=64)
+        self._commands = ViewCommands(cluster)
+        self._next_state_s = 0.0
         self._lock = threading.RLock()
         self._is_frozen = False
         super().__init__(state=msgspec.to_builtins(self._latest))
@@ -75,19 +77,25 @@ class TopologyWidget(anywidget.AnyWidget):
                 display(self._snapshot(), raw=True)  # type: ignore[no-untyped-call]
                 return
             view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-            bundle = {_WIDGET_VIEW: view, "text/plain": topology_text(self._latest)}
+            # A page that cannot draw the widget shows what is beside it.
+            bundle = {_WIDGET_VIEW: view, **self._snapshot()}
             output = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
             if output is not None:
                 self._outputs.append(output)
 
     def _on_topology(self, topology: Topology) -> None:
         """Take a new state in; runs on the cluster's watching thread, also while a cell runs."""
+        has_ended = topology.state in _ENDED
         with self._lock:
             if self._is_frozen:
                 return
             self._latest = topology
-            self.state = msgspec.to_builtins(topology)
-        if topology.state in _ENDED:
+            now_s = time.monotonic()
+            # What is left out here is no loss: the next state is whole again.
+            if has_ended or now_s >= self._next_state_s:
+                self._next_state_s = now_s + _pause_s(topology)
+                self.state = msgspec.to_builtins(topology)
+        if has_ended:
             self._become_static()
 
     def _become_static(self) -> None:
@@ -111,39 +119,24 @@ class TopologyWidget(anywidget.AnyWidget):
             "text/plain": topology_text(self._latest),
         }
 
-    def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
-        """Start what a view asked for, once per request id, and free the shell's thread at once."""
-        request_id = content.get("id")
-        if not isinstance(request_id, str) or request_id in self._answered:
-            return
-        self._answered.append(request_id)
-        threading.Thread(
-            target=self._obey,
-            args=(str(content.get("kind")), request_id),
-            name="jupyter-dist-topology-request",
-            daemon=True,
-        ).start()
+    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
+        """Start what a view asked for, and free the shell's thread at once."""
+        if isinstance(content, Mapping):
+            self._commands.take(content, self._answer)
 
-    def _obey(self, kind: str, request_id: str) -> None:
-        try:
-            match kind:
-                case "interrupt":
-                    ranks = self._cluster.interrupt()
-                    signalled = f"{name_ranks(ranks)} signalled" if ranks else "nothing was running"
-                    self._answer(request_id, True, signalled)
-                case "stop":
-                    self._answer(request_id, True, "the cluster is stopping…")
-                    self._cluster.stop()
-                    self._answer(request_id, True, "the cluster has stopped")
-                case _:
-                    self._answer(request_id, False, f"this kernel knows no command {kind!r}")
-        except DistError as problem:
-            self._answer(request_id, False, str(problem))
-
-    def _answer(self, request_id: str, is_ok: bool, text: str) -> None:
+    def _answer(self, reply: Reply) -> None:
         # After the end the widget is closed and there is nobody left to tell.
         if self.comm is not None:
-            self.send({"kind": "reply", "id": request_id, "ok": is_ok, "text": text})
+            self.send(reply)
+
+
+def _pause_s(topology: Topology) -> float:
+    """Give the time until the next picture, so that large ones leave the line to other things.
+
+    A little less than the interval at which they come, or every second one would be left out.
+    """
+    size_bytes = len(msgspec.json.encode(topology))
+    return max(0.8 * _INTERVAL_S, size_bytes / _BYTES_PER_SECOND)
 
 
 def _let_buttons_work_during_cells(comm: Any) -> None:
