@@ -71,10 +71,11 @@ def sweep(start):
 
 
 class SharedCluster:
-    """One cluster of four ranks for all tests of a module that do it no harm."""
+    """One cluster for all tests of a module that do it no harm; four ranks if nothing is said."""
 
-    def __init__(self, root):
+    def __init__(self, root, hosts="localhost:4", **options):
         self._home = Home(root)
+        self._hosts, self._options = hosts, options
         self.restart()
 
     def restart(self):
@@ -82,7 +83,7 @@ class SharedCluster:
         with pytest.MonkeyPatch.context() as monkeypatch:
             self._home.enter(monkeypatch)
             self._factory = ClusterFactory(self._home)
-            self.cluster = self._factory("localhost:4")
+            self.cluster = self._factory(self._hosts, **self._options)
 
     def processes(self):
         """Everything that runs for it."""

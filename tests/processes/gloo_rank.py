@@ -135,8 +135,6 @@ def receive_from_rank_1(comm):
 
 
 def run_rank(rank, size, scenario, folder, *extra):
-    import torch.distributed  # noqa: F401  (what it opens once and for all is not a leak)
-
     sockets_before = open_sockets()
     say(address="")
     sys.stdin.readline()
@@ -148,7 +146,3 @@ def run_rank(rank, size, scenario, folder, *extra):
     play(comm, globals().get(scenario) or getattr(ring_rank, scenario), *extra)
     comm.close()
     say(left=open_sockets() - sockets_before, threads=threading.active_count())
-
-
-if __name__ == "__main__":
-    run_rank(*sys.argv[1:])

@@ -316,7 +316,3 @@ def run_rank(rank, size, scenario, *extra):
     play(comm, globals()[scenario], *extra)
     comm.close()
     say(left=open_sockets() - sockets_before, threads=threading.active_count())
-
-
-if __name__ == "__main__":
-    run_rank(*sys.argv[1:])

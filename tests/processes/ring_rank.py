@@ -195,7 +195,3 @@ def play(comm, scenario, *extra):
             comm.barrier()
         except CommunicatorError as later:
             say(later=type(later).__name__, text=str(later))
-
-
-if __name__ == "__main__":
-    run_rank(*sys.argv[1:])

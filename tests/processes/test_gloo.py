@@ -15,23 +15,34 @@ from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.errors import CollectiveTimeout, CommunicatorError, PeerFailed, UsageError
 
+from .conftest import SharedCluster
+from .fork_server import ForkServer
 from .leftovers import wait_until
 from .ranks_folder import Folder
 from .results import values
-from .test_ring_communicator import ring
+from .test_ring_communicator import ring_of
 
 WITHOUT_TORCH = "torch is no requirement of the tests: its wheel on PyPI brings gigabytes of CUDA"
 
 
-@pytest.fixture
-def gloo(tmp_path):
+@pytest.fixture(scope="module")
+def fork_server():
+    """The process that all ranks of this module are forked from."""
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
+    # What torch opens once and for all is not a leak of a rank's.
+    with closing(ForkServer("gloo_rank", "torch.distributed")) as server:
+        yield server
+
+
+@pytest.fixture
+def gloo(fork_server, tmp_path):
+    """Let ranks play a scenario."""
 
     @contextmanager
     def start(size, scenario, *extra):
         folder = tmp_path / "values"
         folder.mkdir()
-        with ring(size, scenario, str(folder), *extra, program="gloo_rank.py") as world:
+        with ring_of(fork_server, size, scenario, str(folder), *extra) as world:
             world.begin()
             yield world
 
@@ -223,22 +234,38 @@ def test_one_rank_alone_needs_no_torch(tmp_path, monkeypatch):
         comm.barrier()
 
 
-@pytest.fixture
-def cluster(start):
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Three ranks with gloo: each of them loads torch."""
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
-    return start("localhost:3", comm="gloo", timeout_s=60.0)
+    shared = SharedCluster(
+        tmp_path_factory.mktemp("three"), "localhost:3", comm="gloo", timeout_s=60.0
+    )
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def cluster(shared):
+    """The cluster of this module; started again where a test has cost a rank."""
+    if set(shared.cluster.status().ranks.values()) != {"idle"}:
+        shared.close()
+        shared.restart()
+    return shared.cluster
 
 
 def test_a_cluster_has_gloo_and_forms_it_anew_after_a_failure(cluster):
     assert values(cluster.run("comm")) == [
         f"<gloo communicator: rank {rank} of 3>" for rank in range(3)
     ]
+    (before,) = set(values(cluster.run("comm.generation")))
     half = "half = comm.split(rank % 2)\nhalf.all_gather(rank).tolist()"
     assert values(cluster.run(half)) == ["[0, 2]", "[1]", "[0, 2]"]
     failed = cluster.run("if rank == 1:\n    raise LookupError('deep')\ncomm.all_reduce(1)")
     assert [rank.status for rank in failed] == ["peer_failed", "raised", "peer_failed"]
     assert "rank 1 raised LookupError" in str(failed[0].error)
-    assert values(cluster.run("int(comm.all_reduce(1)), comm.generation")) == ["(3, 2)"] * 3
+    found = values(cluster.run("int(comm.all_reduce(1)), comm.generation"))
+    assert found == [f"(3, {int(before) + 1})"] * 3
 
 
 def test_checked_calls_that_differ_are_an_error_on_gloo_too(cluster):

@@ -1,15 +1,13 @@
 """Rings of real processes: what they compute, and what each rank says when one fails."""
 
+import functools
 import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 
 import pytest
 
@@ -19,23 +17,16 @@ from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.errors import PeerFailed
 
+from .fork_server import ForkServer
+
 DEADLINE_S = 40.0
 
 
 class Ring:
     """Processes of one scenario, and what they have said."""
 
-    def __init__(self, size, scenario, *extra, program="ring_rank.py"):
-        path = Path(__file__).with_name(program)
-        self.ranks = [
-            subprocess.Popen(
-                [sys.executable, path, str(rank), str(size), scenario, *extra],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for rank in range(size)
-        ]
+    def __init__(self, server, size, scenario, *extra):
+        self.ranks = [server.start(str(rank), str(size), scenario, *extra) for rank in range(size)]
         self.facts = [{} for _rank in range(size)]
         self.addresses = [self.hear(rank, "address") for rank in range(size)]
 
@@ -74,8 +65,9 @@ class Ring:
 
 
 @contextmanager
-def ring(size, scenario, *extra, **options):
-    world = Ring(size, scenario, *extra, **options)
+def ring_of(server, size, scenario, *extra):
+    """Let so many ranks of a fork server play a scenario; none is left in the end."""
+    world = Ring(server, size, scenario, *extra)
     try:
         yield world
     finally:
@@ -86,6 +78,19 @@ def ring(size, scenario, *extra, **options):
             process.stdout.close()
 
 
+@pytest.fixture(scope="module")
+def fork_server():
+    """The process that all ranks of this module are forked from."""
+    with closing(ForkServer("ring_rank")) as server:
+        yield server
+
+
+@pytest.fixture
+def ring(fork_server):
+    """Let ranks play a scenario."""
+    return functools.partial(ring_of, fork_server)
+
+
 def pytest_generate_tests(metafunc):
     if "size" in metafunc.fixturenames:
         metafunc.parametrize("size", [1, 2, 3, 4])
@@ -94,14 +99,14 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("odd", kinds)
 
 
-def test_every_operation_agrees_with_numpy(size):
+def test_every_operation_agrees_with_numpy(ring, size):
     with ring(size, "everything") as world:
         world.begin()
         assert all(facts.get("done") for facts in world.finish())
         assert all(process.returncode == 0 for process in world.ranks)
 
 
-def test_a_killed_rank_is_named_at_once_by_all_others():
+def test_a_killed_rank_is_named_at_once_by_all_others(ring):
     with ring(4, "reduce_for_ever") as world:
         world.begin()
         for rank in range(4):
@@ -117,7 +122,7 @@ def test_a_killed_rank_is_named_at_once_by_all_others():
     assert max(delays_s) <= 1.0
 
 
-def test_a_rank_that_does_not_come_is_named_with_the_deadline():
+def test_a_rank_that_does_not_come_is_named_with_the_deadline(ring):
     with ring(2, "come_late") as world:
         world.begin()
         assert world.hear(0, "raised") == "CollectiveTimeout"
@@ -127,7 +132,7 @@ def test_a_rank_that_does_not_come_is_named_with_the_deadline():
     assert "waited 0.5 s for rank 1 in all_reduce(float64[1000], sum) #2" in facts[0]["text"]
 
 
-def test_a_mismatch_names_both_calls_on_every_rank(odd):
+def test_a_mismatch_names_both_calls_on_every_rank(ring, odd):
     with ring(4, "mismatch", odd) as world:
         world.begin()
         facts = world.finish()
@@ -137,7 +142,7 @@ def test_a_mismatch_names_both_calls_on_every_rank(odd):
         assert fact["later"] == "CollectiveMismatch"
 
 
-def test_strangers_at_the_door_disturb_nobody():
+def test_strangers_at_the_door_disturb_nobody(ring):
     with ring(3, "wait_for_rank_1") as world:
         strangers = []
         for address in world.addresses:
@@ -178,7 +183,7 @@ def test_a_rank_with_the_wrong_key_is_kept_out():
         impostor.send([1.0], 0)
 
 
-def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it():
+def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it(ring):
     with ring(3, "wait_for_rank_1") as world:
         world.begin()
         for rank in range(3):
@@ -196,7 +201,7 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it():
     assert "was interrupted during all_reduce" in facts[1]["text"]
 
 
-def test_an_abort_wakes_the_waiting_rank_with_the_true_cause():
+def test_an_abort_wakes_the_waiting_rank_with_the_true_cause(ring):
     with ring(3, "abort_while_waiting") as world:
         world.begin()
         assert world.hear(0, "raised") == "PeerFailed"
@@ -207,7 +212,7 @@ def test_an_abort_wakes_the_waiting_rank_with_the_true_cause():
     assert facts[2]["raised"] == "PeerFailed"
 
 
-def test_a_cell_on_some_ranks_may_send_but_not_reduce():
+def test_a_cell_on_some_ranks_may_send_but_not_reduce(ring):
     with ring(3, "some_ranks_only") as world:
         world.begin()
         facts = world.finish()
