@@ -36,14 +36,17 @@ class StartWatch:
         self._clocks = [StageClock(coming.began_s) for _ in roster.hosts]
         self._since_s = coming.began_s
         self._next_look_s = float("-inf")
+        self._was_welcomed = False
         self.passed_s: dict[str, float] = {}
         """How long what is over took: `hosts`, `engines`, `communicator`."""
 
     def look(self, now_s: float, *, is_due: bool = False) -> None:
         """Take note of what has changed, unless it was looked at just before."""
+        is_due |= self._rendezvous.is_welcomed != self._was_welcomed
         if not is_due and now_s < self._next_look_s:
             return
         self._next_look_s = now_s + LOOK_INTERVAL_S
+        self._was_welcomed = self._rendezvous.is_welcomed
         by_host: dict[str, list[EngineRecord]] = {}
         for engine in self._roster.engines:
             by_host.setdefault(engine.info.host, []).append(engine)
