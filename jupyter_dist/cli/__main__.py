@@ -154,8 +154,9 @@ def start(options: argparse.Namespace) -> int:
     except BaseException:
         view.fail("not started")
         raise
-    name = cluster.name
-    view.finish(ready_text(name, cluster.world_size, monotonic() - started_s, cluster.notes))
+    ready_s = monotonic() - started_s
+    name, ranks = cluster.name, cluster.world_size
+    view.finish(ready_text(name, ranks, ready_s, cluster.notes, view.passed_s))
     write(
         f"{name}\n"
         f"  in a notebook:  %load_ext jupyter_dist, then %dist_attach {name}\n"

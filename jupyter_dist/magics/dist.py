@@ -71,7 +71,8 @@ class ClusterMagics:
             view.fail(f"not started: {type(problem).__name__}")
             raise
         ready_s = monotonic() - started_s
-        view.finish(ready_text(cluster.name, cluster.world_size, ready_s, cluster.notes))
+        name, ranks = cluster.name, cluster.world_size
+        view.finish(ready_text(name, ranks, ready_s, cluster.notes, view.passed_s))
         take_up(cluster, self._shell, self._current)
 
     @command(accepted.STATUS)

@@ -1,5 +1,6 @@
 import io
 import sys
+import types
 from types import ModuleType
 
 import pytest
@@ -69,6 +70,8 @@ class FakeCluster:
 
 
 class FakeView:
+    passed_s = types.MappingProxyType({})
+
     def __init__(self, **asked):
         pass
 

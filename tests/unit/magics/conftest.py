@@ -133,6 +133,8 @@ class FakeView:
 
 
 class FakeProgress(FakeView):
+    passed_s: ClassVar[dict[str, float]] = {"hosts": 0.4, "engines": 0.3}
+
     def on_progress(self, progress):
         pass
 

@@ -1,0 +1,114 @@
+"""How far each host of a start is: a line, a table in HTML, and the same as text."""
+
+import html
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from jupyter_dist.model.start_stage import HostProgress, StartStage
+from jupyter_dist.protocol.messages import StartProgress
+
+MOST_ROWS = 16
+"""Of more hosts only counts are shown, and those that take longest."""
+SLOWEST_ROWS = 5
+_GLYPHS = {
+    StartStage.WAITING: "◌",
+    StartStage.SSH: "⇢",
+    StartStage.AGENT: "◔",
+    StartStage.ENGINES: "◑",
+    StartStage.COMMUNICATOR: "◕",
+    StartStage.READY: "●",
+    StartStage.LOST: "✗",
+}
+_ORDER = [StartStage.LOST, *(stage for stage in StartStage if stage is not StartStage.LOST)]
+"""What a person looks for first."""
+_CELL = "padding:0 10px 0 0;text-align:left;border:none"
+_FAINT = f"{_CELL};opacity:0.7"
+
+
+def start_line(progress: StartProgress) -> str:
+    """Say in one line how far a start is: `3/4 hosts up · nodeC: ssh 2.1 s · 8/16 ranks ready`."""
+    hosts = progress.hosts
+    up = sum(host.is_up for host in hosts)
+    parts = [f"{up}/{len(hosts)} hosts up"] if len(hosts) > 1 else []
+    if any(host.stage is StartStage.WAITING and not host.is_up for host in hosts) or not hosts:
+        parts.append(progress.stage)  # it says how an agent joins
+    elif slowest := sort_by_progress(hosts)[:1]:
+        parts.append(f"{slowest[0].host}: {_stage_text(slowest[0])}")
+    if progress.world_size:
+        parts.append(f"{progress.ready_ranks}/{progress.world_size} ranks ready")
+    return " · ".join(parts)
+
+
+def passed_text(passed_s: Mapping[str, float]) -> str:
+    """Write what stages have taken: `ssh 0.4 s, agent 0.5 s`."""
+    return ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in passed_s.items())
+
+
+def sort_by_progress(hosts: Sequence[HostProgress]) -> list[HostProgress]:
+    """Give hosts that will not come first, then those that are least far, the slowest first."""
+    return sorted(
+        hosts, key=lambda host: (_ORDER.index(host.stage), -host.seconds, host.ready_ranks)
+    )
+
+
+def table_html(hosts: Sequence[HostProgress]) -> str:
+    """Write a row for each host, or counts and the slowest where there are many."""
+    shown, head = _choose(hosts)
+    rows = "".join(
+        f'<tr style="background:none"><th scope="row" style="{_CELL};font-weight:normal">'
+        f"{_GLYPHS[host.stage]} {html.escape(host.host)}</th>"
+        f'<td style="{_CELL}">{html.escape(_stage_text(host), quote=False)}</td>'
+        f'<td style="{_FAINT}">{html.escape(_background(host), quote=False)}</td></tr>'
+        for host in shown
+    )
+    counts = f"<div>{html.escape(head, quote=False)}</div>" if head else ""
+    style = "border-collapse:collapse;margin:2px 0 0 0;font-size:inherit"
+    return f'{counts}<table style="{style}">{rows}</table>'
+
+
+def table_lines(hosts: Sequence[HostProgress]) -> list[str]:
+    """Write the same as lines of text."""
+    shown, head = _choose(hosts)
+    names = max((len(host.host) for host in shown), default=0)
+    stages = max((len(_stage_text(host)) for host in shown), default=0)
+    lines = [
+        f"  {_GLYPHS[host.stage]} {host.host:<{names}}  "
+        f"{_stage_text(host):<{stages}}  {_background(host)}".rstrip()
+        for host in shown
+    ]
+    return [f"  {head}", *lines] if head else lines
+
+
+def _choose(hosts: Sequence[HostProgress]) -> tuple[Sequence[HostProgress], str]:
+    """Give the hosts that get a row, and what is said of all of them when those are not all."""
+    if len(hosts) <= MOST_ROWS:
+        return hosts, ""
+    counts = Counter(host.stage for host in hosts)
+    head = ", ".join(f"{counts[stage]} {stage}" for stage in _ORDER if counts[stage])
+    slow = [host for host in sort_by_progress(hosts) if host.stage is not StartStage.READY]
+    more = "; the slowest:" if slow else ""
+    return slow[:SLOWEST_ROWS], f"{len(hosts)} hosts: {head}{more}"
+
+
+def _stage_text(host: HostProgress) -> str:
+    """Write where a host stands, how long already, and of ranks how many."""
+    match host.stage:
+        case StartStage.LOST:
+            return "lost"
+        case StartStage.READY:
+            ranks = "1 rank" if host.ranks == 1 else f"{host.ranks} ranks"
+            return f"ready, {ranks}"
+        case StartStage.ENGINES:
+            name = f"engines {host.present_ranks} of {host.ranks}"
+        case StartStage.COMMUNICATOR:
+            name = f"communicator {host.ready_ranks} of {host.ranks}"
+        case StartStage.WAITING if host.is_up:
+            name = "waiting for other hosts"
+        case _:
+            name = str(host.stage)
+    return f"{name} {host.seconds:.1f} s"
+
+
+def _background(host: HostProgress) -> str:
+    """Write what is known beside the stage: why it is lost, what goes on, what is over."""
+    return " · ".join(filter(None, (host.note, passed_text(host.passed_s))))
