@@ -67,6 +67,7 @@ class Cluster(Session):
         on_loss: str | None = None,
         suspect_after_s: float | None = None,
         lost_after_s: float | None = None,
+        sample_interval_s: float | None = None,
         python: str | None = None,
         ssh: str | Sequence[str] | None = None,
         interface: str | None = None,
@@ -92,6 +93,7 @@ class Cluster(Session):
         wishes |= {"install": install, "wheelhouse": wheelhouse, "one_machine": one_machine}
         wishes |= {"devices_per_engine": devices_per_engine, "cpu_devices": cpu_devices}
         wishes |= {"jax": jax, "start_method": start_method}
+        wishes |= {"sample_interval_s": sample_interval_s}
         is_named_by_us = name is None and spec is None
         spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes)
         process, info = start_coordinator(spec, is_named_by_us=is_named_by_us)

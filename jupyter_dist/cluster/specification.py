@@ -35,6 +35,7 @@ _FIELDS = {
     "cpu_devices": "cpu_devices",
     "jax": "jax",
     "on_loss": "on_loss",
+    "sample_interval_s": "sample_interval_s",
     "start_method": "start_method",
     "interface": "interface",
     "ports": "ports",
@@ -67,6 +68,7 @@ class Wishes(TypedDict, total=False):
     on_loss: str | None
     suspect_after_s: float | None
     lost_after_s: float | None
+    sample_interval_s: float | None
     start_method: str | None
     python: str | None
     """On every host."""

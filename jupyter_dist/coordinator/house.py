@@ -147,6 +147,7 @@ class House:
             homes=tuple(homes),
             ports=ports,
             lost_after_s=self._spec.health.lost_after_s,
+            sample_interval_s=self._spec.sample_interval_s,
             dial_timeout_s=min(LONGEST_DIAL_S, self._spec.timeout_s / 2),
             ca_certificate=authority.certificate,
             certificate=certificate.certificate,

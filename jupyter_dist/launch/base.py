@@ -60,6 +60,8 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     private_key: bytes
     lost_after_s: float = 10.0
     """After a silence of so long hosts and ranks are given up."""
+    sample_interval_s: float = 1.0
+    """How often it observes its host."""
     good_until_s: float = 0.0
     """When a join file stops being good, in seconds since 1970; 0 for others."""
 

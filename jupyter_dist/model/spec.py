@@ -26,6 +26,8 @@ DEFAULT_HOST_BY_DEVICES = "localhost"
 MOST_HOSTS = 4096
 MOST_SLOTS = 4096
 MOST_CPU_DEVICES = 1024
+SAMPLE_INTERVALS_S = (0.2, 60.0)
+"""The shortest and the longest."""
 LISTENERS = 3
 """Ports of the coordinator that hosts dial: for agents, for engines, for their heartbeats."""
 MOST_DEFAULT_SLOTS = 4
@@ -109,6 +111,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     one_machine: bool = False
     """Several host names may lead to one machine: a rehearsal of many hosts."""
     health: HealthPolicy = HealthPolicy()
+    sample_interval_s: float = 1.0
+    """How often each host observes its cores, memory, GPUs and network cards."""
     on_loss: OnLoss = OnLoss.ASK
     """What it does by itself when a rank is lost."""
 
@@ -208,14 +212,7 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
             f"communicator {spec.communicator!r} is unknown. "
             f"Accepted: {', '.join(COMMUNICATOR_KINDS)}."
         )
-    times = {
-        "timeout": spec.timeout_s,
-        "keep": spec.keep_s,
-        "collective timeout": spec.collective_timeout_s,
-    }
-    for what, seconds in times.items():
-        if not seconds > 0:
-            raise UsageError(f"{what} {seconds} is not accepted: it must be more than 0 s.")
+    _check_times(spec)
     parse_on_loss(spec.on_loss)
     check_health(spec.health)
     if spec.start_method not in START_METHODS:
@@ -230,6 +227,23 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
         _check_host(host)
     check_named_once(spec.hosts, ",".join(host.name for host in spec.hosts))
     return spec
+
+
+def _check_times(spec: ClusterSpec) -> None:
+    times = {
+        "timeout": spec.timeout_s,
+        "keep": spec.keep_s,
+        "collective timeout": spec.collective_timeout_s,
+    }
+    for what, seconds in times.items():
+        if not seconds > 0:
+            raise UsageError(f"{what} {seconds} is not accepted: it must be more than 0 s.")
+    shortest_s, longest_s = SAMPLE_INTERVALS_S
+    if not shortest_s <= spec.sample_interval_s <= longest_s:
+        raise UsageError(
+            f"sample interval {spec.sample_interval_s:g} s is not accepted. Give "
+            f"{shortest_s:g}-{longest_s:g} s; usual is 1 s."
+        )
 
 
 def default_hosts(devices_per_engine: int) -> str:

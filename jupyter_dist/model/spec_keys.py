@@ -150,6 +150,7 @@ CLUSTER = {
     "timeout": DURATION,
     "keep": DURATION,
     "collective_timeout": DURATION,
+    "sample_interval": DURATION,
     "cwd": _text("project"),
     "start_method": _one_of(*START_METHODS),
     "interface": _NETWORK,

@@ -48,6 +48,7 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
     for flag, text in (
         ("--suspect-after", "mention a rank that is silent for so long (default: 3s)"),
         ("--lost-after", "give up a rank or host that is silent for so long (default: 10s)"),
+        ("--sample-interval", "observe cores, memory, GPUs and networks so often (default: 1s)"),
     ):
         dest = f"{flag[2:].replace('-', '_')}_s"
         parser.add_argument(flag, dest=dest, type=read_duration_s, metavar="S", help=text)
@@ -187,6 +188,7 @@ def start_arguments(options: argparse.Namespace) -> dict[str, Any]:
         "on_loss": options.on_loss,
         "suspect_after_s": options.suspect_after_s,
         "lost_after_s": options.lost_after_s,
+        "sample_interval_s": options.sample_interval_s,
     }
     return host_arguments(options) | {
         key: value for key, value in given.items() if value is not None

@@ -13,6 +13,7 @@ oversubscribe = true
 timeout = "2m"
 keep = 3600
 collective_timeout = 1.5
+sample_interval = "500ms"
 cwd = "work"
 start_method = "spawn"
 interface = "10.1.0.0/16"
@@ -87,6 +88,7 @@ def test_every_key_is_read():
         timeout_s=120.0,
         keep_s=3600.0,
         collective_timeout_s=1.5,
+        sample_interval_s=0.5,
         env={"A": "1"},
         cwd="/etc/jd/work",
         start_method="spawn",

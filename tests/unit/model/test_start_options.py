@@ -24,6 +24,7 @@ def test_what_was_not_said_is_no_argument():
         ("--devices-per-engine 2", {"devices_per_engine": "2"}),
         ("--devices-per-engine all", {"devices_per_engine": "all"}),
         ("--cpu-devices 8", {"cpu_devices": 8}),
+        ("--sample-interval 0.5", {"sample_interval_s": 0.5}),
         ("-n 2 --oversubscribe", {"hosts": "localhost:2", "oversubscribe": True}),
     ],
 )
