@@ -6,7 +6,9 @@ from pathlib import Path
 STATIC = Path(__file__).parent / "static"
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
-_STYLES = ("topology.css",)
+_COMMENT = re.compile(r"/\*\*.*?\*/|^\s*//[^\n]*$", re.DOTALL | re.MULTILINE)
+_INDENTATION = re.compile(r"^[ \t]+|[ \t]+$|\n(?=\s*\n)", re.MULTILINE)
+_STYLES = ("topology.css", "rank_panel.css")
 
 
 def module_order(door: str, folder: Path = STATIC) -> tuple[str, ...]:
@@ -27,13 +29,14 @@ def joined_modules(door: str = "widget.js", folder: Path = STATIC) -> str:
     """`door` and all that it imports as one module with the exports of `door` only.
 
     Top-level names must differ over all modules, and imports must be of the form
-    `import { a, b } from "./name.js";`.
+    `import { a, b } from "./name.js";`. Types, other comments and indentation stay behind: each
+    page that shows a widget loads this text, and each notebook that saves one keeps it.
     """
     texts = []
     for name in module_order(door, folder):
         text = _IMPORT.sub("", (folder / name).read_text(encoding="utf-8"))
         texts.append(text if name == door else _EXPORT.sub("", text))
-    return "\n".join(texts)
+    return _INDENTATION.sub("", _COMMENT.sub("", "\n".join(texts)))
 
 
 def joined_styles(folder: Path = STATIC) -> str:

@@ -51,9 +51,13 @@ def test_a_module_names_only_what_its_neighbour_exports(module: str) -> None:
 
 
 def test_joining_keeps_the_statements_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "a.js").write_text('import { b } from "./b.js";\nexport default b;\n')
-    (tmp_path / "b.js").write_text("export const b = 1;\n")
-    assert joined_modules("a.js", tmp_path) == "const b = 1;\n\nexport default b;\n"
+    door = '/** A. */\nimport { b } from "./b.js";\n\n// More.\nexport default b;\n'
+    (tmp_path / "a.js").write_text(door)
+    (tmp_path / "b.js").write_text('export const b = [\n  /** @type {string} */ ("//x"),\n];\n')
+    assert (
+        joined_modules("a.js", tmp_path)
+        == '\nconst b = [\n("//x"),\n];\nexport default b;\n'.lstrip()
+    )
 
 
 def test_a_page_loads_at_most_100_kb_for_the_view() -> None:
