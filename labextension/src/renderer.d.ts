@@ -1,0 +1,37 @@
+/** The renderer that the widget in notebooks has too: plain modules without types of their own. */
+declare module '*/views/static/view.js' {
+  export interface IView {
+    update(topology: object): void;
+    reply(reply: object): void;
+    destroy(): void;
+  }
+  export function createView(
+    parent: HTMLElement,
+    send: (request: { id: string; kind: string; ranks?: number[]; rank?: number }) => void,
+    options?: { canStart?: boolean; stopWord?: string; source?: string }
+  ): IView;
+}
+
+declare module '*.svg' {
+  const text: string;
+  export default text;
+}
+
+declare module '*/views/static/history.js' {
+  export interface ISamples {
+    values: Float64Array;
+    span_s: number;
+    limit: number;
+    unit: 'bytes' | 'percent';
+  }
+  export type Quantity = 'rss' | 'gpu_memory' | 'utilisation';
+  export function createHistory(): {
+    take(topology: object): void;
+    samples(rank: number | null, what: Quantity): ISamples;
+  };
+  export function curve(
+    parent: Element,
+    samples: ISamples,
+    label: string
+  ): { node: HTMLElement; set(samples: ISamples): void };
+}

@@ -1,0 +1,32 @@
+import type { IClusterRow } from './wire';
+
+/** "1 rank", "8 ranks". */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** What must be seen of ranks, as glyph and word; never by colour alone. */
+export function warnings(row: { hung: number; lost: number }): { state: string; text: string }[] {
+  const found = [];
+  if (row.hung > 0) found.push({ state: 'hung', text: `⧗ ${row.hung} hung?` });
+  if (row.lost > 0) found.push({ state: 'lost', text: `✕ ${row.lost} lost` });
+  return found;
+}
+
+/** What a cluster is doing, in a few words. */
+export function activity(row: IClusterRow): string {
+  if (row.state !== 'ready') return row.state;
+  if (row.cell) return `${row.cell} runs`;
+  return row.busy > 0 ? `${row.busy} busy` : 'idle';
+}
+
+/** "8 ranks · 1 hung?", or "2 clusters · 12 ranks" when there are several. */
+export function summary(rows: readonly IClusterRow[]): string {
+  const sum = (of: (row: IClusterRow) => number): number => rows.reduce((n, row) => n + of(row), 0);
+  const parts = [counted(sum(row => row.world_size), 'rank')];
+  if (rows.length > 1) parts.unshift(counted(rows.length, 'cluster'));
+  const [hung, lost] = [sum(row => row.hung), sum(row => row.lost)];
+  if (hung > 0) parts.push(`${hung} hung?`);
+  if (lost > 0) parts.push(`${lost} lost`);
+  return parts.join(' · ');
+}

@@ -1,0 +1,2 @@
+import '../../jupyter_dist/views/static/topology.css';
+import './panel.css';
