@@ -1,5 +1,6 @@
 """A real browser for the tests that need one; without it they say why they are skipped."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,7 +12,8 @@ import pytest
 
 from jupyter_dist.views.modules import joined_modules
 
-from .lab import CELL_TIMEOUT_S, Lab, LabNotebook
+from .lab import CELL_TIMEOUT_S, LabNotebook
+from .server import JupyterServer
 
 _HERE = Path(__file__).parent
 _STATIC = _HERE.parents[1] / "jupyter_dist" / "views" / "static"
@@ -91,36 +93,53 @@ def open_view(chromium: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="session")
-def lab(chromium_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(chromium_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
     """One real JupyterLab for the session; at its end no process of it may be left."""
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
-    server = Lab(tmp_path_factory.mktemp("lab"))
+    server = JupyterServer(tmp_path_factory.mktemp("lab"))
     yield server
     assert server.stop() == []
 
 
-@pytest.fixture
-def open_notebook(lab: Lab, chromium: Any) -> Iterator[Callable[..., LabNotebook]]:
-    """Open a notebook (as its file says it) in JupyterLab, with a kernel that is ready.
+@contextlib.contextmanager
+def opening_notebooks(server: JupyterServer, chromium: Any) -> Iterator[Callable[..., LabNotebook]]:
+    """Open notebooks (as their files say them) on a server, each with a kernel that is ready.
 
-    Afterwards its kernel, and every cluster that a notebook left running, is ended.
+    Afterwards their kernels, and every cluster that a notebook left running, are ended.
     """
     contexts: list[Any] = []
 
-    def open_in_lab(
+    def open_notebook(
         notebook: dict[str, Any], name: str, *, width: int = 1100, height: int = 1000
     ) -> LabNotebook:
-        path = lab.notebooks / f"{name}.ipynb"
+        path = server.notebooks / f"{name}.ipynb"
         path.write_text(json.dumps(notebook), encoding="utf-8")
         context = chromium.new_context(viewport={"width": width, "height": height})
         contexts.append(context)
         context.set_default_timeout(CELL_TIMEOUT_S * 1000)
         opened = LabNotebook(context.new_page(), path)
-        opened.page.goto(lab.address(path.name))
+        opened.page.goto(server.address(path.name))
         opened.wait_for_kernel()
         return opened
 
-    yield open_in_lab
-    for context in contexts:
-        context.close()
-    lab.forget()
+    try:
+        yield open_notebook
+    finally:
+        for context in contexts:
+            context.close()
+        server.forget()
+
+
+@pytest.fixture
+def open_notebook(lab: JupyterServer, chromium: Any) -> Iterator[Callable[..., LabNotebook]]:
+    """Open notebooks in JupyterLab; their kernels and clusters end with the test."""
+    with opening_notebooks(lab, chromium) as open_in_lab:
+        yield open_in_lab
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """The folder for screenshots: JD_SCREENSHOTS, or one that pytest keeps for a while."""
+    folder = Path(os.environ.get("JD_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

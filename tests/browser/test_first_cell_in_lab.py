@@ -1,7 +1,6 @@
 """The first notebook, run by a person: JupyterLab in Chromium, a kernel, four real ranks."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -90,14 +89,6 @@ def wait_until_all_are(state: str, page: Any) -> None:
         }""",
         arg=state,
     )
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    """The folder for screenshots: JD_SCREENSHOTS, or one that pytest keeps for a while."""
-    folder = Path(os.environ.get("JD_SCREENSHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def take_pictures(notebook: LabNotebook, folder: Path, name: str) -> None:
