@@ -49,21 +49,24 @@ class CellOutputView:
     or a Terminal (None: one on `sys.stdout`). `quiet` shows nothing but what went wrong.
     `rich` says whose rich outputs are shown: None those of all ranks, identical ones once;
     "all" those of all ranks, each for itself; or only those of the given ranks.
-    `log_hint` is the place of the full log.
+    `shown` are the ranks whose outputs are shown at all (None: all); what others say is counted,
+    and their errors are shown. `log_hint` is the place of the full log.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (all by name)
         self,
         *,
         world_size: int,
         display: Display | Terminal | None = None,
         quiet: bool = False,
         rich: str | Collection[int] | None = None,
+        shown: Collection[int] | None = None,
         log_hint: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        shown_from = rich if rich is None or isinstance(rich, str) else frozenset(rich)
-        self._record = CellRecord(world_size, rich=shown_from)
+        rich_from = rich if rich is None or isinstance(rich, str) else frozenset(rich)
+        shown_ranks = None if shown is None else frozenset(shown)
+        self._record = CellRecord(world_size, rich=rich_from, shown=shown_ranks)
         self._quiet = quiet
         self._log_hint = log_hint
         self._clock = clock
@@ -173,7 +176,7 @@ def choose_view(
     *,
     world_size: int,
     quiet: bool = False,
-    rich: str | Collection[int] | None = None,
+    shown: Collection[int] | None = None,
     log_hint: str = "",
 ) -> CellOutputView:
     """Make the view that suits an IPython shell: one with a kernel is a notebook's."""
@@ -183,5 +186,5 @@ def choose_view(
 
         display = ipython_display
     return CellOutputView(
-        world_size=world_size, display=display, quiet=quiet, rich=rich, log_hint=log_hint
+        world_size=world_size, display=display, quiet=quiet, shown=shown, log_hint=log_hint
     )

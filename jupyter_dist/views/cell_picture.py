@@ -1,7 +1,7 @@
 """What is to be seen of a cell: blocks of rows, values, errors and notes, ready to be rendered."""
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
 
@@ -9,15 +9,17 @@ from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.text import without_seconds
 from jupyter_dist.protocol.messages import Output, RankFinished
+from jupyter_dist.views.blocks import Block, live_blocks, merged_block
 from jupyter_dist.views.grouping import (
     Entry,
     ErrorGroup,
     Row,
     group_equal,
     group_errors,
-    merge,
     outliers_first,
 )
+from jupyter_dist.views.hidden_outputs import HiddenOutputs
+from jupyter_dist.views.progress_bars import BarTable, FoldedBar
 from jupyter_dist.views.rich import RichOutput
 from jupyter_dist.views.transcript import RankTranscript
 
@@ -25,18 +27,7 @@ MERGED_UP_TO = 8
 """Ranks up to which lines are merged one by one; above, ranks with identical output are grouped."""
 STRIP_ABOVE = 64
 """Ranks above which a strip shows the state of each."""
-LIVE_ROWS = 100
 _NOTES_CAP = 20
-_HEAD_CAP = 8 * 1024
-_LAST_OF_EACH = 10
-
-
-class Block(msgspec.Struct, frozen=True):
-    """Rows in order; between `before` and `after`, `left_out` lines are missing."""
-
-    before: list[Row]
-    left_out: int
-    after: list[Row]
 
 
 class ValueGroup(msgspec.Struct, frozen=True):
@@ -50,6 +41,7 @@ class CellPicture(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a renderer shows of a cell."""
 
     blocks: list[Block] = []
+    bars: tuple[FoldedBar, ...] = ()
     values: list[ValueGroup] = []
     errors: tuple[ErrorGroup, ...] = ()
     crashes: tuple[CrashReport, ...] = ()
@@ -59,6 +51,8 @@ class CellPicture(msgspec.Struct, frozen=True, kw_only=True):
     raised_rank: int | None = None
     """The rank whose traceback is shown elsewhere."""
     notes: tuple[str, ...] = ()
+    hidden: str = ""
+    """One sentence about what ranks said that nobody wants to see."""
     states: dict[str, tuple[int, ...]] = {}
     """For the strip: state of a rank -> ranks. Empty where there is no strip."""
     header: str = ""
@@ -72,7 +66,7 @@ class CellPicture(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """There is nothing to show."""
-        said = self.blocks or self.values or self.notes or self.header
+        said = self.blocks or self.bars or self.values or self.notes or self.header or self.hidden
         return not (said or self.errors or self.crashes)
 
     def only_what_went_wrong(self) -> "CellPicture":
@@ -89,14 +83,24 @@ class CellRecord:
     """Take in everything that happens in a cell, and make pictures of it.
 
     `rich` says whose rich outputs are taken: None those of all ranks, identical ones once;
-    "all" those of all ranks, each for itself; or a set of ranks.
+    "all" those of all ranks, each for itself; or a set of ranks. `shown` are the ranks whose
+    outputs are taken at all (None: all); those of others are only counted.
     """
 
-    def __init__(self, world_size: int, *, rich: str | frozenset[int] | None = None) -> None:
+    def __init__(
+        self,
+        world_size: int,
+        *,
+        rich: str | frozenset[int] | None = None,
+        shown: frozenset[int] | None = None,
+    ) -> None:
         self.world_size = world_size
         self.finished: dict[int, RankFinished] = {}
         self.notes: list[str] = []
         self._rich = rich
+        self._shown = shown
+        self._hidden = HiddenOutputs()
+        self._bars = BarTable()
         self._orders = itertools.count()
         self._transcripts: dict[int, RankTranscript] = {}
 
@@ -107,12 +111,22 @@ class CellRecord:
 
     def take_output(self, rank: int, outputs: Sequence[Output]) -> list[Entry]:
         """Take in outputs; return what is new and whole among them."""
+        if not self._is_shown(rank):
+            self._hidden.take(rank, outputs)
+            return []
+        for output in outputs:
+            if output.kind == "progress":
+                self._bars.take(rank, output.data)
+            elif output.kind == "clear_output":
+                self._bars.clear(rank)
         with_rich = not isinstance(self._rich, frozenset) or rank in self._rich
         return self._transcript(rank).take(outputs, with_rich=with_rich)
 
     def take_finished(self, result: RankFinished) -> list[Entry]:
         """Take in how a rank ended; return the lines that this ends."""
         self.finished[result.rank] = result
+        if not self._is_shown(result.rank):
+            return []
         transcript = self._transcript(result.rank)
         if transcript.value is None and result.value_repr is not None:
             plain = {"text/plain": result.value_repr}
@@ -122,7 +136,8 @@ class CellRecord:
     @property
     def has_something(self) -> bool:
         """There is a line, a rich output or a note to show."""
-        return bool(self.notes) or any(not t.is_empty for t in self._transcripts.values())
+        said = any(not t.is_empty for t in self._transcripts.values())
+        return bool(self.notes) or said or bool(self._bars)
 
     def take_note(self, text: str) -> bool:
         """Take in a note; tell whether it says more than the last one.
@@ -137,17 +152,23 @@ class CellRecord:
 
     def live_picture(self) -> CellPicture:
         """Show the end of what there is, and who still runs."""
+        groups = [] if self._merges_lines else self._groups()
+        blocks, more_groups = live_blocks(self._speakers(), groups)
+        more = f" · the output of {more_groups} more groups of ranks" if more_groups else ""
         return CellPicture(
-            blocks=self._live_blocks(),
+            blocks=blocks,
+            bars=self.bars(),
             notes=tuple(self.notes[-1:]),
             states=self._states(),
-            header=self.header(),
+            header=self.header() + more,
         )
 
     def final_picture(self, raised_rank: int | None = None, log_hint: str = "") -> CellPicture:
         """Show everything that is kept."""
         return CellPicture(
             blocks=self._blocks(),
+            bars=self.bars(),
+            hidden=self._hidden.sentence,
             values=self.values(),
             errors=group_errors(self._without_crashes()),
             crashes=tuple(each.crash for each in self.finished.values() if each.crash is not None),
@@ -169,11 +190,24 @@ class CellRecord:
             told.insert(0, f"{self.running_count} running")
         return "▶ " + " · ".join(told)
 
+    def bars(self) -> tuple[FoldedBar, ...]:
+        """Give the progress bars of all ranks, folded."""
+        return self._bars.folded({rank: each.status for rank, each in self.finished.items()})
+
     def values(self) -> list[ValueGroup]:
         """Give the distinct values of the last expression, in rank order."""
         found = {rank: t.value for rank, t in self._transcripts.items() if t.value is not None}
-        prints: dict[int, Hashable] = {rank: v.fingerprint for rank, v in found.items()}
-        return [ValueGroup(ranks, found[ranks[0]]) for ranks in group_equal(prints)]
+        prints: dict[int, Hashable] = {rank: v.without_addresses for rank, v in found.items()}
+        return [_value_group(ranks, found) for ranks in group_equal(prints)]
+
+    def _is_shown(self, rank: int) -> bool:
+        return self._shown is None or rank in self._shown
+
+    @property
+    def _merges_lines(self) -> bool:
+        """So few ranks are shown that their lines stand side by side in order of arrival."""
+        count = self.world_size if self._shown is None else min(self.world_size, len(self._shown))
+        return count <= MERGED_UP_TO
 
     def _without_crashes(self) -> dict[int, RankFinished]:
         return {rank: each for rank, each in self.finished.items() if each.crash is None}
@@ -198,32 +232,14 @@ class CellRecord:
 
     def _blocks(self) -> list[Block]:
         speakers = self._speakers()
-        if self.world_size <= MERGED_UP_TO:
-            return [_merged_block(speakers, self._rich == "all")] if speakers else []
+        if self._merges_lines:
+            return [merged_block(speakers, self._rich == "all")] if speakers else []
         blocks = []
         for ranks in self._groups():
             kept = speakers[ranks[0]].excerpt()
             before = [Row(ranks, entry) for entry in kept.before]
             after = [Row(ranks, entry) for entry in kept.after]
             blocks.append(Block(before, kept.left_out, after))
-        return blocks
-
-    def _live_blocks(self) -> list[Block]:
-        speakers = self._speakers()
-        if not speakers:
-            return []
-        if self.world_size <= MERGED_UP_TO:
-            rows = merge({rank: t.last(LIVE_ROWS) for rank, t in speakers.items()})
-            earlier = sum(max(0, t.line_count - LIVE_ROWS) for t in speakers.values())
-            earlier += sum(len(row.ranks) for row in rows[:-LIVE_ROWS])
-            return [Block([], earlier, rows[-LIVE_ROWS:])]
-        groups = self._groups()
-        room = max(2, LIVE_ROWS // len(groups))
-        blocks = []
-        for ranks in groups[: LIVE_ROWS // 2]:
-            transcript = speakers[ranks[0]]
-            rows = [Row(ranks, entry) for entry in transcript.last(room)]
-            blocks.append(Block([], max(0, transcript.line_count - room), rows))
         return blocks
 
     def _states(self) -> dict[str, tuple[int, ...]]:
@@ -239,70 +255,13 @@ class CellRecord:
         return {str(states[ranks[0]]): ranks for ranks in group_equal(states)}
 
 
-def _merged_block(speakers: Mapping[int, RankTranscript], is_rich_apart: bool) -> Block:
-    kept = {rank: transcript.excerpt() for rank, transcript in speakers.items()}
-    left_out = sum(excerpt.left_out for excerpt in kept.values())
-    gaps = [t.first_left_out for t in speakers.values() if t.first_left_out is not None]
-    before = {rank: list(excerpt.before) for rank, excerpt in kept.items()}
-    after = {rank: list(excerpt.after) for rank, excerpt in kept.items()}
-    if gaps:
-        # Ranks without a gap of their own are cut where the first other one has its gap.
-        for rank, transcript in speakers.items():
-            if transcript.first_left_out is None:
-                before[rank] = [entry for entry in after[rank] if entry.order < min(gaps)]
-                after[rank] = [entry for entry in after[rank] if entry.order >= min(gaps)]
-    if is_rich_apart:
-        for part in (before, after):
-            for rank, entries in part.items():
-                part[rank] = [_own(entry, rank) for entry in entries]
-    return Block(merge(before), left_out, merge(after))
-
-
-def _own(entry: Entry, rank: int) -> Entry:
-    if entry.rich is None:
-        return entry
-    return Entry(entry.order, entry.kind, f"{entry.content}@{rank}", entry.rich)
-
-
-def fit_block(block: Block, budget: int, cost: Callable[[Row], int]) -> Block:
-    """Leave lines out until the block costs at most `budget`; rich rows stay.
-
-    Kept are the last few lines of everybody, then the head of the block, then its tail as far
-    back as it fits. `cost` is asked for each row and is 0 for rich ones.
-    """
-    rows = [*block.before, *block.after]
-    kept = {index for index, row in enumerate(rows) if row.entry.rich is not None}
-    spent = 0
-    for indices, limit in (
-        (_last_of_each(rows), budget // 2),
-        (range(len(rows)), budget // 2 + min(_HEAD_CAP, budget // 8)),
-        (range(len(rows) - 1, -1, -1), budget),
-    ):
-        for index in indices:
-            own = 0 if index in kept else cost(rows[index])
-            if spent + own > limit:
-                break
-            spent += own
-            kept.add(index)
-    gone = [index for index in range(len(rows)) if index not in kept]
-    ends = ([len(block.before)] if block.left_out else []) + gone[:1]
-    gap = min(ends, default=0)
-    return Block(
-        [rows[index] for index in range(gap) if index in kept],
-        block.left_out + sum(len(rows[index].ranks) for index in gone),
-        [rows[index] for index in range(gap, len(rows)) if index in kept],
-    )
-
-
-def _last_of_each(rows: Sequence[Row]) -> list[int]:
-    """Find the last rows of each set of ranks, so that a flood of one does not drown the others."""
-    seen: dict[tuple[int, ...], int] = {}
-    found = []
-    for index in range(len(rows) - 1, -1, -1):
-        count = seen[rows[index].ranks] = seen.get(rows[index].ranks, 0) + 1
-        if count <= _LAST_OF_EACH:
-            found.append(index)
-    return found
+def _value_group(ranks: tuple[int, ...], found: Mapping[int, RichOutput]) -> ValueGroup:
+    first = found[ranks[0]]
+    if any(found[rank].fingerprint != first.fingerprint for rank in ranks):
+        # Objects that differ in nothing but where they are in memory.
+        text = first.without_addresses
+        first = msgspec.structs.replace(first, payload=text, plain=text)
+    return ValueGroup(ranks, first)
 
 
 def record_of(result: SpmdResult) -> CellRecord:

@@ -17,6 +17,7 @@ DECIDE_AFTER_S = 0.15
 _PENDING_CAP = 4000
 _LABEL_CAP = 16
 _FRAME = re.compile(r"((?:Cell )?In ?\[\d+\]|File [^\n]*?)(?:,? ?line |:)(\d+)")
+_HALF_ESCAPE = re.compile(r"\x1b[^A-Za-z]*$")
 _CAUSE_FIRST = ("raised", "lost", "timed_out", "deaf", "interrupted", "peer_failed")
 _ENAMES = {
     "lost": "RankLost",
@@ -47,6 +48,15 @@ class Row(msgspec.Struct, frozen=True):
 
     ranks: tuple[int, ...]
     entry: Entry
+
+
+def clip(row: Row, cap: int) -> Row:
+    """Cut a line after `cap` characters; rich outputs stay whole."""
+    entry = row.entry
+    if entry.rich is not None or len(entry.content) <= cap:
+        return row
+    kept = _HALF_ESCAPE.sub("", entry.content[:cap])
+    return Row(row.ranks, Entry(entry.order, entry.kind, f"{kept}…"))
 
 
 class ErrorGroup(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ import msgspec
 
 from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.views.ansi import ansi_to_html, strip_ansi
-from jupyter_dist.views.cell_picture import Block, CellPicture, ValueGroup, fit_block
+from jupyter_dist.views.blocks import Block, fit_block
+from jupyter_dist.views.cell_picture import CellPicture, ValueGroup
 from jupyter_dist.views.crash_card import crash_html
 from jupyter_dist.views.grouping import ErrorGroup, Row, label_ranks
 from jupyter_dist.views.output_text import (
@@ -25,6 +26,7 @@ from jupyter_dist.views.output_text import (
     row_text,
     value_lines,
 )
+from jupyter_dist.views.progress_html import bars_html
 from jupyter_dist.views.rich import RichOutput
 
 LINES_CAP = 160 * 1024
@@ -34,11 +36,14 @@ RICH_CAP = 8 * 1024 * 1024
 _BLOCK_COST = 220  # bytes of a block besides its lines
 _OPEN_GROUPS = 8
 _FEW_ROWS = 80
+_UNFOLDED_ROWS = 3
+"""Lines of a group that need no heading to fold them away."""
 _STRIP_WIDTH = 64
 # The size and the edge of what a notebook prints itself.
 _PRE = '<pre style="margin:0;padding:0;white-space:pre-wrap;font-family:monospace;font-size:93%">'
 _INDENT = "padding-left:8px"
 _SMALL = '<div style="opacity:0.7;font-size:90%">'
+_SUMMARY = '<summary style="opacity:0.7;font-size:90%">'
 _ROW_STYLES = {
     "stderr": "background-color:rgba(217,67,59,0.13)",
     "note": "font-style:italic",
@@ -69,11 +74,14 @@ def render_html(picture: CellPicture) -> str:
     rich_room = _Room(RICH_CAP)
     pieces = [_strip(picture.states)]
     pieces += _blocks(picture, rich_room)
+    pieces += bars_html(picture.bars)
     pieces += _values(picture.values, rich_room)
     pieces.append(crash_html(picture.crashes, picture.survivors))
     pieces += [_error(picture, index) for index in range(min(len(picture.errors), ERRORS_CAP))]
     if more := more_errors_sentence(picture):
         pieces.append(f"<div>{more}</div>")
+    if picture.hidden:
+        pieces.append(f"{_SMALL}<i>… {html.escape(picture.hidden, quote=False)}</i></div>")
     notes = [f"<i>{html.escape(line)}</i>" for line in notes_lines(picture.notes)]
     if picture.is_live:
         notes[:1] = [" ".join([html.escape(picture.header), *notes[:1]])]
@@ -123,26 +131,38 @@ def _size(text: str) -> int:
 
 
 def _blocks(picture: CellPicture, room: _Room) -> list[str]:
-    pieces = [_block(block, picture, room) for block in picture.blocks]
-    rows = sum(len(block.before) + len(block.after) for block in picture.blocks)
-    if len(pieces) <= _OPEN_GROUPS or rows <= _FEW_ROWS:
+    blocks = picture.blocks
+    rows = sum(len(block.before) + len(block.after) for block in blocks)
+    is_short = rows <= _FEW_ROWS
+    pieces = [
+        _block(block, picture, room, is_open=is_short or index < _OPEN_GROUPS)
+        for index, block in enumerate(blocks)
+    ]
+    if len(pieces) <= _OPEN_GROUPS or is_short:
         return pieces
-    hidden = picture.blocks[_OPEN_GROUPS:]
+    hidden = blocks[_OPEN_GROUPS:]
     ranks = {rank for b in hidden for row in (*b.before, *b.after) for rank in row.ranks}
     summary = f"{len(hidden)} more groups: {name_ranks(ranks)}"
     folded = "".join(pieces[_OPEN_GROUPS:])
     return [*pieces[:_OPEN_GROUPS], f"<details><summary>{summary}</summary>{folded}</details>"]
 
 
-def _block(block: Block, picture: CellPicture, room: _Room) -> str:
+def _block(block: Block, picture: CellPicture, room: _Room, *, is_open: bool) -> str:
+    """Write a block; among several, one of more than a few lines can be folded away."""
     labels = prefixes(block)
-    heading = full_label(block)
-    pieces = [f"{_SMALL}{heading}:</div>"] if heading else []
-    pieces += _rows(block.before, labels, room)
+    pieces = _rows(block.before, labels, room)
     if block.left_out:
         sentence = html.escape(left_out_sentence(block.left_out, picture))
         pieces.append(f"{_SMALL}<i>{sentence}</i></div>")
-    return "".join(pieces + _rows(block.after, labels, room))
+    body = "".join(pieces + _rows(block.after, labels, room))
+    count = len(block.before) + block.left_out + len(block.after)
+    if len(labels) == 1 and len(picture.blocks) > 1 and count > _UNFOLDED_ROWS:
+        (ranks,) = labels
+        heading = f"{name_ranks(ranks)} · {count:,} lines"
+        opened = " open" if is_open else ""
+        return f"<details{opened}>{_SUMMARY}{heading}</summary>{body}</details>"
+    heading = full_label(block)
+    return f"{_SMALL}{heading}:</div>{body}" if heading else body
 
 
 def _rows(rows: Sequence[Row], labels: Mapping[tuple[int, ...], str], room: _Room) -> list[str]:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.views.ansi import keep_colours, strip_ansi
-from jupyter_dist.views.cell_picture import Block, CellPicture, ValueGroup, record_of
+from jupyter_dist.views.blocks import Block
+from jupyter_dist.views.cell_picture import CellPicture, ValueGroup, record_of
 from jupyter_dist.views.crash_card import crash_lines
 from jupyter_dist.views.grouping import ErrorGroup, Row, label_ranks
+from jupyter_dist.views.progress_text import bars_lines
 
 VALUES_CAP = 24 * 1024
 TRACEBACK_CAP = 8 * 1024
@@ -23,8 +25,10 @@ _NUMBER = re.compile(
 def render_text(picture: CellPicture, *, with_colours: bool = False) -> str:
     """Write the whole picture; ends with a newline unless there is nothing to say."""
     lines = [line for block in picture.blocks for line in _block_lines(block, picture)]
+    lines += bars_lines(picture.bars)
     lines += value_lines(picture.values)
     lines += error_lines(picture)
+    lines += hidden_lines(picture)
     lines += notes_lines(picture.notes)
     if picture.header:
         lines.append(picture.header)
@@ -93,6 +97,11 @@ def value_lines(values: Sequence[ValueGroup]) -> list[str]:
 def notes_lines(notes: Sequence[str]) -> list[str]:
     """Write notes so that they cannot be taken for output, each line of them on its own."""
     return [f"· {line}" for note in notes for line in note.splitlines()]
+
+
+def hidden_lines(picture: CellPicture) -> list[str]:
+    """Say what is not shown, if anything."""
+    return [f"… {picture.hidden}"] if picture.hidden else []
 
 
 def error_lines(picture: CellPicture) -> list[str]:

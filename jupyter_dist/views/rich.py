@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,10 @@ _PREFERRED = (
     "application/json",
     "text/plain",
 )
+
+
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class RichOutput(msgspec.Struct, frozen=True):
@@ -40,6 +45,11 @@ class RichOutput(msgspec.Struct, frozen=True):
         return self.mime == "text/plain"
 
     @property
+    def without_addresses(self) -> str:
+        """Equal for objects that differ only in where they are in memory."""
+        return _ADDRESS.sub(" at 0x…", self.payload) if self.is_text else self.fingerprint
+
+    @property
     def stand_in(self) -> str:
         """Text where the output itself cannot be shown."""
         return self.plain or f"<{self.mime}>"
@@ -50,8 +60,10 @@ def read_bundle(
 ) -> RichOutput | None:
     """Choose what to show; None for a bundle with nothing that a static page can show.
 
-    A widget's model lives in the engine, so its view is dropped for the plain text beside it.
+    A widget's model lives on its rank, where no page can reach it: a sentence says what it is.
     """
+    if _WIDGET in data and not data.get("text/html"):
+        data = {"text/plain": _name_widget(data)}
     mime = next((mime for mime in _PREFERRED if data.get(mime) not in (None, "")), None)
     if mime is None:
         return None
@@ -59,6 +71,11 @@ def read_bundle(
     plain = _as_text("text/plain", data.get("text/plain", ""))
     digest = hashlib.blake2b(f"{mime}\0{payload}\0".encode("utf-8", "replace"), digest_size=12)
     return RichOutput(mime, payload, plain, digest.hexdigest(), _size_of(mime, metadata or {}))
+
+
+def _name_widget(data: Mapping[str, Any]) -> str:
+    text = _as_text("text/plain", data.get("text/plain", "")) or "a widget"
+    return f"{text} · a widget of a rank is not live: this is how it was when it was shown"
 
 
 def _as_text(mime: str, payload: Any) -> str:

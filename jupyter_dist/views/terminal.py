@@ -8,7 +8,15 @@ from jupyter_dist.model.rank import format_ranks
 from jupyter_dist.views.ansi import keep_colours, strip_ansi
 from jupyter_dist.views.cell_picture import CellPicture, CellRecord
 from jupyter_dist.views.grouping import Entry, LineMerger, Row, label_ranks
-from jupyter_dist.views.output_text import error_lines, notes_lines, row_text, value_lines
+from jupyter_dist.views.output_text import (
+    error_lines,
+    hidden_lines,
+    notes_lines,
+    row_text,
+    value_lines,
+)
+from jupyter_dist.views.progress_bars import FoldedBar
+from jupyter_dist.views.progress_text import bar_line
 
 SETTLE_INTERVAL_S = 0.1
 """Shortest time between two looks at which lines are decided."""
@@ -56,6 +64,7 @@ class TerminalScreen:
         self._record = record
         self._merger = LineMerger()
         self._next_settle_s = float("-inf")
+        self._told_bars: set[tuple[int, int]] = set()
         self._width = len(format_ranks(range(min(record.world_size, 8)))) + 2
         self._clean = keep_colours if terminal.is_tty else strip_ansi
 
@@ -74,19 +83,36 @@ class TerminalScreen:
             return
         self._next_settle_s = now_s + SETTLE_INTERVAL_S
         self._write_settled(now_s)
-        self._terminal.show_status(self._record.header() if self._record.running_count else "")
+        bars = self._record.bars()
+        everyone = self._record.world_size
+        self._write_bars([bar for bar in bars if bar.is_over and len(bar.ranks) == everyone])
+        self._terminal.show_status(self._status(bars) if self._record.running_count else "")
 
     def finish(self, picture: CellPicture, now_s: float) -> None:
         """Write what is left, the values and what went wrong."""
         self._write_settled(now_s)
         self._terminal.show_status("")
-        lines = [*value_lines(picture.values), *error_lines(picture)]
+        self._write_bars(picture.bars)
+        lines = [*value_lines(picture.values), *error_lines(picture), *hidden_lines(picture)]
         self._terminal.write_lines([self._clean(line) for line in lines])
 
     def _write_settled(self, now_s: float) -> None:
         record = self._record
         rows = self._merger.settle(now_s, record.running_count, frozenset(record.finished))
         self._terminal.write_lines([self._clean(self._row(row)) for row in rows])
+
+    def _write_bars(self, bars: Sequence[FoldedBar]) -> None:
+        """Write the last state of bars, each once."""
+        for bar in bars:
+            key = bar.ranks[0], bar.first.bar
+            if key not in self._told_bars:
+                self._told_bars.add(key)
+                self._terminal.write_lines([bar_line(bar)])
+
+    def _status(self, bars: Sequence[FoldedBar]) -> str:
+        """Say who runs, and how far the newest bar is that moves."""
+        moving = [bar_line(bar) for bar in bars if not bar.is_over]
+        return " · ".join([self._record.header(), *moving[-1:]])
 
     def _row(self, row: Row) -> str:
         return row_text(row, f"{label_ranks(row.ranks):<{self._width}} ")

@@ -3,7 +3,8 @@ import re
 import pytest
 
 from jupyter_dist.protocol.messages import ErrorInfo, RankFinished
-from jupyter_dist.views.cell_picture import Block, CellPicture, ValueGroup, fit_block
+from jupyter_dist.views.blocks import Block, fit_block
+from jupyter_dist.views.cell_picture import CellPicture, ValueGroup
 from jupyter_dist.views.grouping import Entry, Row, group_errors
 from jupyter_dist.views.output_html import render_html, saved_bundle
 from jupyter_dist.views.rich import read_bundle

@@ -1,0 +1,37 @@
+"""What ranks say that nobody wants to see now: counted, and where to find it."""
+
+from collections.abc import Sequence
+
+from jupyter_dist.model.rank import format_ranks, name_ranks
+from jupyter_dist.protocol.messages import Output
+
+
+class HiddenOutputs:
+    """Counts the lines and other outputs of ranks that are not shown."""
+
+    def __init__(self) -> None:
+        self._ranks: set[int] = set()
+        self._lines = 0
+        self._others = 0
+
+    def take(self, rank: int, outputs: Sequence[Output]) -> None:
+        """Count what a rank said."""
+        for output in outputs:
+            if output.kind in ("stdout", "stderr"):
+                self._lines += output.text.count("\n")
+            elif output.kind in ("display", "value"):
+                self._others += 1
+            else:
+                continue
+            self._ranks.add(rank)
+
+    @property
+    def sentence(self) -> str:
+        """Say how much it is and how to see it; empty when it is nothing."""
+        if not self._ranks:
+            return ""
+        counts = ((self._lines, "line"), (self._others, "other output"))
+        told = [f"{count:,} {what}{'s' if count != 1 else ''}" for count, what in counts if count]
+        ranks = sorted(self._ranks)
+        where = f"%dist_output --ranks {format_ranks(ranks)} shows it"
+        return f"{' and '.join(told) or 'output'} of {name_ranks(ranks)} not shown here; {where}"

@@ -1,0 +1,248 @@
+import re
+
+import pytest
+
+from jupyter_dist.protocol.messages import Output, RankFinished
+from jupyter_dist.views.cell_picture import CellRecord
+from jupyter_dist.views.output_html import live_bundle, saved_bundle
+from jupyter_dist.views.output_text import render_text
+from jupyter_dist.views.progress_bars import BarTable
+from jupyter_dist.views.progress_html import bar_html
+from jupyter_dist.views.progress_text import BARS_CAP, bar_line, bars_lines
+
+
+def state(n, total=100, **more):
+    own = {"bar": 1, "description": "epoch", "unit": "it", "elapsed_s": 2.0, "place": "In_1:2"}
+    return {**own, "is_closed": False, "n": n, "total": total, **more}
+
+
+def a_table(*states):
+    """Make a table of one bar on each rank, in rank order."""
+    table = BarTable()
+    for rank, each in enumerate(states):
+        table.take(rank, each)
+    return table
+
+
+def lines(table, endings=None):
+    return bars_lines(table.folded(endings or {}))
+
+
+def copied(markup):
+    return re.sub(r"<[^>]*>", "", markup)
+
+
+def test_the_same_bar_of_all_ranks_is_one():
+    (folded,) = a_table(*map(state, (20, 40, 60, 80))).folded({})
+    assert folded.ranks == (0, 1, 2, 3)
+    assert (folded.slowest, folded.fastest, folded.mean) == (0, 3, 50)
+
+
+def test_a_line_names_the_mean_the_slowest_and_the_fastest_rank():
+    (line,) = lines(a_table(*map(state, (20, 40, 60, 80))))
+    drawn, facts = line.split("▏ ")
+    assert drawn == "epoch [0-3]  50% ▕████▓▓▓▓▒▒▒▒░░░░····"
+    assert facts == (
+        "mean 50/100 · slowest rank 0: 20 · fastest rank 3: 80 · 25.0 it/s each · 8.0 s left"
+    )
+
+
+def test_the_time_that_is_left_is_that_of_the_slowest():
+    table = a_table(state(50, elapsed_s=10.0), state(10, elapsed_s=10.0))
+    assert "1:30 left" in lines(table)[0]
+
+
+def test_ranks_that_are_equally_far_need_no_mean():
+    (line,) = lines(a_table(*[state(30)] * 4))
+    assert "30/100" in line
+    assert not re.search("mean|slowest|fastest", line)
+
+
+def test_a_bar_of_one_rank_alone_is_a_bar():
+    assert lines(a_table(state(50)))[0].startswith("epoch [0]  50% ▕██████████··········▏ 50/100")
+    assert "each" not in lines(a_table(state(50)))[0]
+
+
+def test_a_finished_bar_tells_its_time_and_who_took_longest():
+    table = a_table(*(state(100, elapsed_s=s, is_closed=True) for s in (2.0, 3.0)))
+    assert lines(table)[0].endswith("100/100 · 41.7 it/s each · took 2.0 s to 3.0 s (rank 1)")
+
+
+def test_a_total_that_nobody_knows_is_not_drawn():
+    assert lines(a_table(state(7, None), state(9, None))) == [
+        "epoch [0-1] mean 8 it · slowest rank 0: 7 · fastest rank 1: 9 · 4.0 it/s each"
+    ]
+
+
+def test_ranks_with_totals_of_their_own_are_compared_by_share():
+    (folded,) = a_table(state(10, 20), state(30, 300)).folded({})
+    assert (folded.slowest, folded.fastest) == (1, 0)
+
+
+def test_counts_are_shortened_where_the_bar_does_so():
+    bar = {"divisor": 1024, "unit": "B"}
+    (line,) = lines(a_table(state(3 << 20, 12 << 20, **bar)))
+    assert "3M/12M" in line
+    assert "1.5MB/s" in line
+
+
+def test_what_belongs_to_the_bar_is_told_with_whose_it_is():
+    same, other = (
+        a_table(*[state(1, postfix="loss=1")] * 2),
+        a_table(state(1, postfix="loss=1"), state(1, postfix="loss=2")),
+    )
+    assert lines(same)[0].endswith("loss=1")
+    assert lines(other)[0].endswith("loss=1 (rank 0)")
+
+
+def test_a_rank_that_raised_leaves_its_bar_as_it_stood_and_marked():
+    table = a_table(state(40), state(100, is_closed=True))
+    (folded,) = table.folded({0: "raised", 1: "ok"})
+    assert folded.is_over
+    assert bar_line(folded).endswith("rank 0 stopped at 40 (raised)")
+    assert "left" not in bar_line(folded)
+
+
+def test_many_ranks_that_stopped_are_counted():
+    table = a_table(*map(state, range(1, 9)))
+    (line,) = lines(table, dict.fromkeys(range(8), "interrupted"))
+    assert line.endswith("rank 3 stopped at 4 (interrupted) · ranks 4-7 stopped too")
+
+
+def test_a_cell_that_is_over_promises_no_time():
+    assert "left" not in lines(a_table(state(40)), {0: "ok"})[0]
+
+
+def test_a_bar_that_vanishes_is_gone_when_all_have_closed_it():
+    table = a_table(*[state(5, 5, vanishes=True)] * 2)
+    assert len(lines(table)) == 1
+    for rank in (0, 1):
+        table.take(rank, state(5, 5, vanishes=True, is_closed=True))
+    assert lines(table) == []
+
+
+def test_a_bar_that_would_vanish_stays_where_a_rank_stopped():
+    table = a_table(state(3, 5, vanishes=True, is_closed=True))
+    assert len(lines(table, {0: "raised"})) == 1
+
+
+def test_bars_of_threads_stand_beside_those_with_the_same_description():
+    table = BarTable()
+    for rank, order in ((0, "abc"), (1, "cab")):
+        for number, name in enumerate(order):
+            table.take(rank, state(ord(name), 200, bar=number, description=name))
+    assert [(bar.description, bar.is_even) for bar in table.folded({})] == [
+        ("a", True), ("b", True), ("c", True),
+    ]  # fmt: skip
+
+
+def test_descriptions_that_name_the_rank_do_not_part_the_bar():
+    table = a_table(*(state(1, description=f"rank {rank}") for rank in range(3)))
+    assert [(bar.description, bar.ranks) for bar in table.folded({})] == [("rank …", (0, 1, 2))]
+
+
+def test_a_rank_that_is_ahead_does_not_join_its_next_bar_to_that_of_the_others():
+    table = a_table(
+        state(100, description="epoch 0", is_closed=True), state(7, description="epoch 0")
+    )
+    table.take(0, state(1, bar=2, description="epoch 1"))
+    assert [(bar.description, bar.ranks) for bar in table.folded({})] == [
+        ("epoch 0", (0, 1)), ("epoch 1", (0,)),
+    ]  # fmt: skip
+
+
+def test_a_new_description_is_shown_and_joins_nothing_else():
+    table = a_table(state(1), state(1))
+    for rank in (0, 1):
+        table.take(rank, state(2, description=f"loss {rank}.5"))
+    assert [(bar.description, bar.ranks) for bar in table.folded({})] == [("loss ….…", (0, 1))]
+
+
+def test_clearing_the_output_of_a_rank_forgets_its_finished_bars():
+    table = a_table(state(100, is_closed=True))
+    table.take(0, state(5, bar=2, description="next"))
+    table.clear(0)
+    assert [bar.description for bar in table.folded({})] == ["next"]
+
+
+def test_of_very_many_bars_those_are_shown_that_move_and_the_last():
+    table = BarTable()
+    for number in range(100):
+        table.take(0, state(1, bar=number, description=f"b{number}", is_closed=number != 7))
+    shown = lines(table)
+    assert shown[0] == f"… {100 - BARS_CAP} more progress bars"
+    assert shown[1].startswith("b7 ")
+    assert shown[-1].startswith("b99 ")
+    assert len(shown) == BARS_CAP + 1
+
+
+def test_a_rank_that_makes_bars_without_end_fills_no_memory():
+    table = BarTable()
+    for number in range(1000):
+        table.take(0, state(1, bar=number, description=f"b{number}"))
+    assert len(table._origins) == len(table._order) == len(table._bars[0]) <= 200
+
+
+def test_words_with_escapes_and_line_ends_stay_on_one_line():
+    (line,) = lines(a_table(state(1, description="\x1b[31mred\nand more\x1b[0m")))
+    assert line.startswith("red and more [0]")
+
+
+def test_the_drawn_bar_copies_as_words_only():
+    (folded,) = a_table(*map(state, (20, 40, 60, 80))).folded({})
+    assert copied(bar_html(folded)) == (
+        "epoch [0-3]  50% mean 50/100 · slowest rank 0: 20 · fastest rank 3: 80 · "
+        "25.0 it/s each · 8.0 s left"
+    )
+
+
+def test_the_drawn_bar_has_a_mark_where_ranks_are_and_is_as_wide_as_the_fastest():
+    (folded,) = a_table(*map(state, (25, 50, 50, 75))).folded({})
+    markup = bar_html(folded)
+    assert markup.count("border-right") == 3
+    assert sum(map(int, re.findall(r"height:10px;width:(\d+)px", markup))) == 0.75 * 160
+    assert 'title="0: 25\n1-2: 50\n3: 75"' in markup
+
+
+def test_the_colour_tells_a_bar_that_moves_from_one_that_is_done_or_stopped():
+    table = a_table(state(50))
+    moving, stopped = (bar_html(table.folded(end)[0]) for end in ({}, {0: "raised"}))
+    table.take(0, state(100, is_closed=True))
+    colours = {re.findall(r"rgba\((59,[\d,]+|46,[\d,]+|217,[\d,]+),", each)[0] for each in (
+        moving, stopped, bar_html(table.folded({})[0]),
+    )}  # fmt: skip
+    assert len(colours) == 3
+
+
+def test_markup_in_a_description_is_text():
+    (folded,) = a_table(state(1, description="<script>")).folded({})
+    assert "<script>" not in bar_html(folded)
+
+
+@pytest.fixture
+def record():
+    record = CellRecord(2)
+    for rank in (0, 1):
+        record.take_output(rank, [Output("progress", data=state(10 * rank))])
+    return record
+
+
+def test_bars_are_shown_live_and_saved_as_html_and_as_text(record):
+    live = live_bundle(record.live_picture())
+    assert "mean 5/100" in live["text/html"]
+    for rank in (0, 1):
+        record.take_output(rank, [Output("progress", data=state(100, is_closed=True))])
+        record.take_finished(RankFinished(rank, "ok", 1.0))
+    saved = saved_bundle(record.final_picture())
+    assert "100/100" in copied(saved["text/html"])
+    assert "100/100" in saved["text/plain"]
+
+
+def test_a_bar_alone_is_something_to_show(record):
+    assert record.has_something
+    assert not record.final_picture().is_empty
+    assert render_text(record.final_picture()).startswith("epoch [0-1]")
+
+
+def test_bars_are_no_lines(record):
+    assert record.live_picture().blocks == []
