@@ -21,6 +21,7 @@ from jupyter_dist.engine.observer import Observer
 from jupyter_dist.engine.outputs import STREAMS, Outputs
 from jupyter_dist.engine.shell import RankShell, make_shell
 from jupyter_dist.engine.surroundings import RankSurroundings
+from jupyter_dist.engine.tqdm_bars import watch_tqdm
 from jupyter_dist.errors import CommunicatorError, TransferError
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -57,6 +58,7 @@ class Engine:
         paths = {name: stream_path(birth.run_dir, birth.engine, name) for name in STREAMS}
         self._outputs = Outputs(paths)
         self._outputs.install()
+        watch_tqdm(self._outputs.bars)
         shell.tell_where(self._outputs.add, birth.memory_dir, birth.info.local_rank == 0)
         if (imports := present_imports()) is not None:
             shell.events.register("post_run_cell", imports.forget_missing)

@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any
 
 from jupyter_dist.engine.chatter import drop_chatter, may_become_chatter
+from jupyter_dist.engine.progress_bars import ProgressBars
 from jupyter_dist.protocol.messages import Output
 
 STREAMS = ("stdout", "stderr")
@@ -127,6 +128,7 @@ class Outputs:
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._lock = threading.Lock()
         self._batch: list[Output] = []
+        self.bars = ProgressBars()
         self._tails = [
             _Tail(name, paths[name], descriptor)
             for name, descriptor in zip(STREAMS, (1, 2), strict=True)
@@ -157,6 +159,7 @@ class Outputs:
         """Hand out what was said since the last call, and how many bytes of each stream it is."""
         with self._lock:
             self._collect(is_final)
+            self._batch += self.bars.take(monotonic(), is_final=is_final)
             batch, self._batch = tuple(self._batch), []
             return batch, (self._tails[0].offset, self._tails[1].offset)
 

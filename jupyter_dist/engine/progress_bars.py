@@ -1,0 +1,101 @@
+"""What the progress bars of a rank show: collected with the text, a few times a second."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_dist.protocol.messages import Output
+
+SHOW_INTERVAL_S = 0.2
+"""Shortest time between two states of one bar that are sent while it runs."""
+
+
+class ProgressBar:
+    """One bar of a rank; its owner puts in what it shows, from any thread."""
+
+    def __init__(self, number: int, place: str) -> None:
+        self.number = number
+        self._place = place
+        self._state: dict[str, Any] = {}
+        self._elapsed_s = 0.0
+        self._is_closed = False
+        self._read_count: Callable[[], Any] = lambda: None
+        self._sent: dict[str, Any] = {}
+        self._sent_s = float("-inf")
+        self._is_of_earlier_cell = False
+
+    def show(self, state: dict[str, Any], elapsed_s: float) -> None:
+        """Take in what it shows now: description, n, total, unit and what else belongs to it."""
+        self._state, self._elapsed_s = state, elapsed_s
+
+    def count_with(self, read_count: Callable[[], Any]) -> None:
+        """Ask for the count itself when the bar is looked at: it may be ahead of what is shown."""
+        self._read_count = read_count
+
+    def close(self) -> None:
+        """Note that it shows nothing new any more."""
+        self._is_closed = True
+
+    @property
+    def is_over(self) -> bool:
+        """It is closed, and its last state has been handed out."""
+        return self._is_closed and not self._has_news()
+
+    def take(self, now_s: float, *, is_final: bool) -> Output | None:
+        """Give its state when that is new and it is time; the last one of a cell always."""
+        is_due = is_final or self._is_closed or now_s - self._sent_s >= SHOW_INTERVAL_S
+        if not (is_due and self._has_news()):
+            return None
+        self._sent, self._sent_s = self._current(), now_s
+        self._is_of_earlier_cell = False
+        elapsed_s = round(self._elapsed_s, 2)
+        own = {"bar": self.number, "place": self._place, "elapsed_s": elapsed_s}
+        return Output("progress", data={**own, **self._sent})
+
+    def end_cell(self) -> None:
+        """Stay silent in later cells, unless it moves on there."""
+        self._is_of_earlier_cell = True
+
+    def _has_news(self) -> bool:
+        current = self._current()
+        # A bar whose loop raised is closed when its memory is freed, some cells later.
+        if self._is_of_earlier_cell:
+            return {**current, "is_closed": False} != {**self._sent, "is_closed": False}
+        return bool(self._state) and current != self._sent
+
+    def _current(self) -> dict[str, Any]:
+        state = {**self._state, "is_closed": self._is_closed}
+        count = None if self._is_closed else self._read_count()
+        # Nothing but plain numbers: to read one from a device could take for ever.
+        if type(count) in (int, float):
+            state["n"] = count
+        return state
+
+
+class ProgressBars:
+    """All bars of a rank that may still move."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bars: dict[int, ProgressBar] = {}
+        self._made = 0
+
+    def open(self, place: str) -> ProgressBar:
+        """Make a bar; `place` says where in the code, the same on every rank."""
+        with self._lock:
+            self._made += 1
+            bar = self._bars[self._made] = ProgressBar(self._made, place)
+        return bar
+
+    def take(self, now_s: float, *, is_final: bool) -> list[Output]:
+        """Give the states that are new, the oldest bar first; `is_final`: the cell has ended."""
+        with self._lock:
+            bars = list(self._bars.values())
+        taken = [bar.take(now_s, is_final=is_final) for bar in bars]
+        with self._lock:
+            for bar in bars:
+                if bar.is_over:
+                    del self._bars[bar.number]
+                elif is_final:
+                    bar.end_cell()
+        return [output for output in taken if output is not None]

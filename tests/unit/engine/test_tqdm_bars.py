@@ -1,0 +1,208 @@
+"""tqdm's own code, taught in a copy, so that other tests keep the real one."""
+
+import contextlib
+import functools
+import gc
+import importlib.util
+import io
+import os
+import sys
+
+import pytest
+
+from jupyter_dist.engine import tqdm_bars
+from jupyter_dist.engine.progress_bars import ProgressBars
+
+
+class Stream(io.StringIO):
+    """A stream that leads to a descriptor, as a rank's own do."""
+
+    def __init__(self, descriptor):
+        super().__init__()
+        self._descriptor = descriptor
+
+    def fileno(self):
+        return self._descriptor
+
+
+@pytest.fixture
+def stderr():
+    return Stream(2)
+
+
+def on_a_rank(test):
+    """Run a test with `stderr` in place (what a fixture puts there pytest takes away again)."""
+
+    @functools.wraps(test)
+    def run(stderr, **fixtures):
+        with contextlib.redirect_stderr(stderr):
+            test(stderr=stderr, **fixtures)
+
+    return run
+
+
+@pytest.fixture
+def bars():
+    return ProgressBars()
+
+
+def a_copy_of(name):
+    spec = importlib.util.find_spec(name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def tqdm(bars):
+    pytest.importorskip("tqdm")
+    module = a_copy_of("tqdm.std")
+    tqdm_bars._teach(module, bars)
+    return module.tqdm
+
+
+def last_states(bars):
+    return [output.data for output in bars.take(0.0, is_final=True)]
+
+
+@on_a_rank
+def test_a_loop_is_told_in_numbers_and_writes_nothing(tqdm, bars, stderr):
+    for _ in tqdm(range(5), desc="work", unit="step"):
+        pass
+    (state,) = last_states(bars)
+    assert (state["description"], state["n"], state["total"]) == ("work", 5, 5)
+    assert (state["unit"], state["is_closed"]) == ("step", True)
+    assert "vanishes" not in state
+    assert stderr.getvalue() == ""
+
+
+@on_a_rank
+def test_the_place_is_the_line_that_made_the_bar(tqdm, bars, stderr):
+    line = sys._getframe().f_lineno + 1
+    tqdm(total=3).close()
+    (state,) = last_states(bars)
+    assert state["place"] == f"engine/test_tqdm_bars.py:{line}"
+
+
+@on_a_rank
+def test_the_place_of_a_bar_in_a_cell_is_the_same_on_all_hosts(tqdm, bars, stderr):
+    for folder in ("/dev/shm/a", "/tmp/b"):
+        code = compile("\ntqdm(total=1).close()", f"{folder}/In_7_0f0f0f0f.py", "exec")
+        exec(code, {"tqdm": tqdm, "__name__": "__main__"})
+    assert [state["place"] for state in last_states(bars)] == ["In_7_0f0f0f0f:2"] * 2
+
+
+@on_a_rank
+def test_nested_bars_and_those_that_do_not_stay(tqdm, bars, stderr):
+    for _ in tqdm(range(2), desc="outer"):
+        for _ in tqdm(range(3), desc="inner", leave=False):
+            pass
+    states = last_states(bars)
+    assert [(s["description"], s.get("vanishes", False)) for s in states] == [
+        ("outer", False), ("inner", True), ("inner", True),
+    ]  # fmt: skip
+
+
+@on_a_rank
+def test_leave_none_means_that_only_an_outer_bar_stays(tqdm, bars, stderr):
+    for _ in tqdm(range(1), leave=None):
+        for _ in tqdm(range(1), leave=None):
+            pass
+    assert [state.get("vanishes", False) for state in last_states(bars)] == [False, True]
+
+
+@on_a_rank
+def test_a_disabled_bar_is_none(tqdm, bars, stderr):
+    for _ in tqdm(range(3), disable=True):
+        pass
+    assert last_states(bars) == []
+    assert stderr.getvalue() == ""
+
+
+@pytest.mark.parametrize("by_position", [True, False])
+@on_a_rank
+def test_a_bar_for_another_file_is_left_alone(tqdm, bars, by_position, stderr):
+    file = io.StringIO()
+    arguments = (range(3), "mine", None, True, file) if by_position else (range(3),)
+    for _ in tqdm(*arguments, **({} if by_position else {"file": file, "desc": "mine"})):
+        pass
+    assert last_states(bars) == []
+    assert "mine: 100%" in file.getvalue()
+
+
+@on_a_rank
+def test_a_bar_that_is_told_to_write_to_stderr_is_ours_too(tqdm, bars, stderr):
+    tqdm(range(3), "by position", None, True, stderr).close()
+    tqdm(range(3), file=stderr).close()
+    assert [state["description"] for state in last_states(bars)] == ["by position", ""]
+
+
+@on_a_rank
+def test_a_bar_in_a_forked_child_writes_as_ever(tqdm, bars, stderr, monkeypatch):
+    parent_pid = os.getpid()
+    monkeypatch.setattr(tqdm_bars.os, "getpid", lambda: parent_pid + 1)
+    for _ in tqdm(range(3)):
+        pass
+    assert last_states(bars) == []
+    assert "3/3" in stderr.getvalue()
+
+
+@on_a_rank
+def test_a_bar_may_be_moved_by_hand_and_renamed(tqdm, bars, stderr):
+    bar = tqdm(total=10, initial=2, unit="B", unit_scale=True, unit_divisor=1024)
+    bar.update(3)
+    bar.set_description("now")
+    bar.set_postfix(loss=0.25)
+    (state,) = last_states(bars)
+    assert (state["n"], state["initial"], state["divisor"]) == (5, 2, 1024)
+    assert (state["description"], state["postfix"]) == ("now", "loss=0.25")
+    bar.close()
+
+
+@on_a_rank
+def test_a_bar_whose_loop_was_left_stands_where_it_was(tqdm, bars, stderr):
+    for index in tqdm(range(8), desc="left"):
+        if index == 4:
+            break
+    gc.collect()
+    (state,) = last_states(bars)
+    assert (state["n"], state["total"]) == (4, 8)
+
+
+@on_a_rank
+def test_a_total_that_nobody_knows_is_none(tqdm, bars, stderr):
+    for _ in tqdm(iter(range(3))):
+        pass
+    assert [state["total"] for state in last_states(bars)] == [None]
+
+
+@on_a_rank
+def test_a_bar_that_waits_for_its_delay_in_vain_is_not_told(tqdm, bars, stderr):
+    for _ in tqdm(range(3), delay=60):
+        pass
+    assert last_states(bars) == []
+
+
+@on_a_rank
+def test_words_that_tqdm_writes_are_lines(tqdm, bars, stderr):
+    stdout = Stream(1)
+    with contextlib.redirect_stdout(stdout):
+        for index in tqdm(range(2)):
+            tqdm.write(f"at {index}")
+    assert stdout.getvalue() == "at 0\nat 1\n"
+
+
+@on_a_rank
+def test_notebook_bars_become_plain_ones(stderr, bars, monkeypatch):
+    std = a_copy_of("tqdm.std")
+    tqdm_bars._teach(std, bars)
+    monkeypatch.setitem(sys.modules, "tqdm.std", std)
+    notebook = a_copy_of("tqdm.notebook")
+    tqdm_bars._replace_notebook_bars(notebook)
+    for _ in notebook.tqdm(range(2), desc="widget", display=True, colour="red"):
+        pass
+    for _ in notebook.trange(3):
+        pass
+    assert [(state["description"], state["n"]) for state in last_states(bars)] == [
+        ("widget", 2), ("", 3),
+    ]  # fmt: skip
