@@ -193,7 +193,8 @@ class LogFlow:
         size = 0
         while self._next < self._source.length:
             event = self._source.find(self._next)
-            if event is None and self._next >= self._known_gap:
+            # One that is missing after that has given way to a newer one that says the same.
+            if event is None and self._known_gap <= self._next < self._source.dropped_until:
                 self._known_gap = self._source.dropped_until
                 event = CellNote(_LEFT_OUT)
             weight = 0 if event is None else size_of(event)

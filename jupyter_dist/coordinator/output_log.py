@@ -1,7 +1,7 @@
 """What the last cells have said, kept for clients that come later, or look again; bounded."""
 
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -30,13 +30,18 @@ _EVENT_BYTES = 400
 
 
 class CellLog:
-    """The events of one cell by their numbers; older outputs give way, results never do."""
+    """The events of one cell by their numbers; older outputs give way, results never do.
+
+    Of a progress bar the last state is kept only.
+    """
 
     def __init__(self, cell: KeptCell) -> None:
         self._cell = cell
         self._events: dict[int, CellEvent] = {}
-        self._outputs: deque[tuple[int, int]] = deque()
+        self._outputs: OrderedDict[int, int] = OrderedDict()
         """Number and size of each output that is kept."""
+        self._bars: dict[tuple[int, str], int] = {}
+        """Of each progress bar of a rank, the number of its last state."""
         self._kept_bytes = 0
         self._flows: dict[bytes, LogFlow] = {}
         self.omitted_bytes = 0
@@ -81,7 +86,8 @@ class CellLog:
         size = size_of(event)
         self._kept_bytes += size
         if isinstance(event, RankOutput):
-            self._outputs.append((self.length, size))
+            self._outputs[self.length] = size
+            self._replace_bar(event)
         self.length += 1
         while self.weight_bytes > KEPT_BYTES and len(self._outputs) > 1:
             self._drop_oldest_output()
@@ -111,15 +117,36 @@ class CellLog:
             flow.end()
 
     def _drop_oldest_output(self) -> None:
-        number, size = self._outputs.popleft()
+        number, size = self._outputs.popitem(last=False)
         del self._events[number]
         self.dropped_until = number + 1
         self._kept_bytes -= size
         self.omitted_bytes += size
 
+    def _replace_bar(self, event: RankOutput) -> None:
+        """Let the state of a progress bar give way to the new one, which says it all."""
+        output = event.outputs[0] if event.outputs else None
+        if output is None or output.kind != "progress":
+            return
+        key = event.rank, str(output.data.get("bar"))
+        before, self._bars[key] = self._bars.get(key), self.length
+        if before is not None and before in self._outputs:
+            self._kept_bytes -= self._outputs.pop(before)
+            del self._events[before]
+
 
 def cut_event(event: CellEvent) -> Iterator[CellEvent]:
-    """Cut an output into pieces of at most about PIECE_CHARACTERS; rich output stays whole."""
+    """Cut an output into pieces of at most about PIECE_CHARACTERS; rich output stays whole.
+
+    The state of each progress bar is a piece of its own.
+    """
+    if isinstance(event, RankOutput) and any(each.kind == "progress" for each in event.outputs):
+        said = tuple(output for output in event.outputs if output.kind != "progress")
+        yield from cut_event(RankOutput(event.rank, said)) if said else ()
+        for output in event.outputs:
+            if output.kind == "progress":
+                yield RankOutput(event.rank, (output,))
+        return
     if not isinstance(event, RankOutput) or size_of(event) <= PIECE_CHARACTERS:
         yield event
         return

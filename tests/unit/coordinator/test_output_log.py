@@ -305,3 +305,47 @@ def test_the_end_of_a_cell_that_is_forgotten_is_told_to_those_that_still_read(lo
 def test_a_result_weighs_what_it_carries():
     error = ErrorInfo("ValueError", "", ("x" * 3000,))
     assert 7000 < size_of(RankFinished(0, "raised", 1.0, "y" * 4000, error)) < 8000
+
+
+# --- progress bars ---
+
+
+def bar(n, rank=0, number=1):
+    return Output("progress", data={"bar": number, "n": n})
+
+
+def test_of_a_progress_bar_the_last_state_is_kept_only(log):
+    log.add(text("before"))
+    for n in range(1000):
+        log.add(RankOutput(0, (bar(n), bar(n, number=2))))
+        log.add(RankOutput(1, (bar(n),)))
+    log.add(text("after"))
+    replay = log.replay("r1", "")
+    assert replay.events == (
+        text("before"),
+        RankOutput(0, (bar(999),)),
+        RankOutput(0, (bar(999, number=2),)),
+        RankOutput(1, (bar(999),)),
+        text("after"),
+    )
+    assert replay.cell.kept_bytes == sum(map(size_of, replay.events))
+    assert replay.omitted_bytes == 0
+
+
+def test_text_beside_a_progress_bar_stays(log):
+    log.add(RankOutput(0, (Output("stdout", "a"), bar(1), Output("stdout", "b"))))
+    log.add(RankOutput(0, (bar(2),)))
+    kept = [output for event in log.replay("r1", "").events for output in event.outputs]
+    assert kept == [Output("stdout", "a"), Output("stdout", "b"), bar(2)]
+
+
+def test_a_follower_is_not_told_that_output_is_missing_where_a_bar_has_moved(log, outbox):
+    log.add(RankOutput(0, (bar(1),)))
+    log.add(RankOutput(0, (bar(2),)))
+    log.follow(b"me", "f1", outbox)
+    log.add(RankOutput(0, (bar(3),)))
+    log.flush()
+    log.add(RankOutput(0, (bar(4),)))
+    log.add(RankOutput(0, (bar(5),)))
+    log.finish()
+    assert sent(outbox) == [RankOutput(0, (bar(n),)) for n in (2, 3, 5)]
