@@ -1,15 +1,12 @@
 """Ask for something that waits at the fence until its ranks are idle, and tell why meanwhile."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from jupyter_dist.cluster.line import Answer, Line
-from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     CellWaiting,
     HealProgress,
     HealRanks,
-    PullObject,
-    PushObjects,
     ShrinkCluster,
     ToClient,
     WithdrawCell,
@@ -22,11 +19,10 @@ TAKEN_BACK = "what was waiting is taken back; what has begun goes on; %dist_stat
 
 def ask_at_fence(
     line: Line,
-    request: PushObjects | PullObject | HealRanks | ShrinkCluster,
+    request: HealRanks | ShrinkCluster,
     answer_type: type[Answer],
-    buffers: Sequence[Frame] = (),
     on_word: OnStage | None = None,
-) -> tuple[Answer, list[Frame]]:
+) -> Answer:
     """Send a request and wait for its answer; `on_word` gets each sentence about the wait.
 
     Ctrl-C takes the request back if it has not begun. Raises what `Line.ask` raises.
@@ -42,7 +38,7 @@ def ask_at_fence(
 
     with line.lock:  # outside the try: who waits for another thread has sent nothing yet
         try:
-            return line.ask(request, answer_type, buffers, on_other=pass_on)
+            return line.ask(request, answer_type, on_other=pass_on)[0]
         except KeyboardInterrupt:
             line.send(WithdrawCell(request.request_id))
             raise KeyboardInterrupt(TAKEN_BACK) from None

@@ -75,7 +75,7 @@ class Shrunken(msgspec.Struct, frozen=True):
 def heal_ranks(line: Line, ranks: tuple[int, ...] | None, on_stage: OnStage | None) -> Healed:
     """Replace these ranks (None: those that are lost); raises UsageError and HealFailed."""
     request = HealRanks(line.new_request_id(), ranks)
-    answer, _ = ask_at_fence(line, request, RanksHealed, on_word=on_stage)
+    answer = ask_at_fence(line, request, RanksHealed, on_stage)
     return Healed(
         answer.generation,
         answer.replaced,
@@ -89,5 +89,5 @@ def heal_ranks(line: Line, ranks: tuple[int, ...] | None, on_stage: OnStage | No
 def shrink_cluster(line: Line, on_stage: OnStage | None) -> Shrunken:
     """Go on without the lost ranks; raises UsageError and HealFailed."""
     request = ShrinkCluster(line.new_request_id())
-    answer, _ = ask_at_fence(line, request, Shrunk, on_word=on_stage)
+    answer = ask_at_fence(line, request, Shrunk, on_stage)
     return Shrunken(answer.generation, answer.world_size, answer.renumbered, answer.notes)

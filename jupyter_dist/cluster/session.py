@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from jupyter_dist.cluster.bench import run_bench
 from jupyter_dist.cluster.checks import Ranks, read_ranks
 from jupyter_dist.cluster.collectives import CollectiveLog, read_collectives
-from jupyter_dist.cluster.fenced import OnStage, ask_at_fence
+from jupyter_dist.cluster.fenced import OnStage
 from jupyter_dist.cluster.healing import Healed, Shrunken, heal_ranks, shrink_cluster
 from jupyter_dist.cluster.line import Line
+from jupyter_dist.cluster.moving import Moving, OnMoved, pull_object, push_objects
 from jupyter_dist.cluster.questions import (
     Stacks,
     ask_completions,
@@ -44,17 +45,12 @@ from jupyter_dist.protocol.messages import (
     ClusterReady,
     Completions,
     InterruptCell,
-    ObjectPulled,
-    ObjectsPushed,
-    PullObject,
-    PushObjects,
     StartProgress,
     SubmitCell,
     ToClient,
     TopologyChanged,
     WatchTopology,
 )
-from jupyter_dist.protocol.objects import pack, raise_problems, split_frames, unpack
 
 ANSWER_TIMEOUT_S = 10.0
 """A question that needs no rank is answered at once, or nobody is there."""
@@ -184,44 +180,44 @@ class Session:
         ranks: Ranks = None,
         *,
         on_stage: OnStage | None = None,
+        on_moved: OnMoved | None = None,
     ) -> None:
         """Put objects into the ranks' namespaces under their names.
 
-        Waits until ranks are idle; `on_stage` gets a sentence on what is waited for. Ctrl-C takes
-        back what has not begun. Raises TransferError naming the object and the rank that could not
+        Waits until ranks are idle; `on_stage` gets a sentence on what is waited for, and `on_moved`
+        how much has arrived, of what takes more than half a second. Ctrl-C takes back what has not
+        begun. Raises TransferError naming the object and the rank that could not
         take it.
         """
         self._check_open()
-        wrong = [name for name in objects if not str(name).isidentifier()]
-        if wrong:
-            raise UsageError(f"{wrong[0]!r} is not a name that Python can use.")
-        packed = [pack(name, value) for name, value in objects.items()]
-        request = PushObjects(
-            self._cells.new_request_id(),
-            tuple(objects),
-            tuple(len(frames) for frames in packed),
-            read_ranks(ranks, self.world_size),
-        )
-        buffers = [frame for frames in packed for frame in frames]
-        answer, _ = ask_at_fence(self._cells, request, ObjectsPushed, buffers, on_stage)
-        raise_problems(answer.problems)
+        wanted = read_ranks(ranks, self.world_size)
+        push_objects(Moving(self._cells, on_stage, on_moved), objects, wanted)
 
     def pull(
-        self, name: str, ranks: Ranks = None, *, on_stage: OnStage | None = None
+        self,
+        name: str,
+        ranks: Ranks = None,
+        *,
+        on_stage: OnStage | None = None,
+        on_moved: OnMoved | None = None,
     ) -> dict[int, object]:
         """Fetch one name from the ranks: rank -> object.
 
-        Waits, and is taken back, as `push` does. Raises TransferError naming the rank that has no
-        such name or cannot send it.
+        Waits, is followed, and is taken back, as `push` is. Raises TransferError naming the rank
+        that has no such name or cannot send it.
         """
         self._check_open()
-        request = PullObject(self._cells.new_request_id(), name, read_ranks(ranks, self.world_size))
-        answer, frames = ask_at_fence(self._cells, request, ObjectPulled, on_word=on_stage)
-        raise_problems(answer.problems)
-        pieces = split_frames(frames, answer.frame_counts)
-        return {rank: unpack(name, piece) for rank, piece in zip(answer.ranks, pieces, strict=True)}
+        wanted = read_ranks(ranks, self.world_size)
+        return pull_object(Moving(self._cells, on_stage, on_moved), name, wanted)
 
-    def sync(self, paths: Paths, reload: bool = False, *, force: bool = False) -> SyncResult:
+    def sync(
+        self,
+        paths: Paths,
+        reload: bool = False,
+        *,
+        force: bool = False,
+        on_moved: OnMoved | None = None,
+    ) -> SyncResult:
         """Copy code to every host and make it importable there: see `sync_code`.
 
         With `reload` ranks then load modules anew whose source has changed, once they are idle:
@@ -229,7 +225,8 @@ class Session:
         """
         self._check_open()
         with contextlib.closing(self._new_line()) as line:
-            result = sync_code(line, self._connection.hosts, paths, is_forced=force)
+            hosts = self._connection.hosts
+            result = sync_code(line, hosts, paths, is_forced=force, on_moved=on_moved)
         return replace(result, reload=self.run(RELOAD_CELL)) if reload else result
 
     # --- looking ---

@@ -13,6 +13,7 @@ import msgspec
 
 from jupyter_dist.cluster.code_files import CodeFiles, LocalFile, read_code
 from jupyter_dist.cluster.line import Line, raise_refusal
+from jupyter_dist.cluster.moving import OnMoved, Teller
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.errors import SyncFailed, UsageError
 from jupyter_dist.launch.rsync import RsyncOrder, RsyncRun
@@ -89,7 +90,12 @@ class SyncResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sync_code(
-    line: Line, hosts: Sequence[HostSpec], paths: Paths, *, is_forced: bool = False
+    line: Line,
+    hosts: Sequence[HostSpec],
+    paths: Paths,
+    *,
+    is_forced: bool = False,
+    on_moved: OnMoved | None = None,
 ) -> SyncResult:
     """Make code on every host what it is on this machine; `line` is nobody else's meanwhile.
 
@@ -97,6 +103,7 @@ def sync_code(
     is in it can be imported. What was removed here since the last sync is removed there too.
     Left out are `__pycache__`, `.git`, `*.pyc`, `.ipynb_checkpoints`, `.venv` and `node_modules`.
     Links are followed if they stay inside. Copies end with the cluster. Ranks may be busy.
+    `on_moved` hears how much has arrived, of what takes more than half a second.
 
     Raises UsageError for what cannot be copied, as a path that is not there or (unless it is
     forced) more than 256 MiB or 20 000 files; SyncFailed naming the hosts; and ClusterGone.
@@ -104,7 +111,7 @@ def sync_code(
     started_s = monotonic()
     given = _read_paths(paths)
     code = read_code(given, is_forced=is_forced)
-    sync = _Sync(line, code)
+    sync = _Sync(line, code, on_moved)
     try:
         sync.compare()
         sync.send({host.name: host for host in hosts if host.launcher == "ssh"})
@@ -129,12 +136,14 @@ def sync_code(
 class _Sync:
     """One sync under way."""
 
-    def __init__(self, line: Line, code: CodeFiles) -> None:
+    def __init__(self, line: Line, code: CodeFiles, on_moved: OnMoved | None) -> None:
         self._line = line
         self._code = code
         self._request_id = line.new_request_id()
+        self._teller = Teller(self._request_id, on_moved)
         self._chunk_count = 0
-        self._chunks_under_way = 0
+        self._under_way: dict[int, int] = {}
+        """Size of each chunk that not all its hosts have confirmed, by its number."""
         self._places: dict[str, tuple[str, str]] = {}
         """For each host, where rsync puts files, and its rsync (empty: none)."""
         self.lacking: dict[str, list[int]] = {}
@@ -163,8 +172,9 @@ class _Sync:
             for host in by_rsync:
                 runs.extend(RsyncRun(order) for order in self._orders(ssh_hosts[host]))
             self._stream([host for host in self.lacking if host not in by_rsync])
-            while not all(run.wait(SLICE_S) for run in runs):
+            while running := [run for run in runs if not run.wait(SLICE_S / len(runs))]:
                 self._line.check_alive()
+                self._tell_of_rsync(by_rsync, running)
             problems = {run.host: run.problem for run in runs if run.problem}
         finally:
             for run in runs:
@@ -213,20 +223,34 @@ class _Sync:
         """Send what these hosts lack through the coordinator to their agents."""
         lacking = {host: self.lacking[host] for host in hosts}
         shared = share_contents(self._code.manifest.files, lacking)
+        total_bytes = sum(self._code.manifest.files[index].size for _, index in shared)
+        sent_bytes = 0
+        where = f"to {name_some(hosts)}"
         for takers, pieces in pack_pieces(_read_pieces(self._code.local, shared)):
             self._chunk_count += 1
-            self._chunks_under_way += 1
+            size = sum(len(piece.data) for piece in pieces)
+            self._under_way[self._chunk_count] = size
+            sent_bytes += size
             request = SendCode(self._request_id, self._chunk_count, takers)
             self._line.send(request, [msgspec.msgpack.encode(pieces)])
             self._await_taken(WINDOW_CHUNKS - 1)
-        self._await_taken(0)
+            self._teller.tell(sent_bytes - sum(self._under_way.values()), total_bytes, where)
+        while self._under_way:
+            self._await_taken(len(self._under_way) - 1)
+            self._teller.tell(sent_bytes - sum(self._under_way.values()), total_bytes, where)
+
+    def _tell_of_rsync(self, hosts: Sequence[str], running: Sequence[RsyncRun]) -> None:
+        """Say which rsyncs still run; how much has arrived only they know."""
+        under_way = {run.host for run in running}
+        names = name_some([host for host in hosts if host in under_way])
+        self._teller.tell(0, 0, f"rsync to {names}")
 
     def _await_taken(self, most: int) -> None:
         """Wait until at most so many chunks are under way."""
-        while self._chunks_under_way > most:
+        while len(self._under_way) > most:
             for message, _ in self._line.receive():
                 if isinstance(message, CodeTaken) and message.request_id == self._request_id:
-                    self._chunks_under_way -= 1
+                    self._under_way.pop(message.number, None)
                     _check(message.problems, _UNCHANGED)
                 else:
                     raise_refusal(message)

@@ -152,9 +152,10 @@ class Transfer:
         if sum(sizes) < PIECES_FROM_BYTES:
             self._outbox.to_client(self.client, pulled, frames)
             return
-        for number, piece in enumerate(cut(frames), 1):
-            word = PulledPiece(self.request_id, number, sum(sizes))
-            self._outbox.to_client(self.client, word, [piece])
+        for frame, size in zip(frames, sizes, strict=True):
+            word = PulledPiece(self.request_id, size, sum(sizes))
+            for piece in cut([frame]):
+                self._outbox.to_client(self.client, word, [piece])
         self._outbox.to_client(self.client, replace(pulled, sizes=sizes))
 
     def _describe(self) -> TransferMoved:

@@ -20,14 +20,42 @@ def cut(frames: Sequence[Buffer]) -> Iterator[memoryview]:
 
 def join(pieces: Sequence[Buffer], sizes: Sequence[int]) -> list[bytearray]:
     """Make frames of these sizes from their pieces; ValueError when they do not fit."""
-    frames = [bytearray(size) for size in sizes]
-    rest = iter(pieces)
-    for frame in frames:
-        start = 0
-        while start < len(frame):
-            piece = memoryview(next(rest, b""))
-            if not 0 < piece.nbytes <= len(frame) - start:
-                raise ValueError(f"a piece of {piece.nbytes} bytes does not fit where it goes")
-            frame[start : start + piece.nbytes] = piece
-            start += piece.nbytes
-    return frames
+    assembly, rest = Assembly(), iter(pieces)
+    for size in filter(None, sizes):
+        missing = size
+        while missing > 0:
+            piece = next(rest, b"")
+            assembly.take(piece, size)
+            missing -= memoryview(piece).nbytes
+    return assembly.give(sizes)
+
+
+class Assembly:
+    """Makes frames of pieces as they come, each in memory of its own."""
+
+    def __init__(self) -> None:
+        self._frames: list[bytearray] = []
+        self._room = 0
+        """Bytes that the last frame lacks."""
+        self.taken_bytes = 0
+
+    def take(self, piece: Buffer, frame_bytes: int) -> None:
+        """Put a piece behind those before; `frame_bytes` is the size of the frame it is of."""
+        size = memoryview(piece).nbytes
+        if not self._room:
+            self._frames.append(bytearray(frame_bytes))
+            self._room = frame_bytes
+        if not 0 < size <= self._room:
+            raise ValueError(f"a piece of {size} bytes came where {self._room} are lacking")
+        start = len(self._frames[-1]) - self._room
+        self._frames[-1][start : start + size] = piece
+        self._room -= size
+        self.taken_bytes += size
+
+    def give(self, sizes: Sequence[int]) -> list[bytearray]:
+        """Give the frames, which have these sizes; no piece comes of an empty one."""
+        whole = iter(self._frames)
+        frames = [next(whole, bytearray()) if size else bytearray() for size in sizes]
+        if self._room or [len(frame) for frame in frames] != list(sizes):
+            raise ValueError(f"frames of {list(sizes)} bytes did not come whole")
+        return frames

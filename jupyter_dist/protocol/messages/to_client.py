@@ -105,7 +105,8 @@ class PulledPiece(Message, frozen=True):
     """A piece of a large object, which follows as a frame; ObjectPulled comes after the last."""
 
     request_id: str
-    number: int
+    frame_bytes: int
+    """Size of the frame that it is a part of; no piece goes over the end of a frame."""
     total_bytes: int
     """Of all pieces."""
 

@@ -7,7 +7,6 @@ from jupyter_dist.protocol.messages import (
     CellWaiting,
     HealProgress,
     HealRanks,
-    PushObjects,
     RanksHealed,
     WithdrawCell,
 )
@@ -28,8 +27,8 @@ class WordyLine:
     def send(self, message):
         self.sent.append(message)
 
-    def ask(self, request, answer_type, buffers, *, on_other):
-        self.asked = (request, buffers)
+    def ask(self, request, answer_type, *, on_other):
+        self.asked = request
         for word in self._words:
             on_other(word)
         if isinstance(self._end, BaseException):
@@ -43,16 +42,15 @@ def test_each_word_about_the_wait_is_passed_on():
         CellWaiting("r1", "waits: rank 0 is still busy"), HealProgress("r1", "waiting for rank 1")
     )
     heard = []
-    assert ask_at_fence(line, HEAL, RanksHealed, on_word=heard.append) == (HEALED, [])
+    assert ask_at_fence(line, HEAL, RanksHealed, on_word=heard.append) == HEALED
     assert heard == ["waits: rank 0 is still busy", "waiting for rank 1"]
     assert line.sent == []
 
 
 def test_nobody_has_to_listen():
     line = WordyLine(CellWaiting("r1", "waits"))
-    push = PushObjects("r1", ("x",), (1,))
-    assert ask_at_fence(line, push, RanksHealed, [b"x"])[0] == HEALED
-    assert line.asked == (push, [b"x"])
+    assert ask_at_fence(line, HEAL, RanksHealed) == HEALED
+    assert line.asked == HEAL
 
 
 def test_ctrl_c_takes_back_what_waits():

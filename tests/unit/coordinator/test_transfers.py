@@ -1,8 +1,9 @@
 import pytest
 from msgspec.structs import replace
 
-from jupyter_dist.coordinator.transfers import PLACED_FROM_BYTES, Transfer
+from jupyter_dist.coordinator.transfers import PLACED_FROM_BYTES, TELL_AFTER_S, Transfer
 from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.pieces import PIECE_BYTES
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
     FetchObject,
@@ -10,9 +11,11 @@ from jupyter_dist.protocol.messages import (
     ObjectPulled,
     ObjectsPushed,
     ObjectsStored,
+    PulledPiece,
     PullObject,
     PushObjects,
     StoreObjects,
+    TransferMoved,
 )
 
 
@@ -102,3 +105,90 @@ def test_a_push_that_waited_goes_to_where_its_ranks_are_by_then(cluster):
     assert host == "a"
     transfer.on_placed("a", pb.Placed(request_id=placement_id, path="/dev/shm/x"))
     assert sorted(cluster.outbox.sent_to_ranks(StoreObjects)) == [0, 3]
+
+
+# --- how far it is ---
+
+BIG = bytes(PLACED_FROM_BYTES)
+
+
+def taken(cluster, host, taken_bytes):
+    placement_id = cluster.outbox.placed[0][1]
+    return host, pb.PlaceTaken(request_id=placement_id, taken_bytes=taken_bytes)
+
+
+def test_nothing_is_told_of_what_is_over_soon(begin, cluster):
+    push = begin(PushObjects("r1", ("a",), (1,)), [BIG])
+    push.tick(TELL_AFTER_S - 0.1)
+    assert cluster.outbox.told(TransferMoved) == []
+
+
+def test_a_push_is_as_far_as_its_slowest_host(begin, cluster):
+    push = begin(PushObjects("r1", ("a",), (1,)), [BIG])
+    push.on_place_taken(*taken(cluster, "a", 1000))
+    push.on_place_taken(*taken(cluster, "b", 200))
+    push.tick(1.0)
+    push.tick(1.1)
+    placement_id = cluster.outbox.placed[0][1]
+    push.on_placed("b", pb.Placed(request_id=placement_id, path="/dev/shm/x"))
+    push.tick(1.3)
+    assert cluster.outbox.told(TransferMoved, b"me") == [
+        TransferMoved("r1", 200, len(BIG), "to a, b"),
+        TransferMoved("r1", 1000, len(BIG), "to a"),
+    ]
+
+
+def test_when_all_hosts_have_it_ranks_that_have_taken_it_in_are_counted(begin, cluster):
+    push = begin(PushObjects("r1", ("a",), (1,)), [BIG])
+    placement_id = cluster.outbox.placed[0][1]
+    for host in "ab":
+        push.on_placed(host, pb.Placed(request_id=placement_id, path="/dev/shm/x"))
+    push.on_answer(ObjectsStored(2, "r1"), [])
+    push.tick(1.0)
+    assert cluster.outbox.told(TransferMoved) == [
+        TransferMoved("r1", len(BIG) // 4, len(BIG), "taken in by 1 of 4 ranks")
+    ]
+
+
+def test_what_another_push_has_placed_is_not_counted(begin, cluster):
+    push = begin(PushObjects("r1", ("a",), (1,)), [BIG])
+    push.on_place_taken("a", pb.PlaceTaken(request_id="another", taken_bytes=1000))
+    push.tick(1.0)
+    assert cluster.outbox.told(TransferMoved)[0].moved_bytes == 0
+
+
+def test_a_pull_tells_what_has_come_and_that_the_rest_is_not_known(begin, cluster):
+    pull = begin(PullObject("r1", "x"))
+    pull.on_answer(ObjectFetched(0, "r1"), [b"12", b"345"])
+    pull.tick(1.0)
+    assert cluster.outbox.told(TransferMoved) == [TransferMoved("r1", 5, 0, "from 1 of 4 ranks")]
+
+
+def test_much_is_handed_over_in_pieces(begin, cluster):
+    pull = begin(PullObject("r1", "x", ranks=(0, 1)))
+    large = bytes(PIECE_BYTES) + b"rest"
+    for rank in (0, 1):
+        pull.on_answer(ObjectFetched(rank, "r1"), [b"", large, large])
+    pull.tick(0.1)
+    total = 4 * len(large)
+    *pieces, (_, answer, frames) = cluster.outbox.clients
+    assert {word for _, word, _ in pieces} == {PulledPiece("r1", len(large), total)}
+    assert b"".join(piece for _, _, (piece,) in pieces) == large * 4
+    sizes = (0, len(large), len(large)) * 2
+    assert answer == ObjectPulled("r1", (0, 1), (3, 3), {}, sizes)
+    assert frames == []
+
+
+def test_a_push_that_came_in_pieces_is_whole_for_ranks_without_room(cluster):
+    cluster.outbox.hosts_with_agents = {"a"}
+    push = PushObjects("r1", ("a",), (2,), ranks=(0, 3), sizes=(0, 3 * PLACED_FROM_BYTES))
+    pieces = [bytes([n]) * PLACED_FROM_BYTES for n in range(3)]
+    transfer = Transfer(b"me", push, pieces, cluster.roster, cluster.outbox)
+    transfer.start(0.0)
+    ((rank, store, frames),) = cluster.outbox.engines
+    assert (rank, store.path) == (3, "")
+    assert frames == [b"", b"".join(pieces)]
+    ((host, placement_id),) = cluster.outbox.placed
+    assert host == "a"
+    transfer.on_placed("a", pb.Placed(request_id=placement_id, path="/dev/shm/x"))
+    assert cluster.outbox.sent_to_ranks(StoreObjects)[0][0].sizes == push.sizes

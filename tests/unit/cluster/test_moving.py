@@ -1,0 +1,162 @@
+import threading
+
+import pytest
+
+from jupyter_dist.cluster import moving
+from jupyter_dist.cluster.moving import Moving, Teller, pull_object, push_objects
+from jupyter_dist.errors import TransferError, UsageError
+from jupyter_dist.model import pieces
+from jupyter_dist.model.pieces import WINDOW_PIECES, cut
+from jupyter_dist.protocol.messages import (
+    CellWaiting,
+    ObjectPulled,
+    ObjectsPushed,
+    PieceTaken,
+    PulledPiece,
+    PullObject,
+    PushObjects,
+    Refused,
+    SendPiece,
+    TransferMoved,
+    WithdrawCell,
+)
+from jupyter_dist.protocol.objects import pack
+
+BIG = bytes(range(256)) * 10
+
+
+class Line:
+    """A line to a coordinator that answers what `reply` gives for each message."""
+
+    def __init__(self, reply):
+        self.lock = threading.RLock()
+        self.sent = []
+        self.most_under_way = 0
+        self._reply = reply
+        self._waiting = []
+
+    def new_request_id(self):
+        return "r1"
+
+    def send(self, message, buffers=()):
+        self.sent.append((message, [bytes(buffer) for buffer in buffers]))
+        self._waiting += self._reply(message)
+        under_way = sum(isinstance(answer, PieceTaken) for answer in self._waiting)
+        self.most_under_way = max(self.most_under_way, under_way)
+
+    def receive(self):
+        assert self._waiting, "nothing more would ever come"
+        while self._waiting:
+            answer = self._waiting.pop(0)
+            if isinstance(answer, BaseException):
+                raise answer
+            yield answer if isinstance(answer, tuple) else (answer, [])
+
+
+@pytest.fixture(autouse=True)
+def _all_is_told_and_2000_bytes_are_much(monkeypatch):
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 100)
+    monkeypatch.setattr(moving, "PIECES_FROM_BYTES", 2000)
+    monkeypatch.setattr(moving, "TELL_AFTER_S", 0.0)
+    monkeypatch.setattr(moving, "TELL_INTERVAL_S", 0.0)
+
+
+def good(message):
+    """Confirm pieces, and answer when the last one has come."""
+    match message:
+        case SendPiece(number=number):
+            last = len(list(cut(pack("x", BIG))))
+            done = [ObjectsPushed("r1", {})] if number == last else []
+            return [PieceTaken("r1", number), *done]
+        case PushObjects(sizes=()):
+            return [ObjectsPushed("r1", {})]
+        case _:
+            return []
+
+
+def test_a_small_push_is_one_message():
+    line = Line(good)
+    push_objects(Moving(line), {"a": 1, "b": 2}, (0, 1))
+    ((message, frames),) = line.sent
+    assert (message.names, message.frame_counts, message.ranks) == (("a", "b"), (1, 1), (0, 1))
+    assert len(frames) == 2
+
+
+def test_a_large_push_goes_in_pieces_of_which_few_are_on_their_way():
+    line, told = Line(good), []
+    push_objects(Moving(line, on_moved=told.append), {"x": BIG}, None)
+    (head, none), *sent = line.sent
+    frames = pack("x", BIG)
+    assert none == []
+    assert head.sizes == tuple(map(len, frames))
+    assert [message.number for message, _ in sent] == list(range(1, len(sent) + 1))
+    assert b"".join(data for _, (data,) in sent) == b"".join(frames)
+    assert line.most_under_way == WINDOW_PIECES
+    arrived = [moved.moved_bytes for moved in told]
+    assert arrived == sorted(arrived)
+    assert told[-1] == TransferMoved("r1", sum(head.sizes), sum(head.sizes), "to the coordinator")
+
+
+def test_what_the_coordinator_says_meanwhile_is_passed_on():
+    words, told = [], []
+    far = TransferMoved("r1", 3, 10, "to a")
+    other = CellWaiting("r0", "of another request")
+    line = Line(lambda _: [other, CellWaiting("r1", "waits"), far, ObjectsPushed("r1", {})])
+    push_objects(Moving(line, words.append, told.append), {"a": 1}, None)
+    assert (words, told) == (["waits"], [far])
+
+
+def test_a_refusal_in_the_middle_ends_it():
+    line = Line(lambda m: [Refused("r1", "UsageError", "no")] if isinstance(m, SendPiece) else [])
+    with pytest.raises(UsageError, match="no"):
+        push_objects(Moving(line), {"x": BIG}, None)
+
+
+def test_ctrl_c_takes_it_back():
+    line = Line(lambda m: [KeyboardInterrupt()] if isinstance(m, SendPiece) else [])
+    with pytest.raises(KeyboardInterrupt, match="is taken back"):
+        push_objects(Moving(line), {"x": BIG}, None)
+    assert line.sent[-1][0] == WithdrawCell("r1")
+
+
+def test_what_came_in_pieces_is_put_together():
+    value = {"a": BIG, "empty": b""}
+    frames = pack("x", value)
+    total = sum(map(len, frames))
+    told = []
+
+    def reply(message):
+        assert message == PullObject("r1", "x", (1,))
+        for frame in frames:
+            for piece in cut([frame]):
+                yield PulledPiece("r1", len(frame), total), [piece]
+        yield ObjectPulled("r1", (1,), (len(frames),), {}, tuple(map(len, frames)))
+
+    line = Line(reply)
+    assert pull_object(Moving(line, on_moved=told.append), "x", (1,)) == {1: value}
+    assert told[-1] == TransferMoved("r1", total, total, "from the coordinator")
+
+
+def test_problems_of_ranks_are_raised():
+    line = Line(lambda _: [ObjectPulled("r1", (), (), {2: "rank 2 has no 'x'"})])
+    with pytest.raises(TransferError, match="rank 2 has no 'x'"):
+        pull_object(Moving(line), "x", None)
+
+
+def test_a_name_that_python_cannot_use_is_never_sent():
+    line = Line(good)
+    with pytest.raises(UsageError, match="'not a name' is not a name that Python can use"):
+        push_objects(Moving(line), {"not a name": 1}, None)
+    assert line.sent == []
+
+
+def test_nothing_is_told_early_or_too_often(monkeypatch):
+    now_s, told = [100.0], []
+    monkeypatch.setattr(moving, "TELL_AFTER_S", 0.5)
+    monkeypatch.setattr(moving, "TELL_INTERVAL_S", 0.2)
+    monkeypatch.setattr(moving, "monotonic", lambda: now_s[0])
+    teller = Teller("r1", told.append)
+    for step in range(100):
+        now_s[0] = 100.0 + step / 100
+        teller.tell(step, 100, "to a")
+    assert [moved.moved_bytes for moved in told] == [50, 70, 90]
