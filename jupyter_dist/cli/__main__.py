@@ -213,9 +213,13 @@ def sync(options: argparse.Namespace) -> int:
     from jupyter_dist.cluster.cluster import Cluster
     from jupyter_dist.cluster.sync import RELOAD_CELL
     from jupyter_dist.views.cell_output import CellOutputView
+    from jupyter_dist.views.terminal import Terminal
+    from jupyter_dist.views.transfer_bar import TransferBar
 
     cluster = Cluster.visit(options.name)
-    copied = cluster.sync(options.paths, force=options.force)
+    terminal = Terminal(sys.stderr.write, is_tty=sys.stderr.isatty())
+    with TransferBar(display=terminal) as bar:
+        copied = cluster.sync(options.paths, force=options.force, on_moved=bar.on_moved)
     hint = "" if options.reload else copied.hint("jupyter dist sync")
     write("".join(f"{line}\n" for line in (str(copied), *copied.notes, hint) if line))
     if not options.reload:

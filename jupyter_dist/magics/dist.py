@@ -21,6 +21,7 @@ from jupyter_dist.model.start_options import (
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
     from jupyter_dist.views.cell_output import Display
+    from jupyter_dist.views.transfer_bar import TransferBar
 
 
 class ClusterMagics:
@@ -111,12 +112,15 @@ class ClusterMagics:
                 "Define it outside %%spmd first."
             )
         objects = {name: self._shell.user_ns[name] for name in names}
-        cluster.push(objects, options.ranks, on_stage=say)
+        with self._bar() as bar:
+            cluster.push(objects, options.ranks, on_stage=say, on_moved=bar.on_moved)
 
     @command(accepted.PULL)
     def dist_pull(self, options: Namespace) -> Any:
         """Copy a variable of the ranks to the notebook, as {rank: object}."""
-        objects = self._current.get().pull(options.name, options.ranks, on_stage=say)
+        cluster = self._current.get()
+        with self._bar() as bar:
+            objects = cluster.pull(options.name, options.ranks, on_stage=say, on_moved=bar.on_moved)
         if options.o is None:
             return objects
         self._shell.push({options.o: objects})
@@ -132,7 +136,8 @@ class ClusterMagics:
         are left out. Ranks may be busy meanwhile; only `--reload` waits until they are idle.
         """
         cluster = self._current.get()
-        result = cluster.sync(options.paths, force=options.force)
+        with self._bar() as bar:
+            result = cluster.sync(options.paths, force=options.force, on_moved=bar.on_moved)
         hint = "" if options.reload else result.hint()
         for line in filter(None, (str(result), *result.notes, hint)):
             say(line)
@@ -216,6 +221,11 @@ class ClusterMagics:
         view.finish(result, failure.rank if isinstance(failure, RankRaised) else None)
         if failure is not None:
             raise failure
+
+    def _bar(self) -> "TransferBar":
+        from jupyter_dist.views.transfer_bar import TransferBar
+
+        return TransferBar(display=self._display)
 
     @property
     def _display(self) -> "Display | None":

@@ -1,3 +1,4 @@
+import contextlib
 import io
 import sys
 import types
@@ -49,7 +50,8 @@ class FakeCluster:
         error = ErrorInfo("ValueError", "no") if "raise" in code else None
         return SpmdResult([RankResult(rank=0, status="raised" if error else "ok", error=error)])
 
-    def sync(self, paths, *, force=False):
+    def sync(self, paths, *, force=False, on_moved):
+        self.made.on_moved = on_moved
         self.ran.append((tuple(paths), force))
         return SyncResult(
             paths=tuple(paths),
@@ -67,6 +69,15 @@ class FakeCluster:
 
     def stop(self):
         self.names.remove(self.name)
+
+
+class FakeBar(contextlib.nullcontext):
+    def __init__(self, *, display):
+        super().__init__(self)
+        self.display = display
+
+    def on_moved(self, moved):
+        pass
 
 
 class FakeView:
@@ -91,6 +102,7 @@ def clusters(monkeypatch):
     fakes = {
         "cluster.cluster": {"Cluster": cls},
         "views.cell_output": {"CellOutputView": FakeView},
+        "views.transfer_bar": {"TransferBar": FakeBar},
         "views.start_progress": {
             "StartProgressView": FakeView,
             "ready_text": ready_text,

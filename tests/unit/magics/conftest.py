@@ -78,15 +78,17 @@ class FakeCluster:
             ]
         )
 
-    def push(self, objects, ranks=None, *, on_stage):
-        self.on_stage = on_stage
+    def push(self, objects, ranks=None, *, on_stage, on_moved):
+        self.on_stage, self.on_moved = on_stage, on_moved
         self.calls.append((objects, ranks))
 
-    def pull(self, name, ranks=None, *, on_stage):
+    def pull(self, name, ranks=None, *, on_stage, on_moved):
+        self.on_moved = on_moved
         on_stage("waits: rank 1 is still busy")
         return {rank: f"{name}{rank}" for rank in range(self.world_size)}
 
-    def sync(self, paths, *, force=False):
+    def sync(self, paths, *, force=False, on_moved):
+        self.on_moved = on_moved
         self.calls.append(("sync", tuple(paths), force))
         if "nope" in paths:
             raise SyncFailed({"b": "its agent is gone"}, "Nothing was changed on any host.")
@@ -142,6 +144,17 @@ class FakeProgress(FakeView):
         self.finished.append((f"failed: {text}",))
 
 
+class FakeBar(FakeView):
+    def on_moved(self, moved):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.finish()
+
+
 def specify(hosts=None, **wishes):
     """Remember what was asked for in what is given back."""
     names = (hosts or "localhost").split(",")
@@ -176,6 +189,7 @@ def world(monkeypatch):
             "StartProgressView": lambda display: make(FakeProgress, {"display": display}),
             "ready_text": ready_text,
         },
+        "views.transfer_bar": {"TransferBar": lambda display: make(FakeBar, display)},
         "views.topology_widget": {"show_topology": shown.append},
         "views.topology_snapshot": {"topology_text": lambda topology: f"text of {topology}"},
     }

@@ -165,6 +165,16 @@ def test_push_hands_the_objects_over(run, world):
     assert world.clusters["demo"].on_stage is say
 
 
+@pytest.mark.parametrize("line", ["%dist_push a", "%dist_pull a", "%dist_sync mypkg"])
+def test_what_takes_long_is_shown_by_a_bar_that_is_removed(run, world, line):
+    run("%dist_start -n 2")
+    run("a = 1")
+    assert run(line).success
+    bar = world.views[-1]
+    assert world.clusters["demo"].on_moved == bar.on_moved
+    assert bar.finished == [()]
+
+
 def test_push_names_every_unknown_variable_and_pushes_nothing(run, world):
     run("%dist_start")
     run("a = 1")
