@@ -23,6 +23,7 @@ from jupyter_dist.agent.record_reader import RecordReader
 from jupyter_dist.agent.services import Services
 from jupyter_dist.agent.signaller import Signaller
 from jupyter_dist.agent.stack_dumper import StackDumper
+from jupyter_dist.agent.telemetry import Telemetry
 from jupyter_dist.agent.zygote_process import (
     ZygoteProcess,
     describe_birth,
@@ -34,13 +35,14 @@ from jupyter_dist.errors import StartFailed
 from jupyter_dist.launch.base import Invitation
 from jupyter_dist.model.devices import VISIBLE, visible_devices
 from jupyter_dist.model.rank import RankInfo
-from jupyter_dist.probe.gpus import count_gpus, gpu_links, gpu_problem, sample_gpus
+from jupyter_dist.probe.gpu_wiring import link_groups
+from jupyter_dist.probe.gpus import count_gpus, gpu_links, gpu_problem
+from jupyter_dist.probe.machine import count_numa_nodes
 from jupyter_dist.probe.network import list_interfaces, machine_id
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.version import WIRE, __version__
 
-TELEMETRY_INTERVAL_S = 0.5
 ZYGOTE_END_TIMEOUT_S = 5.0
 
 
@@ -102,6 +104,8 @@ class Agent:
             devices=visible_devices((), os.environ.get(VISIBLE), gpu_count),
             gpus=[pb.GpuLinks(**msgspec.structs.asdict(each)) for each in gpu_links()],
             gpu_problem=gpu_problem(),
+            links=[pb.LinkGroup(**msgspec.structs.asdict(each)) for each in link_groups()],
+            numa_nodes=count_numa_nodes(),
         )
         self._home.tell(pb.AgentEvent(joined=joined))
 
@@ -111,7 +115,8 @@ class Agent:
         Raises StartFailed when it does not want this agent.
         """
         self._zygote.listen(self._on_zygote_event, self._on_zygote_end)
-        threading.Thread(target=self._send_telemetry, name="telemetry", daemon=True).start()
+        interval_s = self._invitation.sample_interval_s
+        Telemetry(self._engines, self._home.tell, interval_s, self._over).start()
         for command in self._home.commands():
             self._obey(command)
         self._over.set()
@@ -261,14 +266,3 @@ class Agent:
         self._over.set()
         self._zygote.end(ZYGOTE_END_TIMEOUT_S)
         self._services.close()
-
-    def _send_telemetry(self) -> None:
-        while not self._over.wait(TELEMETRY_INTERVAL_S):
-            memory = psutil.virtual_memory()
-            sample = pb.Telemetry(
-                cpu_percent=psutil.cpu_percent(),
-                memory_used_bytes=memory.total - memory.available,
-                engines=self._engines.sample(),
-                gpus=[pb.GpuSample(**msgspec.structs.asdict(gpu)) for gpu in sample_gpus()],
-            )
-            self._home.tell(pb.AgentEvent(telemetry=sample))

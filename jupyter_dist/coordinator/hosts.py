@@ -70,7 +70,7 @@ class Hosts:
             case "engine_exited":
                 self._losses.on_exit(event.engine_exited, now_s)
             case "telemetry":
-                self._roster.take_telemetry(host, event.telemetry)
+                self._roster.take_telemetry(host, event.telemetry, now_s)
             case "start_problem":
                 self.problem = f"{host}: {event.start_problem.reason}"
             case "note":

@@ -1,8 +1,15 @@
 """How the cluster looks at one moment, for whoever watches it."""
 
+from jupyter_dist.coordinator.observed import (
+    read_gpu_links,
+    read_gpus,
+    read_links,
+    read_nics,
+)
 from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.model.engine_state import EngineState
-from jupyter_dist.model.topology import EngineView, GpuView, HostView, Topology
+from jupyter_dist.model.topology import EngineView, HostView, Topology
+from jupyter_dist.protocol import host_agent_pb2 as pb
 
 
 class Picture:
@@ -34,30 +41,26 @@ class Picture:
     def _host_view(
         self, host: HostRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
     ) -> HostView:
-        joined, seen = host.joined, host.telemetry
+        joined, seen = host.joined or pb.Joined(), host.telemetry
+        since_s = now_s - host.telemetry_s if host.telemetry_s is not None else 0.0
         return HostView(
             name=host.name,
-            state="lost" if host.is_lost else "up" if joined else "starting",
+            state="lost" if host.is_lost else "up" if host.joined else "starting",
             address=host.interface.address if host.interface else "",
             interface=host.interface.name if host.interface else "",
             interface_mbps=host.interface.speed_mbps if host.interface else 0,
-            home_address=joined.home_address if joined else "",
-            failed_addresses=tuple(joined.failed_addresses) if joined else (),
-            cpu_count=joined.cpu_count if joined else 0,
+            home_address=joined.home_address,
+            failed_addresses=tuple(joined.failed_addresses),
+            cpu_count=joined.cpu_count,
             cpu_percent=seen.cpu_percent,
-            memory_total_bytes=joined.memory_total_bytes if joined else 0,
+            memory_total_bytes=joined.memory_total_bytes,
             memory_used_bytes=seen.memory_used_bytes,
-            gpus=tuple(
-                GpuView(
-                    index=gpu.index,
-                    name=gpu.name,
-                    utilisation_percent=gpu.utilisation_percent,
-                    memory_used_bytes=gpu.memory_used_bytes,
-                    memory_total_bytes=gpu.memory_total_bytes,
-                )
-                for gpu in seen.gpus
-            ),
-            gpu_links=host.gpu_links,
+            gpus=read_gpus(seen, since_s),
+            links=read_links(joined),
+            gpu_links=read_gpu_links(joined),
+            nics=read_nics(seen),
+            numa_nodes=joined.numa_nodes,
+            sampled_s=round(seen.age_s + since_s, 3),
             engines=tuple(
                 self._engine_view(engine, beat_ages_s, now_s, waiting)
                 for engine in self._roster.on_host(host.name)
@@ -72,17 +75,21 @@ class Picture:
         if engine.state is EngineState.BUSY and last is not None and last.is_running:
             state = "hung" if waiting else "collective"
         sample = engine.sample if engine.is_present else None
+        beat_age_s = beat_ages_s.get(engine.info.rank, 0.0) if engine.is_present else 0.0
+        busy_s = now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0
+        devices = self._roster.hosts[engine.info.host].indices_of(engine.info.device)
         return EngineView(
             rank=engine.info.rank,
             local_rank=engine.info.local_rank,
             pid=engine.pid,
             state=state,
             reason=engine.reason,
-            beat_age_s=beat_ages_s.get(engine.info.rank, 0.0) if engine.is_present else 0.0,
+            beat_age_s=round(beat_age_s, 3),
             cpu_percent=sample.cpu_percent if sample else 0.0,
             rss_bytes=sample.rss_bytes if sample else 0,
             device=self._roster.hosts[engine.info.host].index_of(engine.info.device),
+            devices=devices,
             cell=engine.cell_label,
-            busy_s=now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0,
+            busy_s=round(busy_s, 3),
             collective=last,
         )

@@ -17,10 +17,7 @@ from jupyter_dist.model.engine_state import EngineEvent, EngineState, next_state
 from jupyter_dist.model.interfaces import HostNetwork, Interface
 from jupyter_dist.model.rank import RankInfo, assign_ranks, default_slots
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
-from jupyter_dist.model.topology import (
-    CollectiveView,
-    GpuLinks,
-)
+from jupyter_dist.model.topology import CollectiveView
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 
@@ -93,6 +90,8 @@ class HostRecord:
     joined: pb.Joined | None = None
     is_lost: bool = False
     telemetry: pb.Telemetry = field(default_factory=pb.Telemetry)
+    telemetry_s: float | None = None
+    """When that came; None: nothing has come yet."""
     interface: Interface | None = None
     """Of its data path, once all hosts are known."""
     devices: tuple[str, ...] = ()
@@ -112,25 +111,16 @@ class HostRecord:
         """What each of its engines may see of the devices."""
         return make_shares(self.devices, self.devices_per_engine)
 
-    @property
-    def gpu_links(self) -> tuple[GpuLinks, ...]:
-        """What it has told of its GPUs' links; their names come with telemetry."""
-        return tuple(
-            GpuLinks(
-                index=gpu.index,
-                pcie_generation=gpu.pcie_generation,
-                pcie_lanes=gpu.pcie_lanes,
-                nvlink_version=gpu.nvlink_version,
-                nvlink_count=gpu.nvlink_count,
-            )
-            for gpu in (self.joined.gpus if self.joined else ())
-        )
-
     def index_of(self, device: str) -> int | None:
         """Give NVML's number for a device, of several the first, where NVML counts that far."""
         joined = self.joined or pb.Joined()
         index = index_on_host(first_device(device), [gpu.uuid for gpu in joined.gpus])
         return index if index is not None and index < joined.gpu_count else None
+
+    def indices_of(self, share: str) -> tuple[int, ...]:
+        """Give NVML's numbers for all devices of a share, as far as NVML knows them."""
+        found = (self.index_of(device) for device in share.split(","))
+        return tuple(index for index in found if index is not None)
 
     @property
     def network(self) -> HostNetwork:
@@ -279,9 +269,10 @@ class Roster:
             groups.setdefault(self[rank].info.host, []).append(rank)
         return groups
 
-    def take_telemetry(self, host: str, telemetry: pb.Telemetry) -> None:
+    def take_telemetry(self, host: str, telemetry: pb.Telemetry, now_s: float = 0.0) -> None:
         """Take in what an agent observed."""
-        self.hosts[host].telemetry = telemetry
+        record = self.hosts[host]
+        record.telemetry, record.telemetry_s = telemetry, now_s
         for sample in telemetry.engines:
             if (engine := self.find(sample.engine)) is not None:
                 engine.sample = sample

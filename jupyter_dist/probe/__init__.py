@@ -1,1 +1,1 @@
-"""What a machine has: cores, memory, GPUs."""
+"""What a machine has: cores, memory, GPUs, network cards, and what joins them."""

@@ -1,12 +1,12 @@
 """The GPUs of this machine through NVML; a machine without NVML has no GPU."""
 
-import contextlib
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from jupyter_dist.model.topology import GpuLinks, GpuView
+from jupyter_dist.probe.gpu_events import XidEvents
+from jupyter_dist.probe.gpu_processes import list_strangers, process_name
+from jupyter_dist.probe.nvml import Gpu, as_text, list_gpus, load
 
 _CONTROL = Path("/dev/nvidiactl")
 """There where the driver's devices can be used: also in a container that was given them."""
@@ -14,90 +14,58 @@ _NVLINK_VERSIONS = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5}
 """By NVML's codes, which count 2.2 and 3.1 as well."""
 _NVLINK_OF_HOPPER = 4
 """What it has; some drivers say 5."""
+_THROTTLED = 0x20 | 0x40 | 0x80
+"""Too hot (as the driver or the GPU itself finds), or braked by the power supply.
 
-
-@cache
-def _load() -> tuple[Any, str]:
-    """Give the initialised NVML module, or None and the reason."""
-    try:
-        import pynvml
-    except ImportError:
-        return None, "the package nvidia-ml-py, which counts them, is missing"
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as problem:
-        return None, f"NVML: {problem}"
-    return pynvml, ""
-
-
-def _handles(nvml: Any) -> Iterator[tuple[int, Any]]:
-    """Give each GPU that can be asked, by its number."""
-    for index in range(nvml.nvmlDeviceGetCount()):
-        with contextlib.suppress(nvml.NVMLError):
-            yield index, nvml.nvmlDeviceGetHandleByIndex(index)
+Not the limit of power: under full load that is how GPUs work.
+"""
 
 
 def count_gpus() -> int:
     """Count the GPUs of this machine."""
-    nvml, _ = _load()
+    nvml, _ = load()
     return int(nvml.nvmlDeviceGetCount()) if nvml is not None else 0
 
 
 def gpu_problem() -> str:
     """Say why GPUs cannot be asked where their driver is there; else empty."""
-    _, problem = _load()
+    _, problem = load()
     return problem if _CONTROL.exists() else ""
 
 
-def sample_gpus() -> tuple[GpuView, ...]:
-    """Observe every GPU; those that cannot be asked are left out."""
-    nvml, _ = _load()
-    if nvml is None:
-        return ()
-    views = []
-    for index, handle in _handles(nvml):
-        with contextlib.suppress(nvml.NVMLError):
-            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-            views.append(
-                GpuView(
-                    index=index,
-                    name=_text(nvml.nvmlDeviceGetName(handle)),
-                    utilisation_percent=float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-                    memory_used_bytes=int(memory.used),
-                    memory_total_bytes=int(memory.total),
-                )
-            )
-    return tuple(views)
+def _reachable() -> list[Gpu]:
+    nvml, _ = load()
+    return [] if nvml is None else [gpu for gpu in list_gpus(nvml) if gpu.handle is not None]
 
 
 def gpu_links() -> tuple[GpuLinks, ...]:
     """Say what connects each GPU; what the driver does not tell stays empty."""
-    nvml, _ = _load()
-    return () if nvml is None else tuple(_links_of(nvml, *each) for each in _handles(nvml))
+    return tuple(_links_of(gpu) for gpu in _reachable())
 
 
-def _links_of(nvml: Any, index: int, handle: Any) -> GpuLinks:
-    def ask(question: Callable[..., Any], *more: object, default: Any) -> Any:
-        with contextlib.suppress(nvml.NVMLError):
-            return question(handle, *more)
-        return default
-
-    links = [
+def links_up(gpu: Gpu) -> list[int]:
+    """List the NVLinks of a GPU that are up, by their numbers."""
+    nvml, _ = load()
+    return [
         link
         for link in range(nvml.NVML_NVLINK_MAX_LINKS)
-        if ask(nvml.nvmlDeviceGetNvLinkState, link, default=0) == nvml.NVML_FEATURE_ENABLED
+        if gpu.ask("NvLinkState", link) == nvml.NVML_FEATURE_ENABLED
     ]
-    codes = {ask(nvml.nvmlDeviceGetNvLinkVersion, link, default=0) for link in links}
+
+
+def _links_of(gpu: Gpu) -> GpuLinks:
+    nvml, _ = load()
+    links = links_up(gpu)
+    codes = {gpu.ask("NvLinkVersion", link, default=0) for link in links}
     version = _NVLINK_VERSIONS.get(min(codes, default=0), 0)
-    architecture = ask(nvml.nvmlDeviceGetArchitecture, default=None)
-    if version and architecture == nvml.NVML_DEVICE_ARCH_HOPPER:
+    if version and gpu.ask("Architecture") == nvml.NVML_DEVICE_ARCH_HOPPER:
         version = _NVLINK_OF_HOPPER
     return GpuLinks(
-        index=index,
-        uuid=_text(ask(nvml.nvmlDeviceGetUUID, default="")),
-        name=_text(ask(nvml.nvmlDeviceGetName, default="")),
-        pcie_generation=ask(nvml.nvmlDeviceGetMaxPcieLinkGeneration, default=0),
-        pcie_lanes=ask(nvml.nvmlDeviceGetMaxPcieLinkWidth, default=0),
+        index=gpu.index,
+        uuid=as_text(gpu.ask("UUID", default="")),
+        name=as_text(gpu.ask("Name", default="")),
+        pcie_generation=gpu.ask("MaxPcieLinkGeneration", default=0),
+        pcie_lanes=gpu.ask("MaxPcieLinkWidth", default=0),
         nvlink_version=version,
         nvlink_count=len(links),
     )
@@ -105,17 +73,83 @@ def _links_of(nvml: Any, index: int, handle: Any) -> GpuLinks:
 
 def bus_of(device: str) -> str:
     """Give the address on the PCI bus of a device, as CUDA_VISIBLE_DEVICES has it; or empty."""
-    nvml, _ = _load()
-    if nvml is None or not device:
-        return ""
-    for index, handle in _handles(nvml):
-        with contextlib.suppress(nvml.NVMLError):
-            name = str(index) if device.isdecimal() else _text(nvml.nvmlDeviceGetUUID(handle))
-            if name == device or (not device.isdecimal() and name.startswith(device)):
-                return _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
+    for gpu in _reachable() if device else ():
+        name = str(gpu.index) if device.isdecimal() else as_text(gpu.ask("UUID", default=""))
+        if name == device or (not device.isdecimal() and name.startswith(device)):
+            return bus_address(gpu)
     return ""
 
 
-def _text(answer: str | bytes) -> str:
-    """Read a text as releases of NVML's module give it."""
-    return answer.decode() if isinstance(answer, bytes) else answer
+def gpu_addresses() -> dict[int, str]:
+    """Give the addresses of all GPUs on the PCI bus, as NVML writes them; of some empty."""
+    return {gpu.index: bus_address(gpu) for gpu in _reachable()}
+
+
+def bus_address(gpu: Gpu) -> str:
+    """Give its address on the PCI bus as NVML writes it, or empty."""
+    pci = gpu.ask("PciInfo")
+    return as_text(pci.busId) if pci is not None else ""
+
+
+class GpuWatch:
+    """Samples every GPU; of one thread only.
+
+    `is_ours` tells of a process whether it belongs to the cluster, `name_of` what it is called.
+    """
+
+    def __init__(
+        self, is_ours: Callable[[int], bool], name_of: Callable[[int], str] = process_name
+    ) -> None:
+        nvml, _ = load()
+        self._is_ours, self._name_of = is_ours, name_of
+        self._gpus = [] if nvml is None else list(list_gpus(nvml))
+        self._events = XidEvents(nvml, self._gpus)
+
+    def sample(self, now_s: float) -> tuple[GpuView, ...]:
+        """Observe every GPU; what the driver does not tell stays empty."""
+        self._events.collect(now_s)
+        return tuple(self._view(gpu, now_s) for gpu in self._gpus)
+
+    def _view(self, gpu: Gpu, now_s: float) -> GpuView:
+        gpu.look_again()
+        memory, rates = gpu.ask("MemoryInfo"), gpu.ask("UtilizationRates")
+        xid, xid_age_s = self._events.last(gpu.index, now_s)
+        sampled = {
+            "name": as_text(gpu.ask_once("Name", default="")),
+            "utilisation_percent": float(rates.gpu) if rates else 0.0,
+            "memory_used_bytes": int(memory.used) if memory else 0,
+            "memory_total_bytes": int(memory.total) if memory else 0,
+            "power_w": round(gpu.ask("PowerUsage", default=0) / 1000, 1),
+            "power_limit_w": round(gpu.ask("EnforcedPowerLimit", default=0) / 1000, 1),
+            "temperature_c": float(gpu.ask("Temperature", _TEMPERATURE_OF_GPU, default=0)),
+            "ecc_errors": gpu.ask("TotalEccErrors", _UNCORRECTED, _VOLATILE, default=0),
+            "pcie_generation": gpu.ask("CurrPcieLinkGeneration", default=0),
+            "pcie_lanes": gpu.ask("CurrPcieLinkWidth", default=0),
+            "mig": _describe_mig(gpu),
+            "is_throttled": bool(_slow_reasons(gpu) & _THROTTLED),
+            "strangers": list_strangers(gpu, self._is_ours, self._name_of),
+        }
+        return GpuView(
+            index=gpu.index, **sampled, xid=xid, xid_age_s=xid_age_s, problem=gpu.problem
+        )
+
+
+_TEMPERATURE_OF_GPU = 0
+_UNCORRECTED, _VOLATILE = 1, 0
+"""Kind and counter of ECC errors: those since the driver was loaded."""
+_MIG_ENABLED = 1
+
+
+def _slow_reasons(gpu: Gpu) -> int:
+    """Give why it does not run at full clocks, as bits; older drivers use another name."""
+    reasons = gpu.ask("CurrentClocksEventReasons")
+    return int(gpu.ask("CurrentClocksThrottleReasons", default=0) if reasons is None else reasons)
+
+
+def _describe_mig(gpu: Gpu) -> str:
+    current, _pending = gpu.ask("MigMode", default=(0, 0))
+    if current != _MIG_ENABLED:
+        return ""
+    places = range(gpu.ask_once("MaxMigDeviceCount", default=0))
+    count = sum(gpu.ask("MigDeviceHandleByIndex", place) is not None for place in places)
+    return f"{count} instance{'s' if count > 1 else ''}" if count else "on"

@@ -44,7 +44,7 @@ class AgentEvent(_message.Message):
     def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
-    __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses", "devices", "gpus", "gpu_problem")
+    __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses", "devices", "gpus", "gpu_problem", "links", "numa_nodes")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,8 @@ class Joined(_message.Message):
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     GPU_PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    NUMA_NODES_FIELD_NUMBER: _ClassVar[int]
     host: str
     hostname: str
     pid: int
@@ -92,7 +94,9 @@ class Joined(_message.Message):
     devices: _containers.RepeatedScalarFieldContainer[str]
     gpus: _containers.RepeatedCompositeFieldContainer[GpuLinks]
     gpu_problem: str
-    def __init__(self, host: _Optional[str] = ..., hostname: _Optional[str] = ..., pid: _Optional[int] = ..., version: _Optional[str] = ..., cpu_count: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., log_dir: _Optional[str] = ..., gpu_count: _Optional[int] = ..., slots: _Optional[int] = ..., wire: _Optional[str] = ..., machine: _Optional[str] = ..., python: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., interfaces: _Optional[_Iterable[_Union[Interface, _Mapping]]] = ..., home_address: _Optional[str] = ..., local_address: _Optional[str] = ..., failed_addresses: _Optional[_Iterable[str]] = ..., devices: _Optional[_Iterable[str]] = ..., gpus: _Optional[_Iterable[_Union[GpuLinks, _Mapping]]] = ..., gpu_problem: _Optional[str] = ...) -> None: ...
+    links: _containers.RepeatedCompositeFieldContainer[LinkGroup]
+    numa_nodes: int
+    def __init__(self, host: _Optional[str] = ..., hostname: _Optional[str] = ..., pid: _Optional[int] = ..., version: _Optional[str] = ..., cpu_count: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., log_dir: _Optional[str] = ..., gpu_count: _Optional[int] = ..., slots: _Optional[int] = ..., wire: _Optional[str] = ..., machine: _Optional[str] = ..., python: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., interfaces: _Optional[_Iterable[_Union[Interface, _Mapping]]] = ..., home_address: _Optional[str] = ..., local_address: _Optional[str] = ..., failed_addresses: _Optional[_Iterable[str]] = ..., devices: _Optional[_Iterable[str]] = ..., gpus: _Optional[_Iterable[_Union[GpuLinks, _Mapping]]] = ..., gpu_problem: _Optional[str] = ..., links: _Optional[_Iterable[_Union[LinkGroup, _Mapping]]] = ..., numa_nodes: _Optional[int] = ...) -> None: ...
 
 class GpuLinks(_message.Message):
     __slots__ = ("index", "uuid", "name", "pcie_generation", "pcie_lanes", "nvlink_version", "nvlink_count")
@@ -111,6 +115,20 @@ class GpuLinks(_message.Message):
     nvlink_version: int
     nvlink_count: int
     def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., name: _Optional[str] = ..., pcie_generation: _Optional[int] = ..., pcie_lanes: _Optional[int] = ..., nvlink_version: _Optional[int] = ..., nvlink_count: _Optional[int] = ...) -> None: ...
+
+class LinkGroup(_message.Message):
+    __slots__ = ("kind", "gpus", "lanes", "is_switched", "has_p2p")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    LANES_FIELD_NUMBER: _ClassVar[int]
+    IS_SWITCHED_FIELD_NUMBER: _ClassVar[int]
+    HAS_P2P_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    gpus: _containers.RepeatedScalarFieldContainer[int]
+    lanes: int
+    is_switched: bool
+    has_p2p: bool
+    def __init__(self, kind: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., lanes: _Optional[int] = ..., is_switched: bool = ..., has_p2p: bool = ...) -> None: ...
 
 class Interface(_message.Message):
     __slots__ = ("name", "address", "prefix_length", "speed_mbps")
@@ -231,30 +249,86 @@ class EngineSample(_message.Message):
     def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ...) -> None: ...
 
 class GpuSample(_message.Message):
-    __slots__ = ("index", "name", "utilisation_percent", "memory_used_bytes", "memory_total_bytes")
+    __slots__ = ("index", "name", "utilisation_percent", "memory_used_bytes", "memory_total_bytes", "power_w", "power_limit_w", "temperature_c", "ecc_errors", "xid", "xid_age_s", "pcie_generation", "pcie_lanes", "mig", "is_throttled", "strangers", "problem")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     UTILISATION_PERCENT_FIELD_NUMBER: _ClassVar[int]
     MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
     MEMORY_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    POWER_W_FIELD_NUMBER: _ClassVar[int]
+    POWER_LIMIT_W_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_C_FIELD_NUMBER: _ClassVar[int]
+    ECC_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    XID_FIELD_NUMBER: _ClassVar[int]
+    XID_AGE_S_FIELD_NUMBER: _ClassVar[int]
+    PCIE_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    PCIE_LANES_FIELD_NUMBER: _ClassVar[int]
+    MIG_FIELD_NUMBER: _ClassVar[int]
+    IS_THROTTLED_FIELD_NUMBER: _ClassVar[int]
+    STRANGERS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
     index: int
     name: str
     utilisation_percent: float
     memory_used_bytes: int
     memory_total_bytes: int
-    def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., utilisation_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ...) -> None: ...
+    power_w: float
+    power_limit_w: float
+    temperature_c: float
+    ecc_errors: int
+    xid: int
+    xid_age_s: float
+    pcie_generation: int
+    pcie_lanes: int
+    mig: str
+    is_throttled: bool
+    strangers: _containers.RepeatedCompositeFieldContainer[GpuProcess]
+    problem: str
+    def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., utilisation_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., power_w: _Optional[float] = ..., power_limit_w: _Optional[float] = ..., temperature_c: _Optional[float] = ..., ecc_errors: _Optional[int] = ..., xid: _Optional[int] = ..., xid_age_s: _Optional[float] = ..., pcie_generation: _Optional[int] = ..., pcie_lanes: _Optional[int] = ..., mig: _Optional[str] = ..., is_throttled: bool = ..., strangers: _Optional[_Iterable[_Union[GpuProcess, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class GpuProcess(_message.Message):
+    __slots__ = ("pid", "name", "memory_bytes")
+    PID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    name: str
+    memory_bytes: int
+    def __init__(self, pid: _Optional[int] = ..., name: _Optional[str] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+
+class NicSample(_message.Message):
+    __slots__ = ("name", "speed_mbps", "rdma", "is_up", "numa_node", "nearest_gpus", "distance")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SPEED_MBPS_FIELD_NUMBER: _ClassVar[int]
+    RDMA_FIELD_NUMBER: _ClassVar[int]
+    IS_UP_FIELD_NUMBER: _ClassVar[int]
+    NUMA_NODE_FIELD_NUMBER: _ClassVar[int]
+    NEAREST_GPUS_FIELD_NUMBER: _ClassVar[int]
+    DISTANCE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    speed_mbps: int
+    rdma: str
+    is_up: bool
+    numa_node: int
+    nearest_gpus: _containers.RepeatedScalarFieldContainer[int]
+    distance: str
+    def __init__(self, name: _Optional[str] = ..., speed_mbps: _Optional[int] = ..., rdma: _Optional[str] = ..., is_up: bool = ..., numa_node: _Optional[int] = ..., nearest_gpus: _Optional[_Iterable[int]] = ..., distance: _Optional[str] = ...) -> None: ...
 
 class Telemetry(_message.Message):
-    __slots__ = ("cpu_percent", "memory_used_bytes", "engines", "gpus")
+    __slots__ = ("cpu_percent", "memory_used_bytes", "engines", "gpus", "nics", "age_s")
     CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
     MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
     ENGINES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
+    NICS_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
     cpu_percent: float
     memory_used_bytes: int
     engines: _containers.RepeatedCompositeFieldContainer[EngineSample]
     gpus: _containers.RepeatedCompositeFieldContainer[GpuSample]
-    def __init__(self, cpu_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., engines: _Optional[_Iterable[_Union[EngineSample, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ...) -> None: ...
+    nics: _containers.RepeatedCompositeFieldContainer[NicSample]
+    age_s: float
+    def __init__(self, cpu_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., engines: _Optional[_Iterable[_Union[EngineSample, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ..., nics: _Optional[_Iterable[_Union[NicSample, _Mapping]]] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class StartProblem(_message.Message):
     __slots__ = ("reason",)

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 class NVMLError(Exception):
     """What every call may raise."""
 
+    value = 0
+
 
 @dataclass
 class FakeGpu:
@@ -21,6 +23,8 @@ class FakeNvml:
     """Stands in for the module pynvml."""
 
     NVMLError = NVMLError
+    NVML_ERROR_GPU_IS_LOST = 15
+    NVML_ERROR_RESET_REQUIRED = 16
     NVML_FEATURE_ENABLED = 1
     NVML_NVLINK_MAX_LINKS = 36
     NVML_DEVICE_ARCH_HOPPER = 9
@@ -63,7 +67,7 @@ class FakeNvml:
 
     def __getattr__(self, name: str):
         question = name.removeprefix("nvmlDeviceGet")
-        return lambda gpu: self._answer(gpu, question)
+        return lambda gpu, *_: self._answer(gpu, question)
 
     def _answer(self, gpu: FakeGpu, question: str):
         if question not in gpu.answers:

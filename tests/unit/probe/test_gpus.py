@@ -1,9 +1,7 @@
-import sys
-
 import pytest
 from fakes.nvml import FakeGpu, FakeNvml
 
-from jupyter_dist.model.topology import GpuLinks, GpuView
+from jupyter_dist.model.topology import GpuLinks
 from jupyter_dist.probe import gpus
 
 H200 = {
@@ -15,22 +13,6 @@ H200 = {
     "MemoryInfo": (5, 100),
     "UtilizationRates": 40,
 }
-
-
-@pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """A machine with these GPUs; `driver` says whether its devices can be used."""
-
-    def make(nvml, *, driver=True):
-        monkeypatch.setitem(sys.modules, "pynvml", nvml)
-        control = tmp_path / "nvidiactl"
-        if driver:
-            control.touch()
-        monkeypatch.setattr(gpus, "_CONTROL", control)
-        gpus._load.cache_clear()
-
-    yield make
-    gpus._load.cache_clear()
 
 
 def links_of(machine, *fakes):
@@ -83,23 +65,11 @@ def test_a_gpu_that_is_lost_is_left_out_and_still_counted(machine):
     assert gpus.count_gpus() == 2
 
 
-def test_a_gpu_is_observed_as_long_as_it_tells_everything(machine):
-    machine(FakeNvml(FakeGpu({"Name": "no numbers"}), FakeGpu(H200)))
-    assert gpus.sample_gpus() == (
-        GpuView(
-            index=1,
-            name="NVIDIA H200",
-            utilisation_percent=40.0,
-            memory_used_bytes=5,
-            memory_total_bytes=100,
-        ),
-    )
-
-
 @pytest.mark.parametrize("nvml", [None, FakeNvml(FakeGpu(H200), init_problem="Driver Not Loaded")])
 def test_a_machine_without_nvml_has_no_gpu(machine, nvml):
     machine(nvml, driver=False)
-    assert (gpus.count_gpus(), gpus.sample_gpus(), gpus.gpu_links()) == (0, (), ())
+    assert (gpus.count_gpus(), gpus.gpu_addresses(), gpus.gpu_links()) == (0, {}, ())
+    assert gpus.GpuWatch(lambda _: False).sample(0.0) == ()
     assert gpus.gpu_problem() == ""
 
 
@@ -118,6 +88,7 @@ def test_a_device_has_an_address_on_the_bus_however_it_is_written(machine):
     assert gpus.bus_of("0") == "00000000:3B:00.0"
     assert gpus.bus_of("GPU-9f") == "00000000:3C:00.0"
     assert gpus.bus_of("") == ""
+    assert gpus.gpu_addresses() == {0: "00000000:3B:00.0", 1: "00000000:3C:00.0"}
 
 
 def test_a_device_that_cannot_be_asked_has_no_address(machine):

@@ -1,0 +1,84 @@
+"""What an agent observes of its host and its engines, and how often it tells.
+
+Two threads: one looks at engines, cores and memory and tells of all; the other one asks what may
+keep it waiting, drivers above all. Whatever that one last found is told again, with its age.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec import to_builtins
+
+from jupyter_dist.agent.engines import EngineTable
+from jupyter_dist.model.topology import GpuView, NicView
+from jupyter_dist.probe.gpu_processes import descends_from
+from jupyter_dist.probe.gpus import GpuWatch, gpu_addresses
+from jupyter_dist.probe.machine import Load, sample_load
+from jupyter_dist.probe.nics import NicWatch
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+LOOK_INTERVAL_S = 0.5
+"""How often engines are looked at, at least: verdicts on hangs depend on it."""
+
+
+class Devices(NamedTuple):
+    """What drivers told last."""
+
+    gpus: tuple[GpuView, ...]
+    nics: tuple[NicView, ...]
+    sampled_s: float
+    """When they were asked, by the monotonic clock."""
+
+
+class Telemetry:
+    """Tells until `over` is set; `interval_s` is for everything but the engines."""
+
+    def __init__(
+        self,
+        engines: EngineTable,
+        tell: Callable[[pb.AgentEvent], None],
+        interval_s: float,
+        over: threading.Event,
+    ) -> None:
+        self._engines = engines
+        self._tell = tell
+        self._interval_s = interval_s
+        self._over = over
+        self._devices = Devices((), (), time.monotonic())
+        self._load: Load = sample_load()
+        self._load_s = 0.0
+
+    def start(self) -> None:
+        """Begin to observe."""
+        for work, name in ((self._tell_of_all, "telemetry"), (self._ask_drivers, "devices")):
+            threading.Thread(target=work, name=name, daemon=True).start()
+
+    def _tell_of_all(self) -> None:
+        while not self._over.wait(min(LOOK_INTERVAL_S, self._interval_s)):
+            self._tell(pb.AgentEvent(telemetry=self.sample()))
+
+    def sample(self) -> pb.Telemetry:
+        """Observe engines, and the machine if it is time; with what drivers told last."""
+        now_s = time.monotonic()
+        if now_s - self._load_s >= self._interval_s:
+            self._load, self._load_s = sample_load(), now_s
+        devices = self._devices
+        return pb.Telemetry(
+            cpu_percent=self._load.cpu_percent,
+            memory_used_bytes=self._load.memory_used_bytes,
+            engines=self._engines.sample(),
+            gpus=[pb.GpuSample(**to_builtins(gpu)) for gpu in devices.gpus],
+            nics=[pb.NicSample(**to_builtins(nic)) for nic in devices.nics],
+            age_s=now_s - min(self._load_s, devices.sampled_s),
+        )
+
+    def _ask_drivers(self) -> None:
+        gpus, nics = GpuWatch(descends_from(os.getpid())), NicWatch(gpu_addresses())
+        while True:
+            begun_s = time.monotonic()
+            self._devices = Devices(gpus.sample(begun_s), nics.sample(), begun_s)
+            if self._over.wait(max(0.0, begun_s + self._interval_s - time.monotonic())):
+                return

@@ -1,0 +1,110 @@
+import msgspec
+import pytest
+
+from jupyter_dist.coordinator.picture import Picture
+from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.model.topology import GpuProcess, GpuView, LinkGroup, NicView
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+GPU = GpuView(
+    index=3,
+    name="NVIDIA H200",
+    utilisation_percent=97.0,
+    memory_used_bytes=118 * 10**9,
+    memory_total_bytes=150 * 10**9,
+    power_w=612.3,
+    power_limit_w=700.0,
+    temperature_c=58.0,
+    ecc_errors=1,
+    xid=94,
+    xid_age_s=12.5,
+    pcie_generation=5,
+    pcie_lanes=16,
+    mig="3 instances",
+    is_throttled=True,
+    strangers=(GpuProcess(pid=7, name="ffmpeg", memory_bytes=5),),
+    problem="GPU is lost",
+)
+NIC = NicView(
+    name="ib0",
+    speed_mbps=400_000,
+    rdma="mlx5_0",
+    is_up=False,
+    numa_node=1,
+    nearest_gpus=(0, 1),
+    distance="PIX",
+)
+LINKS = (
+    LinkGroup(kind="nvlink", gpus=(0, 1, 2), lanes=18, is_switched=True, has_p2p=True),
+    LinkGroup(kind="PIX", gpus=(0, 1), has_p2p=False),
+    LinkGroup(kind="SYS", gpus=(0, 1, 2)),
+)
+
+
+@pytest.fixture
+def host():
+    """One host of one rank, with what its agent tells at second 100; `look(now_s)` draws it."""
+
+    def make(joined=None, per_engine=1, **telemetry):
+        spec = HostSpec("a", 1)
+        roster = Roster(ClusterSpec(name="demo", hosts=(spec,), devices_per_engine=per_engine))
+        roster.take_joined("a", joined or pb.Joined())
+        roster.seat()
+        if telemetry:
+            roster.take_telemetry("a", pb.Telemetry(**telemetry), 100.0)
+        return lambda now_s=100.0: Picture(roster).draw("ready", 1, "", {}, now_s).hosts[0]
+
+    return make
+
+
+def test_a_gpu_crosses_the_wire_with_everything_it_told(host):
+    look = host(gpus=[pb.GpuSample(**msgspec.to_builtins(GPU))])
+    assert look().gpus == (GPU,)
+
+
+def test_the_view_and_the_message_of_a_gpu_have_the_same_fields():
+    assert [field.name for field in pb.GpuSample.DESCRIPTOR.fields] == [*GpuView.__struct_fields__]
+    assert [field.name for field in pb.NicSample.DESCRIPTOR.fields] == [*NicView.__struct_fields__]
+    assert [field.name for field in pb.LinkGroup.DESCRIPTOR.fields] == [
+        *LinkGroup.__struct_fields__
+    ]
+
+
+def test_cards_links_and_numa_nodes_are_drawn_as_they_were_told(host):
+    links = [pb.LinkGroup(**msgspec.structs.asdict(each)) for each in LINKS]
+    look = host(
+        pb.Joined(links=links, numa_nodes=2), nics=[pb.NicSample(**msgspec.to_builtins(NIC))]
+    )
+    assert look().links == LINKS
+    assert look().nics == (NIC,)
+    assert look().numa_nodes == 2
+
+
+def test_the_age_of_a_sample_grows_until_the_next_comes(host):
+    look = host(age_s=0.5, gpus=[pb.GpuSample(**msgspec.to_builtins(GPU))])
+    assert look().sampled_s == 0.5
+    assert look(107.0).sampled_s == 7.5
+    assert look(107.0).gpus[0].xid_age_s == 12.5 + 7.5
+
+
+def test_without_a_sample_there_is_no_age(host):
+    assert host()(50.0).sampled_s == 0.0
+
+
+def test_a_gpu_without_errors_has_no_age_of_one(host):
+    look = host(age_s=1.0, gpus=[pb.GpuSample(index=0)])
+    assert look(105.0).gpus[0].xid_age_s == 0.0
+
+
+def test_an_engine_tells_all_of_its_gpus(host):
+    gpus = [pb.GpuLinks(index=i, uuid=f"GPU-{i}") for i in range(4)]
+    joined = pb.Joined(gpu_count=4, gpus=gpus, devices=["GPU-2", "0", "MIG-7", "3"])
+    (engine,) = host(joined, per_engine=4)().engines
+    assert engine.device == 2
+    assert engine.devices == (2, 0, 3), "of a MIG device NVML has no number"
+
+
+def test_an_engine_without_a_gpu_has_none(host):
+    (engine,) = host()().engines
+    assert (engine.device, engine.devices) == (None, ())

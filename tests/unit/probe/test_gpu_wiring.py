@@ -1,0 +1,124 @@
+from itertools import combinations
+
+import pytest
+
+from jupyter_dist.model.topology import LinkGroup
+from jupyter_dist.probe.gpu_wiring import link_groups
+
+ALL = tuple(range(8))
+HGX = (
+    LinkGroup(kind="nvlink", gpus=ALL, lanes=18, is_switched=True, has_p2p=True),
+    LinkGroup(kind="NODE", gpus=(0, 1, 2, 3), has_p2p=True),
+    LinkGroup(kind="NODE", gpus=(4, 5, 6, 7), has_p2p=True),
+    LinkGroup(kind="SYS", gpus=ALL, has_p2p=True),
+)
+
+
+def without(*functions):
+    def change(record):
+        for gpu in record["gpus"]:
+            for function in functions:
+                gpu.pop(f"nvmlDeviceGet{function}", None)
+
+    return change
+
+
+def test_eight_gpus_behind_switches_are_four_groups(recorded):
+    recorded("hgx_h200")
+    assert link_groups() == HGX
+
+
+def test_gpus_on_pci_express_are_nested_groups(recorded):
+    recorded("pcie_only")
+    assert link_groups() == (
+        LinkGroup(kind="PIX", gpus=(0, 1), has_p2p=True),
+        LinkGroup(kind="NODE", gpus=(0, 1, 2), has_p2p=True),
+        LinkGroup(kind="SYS", gpus=(0, 1, 2, 3)),
+    )
+
+
+def test_bridged_gpus_share_the_lanes_that_lead_to_each_other(recorded):
+    def bridge(record):
+        buses = [gpu["nvmlDeviceGetPciInfo"] for gpu in record["gpus"]]
+        for index, gpu in enumerate(record["gpus"]):
+            gpu["nvmlDeviceGetNvLinkState"] = [1, 1, 1, 0]
+            gpu["nvmlDeviceGetNvLinkRemoteDeviceType"] = [0, 0, 0, 0]
+            gpu["nvmlDeviceGetNvLinkRemotePciInfo"] = [buses[index ^ 1]] * 4
+
+    recorded("pcie_only", bridge)
+    assert [group for group in link_groups() if group.kind == "nvlink"] == [
+        LinkGroup(kind="nvlink", gpus=(0, 1), lanes=3, has_p2p=True),
+        LinkGroup(kind="nvlink", gpus=(2, 3), lanes=3, has_p2p=False),
+    ]
+    recorded(
+        "pcie_only", lambda record: (bridge(record), without("NvLinkRemoteDeviceType")(record))
+    )
+    assert [group.gpus for group in link_groups() if group.kind == "nvlink"] == [(0, 1), (2, 3)]
+
+
+def test_links_to_gpus_that_are_not_in_this_container_lead_nowhere(recorded):
+    def divide(record):
+        record["gpus"] = record["gpus"][:1]
+        record["gpus"][0] |= {
+            "nvmlDeviceGetNvLinkState": [1],
+            "nvmlDeviceGetNvLinkRemoteDeviceType": [0],
+            "nvmlDeviceGetNvLinkRemotePciInfo": [{"busId": "00000000:99:00.0"}],
+        }
+
+    recorded("pcie_only", divide)
+    assert link_groups() == ()
+
+
+def test_switches_may_keep_gpus_apart(recorded):
+    def divide(record):
+        for index, gpu in enumerate(record["gpus"]):
+            own = [0 if (other < 4) == (index < 4) else 5 for other in range(8)]
+            gpu["nvmlDeviceGetP2PStatus"]["2"] = own
+
+    recorded("hgx_h200", divide)
+    assert [group.gpus for group in link_groups() if group.is_switched] == [ALL[:4], ALL[4:]]
+
+
+def test_a_gpu_with_links_that_are_down_has_fewer_lanes(recorded):
+    def damage(record):
+        record["gpus"][2]["nvmlDeviceGetNvLinkState"] = [1] * 16 + [0] * 2
+
+    recorded("hgx_h200", damage)
+    nvlinks = [(group.lanes, group.gpus) for group in link_groups() if group.kind == "nvlink"]
+    assert nvlinks == [(18, (0, 1, 3, 4, 5, 6, 7)), (16, ALL)]
+
+
+@pytest.mark.parametrize(
+    ("missing", "kinds"),
+    [
+        (("NvLinkState",), {"NODE", "SYS"}),
+        (("TopologyCommonAncestor",), {"nvlink"}),
+        (("NvLinkState", "TopologyCommonAncestor"), set()),
+        (("P2PStatus",), {"nvlink", "NODE", "SYS"}),
+        (("PciInfo",), {"nvlink", "NODE", "SYS"}),
+    ],
+)
+def test_what_the_driver_does_not_tell_is_not_in_it(recorded, missing, kinds):
+    recorded("hgx_h200", without(*missing))
+    groups = link_groups()
+    assert {group.kind for group in groups} == kinds
+    told = None if "P2PStatus" in missing else True
+    assert all(group.has_p2p is told for group in groups)
+
+
+def test_a_gpu_that_is_lost_is_in_no_group(recorded):
+    def lose(record):
+        record["gpus"][0] = None
+
+    recorded("hgx_h200", lose)
+    groups = link_groups()
+    assert {gpu for group in groups for gpu in group.gpus} == set(range(1, 8))
+    pairs = {pair for group in groups for pair in combinations(group.gpus, 2)}
+    assert pairs == set(combinations(range(1, 8), 2))
+
+
+def test_one_gpu_or_none_is_joined_with_nothing(recorded, machine):
+    recorded("hgx_h200", lambda record: record["gpus"].__delitem__(slice(1, None)))
+    assert link_groups() == ()
+    machine(None)
+    assert link_groups() == ()
