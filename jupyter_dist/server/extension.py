@@ -1,0 +1,39 @@
+"""What Jupyter Server loads: our routes, below its base URL and behind its authentication."""
+
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_config_dir
+from jupyter_server.extension.application import ExtensionApp
+
+from jupyter_dist.server.door import Door
+from jupyter_dist.server.feed import FeedHandler
+from jupyter_dist.server.routes import ClustersHandler, RequestsHandler, SpecsHandler
+
+SPECS_FOLDER = "jupyter_dist"
+"""In Jupyter's configuration directory: specifications of this user."""
+
+
+class ClusterExtension(ExtensionApp):
+    """Lists clusters and carries what they say to pages, and requests of pages to them."""
+
+    name = "jupyter_dist"
+    app_name = "jupyter-dist"
+    _door: Door | None = None
+
+    def initialize_handlers(self) -> None:
+        """Add our routes."""
+        assert self.serverapp is not None
+        own_specs = Path(jupyter_config_dir()) / SPECS_FOLDER
+        self._door = Door(Path(self.serverapp.root_dir), own_specs)
+        way = {"door": self._door}
+        self.handlers += [
+            (r"/jupyter-dist/clusters", ClustersHandler, way),
+            (r"/jupyter-dist/clusters/(.+)/requests", RequestsHandler, way),
+            (r"/jupyter-dist/specs", SpecsHandler, way),
+            (r"/jupyter-dist/feed", FeedHandler, way),
+        ]
+
+    async def stop_extension(self) -> None:
+        """Leave all clusters; they go on."""
+        if self._door is not None:
+            await self._door.close()
