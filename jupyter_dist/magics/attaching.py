@@ -1,13 +1,14 @@
 """`%dist_attach` and `%dist_output`: find a cluster again, and what its cells have said."""
 
 from argparse import Namespace
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from jupyter_dist.errors import CellFailed, RankRaised
+from jupyter_dist.errors import CellFailed, RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
 from jupyter_dist.magics.spmd import find_failure
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.rank import name_ranks, parse_ranks
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
@@ -57,7 +58,8 @@ class AttachingMagics:
         replay = cluster.replay(options.label)
         state = "runs since" if replay.cell.is_running else "began at"
         say(f"{replay.cell.label} {state} {name_start(replay.cell)}")
-        view = self._view(cluster, replay.cell)
+        shown = None if options.ranks is None else _read_shown(options.ranks, replay.cell)
+        view = self._view(cluster, replay.cell, shown)
         view.finish(replay.show(view))
 
     def _follow(self, cluster: "Cluster", *, is_watching: bool) -> None:
@@ -83,11 +85,26 @@ class AttachingMagics:
         if failure is not None:
             raise failure
 
-    def _view(self, cluster: "Cluster", cell: "KeptCell") -> "CellOutputView":
+    def _view(
+        self, cluster: "Cluster", cell: "KeptCell", shown: Collection[int] | None = None
+    ) -> "CellOutputView":
         from jupyter_dist.views.cell_output import choose_view
 
         log_hint = ", ".join(f"{host}:{path}" for host, path in cluster.log_dirs.items())
-        return choose_view(self._shell, world_size=len(cell.ranks), log_hint=log_hint)
+        world_size = len(cell.ranks)
+        return choose_view(self._shell, world_size=world_size, shown=shown, log_hint=log_hint)
+
+
+def _read_shown(text: str, cell: "KeptCell") -> tuple[int, ...]:
+    """Read whose outputs are to be shown: ranks that have run the cell."""
+    shown = parse_ranks(text, max(cell.ranks) + 1)
+    others = set(shown) - set(cell.ranks)
+    if others:
+        raise UsageError(
+            f"--ranks {text}: {name_ranks(others)} did not run {cell.label}; "
+            f"{name_ranks(cell.ranks)} did. Name some of those."
+        )
+    return shown
 
 
 def take_up(cluster: "Cluster", shell: Shell, current: CurrentCluster) -> None:

@@ -96,6 +96,9 @@ def _fill() -> None:
         help="when a rank raises, the others leave collectives, are interrupted, or go on",
     )
     SPMD.add_argument("-o", type=read_identifier, metavar="NAME", help="store the SpmdResult here")
+    SPMD.add_argument(
+        "--show", metavar="RANKS", help="show the outputs of these ranks only; all run the cell"
+    )
     SPMD.add_argument("--quiet", action="store_true", help="show nothing but errors")
     HEAL.add_argument(
         "--ranks", metavar="RANKS", help="these ranks, as 2 or 0,2-3, though they may live"
@@ -116,6 +119,7 @@ def _fill() -> None:
         "--no-follow", action="store_true", help="do not show the cell that is running"
     )
     OUTPUT.add_argument("label", nargs="?", metavar="N", help="which cell, as 3 or In[3]")
+    OUTPUT.add_argument("--ranks", metavar="RANKS", help="the outputs of these ranks, as 0,2-3")
     OUTPUT.add_argument("--list", action="store_true", help="name the cells that are kept")
     AUTO.add_argument("mode", choices=("on", "off"), help="whether every cell runs on every rank")
 

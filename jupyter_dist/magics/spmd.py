@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jupyter_dist.errors import CellFailed, DistError, RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.command import CurrentCluster, Shell, command
-from jupyter_dist.model.rank import parse_ranks
+from jupyter_dist.model.rank import name_ranks, parse_ranks
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.result import SpmdResult
@@ -104,10 +104,12 @@ class SpmdMagics:
         cluster = self._current.get()
         world = range(cluster.world_size)
         ranks = world if options.ranks is None else parse_ranks(options.ranks, len(world))
+        shown = None if options.show is None else _read_shown(options.show, ranks)
         view = choose_view(
             self._shell,
             world_size=len(ranks),
             quiet=options.quiet,
+            shown=shown,
             log_hint=", ".join(f"{host}:{path}" for host, path in cluster.log_dirs.items()),
         )
         try:
@@ -132,6 +134,18 @@ class SpmdMagics:
         view.finish(result, failure.rank if isinstance(failure, RankRaised) else None)
         if failure is not None:
             raise failure
+
+
+def _read_shown(text: str, ranks: Sequence[int]) -> tuple[int, ...]:
+    """Read whose outputs are to be shown: ranks that run the cell."""
+    shown = parse_ranks(text, max(ranks) + 1)
+    others = set(shown) - set(ranks)
+    if others:
+        raise UsageError(
+            f"--show {text}: {name_ranks(others)} will not run this cell; {name_ranks(ranks)} "
+            "will. Show some of those."
+        )
+    return shown
 
 
 def count_lines_as_typed(line: str, cell: str) -> str:

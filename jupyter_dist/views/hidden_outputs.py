@@ -17,13 +17,14 @@ class HiddenOutputs:
     def take(self, rank: int, outputs: Sequence[Output]) -> None:
         """Count what a rank said."""
         for output in outputs:
-            if output.kind in ("stdout", "stderr"):
+            is_text = output.kind in ("stdout", "stderr") and bool(output.text)
+            is_other = output.kind in ("display", "value")
+            if is_text:
                 self._lines += output.text.count("\n")
-            elif output.kind in ("display", "value"):
+            if is_other:
                 self._others += 1
-            else:
-                continue
-            self._ranks.add(rank)
+            if is_text or is_other:
+                self._ranks.add(rank)
 
     @property
     def sentence(self) -> str:

@@ -59,7 +59,7 @@ def test_a_running_cell_is_followed_to_its_end(run, world, cluster):
     assert running.startswith("In[3] runs since ")
     assert running.endswith(" on ranks 0,2: loss = train()")
     [view] = world.views
-    assert view.asked == {"world_size": 2, "log_hint": "localhost:/logs"}
+    assert view.asked == {"world_size": 2, "shown": None, "log_hint": "localhost:/logs"}
     assert view.finished == [(cluster.followed, None)]
     assert cluster.calls == [("attach", False, False), ("follow", view)]
 
@@ -153,6 +153,14 @@ def test_what_the_last_cell_has_said_is_shown_again(run, world, cluster):
 def test_an_earlier_cell_is_named_by_its_number(run, cluster, label):
     cluster.kept = (cell(2, ranks=()), cell(3, ranks=()))
     assert run(f"%dist_output {label}").text.startswith("In[2] began at ")
+
+
+def test_the_outputs_of_some_ranks_can_be_looked_at_alone(run, world, cluster):
+    cluster.kept = (cell(3, ranks=(0, 2)),)
+    run("%dist_output --ranks 2")
+    assert world.views[-1].asked["shown"] == (2,)
+    text = run("%dist_output --ranks 1").text
+    assert "--ranks 1: rank 1 did not run In[3]; ranks 0,2 did" in text
 
 
 def test_a_cell_that_is_not_kept_is_one_line(run, world, cluster):

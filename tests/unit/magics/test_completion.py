@@ -18,7 +18,7 @@ def test_options_complete(complete):
 
 def test_options_of_a_cell_magic_complete(complete):
     assert complete("%%spmd --") == {
-        *("--ranks", "--timeout", "--setup", "--check", "--quiet", "--on-error"),
+        *("--ranks", "--show", "--timeout", "--setup", "--check", "--quiet", "--on-error"),
     }
 
 

@@ -53,7 +53,21 @@ def test_the_result_is_stored_also_when_a_rank_raises(run, cluster, shell):
 def test_quiet_shows_errors_only(run, cluster, world):
     cluster.statuses = ["raised", "ok"]
     assert "rank 0 raised" in run("%%spmd --quiet\n1/0").text
-    assert world.views[-1].asked == {"world_size": 2, "quiet": True, "log_hint": "localhost:/logs"}
+    asked = world.views[-1].asked
+    assert asked == {"world_size": 2, "quiet": True, "shown": None, "log_hint": "localhost:/logs"}
+
+
+def test_the_outputs_of_some_ranks_are_shown_while_all_run(run, cluster, world):
+    run("%%spmd --show 1\nx = 1")
+    assert cluster.calls[-1].ranks is None
+    assert world.views[-1].asked["shown"] == (1,)
+
+
+def test_a_rank_that_does_not_run_the_cell_cannot_be_shown(run, cluster):
+    problem = run("%%spmd --ranks 1 --show 0-1\nx = 1").error_in_exec
+    assert isinstance(problem, UsageError)
+    assert "rank 0 will not run this cell; rank 1 will" in str(problem)
+    assert cluster.calls == []
 
 
 def test_a_syntax_error_shows_as_that_of_a_local_cell(run, cluster):
