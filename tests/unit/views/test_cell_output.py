@@ -4,6 +4,7 @@ import pytest
 
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.protocol.messages import ErrorInfo, Output, RankFinished
+from jupyter_dist.views import cell_output
 from jupyter_dist.views.cell_output import REDRAW_INTERVAL_S, CellOutputView, choose_view
 from jupyter_dist.views.output_text import render_result_text
 from jupyter_dist.views.terminal import Terminal, TerminalScreen
@@ -454,3 +455,156 @@ def test_a_finished_result_reads_line_by_line_over_the_ranks():
         "[0-1] b",
         "Out[0-1]: 4",
     ]
+
+
+# --- outputs of some ranks only ---
+
+
+def said_by_all(view, *texts):
+    for rank, text in enumerate(texts):
+        view.on_output(rank, [Output("stdout", text)])
+        view.on_finished(RankFinished(rank, "ok", 1.0, value_repr=str(rank)))
+
+
+def test_outputs_of_some_ranks_are_shown_and_the_others_are_counted(notebook, clock):
+    view = view_of(notebook, clock, world_size=3, shown=(1,))
+    view.on_output(2, [Output("display", data={"text/html": "<b>x</b>"})])
+    said_by_all(view, "a\nb\n", "c\n", "d\n")
+    view.finish(None)
+    assert notebook.text == (
+        "[1] c\nOut[1]: 1\n"
+        "… 3 lines and 1 other output of ranks 0,2 not shown here; "
+        "%dist_output --ranks 0,2 shows it\n"
+    )
+    assert "%dist_output --ranks 0,2" in notebook.html
+
+
+def test_errors_of_ranks_that_are_not_shown_are_shown(notebook, clock):
+    view = view_of(notebook, clock, world_size=2, shown=(0,))
+    error = ErrorInfo("ValueError", "bad", ("Cell In[1], line 1", "ValueError: bad"))
+    view.on_finished(RankFinished(1, "raised", 1.0, error=error))
+    view.finish(None)
+    assert "ValueError on rank 1: bad" in notebook.text
+
+
+def test_without_a_word_from_the_others_nothing_is_said_of_them(notebook, clock):
+    view = view_of(notebook, clock, world_size=2, shown=(0,))
+    said_by_all(view, "a\n", "")
+    view.finish(None)
+    assert notebook.text == "[0] a\nOut[0]: 0\n"
+
+
+def test_few_ranks_that_are_shown_of_many_are_merged_line_by_line(notebook, clock):
+    view = view_of(notebook, clock, world_size=64, shown=(3, 4))
+    said_by_all(view, *(f"x\n{rank}\n" for rank in range(64)))
+    view.finish(None)
+    assert notebook.text.splitlines()[:3] == ["[3-4] x", "[3]   3", "[4]   4"]
+
+
+def test_a_terminal_says_too_what_is_not_shown(clock):
+    written = []
+    terminal = Terminal(written.append, is_tty=False)
+    view = CellOutputView(display=terminal, clock=clock, world_size=2, shown=(0,))
+    said_by_all(view, "a\n", "b\n")
+    view.finish(None)
+    assert "".join(written).endswith(
+        "… 1 line of rank 1 not shown here; %dist_output --ranks 1 shows it\n"
+    )
+
+
+# --- progress bars ---
+
+
+def progress(n, **more):
+    own = {"bar": 1, "description": "epoch", "unit": "it", "place": "In_1:2", "elapsed_s": 1.0}
+    return Output("progress", data={**own, "n": n, "total": 10, "is_closed": n == 10, **more})
+
+
+def test_a_bar_moves_in_the_status_line_of_a_terminal_and_stays_as_a_line(clock):
+    written = []
+    view = CellOutputView(display=Terminal(written.append, is_tty=True), clock=clock, world_size=2)
+    for rank in (0, 1):
+        view.on_output(rank, [progress(4 + rank)])
+    view.on_tick()
+    assert "▶ 2 running · epoch [0-1]" in written[-1]
+    for rank in (0, 1):
+        view.on_output(rank, [progress(10)])
+        view.on_output(rank, [Output("stdout", "after\n")])
+    clock.now_s += 1
+    view.on_tick()
+    for rank in (0, 1):
+        view.on_finished(RankFinished(rank, "ok", 1.0))
+    view.finish(None)
+    text = "".join(written)
+    assert text.count("100% ▕████████████████████▏ 10/10") == 1
+    assert text.endswith("took 1.0 s\n") or "took 1.0 s\n" in text
+
+
+def test_a_bar_of_some_ranks_is_written_to_a_terminal_at_the_end(clock):
+    written = []
+    view = CellOutputView(display=Terminal(written.append, is_tty=False), clock=clock, world_size=2)
+    view.on_output(0, [progress(10)])
+    view.on_tick()
+    assert written == []
+    view.finish(None)
+    assert "".join(written).startswith("epoch [0] 100%")
+
+
+# --- what a running cell costs ---
+
+
+class Ledger(Notebook):
+    """Counts the bytes of everything that is sent to the page."""
+
+    @property
+    def sizes(self):
+        return [sum(len(text.encode()) for text in bundle.values()) for bundle in self.bundles]
+
+
+STORIES = {
+    "the same lines": lambda _, line: f"line {line} of the story as it is told",
+    "one rank differs": lambda rank, line: f"line {line} of the story{'!' * (rank == 3)}",
+    "all ranks differ": lambda rank, line: f"rank {rank}, line {line}: loss {rank * line / 7:.4f}",
+    "long lines that differ": lambda rank, line: f"rank {rank}, line {line}: " + "x" * 400,
+}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+@pytest.mark.parametrize("step_s", [0.02, 0.5])
+def test_fifty_lines_of_64_ranks_cost_at_most_0_3_megabytes(clock, story, step_s, monkeypatch):
+    ledger = Ledger()
+    view = view_of(ledger, clock, world_size=64)
+    # A redraw that takes no time is never put off, so this is the most that can be sent.
+    monkeypatch.setattr(cell_output.time, "perf_counter", lambda: 0.0)
+    for line in range(50):
+        for rank in range(64):
+            view.on_output(rank, [Output("stdout", story(rank, line) + "\n")])
+        clock.now_s += step_s
+        view.on_tick()
+    for rank in range(64):
+        view.on_finished(RankFinished(rank, "ok", 1.0))
+    view.finish(None)
+    assert len(ledger.sizes) > 3
+    assert sum(ledger.sizes) <= 300_000
+
+
+def test_of_many_ranks_that_differ_the_last_line_of_some_is_shown_live(notebook, clock):
+    view = view_of(notebook, clock, world_size=64)
+    for rank in range(64):
+        view.on_output(rank, [Output("stdout", f"first of {rank}\nlast of {rank}\n")])
+    view.on_tick()
+    assert "last of 0" in notebook.html
+    assert "last of 15" in notebook.html
+    assert "last of 16" not in notebook.html
+    assert "first of" not in notebook.html
+    assert "▶ 64 running · the output of 48 more groups of ranks" in notebook.text
+
+
+def test_a_long_line_is_cut_while_the_cell_runs_only(notebook, clock):
+    view = view_of(notebook, clock, world_size=2)
+    view.on_output(0, [Output("stdout", "\x1b[31m" + "x" * 3000 + "\n")])
+    view.on_tick()
+    assert "x" * 900 in notebook.html
+    assert "x" * 1001 not in notebook.html
+    view.finish(None)
+    assert "x" * 3000 in notebook.html

@@ -4,7 +4,7 @@ import pytest
 
 from jupyter_dist.protocol.messages import ErrorInfo, RankFinished
 from jupyter_dist.views.blocks import Block, fit_block
-from jupyter_dist.views.cell_picture import CellPicture, ValueGroup
+from jupyter_dist.views.cell_picture import CellPicture, CellRecord, ValueGroup
 from jupyter_dist.views.grouping import Entry, Row, group_errors
 from jupyter_dist.views.output_html import render_html, saved_bundle
 from jupyter_dist.views.rich import read_bundle
@@ -122,6 +122,28 @@ def test_many_groups_are_folded_after_the_first_eight():
     assert "<summary>4 more groups: ranks 8-11</summary>" in markup
 
 
+def test_each_of_several_groups_can_be_folded_away():
+    blocks = [
+        Block([], 0, [line((3,), str(k)) for k in range(5)]),
+        Block([], 7, [line((0, 1, 2), str(k)) for k in range(5)]),
+        Block([], 0, [line((4,), "short")]),
+    ]
+    markup = render_html(CellPicture(blocks=blocks))
+    headings = re.findall(r"<details( open)?><summary[^>]*>([^<]*)</summary>", markup)
+    assert headings == [(" open", "rank 3 · 5 lines"), (" open", "ranks 0-2 · 12 lines")]
+
+
+def test_of_many_long_groups_only_the_first_are_open():
+    blocks = [Block([], 0, [line((rank,), str(k)) for k in range(20)]) for rank in range(10)]
+    markup = render_html(CellPicture(blocks=blocks))
+    assert markup.count("<details open>") == 8
+    assert markup.count("<details>") == 3  # one around the two that are folded
+
+
+def test_the_lines_of_one_group_alone_stand_open():
+    assert "<details" not in page(*[line((0, 1), str(k)) for k in range(20)])
+
+
 def test_a_group_with_a_shortened_prefix_names_all_its_ranks():
     ranks = tuple(range(0, 64, 2))
     assert copied(page(line(ranks, "x"))).startswith("ranks 0,2,4,6,8,10,12,")
@@ -164,3 +186,49 @@ def test_fitting_keeps_head_tail_and_rich_rows():
 def test_a_block_that_fits_is_left_alone():
     rows = [line((0,), "a"), line((0,), "b")]
     assert fit_block(Block([], 0, rows), 100, lambda _: 10) == Block([], 0, rows)
+
+
+WIDGET = {
+    "text/plain": "IntSlider(value=3, description='lr')",
+    "application/vnd.jupyter.widget-view+json": {"model_id": "0f"},
+}
+
+
+def test_a_widget_of_a_rank_is_named_with_its_value_and_said_not_to_be_live():
+    output = read_bundle(WIDGET)
+    assert output.is_text
+    assert output.payload.startswith("IntSlider(value=3, description='lr') · ")
+    assert "not live" in output.payload
+
+
+def test_a_widget_with_a_page_of_its_own_shows_that():
+    assert read_bundle({**WIDGET, "text/html": "<b>x</b>"}).payload == "<b>x</b>"
+
+
+def test_a_widget_without_words_is_still_named():
+    bundle = {"application/vnd.jupyter.widget-view+json": {"model_id": "0f"}}
+    assert read_bundle(bundle).payload.startswith("a widget · ")
+
+
+def values_of(*texts):
+    record = CellRecord(len(texts))
+    for rank, text in enumerate(texts):
+        record.take_finished(RankFinished(rank, "ok", 1.0, value_repr=text))
+    return [(group.ranks, group.value.stand_in) for group in record.values()]
+
+
+def test_values_that_differ_in_nothing_but_an_address_are_one():
+    line = "[<matplotlib.lines.Line2D at 0x7f5a98{}>]"
+    assert values_of(line.format("0cc650"), line.format("063d90")) == [
+        ((0, 1), "[<matplotlib.lines.Line2D at 0x…>]")
+    ]
+
+
+def test_an_address_that_is_the_same_everywhere_is_shown():
+    assert values_of("<X at 0x12>", "<X at 0x12>") == [((0, 1), "<X at 0x12>")]
+
+
+def test_values_that_differ_in_more_than_an_address_are_told_apart():
+    assert values_of("<X at 0x12>", "<Y at 0x12>") == [
+        ((0,), "<X at 0x12>"), ((1,), "<Y at 0x12>"),
+    ]  # fmt: skip
