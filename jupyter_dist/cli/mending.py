@@ -9,6 +9,7 @@ from jupyter_dist.model.rank import name_ranks, parse_ranks
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.views.stage_view import StageView
 
 
 def add_mending_commands(add: Add) -> None:
@@ -36,16 +37,25 @@ def heal(options: argparse.Namespace) -> int:
     """Replace lost ranks, and say what they lack."""
     cluster = _visit(options)
     wanted = _ranks_of(options, cluster)
-    healed = cluster.heal(wanted, on_stage=lambda stage: write(f"{stage}\n"))
+    with _stages() as view:
+        healed = cluster.heal(wanted, on_stage=view.on_stage)
     write(f"{healed}\n")
     return 0
 
 
 def shrink(options: argparse.Namespace) -> int:
     """Leave lost ranks out for good."""
-    shrunken = _visit(options).shrink(on_stage=lambda stage: write(f"{stage}\n"))
+    cluster = _visit(options)
+    with _stages() as view:
+        shrunken = cluster.shrink(on_stage=view.on_stage)
     write(f"{shrunken}\n")
     return 0
+
+
+def _stages() -> "StageView":
+    from jupyter_dist.views.stage_view import StageView
+
+    return StageView()
 
 
 def _visit(options: argparse.Namespace) -> "Cluster":

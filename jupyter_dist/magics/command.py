@@ -11,6 +11,7 @@ from jupyter_dist.model.command_options import OptionParser
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.views.cell_output import Display
 
 Shell: TypeAlias = Any
 """An IPython `InteractiveShell`, which is typed only in parts, and in other parts each release."""
@@ -88,6 +89,13 @@ def show_as_one_line(error: DistError | KeyboardInterrupt) -> None:
         kind = type(error).__name__
         lines = [f"{kind}: {error}" if str(error) else kind]
         vars(error)["_render_traceback_"] = lambda: lines
+
+
+def find_display(shell: Shell) -> "Display | None":
+    """Give IPython's `display` in a notebook; None in a terminal."""
+    from IPython.display import display
+
+    return display if getattr(shell, "kernel", None) is not None else None
 
 
 def say(text: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_dist.errors import RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.attaching import take_up
-from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
+from jupyter_dist.magics.command import CurrentCluster, Shell, command, find_display, say
 from jupyter_dist.magics.spmd import find_failure, number_of_cell
 from jupyter_dist.model.command_options import (
     bench_arguments,
@@ -229,9 +229,7 @@ class ClusterMagics:
 
     @property
     def _display(self) -> "Display | None":
-        from IPython.display import display
-
-        return display if self._is_notebook else None
+        return find_display(self._shell)
 
     @property
     def _is_notebook(self) -> bool:

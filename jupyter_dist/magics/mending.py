@@ -1,9 +1,13 @@
 """The line magics for lost ranks: replace them, or go on without them."""
 
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from jupyter_dist.magics import options as accepted
-from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
+from jupyter_dist.magics.command import CurrentCluster, Shell, command, find_display, say
+
+if TYPE_CHECKING:
+    from jupyter_dist.views.stage_view import StageView
 
 
 class MendingMagics:
@@ -21,7 +25,10 @@ class MendingMagics:
         What they lack then, and others have, is listed. With --ranks also ranks that live are
         replaced: so one gets rid of a rank that is deaf to interrupts.
         """
-        say(str(self._current.get().heal(options.ranks, on_stage=say)))
+        cluster = self._current.get()
+        with self._stages() as view:
+            healed = cluster.heal(options.ranks, on_stage=view.on_stage)
+        say(str(healed))
 
     @command(accepted.SHRINK)
     def dist_shrink(self, options: Namespace) -> None:  # noqa: ARG002
@@ -29,4 +36,12 @@ class MendingMagics:
 
         `rank` and `world_size` change accordingly; setup cells of the lost ranks are forgotten.
         """
-        say(str(self._current.get().shrink(on_stage=say)))
+        cluster = self._current.get()
+        with self._stages() as view:
+            shrunken = cluster.shrink(on_stage=view.on_stage)
+        say(str(shrunken))
+
+    def _stages(self) -> "StageView":
+        from jupyter_dist.views.stage_view import StageView
+
+        return StageView(display=find_display(self._shell))
