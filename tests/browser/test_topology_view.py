@@ -1,125 +1,43 @@
-"""The topology view in a real browser, with topologies made here."""
+"""The topology view in a real browser, with clusters that are made up."""
 
-import itertools
-import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from jupyter_dist.model.topology import (
-    CollectiveView,
-    EngineView,
-    GpuView,
-    HostView,
-    LinkGroup,
-    Topology,
+from jupyter_dist.model.topology import GpuProcess, HostView, Topology
+
+from .topologies import (
+    HGX_LINKS,
+    STATES,
+    WAITS,
+    a_cluster,
+    a_gpu,
+    a_host,
+    an_engine,
+    local,
+    many,
+    one_rank,
+    shared_and_several,
+    show,
+    two_hosts,
+    with_gpus,
 )
 
 pytestmark = pytest.mark.browser
 
 OpenView = Callable[..., Any]
-STATES = ("starting", "idle", "busy", "collective", "hung", "lost", "left")
-WAITS = "waits in all_reduce #17 for 12 s; rank 5 has not called it yet"
-
-
-def an_engine(rank: int, local_rank: int, state: str, tick: int = 0) -> EngineView:
-    works = state in ("busy", "collective", "hung")
-    inside = state in ("collective", "hung")
-    age_s = 12.4 if state == "hung" else 0.4
-    numbers = state not in ("starting", "lost", "left")
-    return EngineView(
-        rank=rank,
-        local_rank=local_rank,
-        pid=0 if state == "starting" else 4000 + rank,
-        state=state,
-        reason={"hung": WAITS, "lost": "killed by signal 9"}.get(state, ""),
-        beat_age_s=(rank * 0.13 + tick * 0.07) % 0.9,
-        cpu_percent=((rank * 37 + tick * 5) % 100 if works else 0.7) if numbers else 0,
-        rss_bytes=(120 + rank * 61 + tick) * 10**6 * (9 if works else 1) if numbers else 0,
-        cell="In[3]" if works else "",
-        busy_s=14.2 if works else 0.0,
-        collective=CollectiveView(17, "all_reduce", age_s, inside, "In[3]:7") if works else None,
-    )
-
-
-def a_host(name: str, engines: list[EngineView], **more: Any) -> HostView:
-    return HostView(
-        name=name,
-        state="up",
-        cpu_count=32,
-        cpu_percent=41.0,
-        memory_total_bytes=64 * 10**9,
-        memory_used_bytes=19 * 10**9,
-        engines=tuple(engines),
-        **more,
-    )
-
-
-def two_hosts(tick: int = 0) -> Topology:
-    first = ["collective", "collective", "hung", "collective"]
-    second = ["idle", "busy", "lost", "starting"]
-    engines = [an_engine(i, i, state, tick) for i, state in enumerate(first)]
-    others = [an_engine(4 + i, i, state, tick) for i, state in enumerate(second)]
-    others[0] = msgspec.structs.replace(others[0], beat_age_s=4.2)
-    return Topology(
-        cluster="demo",
-        state="ready",
-        generation=2,
-        sequence=tick + 1,
-        note="ranks 0-3 wait in all_reduce #17 (In[3]:7) for 12 s; rank 5 has not called it yet",
-        hosts=(a_host("node-a", engines), a_host("node-b", others)),
-    )
-
-
-def one_rank(state: str) -> Topology:
-    host = a_host("node-a", [an_engine(0, 0, state)])
-    return Topology(cluster="demo", state="ready", sequence=1, hosts=(host,))
-
-
-def with_gpus(links: tuple[LinkGroup, ...], ranks: int = 8) -> Topology:
-    states = ["busy", "collective", "busy", "busy", "idle", "busy", "collective", "busy"]
-    engines = [msgspec.structs.replace(an_engine(i, i, states[i]), device=i) for i in range(ranks)]
-    gpus = tuple(
-        GpuView(
-            index=i,
-            name="NVIDIA H200",
-            utilisation_percent=(i * 31 + 40) % 100 if i < ranks else 0.0,
-            memory_used_bytes=(i * 13 + 9) * 10**9,
-            memory_total_bytes=141 * 10**9,
-        )
-        for i in range(8)
-    )
-    host = a_host("dgx-1", engines, gpus=gpus, links=links)
-    return Topology(cluster="gpus", state="ready", generation=1, sequence=1, hosts=(host,))
-
-
-def many(ranks: int, tick: int = 0) -> Topology:
-    hosts = []
-    for number in range(ranks // 8):
-        states = [
-            STATES[(number * 3 + i + tick // 4) % 7 if number % 9 == 4 else 2] for i in range(8)
-        ]
-        engines = [an_engine(number * 8 + i, i, states[i], tick) for i in range(8)]
-        hosts.append(a_host(f"node-{number:02}", engines))
-    return Topology(cluster="big", state="ready", generation=1, sequence=tick, hosts=tuple(hosts))
-
-
-def show(page: Any, topology: Topology) -> None:
-    # As text: Playwright takes seconds over each value of a large one.
-    text = msgspec.json.encode(topology).decode()
-    page.evaluate("text => window.model.show(JSON.parse(text))", text)
-
-
-def all_pairs(count: int, kind: str = "nvlink", lanes: int = 18) -> tuple[LinkGroup, ...]:
-    pairs = itertools.combinations(range(count), 2)
-    return tuple(LinkGroup(kind=kind, gpus=pair, lanes=lanes) for pair in pairs)
+replace = msgspec.structs.replace
 
 
 def text_of(page: Any, selector: str) -> str:
     return str(page.inner_text(selector)).strip()
+
+
+def text_content(page: Any, selector: str) -> str:
+    """For what is drawn: SVG has no inner text."""
+    return str(page.text_content(selector))
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -153,7 +71,7 @@ def test_the_header_names_the_cluster_and_counts_the_states(open_view: OpenView)
     assert text_of(page, ".jd-badge") == "ready"
     assert text_of(page, ".jd-generation") == "generation 2"
     counts = "1 starting · 1 idle · 1 busy · 3 in collective · 1 hung? · 1 lost"
-    assert page.text_content("[aria-live=polite].jd-summary") == counts
+    assert page.text_content(".jd-counts") == counts
     assert "rank 5 has not called it yet" in text_of(page, ".jd-note")
     root = page.locator(".jd-topology")
     assert root.get_attribute("data-cluster-state") == "ready"
@@ -178,15 +96,15 @@ def test_a_rank_that_goes_leaves_the_others_nodes_and_the_focus_alone(open_view:
     page.focus('[data-rank="1"]')
     page.evaluate("window.one = document.activeElement")
     whole = two_hosts(tick=2)
-    fewer = msgspec.structs.replace(whole.hosts[0], engines=whole.hosts[0].engines[:3])
-    show(page, msgspec.structs.replace(whole, hosts=(fewer, whole.hosts[1])))
+    fewer = replace(whole.hosts[0], engines=whole.hosts[0].engines[:3])
+    show(page, replace(whole, hosts=(fewer, whole.hosts[1])))
     assert page.locator('[data-rank="3"]').count() == 0
     assert page.evaluate("document.activeElement === window.one && window.one.isConnected")
 
 
 def test_arrows_home_and_end_walk_over_the_ranks(open_view: OpenView) -> None:
     page = open_view()
-    show(page, with_gpus(all_pairs(8)))
+    show(page, with_gpus(HGX_LINKS))
     page.set_viewport_size({"width": 520, "height": 700})
     page.wait_for_function("document.querySelector('.jd-drawing').clientWidth < 500")
     page.focus('[data-rank="0"]')
@@ -220,43 +138,6 @@ def test_a_late_heartbeat_is_said_on_the_cell(open_view: OpenView) -> None:
     assert page.text_content('[data-rank="5"] .jd-late') == ""
 
 
-def test_an_interrupt_is_sent_then_delivered(open_view: OpenView) -> None:
-    page = open_view()
-    show(page, two_hosts())
-    page.click(".jd-interrupt")
-    assert text_of(page, ".jd-request") == "interrupt: sent…"
-    sent = page.evaluate("model.sent")
-    assert [message["kind"] for message in sent] == ["interrupt"]
-    reply = {"kind": "reply", "id": sent[0]["id"], "ok": True, "text": "ranks 0-3 were signalled"}
-    page.evaluate("reply => model.emit('msg:custom', reply)", {**reply, "id": "another"})
-    assert text_of(page, ".jd-request") == "interrupt: sent…"
-    page.evaluate("reply => model.emit('msg:custom', reply)", reply)
-    assert text_of(page, ".jd-request") == "interrupt: delivered: ranks 0-3 were signalled"
-
-
-def test_no_answer_is_said_after_two_seconds(open_view: OpenView) -> None:
-    page = open_view(has_test_clock=True)
-    show(page, two_hosts())
-    page.click(".jd-interrupt")
-    page.clock.run_for(1900)
-    assert "sent…" in text_of(page, ".jd-request")
-    page.clock.run_for(200)
-    assert text_of(page, ".jd-request") == "interrupt: no answer after 2 s: use ■"
-
-
-def test_stop_wants_a_second_click_within_three_seconds(open_view: OpenView) -> None:
-    page = open_view(has_test_clock=True)
-    show(page, two_hosts())
-    page.click(".jd-stop")
-    page.clock.run_for(3100)
-    page.click(".jd-stop")
-    assert page.evaluate("model.sent") == []
-    assert text_of(page, ".jd-stop") == "Really stop?"
-    page.clock.run_for(500)
-    page.click(".jd-stop")
-    assert [message["kind"] for message in page.evaluate("model.sent")] == ["stop"]
-
-
 def test_silence_is_called_silence_and_news_ends_it(open_view: OpenView) -> None:
     page = open_view(has_test_clock=True)
     show(page, two_hosts())
@@ -274,7 +155,7 @@ def test_a_cluster_that_ended_is_shown_so_and_takes_no_orders(
     open_view: OpenView, state: str
 ) -> None:
     page = open_view(has_test_clock=True)
-    show(page, msgspec.structs.replace(two_hosts(), state=state))
+    show(page, replace(two_hosts(), state=state))
     assert text_of(page, ".jd-badge") == state
     assert page.is_disabled(".jd-interrupt")
     assert page.is_disabled(".jd-stop")
@@ -282,22 +163,9 @@ def test_a_cluster_that_ended_is_shown_so_and_takes_no_orders(
     assert page.is_hidden(".jd-stale")
 
 
-def test_gpus_joined_alike_share_one_bus(open_view: OpenView) -> None:
-    page = open_view()
-    show(page, with_gpus(all_pairs(8)))
-    assert page.text_content(".jd-link-label") == "NVLink ×18 all-to-all"  # noqa: RUF001
-    assert page.locator(".jd-link title").count() == 0
-    show(
-        page,
-        with_gpus(tuple(LinkGroup(kind="nvlink", gpus=pair, lanes=4) for pair in ((0, 1), (2, 3)))),
-    )
-    assert page.text_content(".jd-link-label") == "NVLink ×4: 2 pairs"  # noqa: RUF001
-    assert page.locator(".jd-link title").count() == 2
-
-
 def test_a_gpu_without_a_rank_is_shown_without_one(open_view: OpenView) -> None:
     page = open_view()
-    show(page, with_gpus(all_pairs(8), ranks=6))
+    show(page, with_gpus(HGX_LINKS, ranks=6))
     assert page.locator("[data-rank]").count() == 6
     assert page.locator('[data-state="free"]').count() == 2
 
@@ -305,45 +173,226 @@ def test_a_gpu_without_a_rank_is_shown_without_one(open_view: OpenView) -> None:
 def test_names_are_text_and_never_markup(open_view: OpenView) -> None:
     page = open_view()
     evil = "<img src=x onerror=alert(1)>"
-    host = a_host(evil, [msgspec.structs.replace(an_engine(0, 0, "lost"), reason=evil)])
+    host = a_host(evil, [replace(an_engine(0, 0, "lost"), reason=evil)])
     show(page, Topology(cluster=evil, state="ready", note=evil, hosts=(host,)))
     page.focus('[data-rank="0"]')
     assert page.locator(".jd-topology img").count() == 0
     assert evil in text_of(page, ".jd-detail")
 
 
-def test_an_update_of_512_ranks_is_quick(open_view: OpenView) -> None:
+def test_a_screen_reader_hears_changed_words_only_and_not_more_than_every_two_seconds(
+    open_view: OpenView,
+) -> None:
+    page = open_view(has_test_clock=True)
+    show(page, local(("busy", "busy", "collective", "idle")))
+    said = page.locator(".jd-said[aria-live=polite]")
+    assert said.text_content() == "1 idle, 3 working"
+    page.evaluate(
+        """() => { window.told = 0;
+          new MutationObserver(() => told++).observe(document.querySelector('.jd-said'),
+            { childList: true, characterData: true, subtree: true }); }"""
+    )
+    show(page, local(("collective", "collective", "busy", "idle")))
+    show(page, local(("idle", "idle", "idle", "idle")))
+    show(page, local(("idle", "idle", "lost", "idle")))
+    page.clock.run_for(1500)
+    assert page.evaluate("told") == 0
+    page.clock.run_for(600)
+    assert said.text_content() == "1 lost, 3 idle"
+    assert page.evaluate("told") == 1
+
+
+def test_a_rank_is_opened_by_click_enter_and_space_but_a_gpu_without_rank_is_not(
+    open_view: OpenView,
+) -> None:
+    page = open_view()
+    text = msgspec.json.encode(with_gpus(HGX_LINKS, ranks=6)).decode()
+    page.evaluate(
+        """async text => { const { createDrawing } = await import('/drawing.js');
+          const place = document.body.appendChild(document.createElement('div'));
+          place.id = 'alone'; window.opened = [];
+          window.drawing = createDrawing(place, () => {}, (rank) => opened.push(rank));
+          drawing.update(JSON.parse(text), 900); }""",
+        text,
+    )
+    page.click('#alone [data-rank="3"]')
+    page.focus('#alone [data-rank="1"]')
+    page.keyboard.press("Enter")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Home")
+    page.keyboard.press(" ")
+    page.click('#alone [data-state="free"] >> nth=0')
+    assert page.evaluate("opened") == [3, 1, 0]
+    page.evaluate("drawing.focus(4)")
+    assert page.evaluate("document.activeElement.dataset.rank") == "4"
+
+
+def test_a_rank_with_several_gpus_fills_a_column_for_each(open_view: OpenView) -> None:
+    page = open_view()
+    show(page, shared_and_several())
+    assert page.locator('[data-rank="2"] .jd-use').count() == 2
+    heights = page.evaluate(
+        """[...document.querySelectorAll('[data-rank="2"] .jd-use')].map(each => +each.getAttribute('height'))"""
+    )
+    assert heights[0] > heights[1] > 0, "GPU 1 is busier than GPU 2"
+    label = page.get_attribute('[data-rank="2"]', "aria-label")
+    assert "GPUs 1-2" in label
+    assert page.locator('[data-state="free"]').count() == 1
+
+
+def test_ranks_on_one_gpu_are_both_marked(open_view: OpenView) -> None:
+    page = open_view()
+    show(page, shared_and_several())
+    for rank in (0, 1):
+        assert page.get_attribute(f'[data-rank="{rank}"] .jd-shared', "d")
+        assert "GPU 0, shared" in page.get_attribute(f'[data-rank="{rank}"]', "aria-label")
+    assert not page.get_attribute('[data-rank="2"] .jd-shared', "d")
+    page.focus('[data-rank="1"]')
+    assert "GPU shared by ranks 0, 1" in text_of(page, ".jd-detail")
+
+
+ODD = {
+    "ecc": ({"ecc_errors": 3}, "3 uncorrected ECC errors"),
+    "xid": ({"xid": 79, "xid_age_s": 12.0}, "Xid 79 12 s ago"),
+    "heat": ({"is_throttled": True}, "slowed down (heat or power)"),
+    "mig": ({"mig": "3 instances"}, "MIG 3 instances"),
+    "gone": ({"problem": "GPU is lost"}, "GPU is lost"),
+    "stranger": (
+        {"strangers": (GpuProcess(pid=4711, name="python", memory_bytes=12 * 10**9),)},
+        "used by another's python (pid 4711, 12 GB)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_what_is_odd_of_a_gpu_is_marked_on_its_seat_and_said_in_words(
+    open_view: OpenView, case: str
+) -> None:
+    page = open_view()
+    more, words = ODD[case]
+    calm = a_host("node-a", [an_engine(0, 0, "busy", device=0)], gpus=(a_gpu(0),))
+    show(page, a_cluster(calm))
+    assert page.is_hidden('[data-rank="0"] .jd-warning')
+    assert page.locator(".jd-caption").count() == 0
+    show(page, a_cluster(replace(calm, gpus=(a_gpu(0, **more),))))
+    assert page.is_visible('[data-rank="0"] .jd-warning')
+    assert f"warning: {words}" in page.get_attribute('[data-rank="0"]', "aria-label")
+    assert page.text_content(".jd-caption title") == f"⚠ GPU 0: {words}"
+    page.focus('[data-rank="0"]')
+    assert f"⚠ {words}" in text_of(page, ".jd-detail")
+
+
+def test_an_old_sample_tells_its_age_and_a_fresh_one_does_not(open_view: OpenView) -> None:
+    page = open_view()
+    host = a_host("node-a", [an_engine(0, 0, "idle")], numa_nodes=2)
+    show(page, a_cluster(replace(host, sampled_s=2.9)))
+    assert "old" not in text_content(page, ".jd-host-facts")
+    show(page, a_cluster(replace(host, sampled_s=7.2)))
+    assert "7.2 s old" in text_content(page, ".jd-host-facts")
+
+
+def test_more_than_64_seats_are_drawn_small_and_their_links_said(open_view: OpenView) -> None:
+    page = open_view(width=1000, height=900)
+    show(page, many(64))
+    assert page.locator(".jd-dense").count() == 0
+    assert page.is_hidden(".jd-filter")
+    show(page, many(72))
+    assert page.locator(".jd-dense").count() == 72
+    assert page.is_visible(".jd-filter")
+    host = with_gpus(HGX_LINKS).hosts[0]
+    engines = tuple(an_engine(i, i, "busy", device=i % 8) for i in range(72))
+    show(page, a_cluster(replace(host, engines=engines)))
+    assert page.locator(".jd-link").count() == 0
+    assert page.text_content(".jd-caption title") == "NVLink ×18 all-to-all"  # noqa: RUF001
+
+
+def test_the_filter_shows_the_ranks_that_are_written_or_in_a_state(open_view: OpenView) -> None:
     page = open_view(width=1000, height=900)
     show(page, many(512))
-    states = msgspec.json.encode([many(512, tick) for tick in range(1, 22)]).decode()
-    times_ms = page.evaluate(
-        """states => JSON.parse(states).map(state => { const start = performance.now();
-             model.show(state); return performance.now() - start; })""",
-        states,
+    box = page.get_by_label("Show ranks")
+    box.fill("0, 5-9,511")
+    ranks = page.evaluate("[...document.querySelectorAll('[data-rank]')].map(n => +n.dataset.rank)")
+    assert ranks == [0, 5, 6, 7, 8, 9, 511]
+    assert text_of(page, ".jd-filter output") == "7 of 512 ranks"
+    assert page.locator(".jd-dense").count() == 0, "what is left has room for words"
+    box.fill("hung?")
+    states = page.evaluate(
+        "[...document.querySelectorAll('[data-rank]')].map(n => n.dataset.state)"
     )
-    median_ms = statistics.median(times_ms)
-    print(f"512 ranks: {median_ms:.1f} ms of script per update (median)")
+    assert set(states) == {"hung"}
+    assert text_of(page, ".jd-filter output") == f"{len(states)} of 512 ranks"
+    box.press("Escape")
     assert page.locator("[data-rank]").count() == 512
-    # 10 ms is the aim; a shared machine may be slower, a re-creation of all nodes is far slower.
-    assert median_ms < 25, times_ms
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_view_can_be_looked_at(open_view: OpenView, tmp_path: Path, scheme: str) -> None:
-    pictures = {
-        "two_hosts": (two_hosts(), 960),
-        "bus": (with_gpus(all_pairs(8)), 960),
-        "bus_narrow": (with_gpus(all_pairs(8), ranks=6), 520),
-        "arcs": (with_gpus(tuple(LinkGroup(kind="nvlink", gpus=(a, (a + d) % 8), lanes=2 // d) for a in range(8) for d in (1, 2)), ranks=7), 960),
-        "many": (many(512), 1000),
-    }  # fmt: skip
-    for name, (topology, width) in pictures.items():
-        page = open_view(width=width, color_scheme=scheme)
-        show(page, topology)
-        page.focus('[data-rank="2"]')
-        page.mouse.move(1, 1)
-        page.screenshot(path=tmp_path / f"{name}_{scheme}.png", full_page=True)
-    grounds = page.evaluate(
-        "getComputedStyle(document.querySelector('.jd-topology')).backgroundColor"
+def test_a_filter_that_makes_no_sense_says_what_is_accepted(open_view: OpenView) -> None:
+    page = open_view(width=1000, height=900)
+    show(page, many(512))
+    box = page.get_by_label("Show ranks")
+    box.fill("first ones")
+    assert page.locator("[data-rank]").count() == 512
+    assert box.get_attribute("aria-invalid") == "true"
+    said = text_of(page, ".jd-filter output")
+    assert said.startswith("write ranks as 0,5-9, or a state: starting, idle, busy")
+
+
+def test_utilisation_and_memory_are_as_high_and_long_as_they_are(open_view: OpenView) -> None:
+    page = open_view()
+    gpu = a_gpu(
+        0, utilisation_percent=50.0, memory_used_bytes=25 * 10**9, memory_total_bytes=10**11
     )
-    assert grounds == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 24)"}[scheme]
+    show(page, a_cluster(a_host("node-a", [an_engine(0, 0, "busy", device=0)], gpus=(gpu,))))
+    sizes = page.evaluate(
+        """() => { const size = (of, name) => +document.querySelector('[data-rank="0"] ' + of).getAttribute(name);
+          return [size('.jd-use', 'height') / size('.jd-box', 'height'),
+                  size('.jd-fill', 'width') / size('.jd-track', 'width')]; }"""
+    )
+    assert sizes == pytest.approx([0.5, 0.25], abs=0.02)
+    assert text_content(page, '[data-rank="0"] .jd-used') == "50%"
+
+
+def test_a_host_without_numbers_or_ranks_is_drawn_all_the_same(open_view: OpenView) -> None:
+    page = open_view()
+    bare = HostView(name="node-a")
+    show(page, Topology(cluster="demo", hosts=(bare, replace(bare, name="node-b", state="lost"))))
+    assert page.locator(".jd-host-facts").all_text_contents() == ["host starting", "host lost"]
+
+
+HISTORY = """async ({topologies, step_ms}) => {
+  const { createHistory, curve } = await import('/history.js');
+  window.history_ = createHistory();
+  topologies.forEach((each, i) => history_.take(each, i * step_ms));
+  const place = document.body.appendChild(document.createElement('div'));
+  const drawn = curve(place, history_.samples(0, 'gpu_memory'), 'GPU memory');
+  return { memory: [...history_.samples(0, 'gpu_memory').values], caption: drawn.node.innerText,
+    span_s: history_.samples(0, 'rss').span_s, limit: history_.samples(0, 'gpu_memory').limit,
+    all: [...history_.samples(null, 'utilisation').values], line: place.querySelector('.jd-curve-line').getAttribute('d') };
+}"""
+
+
+def busier(gigabytes: int) -> Any:
+    gpu = a_gpu(0, utilisation_percent=float(gigabytes), memory_used_bytes=gigabytes * 10**9)
+    host = a_host("node-a", [an_engine(0, 0, "busy", device=0)], gpus=(gpu,))
+    return msgspec.to_builtins(a_cluster(host))
+
+
+def test_the_history_keeps_one_sample_a_second_and_says_what_its_curve_shows(
+    open_view: OpenView,
+) -> None:
+    page = open_view()
+    seen = page.evaluate(HISTORY, {"topologies": [busier(n) for n in range(1, 41)], "step_ms": 250})
+    assert seen["memory"] == [n * 1e9 for n in range(1, 41, 4)]
+    assert seen["all"] == list(range(1, 41, 4))
+    assert seen["span_s"] == 9
+    assert seen["limit"] == 141e9
+    assert seen["caption"] == "GPU memory: 37 GB now, 1.0 GB to 37 GB in the last 9.0 s"
+    assert seen["line"].count("L") == 9
+
+
+def test_the_history_forgets_what_is_older_than_120_samples(open_view: OpenView) -> None:
+    page = open_view()
+    topologies = [busier(n) for n in range(1, 131)]
+    seen = page.evaluate(HISTORY, {"topologies": topologies, "step_ms": 1000})
+    assert len(seen["memory"]) == 120
+    assert (seen["memory"][0], seen["memory"][-1]) == (11e9, 130e9)

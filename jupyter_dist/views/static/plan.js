@@ -1,98 +1,160 @@
-/** Where hosts, seats and captions stand: pure, from a topology and a width. */
+/**
+ * Where hosts, seats, lines, ports and captions stand: pure, from a topology and a width.
+ *
+ * @typedef {{key: string, rank: number | null, devices: number[], isShared: boolean,
+ *   x: number, y: number}} Seat
+ * @typedef {{words: string, isRdma: boolean, isUp: boolean, isData: boolean, title: string,
+ *   x: number, width: number}} Port
+ * @typedef {{host: Host, x: number, y: number, width: number, height: number, columns: number,
+ *   pad: number, seats: Seat[], routes: Route[], plain: Route | null, arcs: object[],
+ *   captions: string[], ports: Port[], hasOneLine: boolean}} HostPlan
+ * @typedef {{dense: boolean, width: number, height: number, hosts: HostPlan[],
+ *   network: Network | null}} Plan
+ */
 
-import { linkWords } from "./words.js";
+import { alike, hostWarnings, linkWords } from "./facts.js";
+import { PORT, networkOf, portsOf } from "./ports.js";
+import { FIRST_LEVEL, LEVEL, linkTree, plainRoute, railCount, routesOf, usedGroups } from "./routes.js";
+import { devicesOf, ranges } from "./words.js";
 
-export const ROOMY = { width: 100, height: 63, gap: 8, pad: 10, radius: 6, hostGap: 12 };
+export const ROOMY = { width: 100, height: 62, gap: 8, pad: 10, radius: 6, hostGap: 12 };
 export const DENSE = { width: 24, height: 21, gap: 3, pad: 8, radius: 3, hostGap: 8 };
-const HOST_MIN_WIDTH = 223;
-export const ONE_LINE_HEAD = { height: 29, fits: 330 };
+/** More seats than this are drawn small, without lines. */
+export const MOST_ROOMY = 64;
+const HOST_MIN_WIDTH = 228;
+const ONE_LINE_HEAD = { height: 29, fits: 400 };
 const TWO_LINE_HEAD = { height: 43 };
-export const BUS_GAP = 26;
+const CAPTION = 14;
+const NETWORK_GAP = 34;
+const RAIL_STEP_OF_HOST = 6;
 
 /** One seat per rank, then one per GPU that has no rank. @param {Host} host @returns {Seat[]} */
 export function seatsOf(host) {
   const engines = [...host.engines].sort((a, b) => a.local_rank - b.local_rank);
-  const taken = new Set(engines.map((engine) => engine.device));
+  /** @type {Map<number, number>} */
+  const users = new Map();
+  for (const gpu of engines.flatMap(devicesOf)) users.set(gpu, (users.get(gpu) ?? 0) + 1);
   const seats = engines.map((engine) => {
-    return { key: `rank ${engine.rank}`, rank: engine.rank, device: engine.device, x: 0, y: 0 };
+    const devices = devicesOf(engine);
+    const isShared = devices.some((gpu) => users.get(gpu) > 1);
+    return { key: `rank ${engine.rank}`, rank: engine.rank, devices, isShared, x: 0, y: 0 };
   });
-  for (const gpu of host.gpus) {
-    if (taken.has(gpu.index)) continue;
-    const key = `gpu ${gpu.index} of ${host.name}`;
-    seats.push({ key, rank: null, device: gpu.index, x: 0, y: 0 });
+  for (const { index } of host.gpus) {
+    if (users.has(index)) continue;
+    const key = `gpu ${index} of ${host.name}`;
+    seats.push({ key, rank: null, devices: [index], isShared: false, x: 0, y: 0 });
   }
   return seats;
 }
 
-/** The one link that stands for all when every pair is joined alike. @param {Host} host */
-function busOf(host) {
-  const ends = new Set(host.links.flatMap((link) => [link.a, link.b]));
-  const pairs = new Set(host.links.map(({ a, b }) => `${Math.min(a, b)}-${Math.max(a, b)}`));
-  const kinds = new Set(host.links.map((link) => `${link.kind} ${link.lanes}`));
-  const isComplete = pairs.size === (ends.size * (ends.size - 1)) / 2;
-  return kinds.size === 1 && ends.size > 1 && isComplete ? host.links[0] : null;
+/** Groups of one kind, as a caption names them. @param {LinkGroup[]} groups @param {Host} host */
+function linkCaption(groups, host) {
+  const words = linkWords(groups[0]);
+  if (groups[0].gpus.length === host.gpus.length) return `${words} all-to-all`;
+  if (groups.every((group) => group.gpus.length === 2)) {
+    return `${words}: ${groups.length} pair${groups.length > 1 ? "s" : ""}`;
+  }
+  return `${words}: ${groups.map((group) => ranges(group.gpus)).join("; ")}`;
 }
 
-/** Links that no single bus can stand for, counted by kind. @param {Host} host */
-function linkCaption(host) {
-  /** @type {Record<string, number>} */
-  const counts = {};
-  for (const link of host.links) counts[linkWords(link)] = (counts[linkWords(link)] ?? 0) + 1;
-  const words = Object.entries(counts).map(([kind, n]) => `${kind}: ${n} pair${n > 1 ? "s" : ""}`);
-  return words.join(" · ");
+/** Lines of words at the foot of a host. @param {Host} host @param {LinkGroup[]} undrawn */
+function captionsOf(host, undrawn) {
+  const warnings = hostWarnings(host);
+  const links = alike(undrawn, linkWords).map((groups) => linkCaption(groups, host));
+  return [warnings && `⚠ ${warnings}`, links.join(" · ")].filter(Boolean);
+}
+
+/** Put seats into rows. @returns {number} where the last row and its lines end */
+function placeSeats(seats, { columns, pad, size, head, below }) {
+  let y = head;
+  seats.forEach((seat, i) => {
+    const row = Math.floor(i / columns);
+    if (i && i % columns === 0) y += size.height + below(row - 1, false);
+    seat.x = pad + (i % columns) * (size.width + size.gap);
+    seat.y = y;
+  });
+  const last = Math.max(0, Math.ceil(seats.length / columns) - 1);
+  return y + (seats.length ? size.height : 0) + below(last, true);
 }
 
 /** Place the seats of one host, relative to its corner. */
-function planHost(/** @type {Host} */ host, /** @type {number} */ columns, dense) {
+function planHost(/** @type {Host} */ host, /** @type {number} */ room, preferred, dense) {
   const size = dense ? DENSE : ROOMY;
   const seats = seatsOf(host);
-  const hasLinks = !dense && host.links.length > 0;
-  const bus = hasLinks ? busOf(host) : null;
-  columns = Math.max(1, Math.min(columns, seats.length));
+  const tree = linkTree(host, dense ? [] : seats);
+  const fitting = (pad) => Math.floor((room - pad - size.pad + size.gap) / (size.width + size.gap));
+  let columns = Math.max(1, Math.min(preferred, fitting(size.pad), seats.length));
+  const pad = size.pad + Math.max(0, railCount(tree.roots, columns) - 1) * RAIL_STEP_OF_HOST;
+  columns = Math.max(1, Math.min(columns, fitting(pad)));
   const inner = columns * (size.width + size.gap) - size.gap;
-  const width = Math.max(HOST_MIN_WIDTH, 2 * size.pad + inner);
+  const width = Math.min(Math.max(HOST_MIN_WIDTH, pad + size.pad + inner), Math.max(room, pad + size.pad + inner));
   const hasOneLine = dense || width >= ONE_LINE_HEAD.fits;
-  let y = (hasOneLine ? ONE_LINE_HEAD : TWO_LINE_HEAD).height;
-  seats.forEach((seat, i) => {
-    const row = Math.floor(i / columns);
-    if (i && i % columns === 0) {
-      const gap = hasLinks && (!bus || row % 2 === 1) ? BUS_GAP : size.gap;
-      y += size.height + gap;
+  const head = (hasOneLine ? ONE_LINE_HEAD : TWO_LINE_HEAD).height;
+  const isOneBus = tree.roots.length === 1 && !tree.roots[0].parts.length;
+  const gapOfLines = tree.levels ? 2 * FIRST_LEVEL + (tree.levels - 1) * LEVEL : tree.arcs.length ? 34 : size.gap;
+  const below = (row, isLast) => {
+    if (isOneBus && row % 2 === 1) return isLast ? 0 : size.gap;
+    return isLast && gapOfLines === size.gap ? 0 : isLast ? gapOfLines - 6 : gapOfLines;
+  };
+  const end = placeSeats(seats, { columns, pad, size, head, below });
+  const grid = { columns, pad, size };
+  const routes = routesOf(tree.roots, seats, grid);
+  const areJoined = routes.some((route) => route.seats.size === seats.length);
+  const plain = dense || areJoined || !seats.length ? null : plainRoute(seats, grid);
+  const captions = captionsOf(host, tree.levels > 0 ? [] : usedGroups(host, seats).map(({ group }) => group));
+  const ports = dense ? [] : portsOf(host, width);
+  const height = end + captions.length * CAPTION + size.pad + (ports.length ? PORT.height / 2 - 2 : 0);
+  return { host, x: 0, y: 0, width, height, columns, pad, seats, routes, plain, arcs: tree.arcs, captions, ports, hasOneLine };
+}
+
+/** Put hosts into rows that fit the width, those of a row equally high. @param {HostPlan[]} hosts */
+function placeHosts(hosts, width, size, left, below) {
+  /** @type {HostPlan[][]} */
+  const rows = [];
+  let x = Infinity;
+  for (const host of hosts) {
+    if (x > left && x + host.width > width) {
+      rows.push([]);
+      x = left;
     }
-    seat.x = size.pad + (i % columns) * (size.width + size.gap);
-    seat.y = y;
-  });
-  const rows = Math.ceil(seats.length / columns);
-  const belowLast = hasLinks && (!bus || rows % 2 === 1) ? BUS_GAP - size.pad : 0;
-  const caption = hasLinks && !bus ? linkCaption(host) : "";
-  const height = y + size.height + belowLast + size.pad + (caption ? 14 : 0);
-  return { host, x: 0, y: 0, width, height, columns, seats, bus, caption, hasOneLine };
+    host.x = x + 0.5;
+    x += host.width + size.hostGap;
+    rows[rows.length - 1].push(host);
+  }
+  let y = 0;
+  for (const row of rows) {
+    const height = Math.max(...row.map((host) => host.height));
+    for (const host of row) [host.y, host.height] = [y + 0.5, height];
+    y += height + below;
+  }
+  return { rows, height: Math.max(0, y - below) };
 }
 
 /**
  * Place all hosts in rows that fit the width.
  * @param {Topology} state
  * @param {number} width
- * @returns {{dense: boolean, width: number, height: number, hosts: HostPlan[]}}
+ * @returns {Plan}
  */
 export function plan(state, width) {
-  const seatCount = state.hosts.reduce((n, host) => n + seatsOf(host).length, 0);
-  const dense = seatCount > 64;
+  const counts = state.hosts.map((host) => seatsOf(host).length);
+  const dense = counts.reduce((sum, count) => sum + count, 0) > MOST_ROOMY;
   const size = dense ? DENSE : ROOMY;
-  const most = Math.max(1, ...state.hosts.map((host) => seatsOf(host).length));
-  const preferred = dense ? (most > 16 ? 16 : 8) : state.hosts.length > 1 ? 4 : 8;
-  const fitting = Math.floor((width - 2 * size.pad + size.gap) / (size.width + size.gap));
-  const hosts = state.hosts.map((host) => planHost(host, Math.min(preferred, fitting), dense));
-  let [x, y, rowHeight] = [0, 0, 0];
-  for (const host of hosts) {
-    if (x > 0 && x + host.width > width) {
-      [x, y, rowHeight] = [0, y + rowHeight + size.hostGap, 0];
-    }
-    [host.x, host.y] = [x + 0.5, y + 0.5];
-    x += host.width + size.hostGap;
-    rowHeight = Math.max(rowHeight, host.height);
-  }
-  return { dense, width, height: y + rowHeight + 1, hosts };
+  const preferred = dense ? (Math.max(1, ...counts) > 16 ? 16 : 8) : state.hosts.length > 1 ? 4 : 8;
+  const hasNetwork = !dense && state.hosts.length > 1;
+  const ports = hasNetwork ? NETWORK_GAP : size.hostGap;
+  const make = (left) => {
+    const hosts = state.hosts.map((host) => planHost(host, width - left - 1, preferred, dense));
+    return { hosts, ...placeHosts(hosts, width, size, left, ports) };
+  };
+  let made = make(0);
+  // Several rows of hosts need room at the left for the line that joins their networks.
+  const left = hasNetwork && made.rows.length > 1 ? 9 : 0;
+  if (left) made = make(left);
+  const network = hasNetwork ? networkOf(made.rows) : null;
+  const hasPorts = made.hosts.some((host) => host.ports.length);
+  const foot = network ? 26 : hasPorts ? PORT.height / 2 + 1 : 1;
+  return { dense, width, height: made.height + foot, hosts: made.hosts, network };
 }
 
 /** What a plan depends on; while it stays the same nothing moves. @param {Topology} state */
@@ -100,9 +162,13 @@ export function shapeOf(state) {
   const host = (/** @type {Host} */ h) =>
     [
       h.name,
-      h.engines.map((engine) => `${engine.rank}@${engine.device}`),
+      h.interface,
+      h.interface_mbps,
+      h.engines.map((engine) => `${engine.rank}@${devicesOf(engine)}`),
       h.gpus.length,
-      h.links.map((link) => `${link.a}${link.kind}${link.lanes}-${link.b}`),
+      hostWarnings(h),
+      h.links.map((link) => `${link.kind}${link.lanes ?? 0}:${link.gpus}`),
+      (h.nics ?? []).map((nic) => `${nic.name}${nic.speed_mbps}${nic.rdma}${nic.is_up}`),
     ].join("|");
   return state.hosts.map(host).join("\n");
 }

@@ -1,21 +1,25 @@
 /**
- * What facts are called: words, glyphs and numbers, and the shapes of what is drawn.
+ * What is said: words and glyphs of states, numbers with their units, and the shapes of what is drawn.
  *
- * @typedef {{sequence: number, operation: string, seconds: number, is_running: boolean, site: string}} Collective
+ * @typedef {{sequence: number, operation: string, seconds: number, is_running: boolean, site: string,
+ *   group: string, root: number, is_earlier: boolean}} Collective
  * @typedef {{rank: number, local_rank: number, pid: number, state: string, reason: string,
  *   beat_age_s: number, cpu_percent: number, rss_bytes: number, device: number | null,
- *   cell: string, busy_s: number, collective: Collective | null}} Engine
+ *   devices: number[], cell: string, busy_s: number, collective: Collective | null}} Engine
+ * @typedef {{pid: number, name: string, memory_bytes: number}} Stranger
  * @typedef {{index: number, name: string, utilisation_percent: number, memory_used_bytes: number,
- *   memory_total_bytes: number}} Gpu
- * @typedef {{a: number, b: number, kind: string, lanes: number}} Link
- * @typedef {{name: string, state: string, cpu_count: number, cpu_percent: number,
- *   memory_total_bytes: number, memory_used_bytes: number, gpus: Gpu[], links: Link[],
+ *   memory_total_bytes: number, power_w: number, power_limit_w: number, temperature_c: number,
+ *   ecc_errors: number, xid: number, xid_age_s: number, pcie_generation: number, pcie_lanes: number,
+ *   mig: string, is_throttled: boolean, strangers: Stranger[], problem: string}} Gpu
+ * @typedef {{kind: string, gpus: number[], lanes?: number, is_switched?: boolean}} LinkGroup
+ * @typedef {{name: string, speed_mbps: number, rdma: string, is_up: boolean, numa_node: number,
+ *   nearest_gpus: number[], distance: string}} Nic
+ * @typedef {{name: string, state: string, interface: string, interface_mbps: number, address: string,
+ *   cpu_count: number, cpu_percent: number, memory_total_bytes: number, memory_used_bytes: number,
+ *   numa_nodes: number, sampled_s: number, gpus: Gpu[], links: LinkGroup[], nics: Nic[],
  *   engines: Engine[]}} Host
  * @typedef {{cluster: string, state: string, generation: number, sequence: number, note: string,
  *   hosts: Host[]}} Topology
- * @typedef {{key: string, rank: number | null, device: number | null, x: number, y: number}} Seat
- * @typedef {{host: Host, x: number, y: number, width: number, height: number, columns: number,
- *   seats: Seat[], bus: Link | null, caption: string, hasOneLine: boolean}} HostPlan
  * @typedef {{kind: string, id: string, ok: boolean, text: string}} Reply
  */
 
@@ -40,7 +44,16 @@ export const STATES = {
   left: { word: "left", glyph: "M6 4.4a1.6 1.6 0 1 0 0 3.2a1.6 1.6 0 1 0 0-3.2z" },
 };
 export const FREE = { word: "no rank", glyph: "" };
+
+/** Paths of the marks beside states: a warning (13 × 12), a GPU that is shared, and RDMA (8 × 8). */
+export const MARKS = {
+  plate: "M6.5 0.8L12.4 11.4H0.6Z",
+  warning: "M6.5 4.4V7.7M6.5 9.6V9.7",
+  shared: "M0.8 0.8H5.2V5.2H0.8ZM2.8 5.2V7.2H7.2V2.8H5.2",
+  rdma: "M4 0.6L7.4 4L4 7.4L0.6 4Z",
+};
 export const LATE_BEAT_S = 3;
+export const OLD_SAMPLE_S = 3;
 
 /** @param {string | undefined} state */
 export const look = (state) => STATES[state] ?? { word: String(state), glyph: RING };
@@ -54,25 +67,58 @@ export function seconds(s) {
   return `${(s / 3600).toFixed(1)} h`;
 }
 
-/** @param {number} bytes */
-export function bytes(bytes) {
-  if (!bytes) return "–";
-  if (bytes < 999.5e6) return `${Math.round(bytes / 1e6)} MB`;
-  return `${(bytes / 1e9).toFixed(bytes < 9.95e9 ? 1 : 0)} GB`;
+/** @param {number} count */
+export function bytes(count) {
+  if (!count) return "–";
+  if (count < 999.5e6) return `${Math.round(count / 1e6)} MB`;
+  return `${(count / 1e9).toFixed(count < 9.95e9 ? 1 : 0)} GB`;
+}
+
+/** `41 of 141 GB`: the unit once where both have it. @param {number} used @param {number} total */
+export function bytesOf(used, total, between = " of ") {
+  const [part, whole] = [bytes(used), bytes(total)];
+  return `${part.slice(-2) === whole.slice(-2) ? part.slice(0, -3) : part}${between}${whole}`;
+}
+
+/** @param {number} mbps */
+export function speed(mbps) {
+  if (!mbps) return "";
+  return mbps < 1000 ? `${mbps} Mb/s` : `${+(mbps / 1000).toFixed(1)} Gb/s`;
+}
+
+/** `0-3, 7`. @param {Iterable<number>} numbers */
+export function ranges(numbers) {
+  /** @type {number[][]} */
+  const spans = [];
+  for (const number of [...new Set(numbers)].sort((a, b) => a - b)) {
+    const last = spans.at(-1);
+    if (last && number === last[1] + 1) last[1] = number;
+    else spans.push([number, number]);
+  }
+  return spans.map(([a, b]) => (a === b ? `${a}` : `${a}-${b}`)).join(", ");
 }
 
 /** @param {number} used @param {number} total */
 export const share = (used, total) => (total > 0 ? Math.min(1, Math.max(0, used / total)) : 0);
 
 /** @param {string} text @param {number} length */
-export const clip = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+export const clip = (text, length) => (text.length > length ? `${text.slice(0, Math.max(1, length - 1))}…` : text);
 
 /** @param {Engine} engine */
 export const hasNumbers = (engine) => !["lost", "left", "starting"].includes(engine.state);
 
-/** What a rank is doing, in the fifteen characters a cell has room for. @param {Engine} engine */
-export function doing(engine) {
+/** NVML's numbers of the GPUs that a rank has. @param {Engine} engine */
+export function devicesOf(engine) {
+  if (engine.devices?.length) return engine.devices;
+  return engine.device === null || engine.device === undefined ? [] : [engine.device];
+}
+
+/** What a rank is doing, in the sixteen characters a seat has room for. @param {Engine} engine */
+export function doing(engine, isAwaited = false) {
   const inside = engine.collective?.is_running ? engine.collective : null;
+  if (isAwaited) {
+    return clip(`awaited · ${engine.cell ? seconds(engine.busy_s) : look(engine.state).word}`, 16);
+  }
   if (engine.state === "hung") return `hung? ${seconds(inside ? inside.seconds : engine.busy_s)}`;
   if (engine.state === "collective" && inside) {
     const number = ` #${inside.sequence}`;
@@ -82,50 +128,4 @@ export function doing(engine) {
     return clip(`${engine.cell} · ${seconds(engine.busy_s)}`, 16);
   }
   return look(engine.state).word;
-}
-
-/** Everything known about a rank, as [words, is important] pairs. */
-export function rankFacts(/** @type {Engine} */ engine, /** @type {Host} */ host) {
-  const facts = [[`rank ${engine.rank}`, true], [`on ${host.name}`]];
-  if (engine.pid) facts.push([`pid ${engine.pid}`]);
-  const why = engine.reason ? `: ${engine.reason}` : "";
-  facts.push([look(engine.state).word + why, true]);
-  if (engine.cell) facts.push([`running ${engine.cell} for ${seconds(engine.busy_s)}`]);
-  if (engine.collective) {
-    const { sequence, operation, is_running, site } = engine.collective;
-    const time = seconds(engine.collective.seconds);
-    const span = is_running ? `inside for ${time}` : `took ${time}`;
-    facts.push([`last collective #${sequence} ${operation}, ${span}${site ? ` at ${site}` : ""}`]);
-  }
-  if (hasNumbers(engine)) {
-    facts.push([`CPU ${Math.round(engine.cpu_percent)} %`], [`memory ${bytes(engine.rss_bytes)}`]);
-  }
-  if (engine.state !== "left" && engine.pid) {
-    facts.push([`heartbeat ${seconds(engine.beat_age_s)} ago`]);
-  }
-  return facts;
-}
-
-/** What is known about a GPU, as pairs like those of `rankFacts`. */
-export function gpuFacts(/** @type {Gpu} */ gpu, /** @type {Host} */ host) {
-  const sharing = host.engines.filter((engine) => engine.device === gpu.index);
-  const facts = [
-    [`GPU ${gpu.index}${gpu.name ? ` ${gpu.name}` : ""}`],
-    [`utilisation ${Math.round(gpu.utilisation_percent)} %`],
-    [`GPU memory ${bytes(gpu.memory_used_bytes)} of ${bytes(gpu.memory_total_bytes)}`],
-  ];
-  if (sharing.length > 1) {
-    facts.push([`GPU shared by ranks ${sharing.map((engine) => engine.rank).join(", ")}`]);
-  }
-  if (!sharing.length) facts.unshift([`no rank on ${host.name}'s`, true]);
-  return facts;
-}
-
-/** @param {Link} link */
-export const isNvlink = (link) => link.kind.toUpperCase().startsWith("NV");
-
-/** @param {Link} link */
-export function linkWords(link) {
-  if (isNvlink(link)) return link.lanes ? `NVLink ×${link.lanes}` : "NVLink";
-  return `PCIe ${link.kind}`;
 }

@@ -1,0 +1,70 @@
+/** The box that picks ranks of a large cluster, by numbers or by a state. */
+
+import { html, write } from "./nodes.js";
+import { STATES } from "./words.js";
+
+const ACCEPTED = `write ranks as 0,5-9, or a state: ${Object.keys(STATES).join(", ")}`;
+const NUMBERS = /^\d+(-\d+)?(,\d+(-\d+)?)*$/;
+/** Words of states that people also use. */
+const ALSO = { "hung?": "hung", "in collective": "collective", computing: "busy" };
+let made = 0;
+
+/**
+ * What a text picks: all (null), or a test for engines; undefined where it makes no sense.
+ * @param {string} text
+ * @returns {((engine: Engine) => boolean) | null | undefined}
+ */
+export function pickOf(text) {
+  const words = text.trim().toLowerCase().replace(/\s*([,-])\s*/g, "$1");
+  if (!words || words === "all") return null;
+  const state = ALSO[words] ?? words;
+  if (state in STATES) return (engine) => engine.state === state;
+  if (!NUMBERS.test(words)) return undefined;
+  const spans = words.split(",").map((part) => part.split("-").map(Number));
+  return ({ rank }) => spans.some(([first, last = first]) => rank >= first && rank <= last);
+}
+
+/** Only what is picked; hosts on which nothing is leave the picture. @param {Topology} state */
+export function picked(state, pick) {
+  if (!pick) return state;
+  const hosts = state.hosts.map((host) => {
+    const engines = host.engines.filter(pick);
+    const mine = new Set(engines.flatMap((engine) => engine.devices ?? []).concat(engines.map((engine) => engine.device)));
+    return { ...host, engines, gpus: host.gpus.filter((gpu) => mine.has(gpu.index)) };
+  });
+  return { ...state, hosts: hosts.filter((host) => host.engines.length) };
+}
+
+/** The box itself, hidden while there are few ranks. @param {Element} parent */
+export function createFilter(parent, /** @type {() => void} */ onChange) {
+  const row = html("div", "jd-filter", parent);
+  row.hidden = true;
+  const id = `jd-filter-${(made += 1)}`;
+  const label = html("label", "", row);
+  const box = /** @type {HTMLInputElement} */ (html("input", "", row));
+  const said = html("output", "", row);
+  label.textContent = "Show ranks";
+  label.setAttribute("for", id);
+  Object.assign(box, { id, type: "text", placeholder: "all, 0,5-9 or hung", autocomplete: "off", spellcheck: false });
+  said.setAttribute("for", id);
+  box.addEventListener("input", onChange);
+  box.addEventListener("keydown", (event) => {
+    // A notebook takes keys such as Enter and letters for itself otherwise.
+    event.stopPropagation();
+    if (event.key !== "Escape" || !box.value) return;
+    box.value = "";
+    onChange();
+  });
+  return {
+    /** @param {Topology} state @param {boolean} isUseful @returns {Topology} */
+    apply(state, isUseful) {
+      row.hidden = !isUseful;
+      const pick = isUseful ? pickOf(box.value) : null;
+      box.setAttribute("aria-invalid", String(pick === undefined));
+      const chosen = picked(state, pick ?? null);
+      const count = (/** @type {Topology} */ of) => of.hosts.reduce((n, host) => n + host.engines.length, 0);
+      write(said, "text", pick === undefined ? ACCEPTED : pick ? `${count(chosen)} of ${count(state)} ranks` : "");
+      return chosen;
+    },
+  };
+}
