@@ -104,7 +104,7 @@ class Agent:
             devices=visible_devices((), os.environ.get(VISIBLE), gpu_count),
             gpus=[pb.GpuLinks(**msgspec.structs.asdict(each)) for each in gpu_links()],
             gpu_problem=gpu_problem(),
-            links=[pb.LinkGroup(**msgspec.structs.asdict(each)) for each in link_groups()],
+            links=msgspec.msgpack.encode(link_groups()),
             numa_nodes=count_numa_nodes(),
         )
         self._home.tell(pb.AgentEvent(joined=joined))

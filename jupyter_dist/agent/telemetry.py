@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from msgspec import to_builtins
+import msgspec
 
 from jupyter_dist.agent.engines import EngineTable
-from jupyter_dist.model.topology import GpuView, NicView
 from jupyter_dist.probe.gpu_processes import descends_from
 from jupyter_dist.probe.gpus import GpuWatch, gpu_addresses
 from jupyter_dist.probe.machine import Load, sample_load
@@ -27,8 +26,9 @@ LOOK_INTERVAL_S = 0.5
 class Devices(NamedTuple):
     """What drivers told last."""
 
-    gpus: tuple[GpuView, ...]
-    nics: tuple[NicView, ...]
+    gpus: bytes
+    """MessagePack of them, as it is sent."""
+    nics: bytes
     sampled_s: float
     """When they were asked, by the monotonic clock."""
 
@@ -47,7 +47,7 @@ class Telemetry:
         self._tell = tell
         self._interval_s = interval_s
         self._over = over
-        self._devices = Devices((), (), time.monotonic())
+        self._devices = Devices(b"", b"", time.monotonic())
         self._load: Load = sample_load()
         self._load_s = 0.0
 
@@ -70,8 +70,8 @@ class Telemetry:
             cpu_percent=self._load.cpu_percent,
             memory_used_bytes=self._load.memory_used_bytes,
             engines=self._engines.sample(),
-            gpus=[pb.GpuSample(**to_builtins(gpu)) for gpu in devices.gpus],
-            nics=[pb.NicSample(**to_builtins(nic)) for nic in devices.nics],
+            gpus=devices.gpus,
+            nics=devices.nics,
             age_s=now_s - min(self._load_s, devices.sampled_s),
         )
 
@@ -79,6 +79,10 @@ class Telemetry:
         gpus, nics = GpuWatch(descends_from(os.getpid())), NicWatch(gpu_addresses())
         while True:
             begun_s = time.monotonic()
-            self._devices = Devices(gpus.sample(begun_s), nics.sample(), begun_s)
+            self._devices = Devices(
+                msgspec.msgpack.encode(gpus.sample(begun_s)),
+                msgspec.msgpack.encode(nics.sample()),
+                begun_s,
+            )
             if self._over.wait(max(0.0, begun_s + self._interval_s - time.monotonic())):
                 return

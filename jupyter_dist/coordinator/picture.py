@@ -1,11 +1,5 @@
 """How the cluster looks at one moment, for whoever watches it."""
 
-from jupyter_dist.coordinator.observed import (
-    read_gpu_links,
-    read_gpus,
-    read_links,
-    read_nics,
-)
 from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.topology import EngineView, HostView, Topology
@@ -41,8 +35,7 @@ class Picture:
     def _host_view(
         self, host: HostRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
     ) -> HostView:
-        joined, seen = host.joined or pb.Joined(), host.telemetry
-        since_s = now_s - host.telemetry_s if host.telemetry_s is not None else 0.0
+        joined, seen = host.joined or pb.Joined(), host.observed
         return HostView(
             name=host.name,
             state="lost" if host.is_lost else "up" if host.joined else "starting",
@@ -55,12 +48,12 @@ class Picture:
             cpu_percent=seen.cpu_percent,
             memory_total_bytes=joined.memory_total_bytes,
             memory_used_bytes=seen.memory_used_bytes,
-            gpus=read_gpus(seen, since_s),
-            links=read_links(joined),
-            gpu_links=read_gpu_links(joined),
-            nics=read_nics(seen),
+            gpus=seen.gpus(now_s),
+            links=seen.links,
+            gpu_links=seen.gpu_links,
+            nics=seen.nics,
             numa_nodes=joined.numa_nodes,
-            sampled_s=round(seen.age_s + since_s, 3),
+            sampled_s=round(seen.age_s(now_s), 3),
             engines=tuple(
                 self._engine_view(engine, beat_ages_s, now_s, waiting)
                 for engine in self._roster.on_host(host.name)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from jupyter_dist.coordinator.observed import Observed
 from jupyter_dist.model.devices import (
     VISIBLE,
     first_device,
@@ -89,9 +90,7 @@ class HostRecord:
     spec: HostSpec
     joined: pb.Joined | None = None
     is_lost: bool = False
-    telemetry: pb.Telemetry = field(default_factory=pb.Telemetry)
-    telemetry_s: float | None = None
-    """When that came; None: nothing has come yet."""
+    observed: Observed = field(default_factory=Observed)
     interface: Interface | None = None
     """Of its data path, once all hosts are known."""
     devices: tuple[str, ...] = ()
@@ -171,6 +170,7 @@ class Roster:
             self.hosts = {host.name: host for host in self.hosts.values()}
         host = self.hosts[name]
         host.joined, host.is_lost = joined, False
+        host.observed.take_joined(joined)
         host.devices = self._devices_of(host.spec, joined)
         if not host.spec.slots:
             slots = joined.slots or default_slots(
@@ -271,8 +271,7 @@ class Roster:
 
     def take_telemetry(self, host: str, telemetry: pb.Telemetry, now_s: float = 0.0) -> None:
         """Take in what an agent observed."""
-        record = self.hosts[host]
-        record.telemetry, record.telemetry_s = telemetry, now_s
+        self.hosts[host].observed.take_sample(telemetry, now_s)
         for sample in telemetry.engines:
             if (engine := self.find(sample.engine)) is not None:
                 engine.sample = sample

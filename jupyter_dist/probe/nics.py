@@ -44,6 +44,8 @@ class NicWatch:
             index: PciPlace.of(devices / device_address(bus)) for index, bus in gpus.items() if bus
         }
         self._placed: dict[Path, NicView] = {}
+        self._cards: dict[tuple[str, int], Path] = {}
+        """Where the link of a card, or RDMA device, led to: its number changes with the card."""
 
     def sample(self, interfaces: Mapping[str, int] | None = None) -> tuple[NicView, ...]:
         """Describe every card; virtual interfaces only where there is nothing else.
@@ -53,7 +55,11 @@ class NicWatch:
         if interfaces is None:
             interfaces = {name: number for number, name in socket.if_nameindex()}
         rdma = list(self._list_rdma())
-        found = [self._of_card(name, rdma) for name in sorted(interfaces) if self._is_card(name)]
+        found = [
+            self._of_card(name, number, rdma)
+            for name, number in sorted(interfaces.items())
+            if self._is_card(name)
+        ]
         if not all(self._is_known(name, number) for name, number in interfaces.items()):
             # The files are of another network namespace than this process.
             return _without_files(interfaces)
@@ -74,20 +80,26 @@ class NicWatch:
     def _is_known(self, name: str, number: int) -> bool:
         return read_number(self._folder(name) / "ifindex") == number
 
+    def _card(self, folder: Path, number: int) -> Path:
+        key = (folder.name, number)
+        if key not in self._cards:
+            self._cards[key] = (folder / "device").resolve()
+        return self._cards[key]
+
     def _list_rdma(self) -> Iterable[Rdma]:
         for folder in sorted((self._root / "class" / "infiniband").glob("*")):
             ports = sorted((folder / "ports").glob("*"))
             rates = [_RATE.match(read_text(port / "rate")) for port in ports]
             yield Rdma(
                 folder.name,
-                (folder / "device").resolve(),
+                self._card(folder, 0),
                 max((round(float(rate[1]) * 1000) for rate in rates if rate), default=0),
                 any(_ACTIVE.fullmatch(read_text(port / "state")) for port in ports),
             )
 
-    def _of_card(self, name: str, rdma: list[Rdma]) -> NicView:
+    def _of_card(self, name: str, number: int, rdma: list[Rdma]) -> NicView:
         seen = self._of_interface(name)
-        device = (self._folder(name) / "device").resolve()
+        device = self._card(self._folder(name), number)
         placed = self._place(name, device)
         own = next((each for each in rdma if each.device == device), None)
         return replace(

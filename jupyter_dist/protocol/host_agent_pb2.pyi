@@ -94,9 +94,9 @@ class Joined(_message.Message):
     devices: _containers.RepeatedScalarFieldContainer[str]
     gpus: _containers.RepeatedCompositeFieldContainer[GpuLinks]
     gpu_problem: str
-    links: _containers.RepeatedCompositeFieldContainer[LinkGroup]
+    links: bytes
     numa_nodes: int
-    def __init__(self, host: _Optional[str] = ..., hostname: _Optional[str] = ..., pid: _Optional[int] = ..., version: _Optional[str] = ..., cpu_count: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., log_dir: _Optional[str] = ..., gpu_count: _Optional[int] = ..., slots: _Optional[int] = ..., wire: _Optional[str] = ..., machine: _Optional[str] = ..., python: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., interfaces: _Optional[_Iterable[_Union[Interface, _Mapping]]] = ..., home_address: _Optional[str] = ..., local_address: _Optional[str] = ..., failed_addresses: _Optional[_Iterable[str]] = ..., devices: _Optional[_Iterable[str]] = ..., gpus: _Optional[_Iterable[_Union[GpuLinks, _Mapping]]] = ..., gpu_problem: _Optional[str] = ..., links: _Optional[_Iterable[_Union[LinkGroup, _Mapping]]] = ..., numa_nodes: _Optional[int] = ...) -> None: ...
+    def __init__(self, host: _Optional[str] = ..., hostname: _Optional[str] = ..., pid: _Optional[int] = ..., version: _Optional[str] = ..., cpu_count: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., log_dir: _Optional[str] = ..., gpu_count: _Optional[int] = ..., slots: _Optional[int] = ..., wire: _Optional[str] = ..., machine: _Optional[str] = ..., python: _Optional[str] = ..., versions: _Optional[_Mapping[str, str]] = ..., interfaces: _Optional[_Iterable[_Union[Interface, _Mapping]]] = ..., home_address: _Optional[str] = ..., local_address: _Optional[str] = ..., failed_addresses: _Optional[_Iterable[str]] = ..., devices: _Optional[_Iterable[str]] = ..., gpus: _Optional[_Iterable[_Union[GpuLinks, _Mapping]]] = ..., gpu_problem: _Optional[str] = ..., links: _Optional[bytes] = ..., numa_nodes: _Optional[int] = ...) -> None: ...
 
 class GpuLinks(_message.Message):
     __slots__ = ("index", "uuid", "name", "pcie_generation", "pcie_lanes", "nvlink_version", "nvlink_count")
@@ -115,20 +115,6 @@ class GpuLinks(_message.Message):
     nvlink_version: int
     nvlink_count: int
     def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., name: _Optional[str] = ..., pcie_generation: _Optional[int] = ..., pcie_lanes: _Optional[int] = ..., nvlink_version: _Optional[int] = ..., nvlink_count: _Optional[int] = ...) -> None: ...
-
-class LinkGroup(_message.Message):
-    __slots__ = ("kind", "gpus", "lanes", "is_switched", "has_p2p")
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    GPUS_FIELD_NUMBER: _ClassVar[int]
-    LANES_FIELD_NUMBER: _ClassVar[int]
-    IS_SWITCHED_FIELD_NUMBER: _ClassVar[int]
-    HAS_P2P_FIELD_NUMBER: _ClassVar[int]
-    kind: str
-    gpus: _containers.RepeatedScalarFieldContainer[int]
-    lanes: int
-    is_switched: bool
-    has_p2p: bool
-    def __init__(self, kind: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., lanes: _Optional[int] = ..., is_switched: bool = ..., has_p2p: bool = ...) -> None: ...
 
 class Interface(_message.Message):
     __slots__ = ("name", "address", "prefix_length", "speed_mbps")
@@ -248,72 +234,6 @@ class EngineSample(_message.Message):
     major_faults_per_s: float
     def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ...) -> None: ...
 
-class GpuSample(_message.Message):
-    __slots__ = ("index", "name", "utilisation_percent", "memory_used_bytes", "memory_total_bytes", "power_w", "power_limit_w", "temperature_c", "ecc_errors", "xid", "xid_age_s", "pcie_generation", "pcie_lanes", "mig", "is_throttled", "strangers", "problem")
-    INDEX_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    UTILISATION_PERCENT_FIELD_NUMBER: _ClassVar[int]
-    MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
-    MEMORY_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
-    POWER_W_FIELD_NUMBER: _ClassVar[int]
-    POWER_LIMIT_W_FIELD_NUMBER: _ClassVar[int]
-    TEMPERATURE_C_FIELD_NUMBER: _ClassVar[int]
-    ECC_ERRORS_FIELD_NUMBER: _ClassVar[int]
-    XID_FIELD_NUMBER: _ClassVar[int]
-    XID_AGE_S_FIELD_NUMBER: _ClassVar[int]
-    PCIE_GENERATION_FIELD_NUMBER: _ClassVar[int]
-    PCIE_LANES_FIELD_NUMBER: _ClassVar[int]
-    MIG_FIELD_NUMBER: _ClassVar[int]
-    IS_THROTTLED_FIELD_NUMBER: _ClassVar[int]
-    STRANGERS_FIELD_NUMBER: _ClassVar[int]
-    PROBLEM_FIELD_NUMBER: _ClassVar[int]
-    index: int
-    name: str
-    utilisation_percent: float
-    memory_used_bytes: int
-    memory_total_bytes: int
-    power_w: float
-    power_limit_w: float
-    temperature_c: float
-    ecc_errors: int
-    xid: int
-    xid_age_s: float
-    pcie_generation: int
-    pcie_lanes: int
-    mig: str
-    is_throttled: bool
-    strangers: _containers.RepeatedCompositeFieldContainer[GpuProcess]
-    problem: str
-    def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., utilisation_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_total_bytes: _Optional[int] = ..., power_w: _Optional[float] = ..., power_limit_w: _Optional[float] = ..., temperature_c: _Optional[float] = ..., ecc_errors: _Optional[int] = ..., xid: _Optional[int] = ..., xid_age_s: _Optional[float] = ..., pcie_generation: _Optional[int] = ..., pcie_lanes: _Optional[int] = ..., mig: _Optional[str] = ..., is_throttled: bool = ..., strangers: _Optional[_Iterable[_Union[GpuProcess, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
-
-class GpuProcess(_message.Message):
-    __slots__ = ("pid", "name", "memory_bytes")
-    PID_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
-    pid: int
-    name: str
-    memory_bytes: int
-    def __init__(self, pid: _Optional[int] = ..., name: _Optional[str] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
-
-class NicSample(_message.Message):
-    __slots__ = ("name", "speed_mbps", "rdma", "is_up", "numa_node", "nearest_gpus", "distance")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    SPEED_MBPS_FIELD_NUMBER: _ClassVar[int]
-    RDMA_FIELD_NUMBER: _ClassVar[int]
-    IS_UP_FIELD_NUMBER: _ClassVar[int]
-    NUMA_NODE_FIELD_NUMBER: _ClassVar[int]
-    NEAREST_GPUS_FIELD_NUMBER: _ClassVar[int]
-    DISTANCE_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    speed_mbps: int
-    rdma: str
-    is_up: bool
-    numa_node: int
-    nearest_gpus: _containers.RepeatedScalarFieldContainer[int]
-    distance: str
-    def __init__(self, name: _Optional[str] = ..., speed_mbps: _Optional[int] = ..., rdma: _Optional[str] = ..., is_up: bool = ..., numa_node: _Optional[int] = ..., nearest_gpus: _Optional[_Iterable[int]] = ..., distance: _Optional[str] = ...) -> None: ...
-
 class Telemetry(_message.Message):
     __slots__ = ("cpu_percent", "memory_used_bytes", "engines", "gpus", "nics", "age_s")
     CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
@@ -325,10 +245,10 @@ class Telemetry(_message.Message):
     cpu_percent: float
     memory_used_bytes: int
     engines: _containers.RepeatedCompositeFieldContainer[EngineSample]
-    gpus: _containers.RepeatedCompositeFieldContainer[GpuSample]
-    nics: _containers.RepeatedCompositeFieldContainer[NicSample]
+    gpus: bytes
+    nics: bytes
     age_s: float
-    def __init__(self, cpu_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., engines: _Optional[_Iterable[_Union[EngineSample, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ..., nics: _Optional[_Iterable[_Union[NicSample, _Mapping]]] = ..., age_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, cpu_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., engines: _Optional[_Iterable[_Union[EngineSample, _Mapping]]] = ..., gpus: _Optional[bytes] = ..., nics: _Optional[bytes] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class StartProblem(_message.Message):
     __slots__ = ("reason",)
