@@ -8,9 +8,17 @@ itself that it is not live.
 from collections import Counter
 from html import escape
 
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.model.records import tell_group
-from jupyter_dist.model.topology import EngineView, HostView, Topology
+from jupyter_dist.model.topology import EngineView, GpuView, HostView, Topology
+from jupyter_dist.views.machine_words import (
+    OLD_SAMPLE_S,
+    device_words,
+    free_gpus,
+    host_warnings,
+    link_words,
+    nic_words,
+)
 
 TABLE_LIMIT = 64
 """Above so many ranks a host is one line, and only ranks that need attention get their own."""
@@ -45,16 +53,22 @@ def topology_text(topology: Topology) -> str:
     if topology.note:
         lines.append(f"! {topology.note}")
     is_long = len(topology.engines) > TABLE_LIMIT
-    rows = [_row(engine) for engine in _worth_a_row(topology.engines, is_long)]
+    rows = [
+        _row(engine, host)
+        for host in topology.hosts
+        for engine in _worth_a_row(host.engines, is_long)
+    ]
     columns = _told_columns(rows)
     widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
     for host in topology.hosts:
         lines += ["", _host_line(host)]
+        lines += [f"  ! {warning}" for warning in host_warnings(host)]
         if is_long:
             lines.append(f"  {_members(host)}")
-        rows = [_row(engine) for engine in _worth_a_row(host.engines, is_long)]
+        rows = [_row(engine, host) for engine in _worth_a_row(host.engines, is_long)]
         if rows:
             lines += [_aligned(row, widths, columns) for row in (_COLUMNS, *rows)]
+        lines += [f"  {line}" for line in _about_host(host)]
     return "\n".join(lines)
 
 
@@ -75,7 +89,9 @@ def topology_html(topology: Topology, taken_at: str = "") -> str:
             f"<b>{escape(topology.note)}</b></div>"
         )
     parts.append('<table style="margin: 6px 0; text-align: left;">')
-    columns = _told_columns([_row(engine) for engine in topology.engines])
+    columns = _told_columns(
+        [_row(engine, host) for host in topology.hosts for engine in host.engines]
+    )
     for host in topology.hosts:
         parts += _host_rows(host, is_long, columns)
     parts += [
@@ -124,10 +140,23 @@ def _host_line(host: HostView) -> str:
     if host.gpus:
         names = " / ".join(sorted({gpu.name or "unnamed" for gpu in host.gpus}))
         facts.append(f"{len(host.gpus)} GPU{'s' if len(host.gpus) > 1 else ''} {names}")
+    if host.sampled_s > OLD_SAMPLE_S:
+        facts.append(f"numbers are {_seconds(host.sampled_s)} old")
     return " · ".join(facts)
 
 
-def _row(engine: EngineView) -> tuple[str, ...]:
+def _about_host(host: HostView) -> list[str]:
+    """Say what joins the GPUs of a host and what joins it to others, a line for each."""
+    free = free_gpus(host)
+    told = {
+        "links": link_words(host.links),
+        "network": nic_words(host.nics),
+        "without a rank": f"GPU{'s' * (len(free) > 1)} {format_ranks(free)}" if free else "",
+    }
+    return [f"{title}: {text}" for title, text in told.items() if text]
+
+
+def _row(engine: EngineView, host: HostView) -> tuple[str, ...]:
     has_numbers = engine.state not in ("starting", "lost", "left")
     has_beat = has_numbers and engine.pid
     return (
@@ -136,9 +165,18 @@ def _row(engine: EngineView) -> tuple[str, ...]:
         _doing(engine),
         f"{engine.cpu_percent:.0f}%" if has_numbers else _UNKNOWN,
         _bytes(engine.rss_bytes) if has_numbers else _UNKNOWN,
-        _UNKNOWN if engine.device is None else f"GPU {engine.device}",
+        _device(engine, host.gpus) if device_words(engine) else _UNKNOWN,
         f"{_seconds(engine.beat_age_s)} ago" if has_beat else _UNKNOWN,
     )
+
+
+def _device(engine: EngineView, gpus: tuple[GpuView, ...]) -> str:
+    """Name the GPUs of a rank, with the numbers of the only one."""
+    own = [gpu for gpu in gpus if gpu.index in (*engine.devices, engine.device)]
+    if len(own) != 1 or not own[0].memory_total_bytes:
+        return device_words(engine)
+    used, total = _bytes(own[0].memory_used_bytes), _bytes(own[0].memory_total_bytes)
+    return f"{device_words(engine)} {own[0].utilisation_percent:.0f}%, {used} of {total}"
 
 
 def _doing(engine: EngineView) -> str:
@@ -175,6 +213,11 @@ def _host_rows(host: HostView, is_long: bool, columns: list[int]) -> list[str]:
     unbroken = 'style="text-align: left; padding: 3px 10px; white-space: nowrap;"'
     title = _host_line(host)
     parts = [f'<tr><th colspan="{len(columns)}" {left}>{escape(title)}</th></tr>']
+    warning = 'style="text-align: left; padding: 3px 10px; border-left: 4px solid #e69f00;"'
+    parts += [
+        f'<tr><td colspan="{len(columns)}" {warning}><b>{escape(words)}</b></td></tr>'
+        for words in host_warnings(host)
+    ]
     if is_long:
         parts.append(f'<tr><td colspan="{len(columns)}" {left}>{escape(_members(host))}</td></tr>')
     engines = _worth_a_row(host.engines, is_long)
@@ -186,11 +229,16 @@ def _host_rows(host: HostView, is_long: bool, columns: list[int]) -> list[str]:
         parts.append(f"<tr>{heads}</tr>")
     for engine in engines:
         colour = _COLOURS.get(engine.state, "#8f8f8f")
-        first, state, *others = [_row(engine)[i] for i in columns]
+        first, state, *others = [_row(engine, host)[i] for i in columns]
         edge = f'style="text-align: left; padding: 2px 10px; border-left: 4px solid {colour};"'
         cells = f"<td {unbroken}>{escape(state)}</td>"
         cells += "".join(f"<td {left}>{escape(cell)}</td>" for cell in others)
         parts.append(f"<tr><td {edge}><b>{escape(first)}</b></td>{cells}</tr>")
+    faint = 'style="text-align: left; padding: 2px 10px; color: #8f8f8f;"'
+    parts += [
+        f'<tr><td colspan="{len(columns)}" {faint}>{escape(line)}</td></tr>'
+        for line in _about_host(host)
+    ]
     return parts
 
 

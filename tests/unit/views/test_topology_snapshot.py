@@ -2,10 +2,21 @@
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
+import msgspec
 import pytest
 
-from jupyter_dist.model.topology import CollectiveView, EngineView, GpuView, HostView, Topology
+from jupyter_dist.model.topology import (
+    CollectiveView,
+    EngineView,
+    GpuProcess,
+    GpuView,
+    HostView,
+    LinkGroup,
+    NicView,
+    Topology,
+)
 from jupyter_dist.views.topology_snapshot import GLYPHS, topology_html, topology_text
 
 EVIL = '<b onclick="x">&'
@@ -67,6 +78,30 @@ def a_big_topology() -> Topology:
         )
         hosts.append(HostView(name=f"node-{number}", state="up", engines=engines))
     return Topology(cluster="big", state="ready", hosts=tuple(hosts))
+
+
+def a_machine(**more: object) -> Topology:
+    """Give a host of four GPUs: one rank has two of them, one has the third."""
+    engines = (
+        EngineView(rank=0, local_rank=0, state="busy", device=0, devices=(0, 1)),
+        EngineView(rank=1, local_rank=1, state="busy", device=2, devices=(2,)),
+    )
+    gpus = tuple(
+        GpuView(
+            index=index,
+            name="H200",
+            utilisation_percent=97.0,
+            memory_used_bytes=118 * 10**9,
+            memory_total_bytes=151 * 10**9,
+        )
+        for index in range(4)
+    )
+    given = {"name": "node-a", "state": "up", "gpus": gpus, "engines": engines}
+    return Topology(cluster="demo", state="ready", hosts=(HostView(**{**given, **more}),))
+
+
+def words_of(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
 
 class Tags(HTMLParser):
@@ -143,3 +178,90 @@ def test_each_state_has_a_glyph_and_a_word(state: str) -> None:
 
 def test_a_cluster_without_hosts_still_has_a_headline() -> None:
     assert topology_text(Topology(cluster="demo")) == "cluster demo · starting"
+
+
+# --- machines ---
+
+
+def test_the_gpus_of_a_rank_are_named_and_of_a_single_one_its_numbers() -> None:
+    text = topology_text(a_machine())
+    assert "GPUs 0-1  " in f"{text}  ".replace("\n", "  \n")
+    assert "GPU 2 97%, 118 GB of 151 GB" in text
+    assert "  without a rank: GPU 3" in text.splitlines()
+
+
+def test_links_are_told_in_words_and_those_that_are_alike_together() -> None:
+    links = (
+        LinkGroup(kind="nvlink", gpus=(0, 1), lanes=4),
+        LinkGroup(kind="nvlink", gpus=(2, 3), lanes=4),
+        LinkGroup(kind="SYS", gpus=(0, 1, 2, 3)),
+    )
+    text = topology_text(a_machine(links=links))
+    line = "  links: NVLink ×4: GPUs 0-1; 2-3 · PCIe SYS (the link between CPUs): GPUs 0-3"  # noqa: RUF001
+    assert line in text.splitlines()
+    switched = (LinkGroup(kind="nvlink", gpus=(0, 1, 2, 3), lanes=18, is_switched=True),)
+    line = "  links: NVLink ×18 through NVSwitch: GPUs 0-3"  # noqa: RUF001
+    assert line in topology_text(a_machine(links=switched)).splitlines()
+
+
+def test_interfaces_are_told_with_speed_and_rdma() -> None:
+    nics = (
+        NicView(name="eno1", speed_mbps=25_000),
+        NicView(name="eno2", is_up=False),
+        NicView(name="ib0", speed_mbps=400_000, rdma="mlx5_0"),
+        NicView(name="ib1", speed_mbps=400_000, rdma="mlx5_1"),
+        NicView(name="wlan", speed_mbps=54),
+        NicView(name="odd"),
+    )
+    line = (
+        "  network: eno1 25 Gb/s · eno2 down · ib0 (mlx5_0), ib1 (mlx5_1) 400 Gb/s RDMA"
+        " · wlan 54 Mb/s · odd"
+    )
+    assert line in topology_text(a_machine(nics=nics)).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"xid": 79, "xid_age_s": 12.0}, "Xid 79 12 s ago"),
+        ({"ecc_errors": 1}, "1 uncorrected ECC error"),
+        ({"ecc_errors": 2}, "2 uncorrected ECC errors"),
+        ({"is_throttled": True}, "slowed down (heat or power)"),
+        ({"mig": "3 instances"}, "MIG 3 instances"),
+        ({"problem": "GPU is lost"}, "GPU is lost"),
+        (
+            {"strangers": (GpuProcess(pid=77, name="python3", memory_bytes=23 * 10**9),)},
+            "used by another's python3 (pid 77, 23.0 GB)",
+        ),
+        (
+            {"strangers": tuple(GpuProcess(pid=n) for n in range(6))},
+            ", ".join(
+                [*(f"used by another's process (pid {n})" for n in range(4)), "and by 2 more"]
+            ),
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_gpu_is_a_line_of_its_own(
+    facts: dict[str, object], words: str
+) -> None:
+    gpus = (GpuView(index=0), msgspec.structs.replace(GpuView(index=1), **facts))
+    topology = a_machine(gpus=gpus)
+    assert f"  ! GPU 1: {words}" in topology_text(topology).splitlines()
+    assert f"GPU 1: {words}" in words_of(topology_html(topology)).replace("&#x27;", "'")
+    assert not re.search("! GPU 0", topology_text(topology))
+
+
+def test_old_numbers_are_said_to_be_old() -> None:
+    assert "numbers are 12 s old" in topology_text(a_machine(sampled_s=12.0))
+    assert "old" not in topology_text(a_machine(sampled_s=1.0))
+
+
+def test_two_large_hosts_fit_into_a_page_that_needs_no_trust() -> None:
+    sample = Path(__file__).parents[2] / "data" / "topology_2x8_hgx.json"
+    topology = msgspec.json.decode(sample.read_bytes(), type=Topology)
+    page = topology_html(topology, "today")
+    assert set(Tags(page).names) <= {"div", "b", "table", "tr", "th", "td"}
+    assert len(page) < 40_000
+    for host in topology.hosts:
+        assert host.name in words_of(page)
+    assert words_of(page).count("NVLink ×18 through NVSwitch: GPUs 0-7") == 2  # noqa: RUF001
