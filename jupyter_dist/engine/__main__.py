@@ -19,9 +19,11 @@ from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
 from jupyter_dist.engine.observer import Observer
 from jupyter_dist.engine.outputs import STREAMS, Outputs
+from jupyter_dist.engine.rich_colours import watch_rich
 from jupyter_dist.engine.shell import RankShell, make_shell
 from jupyter_dist.engine.surroundings import RankSurroundings
 from jupyter_dist.engine.tqdm_bars import watch_tqdm
+from jupyter_dist.engine.widget_areas import watch_widgets
 from jupyter_dist.errors import CommunicatorError, TransferError
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -59,6 +61,8 @@ class Engine:
         self._outputs = Outputs(paths)
         self._outputs.install()
         watch_tqdm(self._outputs.bars)
+        watch_rich()
+        watch_widgets(shell.display_pub)
         shell.tell_where(self._outputs.add, birth.memory_dir, birth.info.local_rank == 0)
         if (imports := present_imports()) is not None:
             shell.events.register("post_run_cell", imports.forget_missing)

@@ -49,6 +49,8 @@ class RankDisplayPublisher(DisplayPublisher):
     """Shows what `display` is given."""
 
     show: Show
+    areas_entered = 0
+    """Output areas of widgets that a cell prints into now; they are part of its own output."""
 
     def publish(
         self,
@@ -73,7 +75,8 @@ class RankDisplayPublisher(DisplayPublisher):
     def clear_output(self, wait: bool = False) -> None:
         """Hand the wish on; `wait` makes no difference, the view redraws a few times a second."""
         del wait
-        self.show(Output("clear_output"))
+        if not self.areas_entered:
+            self.show(Output("clear_output"))
 
 
 class RankCompiler(CachingCompiler):
