@@ -16,10 +16,13 @@ demo: $(VENV)/notebook ## run the first notebook headless on 4 local ranks, show
 lab: $(VENV)/lab ## open the first notebook in JupyterLab
 	$(BIN)/jupyter lab $(LAB_OPTIONS) notebooks/01_first_cell.ipynb
 
+panel: $(VENV)/lab ## build the panel of JupyterLab again after a change to it (needs node and npm)
+	JUPYTER_DIST_LABEXTENSION=require $(BIN)/python -m pip install --quiet --no-deps --editable .
+
 hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this machine (root)
 	@$(BIN)/python tests/hosts/open_lab.py
 
-test: $(VENV)/test chromium host-tools ## install what the tests need, and run them all
+test: $(VENV)/test node-packages chromium host-tools ## install what the tests need, and run them all
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 lint: $(VENV)/test ## ruff, mypy and import-linter
@@ -51,9 +54,20 @@ proto: ## make the protobuf module again after a change to host_agent.proto
 
 clean: ## remove the virtual environments and everything built
 	rm -rf $(VENV) .venv-proto benchmarks/.venv-peers out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf jupyter_dist/labextension labextension/lib labextension/node_modules
 
 chromium: ## install Chromium from Debian if it is missing and we may
 	@sh tests/browser/install_chromium.sh
+
+node-packages: ## install what the panel is built and tested with if npm is there
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(NODE_PACKAGES); else \
+		echo "npm is missing: the panel is not built, and the browser tests that need it will skip."; fi
+
+# npm writes this file last.
+NODE_PACKAGES := labextension/node_modules/.package-lock.json
+$(NODE_PACKAGES): labextension/package-lock.json
+	npm --prefix labextension ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 host-tools: ## install what the lab of hosts needs if it is missing and we may
 	@sh tests/hosts/install_packages.sh
@@ -61,9 +75,11 @@ host-tools: ## install what the lab of hosts needs if it is missing and we may
 $(VENV)/bin/python:
 	sh tests/make_venv.sh $(PYTHON) $(VENV)
 
-# One stamp per extra: installed again only when pyproject.toml has changed.
-$(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproject.toml
+# One stamp per extra: installed again only when pyproject.toml has changed. Where node and npm are,
+# that builds the panel, unless all that is wanted is a notebook that is executed.
+$(VENV)/notebook: export JUPYTER_DIST_LABEXTENSION ?= $(if $(wildcard $(VENV)/lab $(VENV)/test),auto,skip)
+$(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproject.toml hatch_build.py
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab hosts-lab test lint check chaos bench proto clean chromium host-tools
+.PHONY: help demo lab panel hosts-lab test lint check chaos bench proto clean chromium host-tools node-packages
