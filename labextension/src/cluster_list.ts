@@ -1,5 +1,6 @@
+import { STATES } from '../../jupyter_dist/views/static/words.js';
 import type { Clusters } from './clusters';
-import { element } from './dom';
+import { element, glyph } from './dom';
 import type { IClusterRow } from './wire';
 import { activity, counted, warnings } from './words';
 
@@ -44,7 +45,7 @@ export class ClusterList {
     if (button.dataset['written'] === text) return;
     button.dataset['written'] = text;
     const marks = warnings(row).map(({ state, text: words }) =>
-      element('span', { class: 'jdp-mark', 'data-mark': state }, words)
+      element('span', { class: 'jdp-mark', 'data-mark': state }, glyph(STATES[state]?.glyph ?? ''), words)
     );
     button.replaceChildren(
       element('span', { class: 'jdp-cluster-name' }, row.name),

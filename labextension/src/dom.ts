@@ -14,6 +14,18 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return node;
 }
 
+/** A glyph of a state, given as a path in a 12 × 12 box; words beside it say the same. */
+export function glyph(path: string): SVGElement {
+  const namespace = 'http://www.w3.org/2000/svg';
+  const picture = document.createElementNS(namespace, 'svg');
+  const line = document.createElementNS(namespace, 'path');
+  const attributes = { viewBox: '0 0 12 12', width: '11', height: '11', 'aria-hidden': 'true', class: 'jdp-glyph' };
+  for (const [name, value] of Object.entries(attributes)) picture.setAttribute(name, value);
+  line.setAttribute('d', path);
+  picture.append(line);
+  return picture;
+}
+
 /** A button that looks like JupyterLab's own. */
 export function button(label: string, onClick: () => void, className = ''): HTMLButtonElement {
   const classes = `jp-mod-styled jp-mod-reject jdp-button ${className}`.trim();

@@ -29,8 +29,7 @@ export class ClustersPanel extends Widget {
   private readonly _view: ClusterView;
   private readonly _problem = element('div', { class: 'jdp-problem', role: 'status', hidden: true });
   private readonly _none = element('p', { class: 'jdp-empty' });
-  private readonly _chosenHead = element('div', { class: 'jdp-chosen-head' });
-  private readonly _chosenName = element('h3', { class: 'jdp-chosen-name' });
+  private readonly _gone = element('p', { class: 'jdp-empty jdp-gone' });
   private readonly _attach: HTMLButtonElement;
 
   constructor(
@@ -49,9 +48,8 @@ export class ClustersPanel extends Widget {
     this._attach = button('Attach notebook', () => actions.attach(), 'jdp-attach');
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Clusters');
-    this._chosenHead.append(this._chosenName, this._attach);
     this.node.append(
-      this.head(), this._problem, this.form.node, this._list.node, this._none, this._chosenHead, this._view.node
+      this.head(), this._problem, this.form.node, this._list.node, this._none, this._gone, this._view.node
     );
     clusters.changed.connect(this.refresh, this);
     this.refresh();
@@ -75,14 +73,11 @@ export class ClustersPanel extends Widget {
     this._list.refresh();
     this._none.hidden = rows.length > 0 || !isKnown;
     setText(this._none, 'No cluster of yours is running. Start one here, or in a notebook with %dist_start.');
-    const isShown = chosen !== null && (chosenRow !== null || isKnown);
-    this._chosenHead.hidden = !isShown;
-    this._view.node.hidden = !isShown;
-    setText(this._chosenName, chosenRow || !isKnown ? (chosen ?? '') : `${chosen} is not running any more`);
+    this._gone.hidden = chosen === null || chosenRow !== null || !isKnown;
+    setText(this._gone, `${chosen} is not running any more.`);
+    this._view.node.hidden = chosen === null;
     this._attach.disabled = !this.actions.canAttach();
-    this._attach.title = this._attach.disabled
-      ? 'Open a notebook first'
-      : `Insert a cell that attaches the notebook to ${chosen}`;
+    this._attach.title = this.attachHint();
     this._view.refresh();
   }
 
@@ -100,7 +95,14 @@ export class ClustersPanel extends Widget {
 
   private head(): HTMLElement {
     const start = button('Start…', () => this.toggleForm(), 'jdp-open-form');
-    return element('div', { class: 'jdp-head' }, element('h2', {}, 'Clusters'), start);
+    return element('div', { class: 'jdp-head' }, element('h2', {}, 'Clusters'), this._attach, start);
+  }
+
+  private attachHint(): string {
+    const { chosenRow } = this.clusters;
+    if (chosenRow === null) return 'Choose a cluster first';
+    if (this._attach.disabled) return 'Open a notebook first';
+    return `Insert a cell that attaches the notebook to ${chosenRow.name}`;
   }
 
   private toggleForm(): void {

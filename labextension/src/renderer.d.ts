@@ -12,6 +12,11 @@ declare module '*/views/static/view.js' {
   ): IView;
 }
 
+declare module '*/views/static/words.js' {
+  /** Word and glyph (a path in a 12 × 12 box) of each state. */
+  export const STATES: Record<string, { word: string; glyph: string }>;
+}
+
 declare module '*.svg' {
   const text: string;
   export default text;

@@ -5,16 +5,17 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** What must be seen of ranks, as glyph and word; never by colour alone. */
+/** What must be seen of ranks: how many are in which bad state, in the words of the picture. */
 export function warnings(row: { hung: number; lost: number }): { state: string; text: string }[] {
   const found = [];
-  if (row.hung > 0) found.push({ state: 'hung', text: `⧗ ${row.hung} hung?` });
-  if (row.lost > 0) found.push({ state: 'lost', text: `✕ ${row.lost} lost` });
+  if (row.hung > 0) found.push({ state: 'hung', text: `${row.hung} hung?` });
+  if (row.lost > 0) found.push({ state: 'lost', text: `${row.lost} lost` });
   return found;
 }
 
 /** What a cluster is doing, in a few words. */
 export function activity(row: IClusterRow): string {
+  if (row.state === 'silent') return 'does not answer';
   if (row.state !== 'ready') return row.state;
   if (row.cell) return `${row.cell} runs`;
   return row.busy > 0 ? `${row.busy} busy` : 'idle';
