@@ -1,8 +1,12 @@
 /** The topology view: one cluster drawn from one state value, with its buttons. */
 
+import { createAnswers } from "./answers.js";
+import { createButtons } from "./buttons.js";
 import { createDrawing } from "./drawing.js";
+import { createHistory } from "./history.js";
 import { html, write } from "./nodes.js";
-import { createCommands } from "./requests.js";
+import { createRankPanel } from "./rank_panel.js";
+import { createRequests } from "./requests.js";
 import { updateDetail, updateSummary } from "./summary.js";
 
 const STALE_AFTER_MS = 5000;
@@ -11,6 +15,8 @@ const STALE_AFTER_MS = 5000;
 function makeFrame(parent) {
   const root = html("section", "jd-topology", parent);
   root.setAttribute("aria-label", "cluster topology");
+  // JupyterLab's keys for cells, as Enter and D D, are not meant while the focus is in here.
+  root.setAttribute("data-lm-suppress-shortcuts", "true");
   const head = html("div", "jd-head", root);
   const parts = {
     root,
@@ -19,34 +25,50 @@ function makeFrame(parent) {
     generation: html("span", "jd-generation", head),
     summary: html("span", "jd-summary", head),
     buttons: html("span", "jd-buttons", head),
-    request: html("div", "jd-request", root),
+    requests: html("div", "jd-requests", root),
     stale: html("div", "jd-stale", root),
     note: html("div", "jd-note", root),
   };
-  parts.summary.setAttribute("aria-live", "polite");
-  for (const node of [parts.request, parts.stale]) node.setAttribute("role", "status");
-  for (const node of [parts.request, parts.stale, parts.note]) node.hidden = true;
+  for (const node of [parts.requests, parts.stale]) node.setAttribute("role", "status");
+  parts.requests.setAttribute("aria-atomic", "false"); // only the line that has changed is read out
+  for (const node of [parts.requests, parts.stale, parts.note]) node.hidden = true;
   return parts;
+}
+
+/** What to do when nobody answers: in a notebook the kernel may be busy, elsewhere nobody is there. */
+function adviceFor({ source, stopWord }) {
+  if (stopWord) return () => `: ${stopWord}`;
+  if (source) return () => ` from ${source}`;
+  return (/** @type {string} */ kind) => (kind === "stop" ? ": use %dist_stop" : ": use ■");
 }
 
 /**
  * Draw a topology into `parent` and keep it up to date.
  * @param {HTMLElement} parent
- * @param {(message: object) => void} send carries {kind, id} to whoever can act on it
+ * @param {(request: object) => void} send carries {id, kind, ranks?, rank?} to whoever can act on it
+ * @param {{source?: string, stopWord?: string}} [options] `source`: who brings the news and answers
+ *   requests, where that is not the kernel; `stopWord`: what to do when a request is not answered
  */
-export function createView(parent, send) {
+export function createView(parent, send, options = {}) {
   const parts = makeFrame(parent);
   const { root } = parts;
-  const commands = createCommands(parts.buttons, parts.request, send);
+  const requests = createRequests(parts.requests, send, adviceFor(options));
+  const history = createHistory();
   /** @type {Topology | null} */
   let state = null;
   let looked = "";
   let newsAt = performance.now();
-  const drawing = createDrawing(root, (key) => {
-    looked = key;
-    if (state) updateDetail(detail, state, looked);
-  });
+  const drawing = createDrawing(
+    root,
+    (key) => {
+      looked = key;
+      if (state) updateDetail(detail, state, looked);
+    },
+    (rank) => panel.show(rank)
+  );
   const detail = html("div", "jd-detail", root);
+  const panel = createRankPanel(root, requests, history, drawing.focus);
+  const buttons = createButtons(parts.buttons, requests, createAnswers(root));
   const width = () => Math.max(260, (root.clientWidth || 900) - 24);
 
   function watchSilence() {
@@ -55,7 +77,8 @@ export function createView(parent, send) {
     parts.stale.hidden = !isStale;
     root.toggleAttribute("data-stale", isStale);
     if (isStale) {
-      write(parts.stale, "text", `no news from the kernel for ${Math.floor(silent / 1000)} s; this is what was last known`);
+      const who = options.source ?? "the kernel";
+      write(parts.stale, "text", `no news from ${who} for ${Math.floor(silent / 1000)} s; this is what was last known`);
     }
   }
   /** @param {Topology} next */
@@ -63,6 +86,7 @@ export function createView(parent, send) {
     if (!next?.hosts) return;
     state = next;
     newsAt = performance.now();
+    history.take(next);
     write(parts.name, "text", next.cluster);
     write(parts.badge, "text", next.state);
     write(parts.generation, "text", next.generation > 0 ? `generation ${next.generation}` : "");
@@ -71,21 +95,32 @@ export function createView(parent, send) {
     updateSummary(parts.summary, next.hosts.flatMap((host) => host.engines));
     drawing.update(next, width());
     if (looked || !detail.textContent) updateDetail(detail, next, looked);
-    commands.allow(next.state);
+    panel.update(next);
+    buttons.allow(next);
     root.dataset.clusterState = next.state;
     watchSilence();
     root.dataset.sequence = String(next.sequence);
   }
-  const clock = setInterval(watchSilence, 1000);
+  root.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !panel.close()) return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  const clock = setInterval(() => {
+    watchSilence();
+    requests.tick();
+  }, 1000);
   const resize = new ResizeObserver(() => state && drawing.update(state, width()));
   resize.observe(root);
   return {
     update,
-    reply: commands.reply,
+    reply: requests.answer,
     destroy() {
       clearInterval(clock);
       resize.disconnect();
-      commands.destroy();
+      requests.destroy();
+      buttons.destroy();
+      panel.destroy();
       root.remove();
     },
   };
