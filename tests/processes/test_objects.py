@@ -1,10 +1,13 @@
 """Objects go to ranks and come back, or the reason why not is told."""
 
+import os
+import signal
 import threading
 
 import numpy as np
 import pytest
 
+from jupyter_dist.cluster import moving
 from jupyter_dist.errors import TransferError
 
 pytestmark = pytest.mark.timeout(40)
@@ -45,6 +48,44 @@ def test_a_large_array_goes_both_ways(four, within):
         back = four.pull("large", ranks="1,3")
     assert [back[1][0], back[3][0]] == [2.0, 4.0]
     assert np.array_equal(back[3][1:], array[1:])
+    four.run("del large")
+
+
+@pytest.fixture
+def all_is_told(monkeypatch):
+    """Tell of progress at once and of each piece, as if the machine was slow."""
+    monkeypatch.setattr(moving, "TELL_AFTER_S", 0.0)
+    monkeypatch.setattr(moving, "TELL_INTERVAL_S", 0.0)
+
+
+@pytest.mark.usefixtures("all_is_told")
+def test_how_much_of_a_large_array_has_arrived_is_told(four):
+    told = []
+    array = np.arange(32 << 20, dtype=np.uint8)
+    four.push({"large": array}, on_moved=told.append)
+    up = [moved for moved in told if moved.where == "to the coordinator"]
+    assert [moved.moved_bytes for moved in up] == sorted({moved.moved_bytes for moved in up})
+    assert up[-1].moved_bytes == up[-1].total_bytes > array.nbytes
+    told.clear()
+    four.pull("large", ranks=[1, 2], on_moved=told.append)
+    down = [moved for moved in told if moved.where == "from the coordinator"]
+    assert [moved.moved_bytes for moved in down] == sorted({moved.moved_bytes for moved in down})
+    assert down[-1].moved_bytes == down[-1].total_bytes > 2 * array.nbytes
+    four.run("del large")
+
+
+@pytest.mark.usefixtures("all_is_told")
+def test_ctrl_c_in_the_middle_of_a_large_push_takes_it_back(four):
+    four.push({"large": "before"})
+
+    def press_ctrl_c(_moved):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="is taken back"):
+        four.push({"large": np.zeros(64 << 20, np.uint8)}, on_moved=press_ctrl_c)
+    assert [rank.value_repr for rank in four.run("large")] == ["'before'"] * 4
+    four.push({"large": np.ones(20 << 20, np.uint8)})
+    assert {rank.value_repr for rank in four.run("int(large.sum())")} == {str(20 << 20)}
     four.run("del large")
 
 

@@ -1,13 +1,16 @@
 """Starting a cluster: what is accepted, what is refused, and what a failed start leaves: nothing."""
 
 import os
+import re
 import subprocess
 import sys
+from time import monotonic
 
 import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterExists, HostSpecError, StartFailed, UsageError
+from jupyter_dist.model.start_stage import StartStage
 
 from .results import values
 
@@ -108,6 +111,64 @@ def test_progress_is_told_until_all_are_ready(start):
     assert ready == sorted(ready)
     assert told[0].stage.startswith("waiting for localhost")
     assert told[-1].stage == "starting ranks"
+
+
+ORDER = list(StartStage)
+"""Of the stages that a host goes through."""
+
+
+def test_each_stage_of_a_host_is_told_in_its_order_with_its_time(start):
+    told = []
+    start("localhost:3", on_progress=told.append)
+    hosts = [step.hosts[0] for step in told]
+    assert {host.host for host in hosts} == {"localhost"}
+    places = [ORDER.index(host.stage) for host in hosts]
+    assert places == sorted(places)
+    assert hosts[0].stage is StartStage.AGENT
+    last = hosts[-1]
+    assert (last.stage, last.ready_ranks, last.ranks, last.is_up) == (StartStage.READY, 3, 3, True)
+    assert list(last.passed_s) == ["agent", "engines", "communicator"]
+    assert list(told[-1].passed_s) == ["hosts", "engines", "communicator"]
+    assert all(0 < seconds < 30 for seconds in last.passed_s.values())
+
+
+def test_words_about_a_start_come_at_most_five_times_a_second(start):
+    came_s = []
+    start("localhost:4", on_progress=lambda _: came_s.append(monotonic()))
+    # Those that one look at the socket gives together were sent apart.
+    assert len(came_s) <= 3 + 5 * (came_s[-1] - came_s[0] + 2.0)
+
+
+def test_a_start_that_fails_tells_last_who_was_how_far(home, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'no Python today' >&2\nexit 3\n")
+    python.chmod(0o755)
+    told = []
+    with pytest.raises(StartFailed, match="no Python today"):
+        Cluster.start("localhost:2", python=str(python), on_progress=told.append)
+    host = told[-1].hosts[0]
+    assert host.stage is StartStage.LOST
+    assert host.note == "its agent ended with status 3"
+    assert not home.processes()
+
+
+def test_a_terminal_says_in_the_end_what_each_stage_took(home):
+    """`jupyter dist start`, whose stderr is a terminal."""
+    master, terminal = os.openpty()
+    command = [sys.executable, "-m", "jupyter_dist.cli", "start", "-n", "2", "--name", "seen"]
+    with subprocess.Popen(command, stderr=terminal, stdout=subprocess.PIPE) as process:
+        os.close(terminal)
+        process.wait(30)
+    said = os.read(master, 1 << 16).decode()
+    os.close(master)
+    Cluster.visit("seen").stop()
+    assert re.search(r"localhost: agent \d+\.\d s · 0/2 ranks ready", said)
+    assert re.search(
+        r"cluster seen: 2 ranks ready in [\d.]+ s "
+        r"\(hosts [\d.]+ s, engines [\d.]+ s, communicator [\d.]+ s\)\r\n$",
+        said,
+    )
+    assert not home.processes()
 
 
 def test_environment_and_directory_reach_the_cells(start, tmp_path):

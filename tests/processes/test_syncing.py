@@ -1,5 +1,6 @@
 """Code gets to the ranks: copied, imported, changed, loaded anew; and what goes wrong is told."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jupyter_dist.cluster import moving
 from jupyter_dist.cluster.sync import _Sync
 from jupyter_dist.errors import RankRaised, SyncFailed, UsageError
 from jupyter_dist.launch.rsync import RsyncOrder, RsyncRun
@@ -229,6 +231,18 @@ def test_a_host_without_room_is_named_with_its_reason(four, project):
     assert (run_dir / "code" / project.name / "kept.py").exists()
     four.sync(project.name)
     assert not (run_dir / "code" / project.name / "kept.py").exists()
+
+
+def test_how_much_has_arrived_is_told(four, project, monkeypatch):
+    monkeypatch.setattr(moving, "TELL_AFTER_S", 0.0)
+    monkeypatch.setattr(moving, "TELL_INTERVAL_S", 0.0)
+    project.path.joinpath("data.bin").write_bytes(os.urandom(24 << 20))
+    told = []
+    four.sync(project.name, on_moved=told.append)
+    moved = [each.moved_bytes for each in told]
+    assert moved == sorted(moved)
+    assert moved[0] < moved[-1] == 24 << 20
+    assert {(each.where, each.total_bytes) for each in told} == {("to localhost", 24 << 20)}
 
 
 def test_a_path_that_cannot_be_copied_disturbs_nobody(four, project):
