@@ -4,6 +4,7 @@ Two threads: one looks at engines, cores and memory and tells of all; the other 
 keep it waiting, drivers above all. Whatever that one last found is told again, with its age.
 """
 
+import math
 import os
 import threading
 import time
@@ -57,7 +58,9 @@ class Telemetry:
             threading.Thread(target=work, name=name, daemon=True).start()
 
     def _tell_of_all(self) -> None:
-        while not self._over.wait(min(LOOK_INTERVAL_S, self._interval_s)):
+        # A part of the interval, so that the machine's turn comes when it is due.
+        period_s = self._interval_s / math.ceil(self._interval_s / LOOK_INTERVAL_S)
+        while not self._over.wait(period_s):
             self._tell(pb.AgentEvent(telemetry=self.sample()))
 
     def sample(self) -> pb.Telemetry:
