@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 CELL_TIMEOUT_S = 40.0
+WIDGET = ".jp-OutputArea .jd-topology"
+"""The view in the output of a cell; the panel has one too, in the same page."""
 # Lab's own word for the notebook in front; everything below speaks to it.
 _KERNEL_IS_IDLE = """() => {
   const session = window.jupyterapp?.shell?.currentWidget?.sessionContext?.session;
@@ -19,6 +21,43 @@ _RUN_CELL = """index => {
     window.isCellDone = true;
   });
 }"""
+# Notes every state that a rank's cell is drawn in, in order.
+FOLLOW_STATES = """() => {
+  window.seen = {};
+  const note = () => {
+    for (const cell of document.querySelectorAll('.jp-OutputArea .jd-topology [data-rank]')) {
+      const states = (window.seen[cell.dataset.rank] ??= []);
+      if (states.at(-1) !== cell.dataset.state) states.push(cell.dataset.state);
+    }
+  };
+  note();
+  new MutationObserver(note).observe(document.body,
+    { subtree: true, childList: true, attributes: true, attributeFilter: ['data-state'] });
+}"""
+
+
+def a_notebook(*sources: str, kernel: str = "python3") -> dict[str, Any]:
+    """Give a notebook with these code cells, as its file has it."""
+    cells = [
+        {
+            "cell_type": "code", "id": f"cell-{number}", "source": source, "metadata": {},
+            "outputs": [], "execution_count": None,
+        }
+        for number, source in enumerate(sources)
+    ]  # fmt: skip
+    spec = {"name": kernel, "display_name": kernel, "language": "python"}
+    return {"cells": cells, "metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def wait_until_all_are(state: str, page: Any, count: int = 4, view: str = WIDGET) -> None:
+    """Wait until a view (a selector) draws so many ranks, all in this state."""
+    page.wait_for_function(
+        """([state, count, view]) => {
+          const cells = [...document.querySelectorAll(view + ' [data-rank]')];
+          return cells.length === count && cells.every(cell => cell.dataset.state === state);
+        }""",
+        arg=[state, count, view],
+    )
 
 
 class LabNotebook:

@@ -85,7 +85,7 @@ class JupyterServer:
     def add_kernel(self, name: str, packages: Path) -> None:
         """Offer one more kernel: what stands in this folder comes before all that is installed."""
         folder = self._folder / "data" / "kernels" / name
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         spec = {
             "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
             "display_name": name,

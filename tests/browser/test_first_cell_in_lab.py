@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .lab import LabNotebook
+from .lab import FOLLOW_STATES, WIDGET, LabNotebook, a_notebook, wait_until_all_are
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -24,19 +24,6 @@ while time.monotonic() < deadline - rank / 2:
 comm.barrier()"""
 THEMES = {"dark": "JupyterLab Dark", "light": "JupyterLab Light"}
 LIVE_VIEW = "application/vnd.jupyter.widget-view+json"
-# Notes every state that a rank's cell is drawn in, in order.
-FOLLOW_STATES = """() => {
-  window.seen = {};
-  const note = () => {
-    for (const cell of document.querySelectorAll('.jd-topology [data-rank]')) {
-      const states = (window.seen[cell.dataset.rank] ??= []);
-      if (states.at(-1) !== cell.dataset.state) states.push(cell.dataset.state);
-    }
-  };
-  note();
-  new MutationObserver(note).observe(document.body,
-    { subtree: true, childList: true, attributes: true, attributeFilter: ['data-state'] });
-}"""
 # Measures how long the page did nothing else than work, at worst.
 FOLLOW_GAPS = """() => {
   window.longestGap = 0;
@@ -47,20 +34,6 @@ FOLLOW_GAPS = """() => {
     last = now;
   }, 10);
 }"""
-
-
-def a_notebook(*sources: str) -> dict[str, Any]:
-    cells = [
-        {
-            "cell_type": "code", "id": f"cell-{number}", "source": source, "metadata": {},
-            "outputs": [], "execution_count": None,
-        }
-        for number, source in enumerate(sources)
-    ]  # fmt: skip
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return {
-        "cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5,
-    }  # fmt: skip
 
 
 def first_cell_with(source: str, *, before: str) -> dict[str, Any]:
@@ -81,16 +54,6 @@ def find(notebook: dict[str, Any], words: str) -> int:
     )
 
 
-def wait_until_all_are(state: str, page: Any) -> None:
-    page.wait_for_function(
-        """state => {
-          const cells = [...document.querySelectorAll('.jd-topology [data-rank]')];
-          return cells.length === 4 && cells.every(cell => cell.dataset.state === state);
-        }""",
-        arg=state,
-    )
-
-
 def take_pictures(notebook: LabNotebook, folder: Path, name: str) -> None:
     for word, theme in THEMES.items():
         notebook.change_theme(theme)
@@ -103,7 +66,7 @@ def take_pictures_at_work(notebook: LabNotebook, folder: Path, work: int, view: 
     for word, theme in THEMES.items():
         notebook.change_theme(theme)
         notebook.start(work)
-        notebook.page.wait_for_selector('.jd-topology [data-state="collective"]')
+        notebook.page.wait_for_selector(f'{WIDGET} [data-state="collective"]')
         notebook.show(view)
         notebook.page.screenshot(path=folder / f"at_work_{word}.png")
         notebook.wait()
@@ -154,7 +117,7 @@ def test_the_first_notebook_runs_and_every_rank_is_seen_at_work(
     notebook.start(stop)
     notebook.wait_for_text(stop, "cluster cluster-1 is stopped")
     notebook.wait_for_text(find(source, START), "not live")
-    assert page.locator(".jd-topology").count() == 0
+    assert page.locator(WIDGET).count() == 0
     notebook.show(find(source, START))
     take_pictures(notebook, pictures, "stopped")
 
@@ -171,10 +134,10 @@ def test_the_interrupt_button_ends_cells_that_sleep_or_compute(
         wait_until_all_are("idle", page)
         notebook.start(index)
         wait_until_all_are("busy", page)
-        page.click(".jd-interrupt")
-        answer = "document.querySelector('.jd-request').innerText.includes('delivered')"
-        page.wait_for_function(answer, timeout=3000)
-        assert "ranks 0-3 signalled" in page.inner_text(".jd-request")
+        page.click(f"{WIDGET} .jd-interrupt")
+        request = page.locator(f"{WIDGET} .jd-request").first
+        request.get_by_text("delivered").wait_for(timeout=3000)
+        assert "ranks 0-3 signalled" in request.inner_text()
         notebook.wait(timeout_s=6)
         assert "CellInterrupted: ranks 0-3 interrupted" in notebook.text(index)
     wait_until_all_are("idle", page)
@@ -277,12 +240,12 @@ def test_a_page_that_is_loaded_again_shows_the_cluster_live_again(
     notebook.save()
     notebook.reload()
     wait_until_all_are("idle", notebook.page)
-    root = notebook.page.locator(".jd-topology")
+    root = notebook.page.locator(WIDGET)
     before = int(root.get_attribute("data-sequence"))
     assert "[3] 3" in notebook.run(2)
     notebook.page.wait_for_function(
-        "before => Number(document.querySelector('.jd-topology').dataset.sequence) > before",
-        arg=before,
+        "([view, before]) => Number(document.querySelector(view).dataset.sequence) > before",
+        arg=[WIDGET, before],
     )
 
 

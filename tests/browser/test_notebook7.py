@@ -1,0 +1,79 @@
+"""The topology widget in Jupyter Notebook 7: the same renderer as in JupyterLab."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import opening_notebooks
+from .lab import FOLLOW_STATES, WIDGET, LabNotebook, a_notebook, wait_until_all_are
+from .server import JupyterServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+OpenNotebook = Callable[..., LabNotebook]
+LOAD, START, STOP = "%load_ext jupyter_dist", "%dist_start -n 4", "%dist_stop"
+MEET = """%%spmd
+import time
+deadline = time.monotonic() + 2
+while time.monotonic() < deadline - rank / 2:
+    pass
+comm.barrier()"""
+STUCK = "%%spmd\nprint('at work')\nwhile True: pass"
+# What Notebook 7 calls itself; JupyterLab's page says something else.
+APPLICATION = "window.jupyterapp.name"
+
+
+@pytest.fixture(scope="module")
+def notebook7(
+    chromium_path: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JupyterServer]:
+    """One `jupyter notebook` for the module; at its end no process of it may be left."""
+    pytest.importorskip("notebook", reason="Jupyter Notebook 7 is not installed")
+    server = JupyterServer(tmp_path_factory.mktemp("notebook7"), "notebook")
+    yield server
+    assert server.stop() == []
+
+
+@pytest.fixture
+def open_in_notebook7(notebook7: JupyterServer, chromium: Any) -> Iterator[OpenNotebook]:
+    """Open notebooks in Jupyter Notebook 7; their kernels and clusters end with the test."""
+    with opening_notebooks(notebook7, chromium) as open_notebook:
+        yield open_notebook
+
+
+def test_the_widget_lives_in_notebook_7_from_the_start_to_the_snapshot(
+    open_in_notebook7: OpenNotebook, pictures: Path
+) -> None:
+    notebook = open_in_notebook7(a_notebook(LOAD, START, MEET, STUCK, STOP), "seven")
+    page = notebook.page
+    assert page.evaluate(APPLICATION) == "Jupyter Notebook"
+    notebook.run(0)
+    notebook.run(1)
+    wait_until_all_are("idle", page)
+
+    page.evaluate(FOLLOW_STATES)
+    notebook.run(2)
+    wait_until_all_are("idle", page)
+    seen = page.evaluate("window.seen")
+    # Rank 3 is the first at the barrier and waits there for a second and a half.
+    assert "collective" in seen["3"]
+    assert [seen[rank][-1] for rank in sorted(seen)] == ["idle"] * 4
+
+    notebook.start(3)
+    notebook.wait_for_text(3, "[0-3] at work")
+    wait_until_all_are("busy", page)
+    page.screenshot(path=pictures / "notebook7_at_work.png")
+    page.click(f"{WIDGET} .jd-interrupt")
+    notebook.wait_for_text(1, "ranks 0-3 signalled")
+    notebook.wait(timeout_s=6)
+    assert "CellInterrupted: ranks 0-3 interrupted" in notebook.text(3)
+
+    notebook.run(4)
+    notebook.wait_for_text(1, "not live")
+    assert page.locator(WIDGET).count() == 0
+    page.screenshot(path=pictures / "notebook7_stopped.png")
+    saved = notebook.save()
+    assert "application/vnd.jupyter.widget-view+json" not in json.dumps(saved)
