@@ -151,7 +151,9 @@ class Agent:
         """Take in a piece of a large object, or forget one that is placed."""
         match command.WhichOneof("command"):
             case "place_chunk":
-                self._home.tell(self._placements.add(command.place_chunk))
+                placed = self._placements.add(command.place_chunk)
+                if placed is not None:
+                    self._home.tell(placed)
             case "remove_placed":
                 self._placements.remove(command.remove_placed.request_id)
 

@@ -5,6 +5,9 @@ from pathlib import Path
 
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
+TELL_BYTES = 8 << 20
+"""So often it is told how much of an object is here."""
+
 
 class Placements:
     """Files under way and in place, by request."""
@@ -14,8 +17,8 @@ class Placements:
         self._problems: dict[str, str] = {}
         """Of those for which there is no room."""
 
-    def add(self, chunk: pb.PlaceChunk) -> pb.AgentEvent:
-        """Append a chunk; tell how much is here, or with the last one where all of them lie."""
+    def add(self, chunk: pb.PlaceChunk) -> pb.AgentEvent | None:
+        """Append a chunk; tell now and then how much is here, in the end where all of it lies."""
         path = self._path(chunk.request_id)
         taken_bytes = 0
         if chunk.request_id not in self._problems:
@@ -27,6 +30,8 @@ class Placements:
                 self._problems[chunk.request_id] = str(error)
                 self._unlink(path)
         if not chunk.is_last:
+            if taken_bytes % TELL_BYTES >= len(chunk.data):
+                return None
             taken = pb.PlaceTaken(request_id=chunk.request_id, taken_bytes=taken_bytes)
             return pb.AgentEvent(place_taken=taken)
         problem = self._problems.pop(chunk.request_id, "")
