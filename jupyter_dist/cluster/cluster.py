@@ -10,7 +10,7 @@ from jupyter_dist.cluster.coordinator_process import CoordinatorProcess, start_c
 from jupyter_dist.cluster.following import Replay, ask_outputs, ask_replay, follow_cell
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.session import Session
-from jupyter_dist.cluster.specification import StrPath, Wishes, specify
+from jupyter_dist.cluster.specification import StrPath, Wishes, name_in, specify
 from jupyter_dist.cluster.spmd import CellWatcher
 from jupyter_dist.cluster.taking_part import leave_place, take_part
 from jupyter_dist.errors import (
@@ -94,7 +94,7 @@ class Cluster(Session):
         wishes |= {"devices_per_engine": devices_per_engine, "cpu_devices": cpu_devices}
         wishes |= {"jax": jax, "start_method": start_method}
         wishes |= {"sample_interval_s": sample_interval_s}
-        is_named_by_us = name is None and spec is None
+        is_named_by_us = not (name or name_in(spec))
         spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes)
         process, info = start_coordinator(spec, is_named_by_us=is_named_by_us)
         cluster = cls(info, process)

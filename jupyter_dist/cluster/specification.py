@@ -105,6 +105,11 @@ def specify(
     return check_spec(replace(spec, hosts=tuple(_apply_to(host, asked) for host in spec.hosts)))
 
 
+def name_in(spec_file: StrPath | ClusterSpec | None) -> str:
+    """Give the name that a specification has by itself; empty: none. Raises UsageError."""
+    return _read_draft(spec_file, (), 1).name
+
+
 def _read_named(
     hosts: str | Sequence[HostSpec] | None, hostfile: StrPath | None
 ) -> tuple[HostSpec, ...]:

@@ -3,7 +3,7 @@ import socket
 import pytest
 
 from jupyter_dist.cluster import specification
-from jupyter_dist.cluster.specification import specify
+from jupyter_dist.cluster.specification import name_in, specify
 from jupyter_dist.errors import HostSpecError, UsageError
 from jupyter_dist.model.host_list import parse_hosts
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
@@ -321,3 +321,10 @@ class TestInstalling:
     def test_a_wheelhouse_is_there_to_install_from(self, tmp_path):
         spec = specify("a:2", wheelhouse=tmp_path)
         assert (spec.install, spec.wheelhouse) == (True, str(tmp_path))
+
+
+def test_whether_a_specification_has_a_name_is_known_before_it_gets_one(spec_file):
+    assert name_in(None) == ""
+    assert name_in(spec_file('[[hosts]]\nname = "localhost:1"\n')) == ""
+    assert name_in(spec_file('name = "weather"\n')) == "weather"
+    assert name_in(ClusterSpec(name="mine", hosts=())) == "mine"
