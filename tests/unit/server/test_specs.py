@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+
+from jupyter_dist.errors import UsageError
+from jupyter_dist.server.specs import MOST_BYTES, SpecFolders
+
+PAIR = 'name = "pair"\n[[hosts]]\nname = "node[01-02]:8"\n[[hosts]]\nname = "old"\n'
+
+
+@pytest.fixture
+def folders(tmp_path):
+    for name in ("root/clusters", "own", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    return SpecFolders(tmp_path / "root", tmp_path / "own")
+
+
+@pytest.fixture
+def rows(folders):
+    return lambda: {Path(row.path).name: row for row in folders.list_specs()}
+
+
+def test_folders_that_do_not_exist_hold_nothing(tmp_path):
+    folders = SpecFolders(tmp_path / "none", tmp_path / "neither")
+    assert folders.list_specs() == []
+    assert len(folders.paths) == 3
+
+
+def test_specifications_are_found_with_their_hosts(folders, rows, tmp_path):
+    (tmp_path / "root/clusters/a.toml").write_text(PAIR)
+    (tmp_path / "own/b.toml").write_text("timeout = '2m'\n")
+    found = rows()
+    assert (found["a.toml"].name, found["a.toml"].hosts) == ("pair", "node01:8, node02:8, old")
+    assert (found["b.toml"].name, found["b.toml"].hosts) == ("b", "localhost:4")
+
+
+def test_beside_notebooks_only_files_with_hosts_count(rows, tmp_path):
+    (tmp_path / "root/pyproject.toml").write_text("[project]\n")
+    (tmp_path / "root/broken.toml").write_text("[[hosts]]\nname = \n")
+    (tmp_path / "root/a.toml").write_text(PAIR)
+    found = rows()
+    assert set(found) == {"a.toml", "broken.toml"}
+    assert "is not TOML" in found["broken.toml"].problem
+
+
+def test_what_cannot_be_read_says_why(rows, tmp_path):
+    (tmp_path / "own/large.toml").write_text("#" * (MOST_BYTES + 1))
+    (tmp_path / "own/bytes.toml").write_bytes(b"\xff\xff")
+    (tmp_path / "own/key.toml").write_text('nome = "x"\n')
+    found = rows()
+    assert "256 KiB are accepted" in found["large.toml"].problem
+    assert "decode" in found["bytes.toml"].problem
+    assert "'nome'" in found["key.toml"].problem
+
+
+def test_a_link_that_leads_out_is_neither_read_nor_started(folders, rows, tmp_path):
+    (tmp_path / "elsewhere/secret.toml").write_text(PAIR)
+    link = tmp_path / "own/link.toml"
+    link.symlink_to(tmp_path / "elsewhere/secret.toml")
+    row = rows()["link.toml"]
+    assert (row.hosts, "leads out" in row.problem) == ("", True)
+    with pytest.raises(UsageError, match="is not accepted"):
+        folders.find(str(link))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "/etc/passwd",
+        "../elsewhere/x.toml",
+        "clusters/../../x.toml",
+        "clusters",
+        "a.txt",
+        "deep/a/b.toml",
+    ],
+)
+def test_paths_outside_are_refused_with_the_folders_that_count(folders, given):
+    with pytest.raises(UsageError, match=r"Accepted: a file \*\.toml in .*root.*own"):
+        folders.find(given)
+
+
+def test_paths_inside_are_found_whole_or_from_the_notebooks_folder(folders, tmp_path):
+    path = tmp_path / "root/clusters/a.toml"
+    with pytest.raises(UsageError, match="does not exist"):
+        folders.find(str(path))
+    path.write_text(PAIR)
+    assert folders.find(str(path)) == folders.find("clusters/a.toml") == path
+    with pytest.raises(UsageError, match=r"There are: .*a\.toml"):
+        folders.find("clusters/b.toml")
