@@ -17,7 +17,8 @@ _LOOPBACK = "lo"
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 _WORKS = ("up", "unknown")
 """States of an interface; some drivers tell none of theirs."""
-_ACTIVE = re.compile(r"4:.*|.*ACTIVE.*")
+_ACTIVE = "4:"
+"""How the state of an RDMA port begins that carries data."""
 
 
 class Rdma(NamedTuple):
@@ -54,22 +55,25 @@ class NicWatch:
         """
         if interfaces is None:
             interfaces = {name: number for number, name in socket.if_nameindex()}
+        known = {
+            name: number for name, number in interfaces.items() if self._is_known(name, number)
+        }
+        if not known.keys() - {_LOOPBACK} and interfaces.keys() - {_LOOPBACK}:
+            # The files are of another network namespace than this process.
+            return _without_files(interfaces)
         rdma = list(self._list_rdma())
         found = [
             self._of_card(name, number, rdma)
-            for name, number in sorted(interfaces.items())
+            for name, number in sorted(known.items())
             if self._is_card(name)
         ]
-        if not all(self._is_known(name, number) for name, number in interfaces.items()):
-            # The files are of another network namespace than this process.
-            return _without_files(interfaces)
         on_cards = {nic.rdma for nic in found}
         found += [self._of_rdma(each) for each in rdma if each.name not in on_cards]
         if found:
             return tuple(found)
-        virtual = [self._of_interface(name) for name in sorted(interfaces) if name != _LOOPBACK]
+        virtual = [self._of_interface(name) for name in sorted(known) if name != _LOOPBACK]
         used = tuple(nic for nic in virtual if nic.is_up)
-        return used or ((self._of_interface(_LOOPBACK),) if _LOOPBACK in interfaces else ())
+        return used or ((self._of_interface(_LOOPBACK),) if _LOOPBACK in known else ())
 
     def _folder(self, name: str) -> Path:
         return self._root / "class" / "net" / name
@@ -94,7 +98,7 @@ class NicWatch:
                 folder.name,
                 self._card(folder, 0),
                 max((round(float(rate[1]) * 1000) for rate in rates if rate), default=0),
-                any(_ACTIVE.fullmatch(read_text(port / "state")) for port in ports),
+                any(read_text(port / "state").startswith(_ACTIVE) for port in ports),
             )
 
     def _of_card(self, name: str, number: int, rdma: list[Rdma]) -> NicView:

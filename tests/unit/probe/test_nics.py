@@ -7,6 +7,9 @@ from jupyter_dist.model.topology import NicView
 from jupyter_dist.probe import nics
 from jupyter_dist.probe.nics import NicWatch
 
+CARDS = ["eno1", *(f"ib{i}" for i in range(8))]
+"""Of hgx_h200."""
+
 
 @pytest.fixture
 def seen(tmp_path):
@@ -25,7 +28,7 @@ def seen(tmp_path):
 
 def test_each_card_is_near_to_the_gpu_at_its_switch(seen):
     found = seen("hgx_h200")
-    assert sorted(found) == ["eno1", *(f"ib{i}" for i in range(8))]
+    assert sorted(found) == CARDS
     for i in range(8):
         assert found[f"ib{i}"] == NicView(
             name=f"ib{i}",
@@ -102,12 +105,18 @@ def test_a_card_that_does_not_tell_its_speed_has_that_of_its_rdma_device(seen):
     assert found["ib0"].speed_mbps == 400_000
 
 
-def test_files_of_another_network_namespace_are_not_believed(seen, monkeypatch):
+def test_files_of_another_network_namespace_are_not_believed(tmp_path, monkeypatch):
     class State:
         isup, speed = True, 100
 
+    build_sysfs(read_record("hgx_h200"), tmp_path)
     monkeypatch.setattr(nics.psutil, "net_if_stats", lambda: {"lo": State, "eno1": State})
-    assert seen("hgx_h200", eno1=99) == {"eno1": NicView(name="eno1", speed_mbps=100)}
+    found = NicWatch({}, tmp_path).sample({"lo": 10, "eno1": 2})
+    assert found == (NicView(name="eno1", speed_mbps=100),)
+
+
+def test_an_interface_that_has_just_gone_changes_nothing_else(seen):
+    assert sorted(seen("hgx_h200", veth7=99)) == CARDS
 
 
 def test_state_and_speed_are_read_each_time_and_places_once(tmp_path):
