@@ -15,6 +15,7 @@ import jupyter_dist
 from jupyter_dist import Cluster
 from jupyter_dist.errors import HostSpecError, UsageError
 from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.start_stage import StartStage
 from jupyter_dist.version import WIRE, __version__
 from tests.processes.leftovers import ports_of, wait_until
 
@@ -46,6 +47,16 @@ def test_a_host_without_sshd(start, lab):
     told, said = parts(start.refusal(PAIR))
     assert told[0].startswith("nodeA: the connection was refused on port 22. See that sshd runs")
     assert said[1:] == [f"ssh: connect to host {lab.address('nodeA')} port 22: Connection refused"]
+
+
+def test_what_ssh_says_of_one_host_is_told_while_others_are_waited_for(start, lab):
+    lab.kill_sshd("nodeA")
+    told = []
+    start.refusal([HostSpec("nodeA", 1), waiting("nodeB")], on_progress=told.append)
+    lost = [step.hosts for step in told if step.hosts[0].stage is StartStage.LOST]
+    assert lost[0][0].note == "the connection was refused on port 22"
+    assert (lost[0][1].stage, lost[0][1].note) == (StartStage.SSH, "ssh connects, setup runs")
+    assert [host.stage for host in told[-1].hosts] == [StartStage.LOST, StartStage.SSH]
 
 
 def test_a_host_that_is_silent(start, lab):

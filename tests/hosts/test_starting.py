@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_dist.launch.connection_file import connection_path, read_connection
 from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.start_stage import StartStage
 from tests.processes.listener import Listener
 
 from . import open_lab
@@ -194,10 +195,38 @@ def test_progress_says_what_each_host_is_doing(start, lab):
             doors[step.stage].touch()
 
     start([waiting("nodeA"), waiting("nodeB")], on_progress=on_progress)
-    stages = [step.stage for step in told]
+    stages = list(dict.fromkeys(step.stage for step in told))
     assert [stage for stage in stages if stage in doors] == list(doors)
     assert stages[-1] == "starting ranks"
     assert {step.world_size for step in told} == {2}
+
+
+def test_each_host_is_told_by_its_stage(start, lab):
+    told = []
+
+    def on_progress(step):
+        told.append(step)
+        nodes = {host.host: host for host in step.hosts}
+        if nodes["nodeA"].stage is StartStage.SSH:
+            lab.path("nodeA", "/root/go").touch()
+        elif nodes["nodeA"].is_up:
+            lab.path("nodeB", "/root/go").touch()
+
+    start([waiting("nodeA"), waiting("nodeB")], on_progress=on_progress)
+    first = told[0].hosts
+    assert [(host.host, host.stage) for host in first] == [
+        ("nodeA", StartStage.SSH),
+        ("nodeB", StartStage.SSH),
+    ]
+    assert first[0].note == "ssh connects, setup runs"
+    between = [step.hosts for step in told if step.hosts[0].is_up and not step.hosts[1].is_up]
+    assert between[0][0].stage is StartStage.WAITING
+    assert between[0][1].stage in (StartStage.SSH, StartStage.AGENT)
+    for host in told[-1].hosts:
+        assert (host.stage, host.ready_ranks, host.ranks) == (StartStage.READY, 1, 1)
+        assert {"ssh", "agent", "engines", "communicator"} <= set(host.passed_s)
+    assert "waiting" in told[-1].hosts[0].passed_s
+    assert list(told[-1].passed_s) == ["hosts", "engines", "communicator"]
 
 
 def test_versions_that_differ_are_noted(start, lab):
