@@ -152,6 +152,8 @@ def _tell_end(ends: Sequence[RankFinished]) -> str:
     if not ends:
         return "running"
     end = ends[-1]
+    if end.crash is not None:
+        return "this rank was lost in it"  # how, is told below
     how = f"{end.status} after {duration_text(end.duration_s)}"
     return f"{how}: {end.error}" if end.error is not None else how
 

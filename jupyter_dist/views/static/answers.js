@@ -14,6 +14,7 @@ function makeSection(parent, title, hasTitle) {
   text.tabIndex = 0;
   text.setAttribute("role", "region");
   text.setAttribute("aria-label", title);
+  text.dataset.part = title;
   return { node, text };
 }
 

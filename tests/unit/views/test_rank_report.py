@@ -164,7 +164,7 @@ def test_of_a_lost_rank_the_card_is_there():
     crash = CrashReport(rank=1, host="node-a", reason="killed by SIGKILL")
     end = RankFinished(1, "lost", 3.0, crash=crash)
     text = last_lines_text(Replay(CELL, (said(1, "last words\n"), end)), 1)
-    assert "last words" in text
+    assert text.splitlines()[:2] == ["In[3]: this rank was lost in it", "last words"]
     assert "rank 1 is lost: killed by SIGKILL" in text
 
 
