@@ -45,7 +45,8 @@ export class ClustersPanel extends Widget {
     this.form = new StartForm(clusters);
     this._list = new ClusterList(clusters);
     this._view = new ClusterView(clusters, registry);
-    this._attach = button('Attach notebook', () => actions.attach(), 'jdp-attach');
+    this._attach = button('Attach', () => actions.attach(), 'jdp-attach');
+    this._attach.setAttribute('aria-label', 'Attach notebook');
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Clusters');
     this.node.append(
