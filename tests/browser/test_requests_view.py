@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from jupyter_dist.model.topology import EngineView, GpuView, HostView, Topology
 pytestmark = pytest.mark.browser
 
 OpenView = Callable[..., Any]
+AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 KINDS = ["interrupt", "stacks", "explain", "heal"]
 PARTS = ["stack", "last lines", "collectives", "variables"]
 LONG = "\n".join(f"line {number} of a stack" for number in range(200))
@@ -366,6 +368,25 @@ def test_texts_of_ranks_are_text_and_never_markup(page: Any) -> None:
     answer(page, sent(page)[-1], evil, sections=[{"title": evil, "text": evil}])
     assert page.locator(".jd-topology img").count() == 0
     assert evil in page.inner_text(".jd-panel-when")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation(open_view: OpenView, scheme: str) -> None:
+    if not AXE.exists():
+        pytest.skip("no axe-core: run `npm ci` in labextension")
+    page = open_view(height=1100, color_scheme=scheme)
+    show(page, a_topology(2, lost=(3,)))
+    request = open_panel(page, 3)
+    answer(page, request, "no answer for 2.8 s", ok=False, sections=sections(*PARTS, text=LONG))
+    page.click(".jd-explain")
+    answer(page, sent(page)[-1], "no", ok=False, sections=[{"title": "explanation", "text": LONG}])
+    page.click(".jd-stop")
+    page.add_script_tag(path=AXE)
+    found = page.evaluate(
+        """async () => (await axe.run('.jd-topology')).violations
+          .map(each => `${each.id}: ${each.help}: ${each.nodes.map(node => node.html).join()}`)"""
+    )
+    assert found == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(960, "light"), (960, "dark"), (320, "light")])

@@ -12,7 +12,7 @@ function makeSection(parent, title, hasTitle) {
   const text = html("pre", "jd-section-text", node);
   // A long text is scrolled, which the keyboard can do only where it can stand.
   text.tabIndex = 0;
-  text.setAttribute("role", "region");
+  text.setAttribute("role", "group");
   text.setAttribute("aria-label", title);
   text.dataset.part = title;
   return { node, text };
