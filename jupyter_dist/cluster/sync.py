@@ -174,7 +174,7 @@ class _Sync:
             self._stream([host for host in self.lacking if host not in by_rsync])
             while running := [run for run in runs if not run.wait(SLICE_S / len(runs))]:
                 self._line.check_alive()
-                self._tell_of_rsync(by_rsync, running)
+                self._tell_of_rsync(by_rsync, runs, running)
             problems = {run.host: run.problem for run in runs if run.problem}
         finally:
             for run in runs:
@@ -239,11 +239,15 @@ class _Sync:
             self._await_taken(len(self._under_way) - 1)
             self._teller.tell(sent_bytes - sum(self._under_way.values()), total_bytes, where)
 
-    def _tell_of_rsync(self, hosts: Sequence[str], running: Sequence[RsyncRun]) -> None:
-        """Say which rsyncs still run; how much has arrived only they know."""
+    def _tell_of_rsync(
+        self, hosts: Sequence[str], runs: Sequence[RsyncRun], running: Sequence[RsyncRun]
+    ) -> None:
+        """Say which rsyncs still run and, where they tell, how much they have sent."""
         under_way = {run.host for run in running}
         names = name_some([host for host in hosts if host in under_way])
-        self._teller.tell(0, 0, f"rsync to {names}")
+        sizes = [self._code.manifest.files[i].size for host in hosts for i in self.lacking[host]]
+        moved_bytes = sum(run.moved_bytes for run in runs)
+        self._teller.tell(moved_bytes, sum(sizes) if moved_bytes else 0, f"rsync to {names}")
 
     def _await_taken(self, most: int) -> None:
         """Wait until at most so many chunks are under way."""

@@ -3,6 +3,7 @@
 It only brings files near: the agent on the host checks them and puts them into place.
 """
 
+import functools
 import os
 import re
 import shutil
@@ -19,6 +20,10 @@ from jupyter_dist.model.spec import HostSpec
 SILENCE_S = 60
 """rsync gives up when nothing has moved for so long."""
 END_TIMEOUT_S = 2.0
+_TAIL_BYTES = 400
+_TELLS_FROM = (3, 1)
+"""Since this version it can tell how much it has sent, and at once."""
+_VERSION = re.compile(r"^rsync\s+version\s+v?(\d+)\.(\d+)")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
@@ -34,18 +39,44 @@ class RsyncOrder(msgspec.Struct, frozen=True):
     """A directory there that may have older versions, relative to `target`."""
 
 
-def rsync_command(order: RsyncOrder, paths_file: str) -> list[str]:
+def rsync_command(order: RsyncOrder, paths_file: str, *, is_telling: bool = False) -> list[str]:
     """Give the words that bring the files to the host, whatever of them is there already."""
     return [
         "rsync",
         # Links were found to stay inside; what they lead to is copied.
         *("--copy-links", "--ignore-times", "--protect-args", f"--timeout={SILENCE_S}"),
+        *(("--info=progress2", "--outbuf=N") if is_telling else ()),
         *("--from0", f"--files-from={paths_file}", f"--copy-dest={order.known}"),
         *("-e", _join_for_rsync(ssh_words(order.host)), f"--rsync-path={order.rsync_there}"),
         "--",
         f"{order.base.rstrip('/')}/",
         f"{order.host.name}:{order.target}/",
     ]
+
+
+@functools.cache
+def tells_progress() -> bool:
+    """Tell whether the rsync of this machine can say how much it has sent."""
+    program = shutil.which("rsync")
+    if program is None:
+        return False
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    found = _VERSION.match(done.stdout)
+    return found is not None and (int(found[1]), int(found[2])) >= _TELLS_FROM
+
+
+def read_progress(said: str) -> int:
+    """Give the bytes in the last line that `--info=progress2` has written; 0 without one."""
+    for line in reversed(re.split(r"[\r\n]", said)):
+        words = line.split()
+        if len(words) >= 2 and words[1].endswith("%"):
+            return int(re.sub(r"\D", "", words[0]) or 0)  # thousands are marked as people do here
+    return 0
 
 
 def _join_for_rsync(words: Sequence[str]) -> str:
@@ -69,14 +100,15 @@ class RsyncRun:
         self.host = order.host.name
         self._folder = make_private_dir()
         paths_file, self._log_path = self._folder / "paths", self._folder / "log"
+        self._progress_path = self._folder / "progress"
         # With `./`, because rsync takes a path that begins with # or ; for a comment.
         paths_file.write_bytes(b"".join(f"./{path}\0".encode() for path in order.paths))
         try:
-            with self._log_path.open("wb") as log:
+            with self._log_path.open("wb") as log, self._progress_path.open("wb") as progress:
                 self._process = subprocess.Popen(
-                    rsync_command(order, str(paths_file)),
+                    rsync_command(order, str(paths_file), is_telling=tells_progress()),
                     stdin=subprocess.DEVNULL,
-                    stdout=log,
+                    stdout=progress,
                     stderr=log,
                     start_new_session=True,  # a Ctrl-C is ours to act on
                 )
@@ -91,6 +123,13 @@ class RsyncRun:
         except subprocess.TimeoutExpired:
             return False
         return True
+
+    @property
+    def moved_bytes(self) -> int:
+        """How much it has sent, as far as it says so; it is a little ahead of what has arrived."""
+        with self._progress_path.open("rb") as progress:
+            progress.seek(max(0, progress.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return read_progress(progress.read().decode(errors="replace"))
 
     @property
     def problem(self) -> str:

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from jupyter_dist.cluster import moving
 from jupyter_dist.cluster.sync import RSYNC_FROM_BYTES
 from jupyter_dist.errors import SyncFailed
 from jupyter_dist.launch.join_file import join_path
@@ -85,6 +86,20 @@ def test_much_code_goes_by_rsync_and_a_little_through_the_agents(start, project)
     result = cluster.sync("mypkg", reload=True)
     assert (result.over_rsync, result.changed_count) == ((), 2)  # the link's file has changed, too
     assert values(cluster.run("mypkg.link.f()")) == ["2"] * 3
+
+
+def test_what_rsyncs_have_sent_is_told_beside_their_hosts(start, project, monkeypatch):
+    monkeypatch.setattr(moving, "TELL_AFTER_S", 0.0)
+    monkeypatch.setattr(moving, "TELL_INTERVAL_S", 0.0)
+    (project / "large.bin").write_bytes(os.urandom(64 << 20))
+    told = []
+    assert start(THREE).sync("mypkg", on_moved=told.append).over_rsync == HOSTS
+    assert all(each.where.startswith("rsync to node") for each in told)
+    size = sum(file.stat().st_size for file in project.rglob("*") if file.is_file())
+    known = [each for each in told if each.moved_bytes]
+    assert {each.total_bytes for each in known} == {3 * size}
+    assert [each.moved_bytes for each in known] == sorted(each.moved_bytes for each in known)
+    assert known[-1].moved_bytes <= 3 * size
 
 
 def test_rsync_has_no_word_in_what_is_removed(start, project):
