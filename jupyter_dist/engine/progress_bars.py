@@ -6,6 +6,8 @@ from typing import Any
 
 from jupyter_dist.protocol.messages import Output
 
+Look = Callable[[], tuple[Any, float]]
+"""Gives the count of a bar (None: what it shows is all there is), and its time in seconds."""
 SHOW_INTERVAL_S = 0.2
 """Shortest time between two states of one bar that are sent while it runs."""
 
@@ -19,7 +21,7 @@ class ProgressBar:
         self._state: dict[str, Any] = {}
         self._elapsed_s = 0.0
         self._is_closed = False
-        self._read_count: Callable[[], Any] = lambda: None
+        self._look: Look = lambda: (None, 0.0)
         self._sent: dict[str, Any] = {}
         self._sent_s = float("-inf")
         self._is_of_earlier_cell = False
@@ -28,9 +30,9 @@ class ProgressBar:
         """Take in what it shows now: description, n, total, unit and what else belongs to it."""
         self._state, self._elapsed_s = state, elapsed_s
 
-    def count_with(self, read_count: Callable[[], Any]) -> None:
-        """Ask for the count itself when the bar is looked at: it may be ahead of what is shown."""
-        self._read_count = read_count
+    def look_with(self, look: Look) -> None:
+        """Ask for count and time when the bar is looked at: they are ahead of what is shown."""
+        self._look = look
 
     def close(self) -> None:
         """Note that it shows nothing new any more."""
@@ -48,7 +50,8 @@ class ProgressBar:
             return None
         self._sent, self._sent_s = self._current(), now_s
         self._is_of_earlier_cell = False
-        elapsed_s = round(self._elapsed_s, 2)
+        looked_s = 0.0 if self._is_closed else self._look()[1]
+        elapsed_s = round(max(self._elapsed_s, looked_s), 2)
         own = {"bar": self.number, "place": self._place, "elapsed_s": elapsed_s}
         return Output("progress", data={**own, **self._sent})
 
@@ -65,7 +68,7 @@ class ProgressBar:
 
     def _current(self) -> dict[str, Any]:
         state = {**self._state, "is_closed": self._is_closed}
-        count = None if self._is_closed else self._read_count()
+        count = None if self._is_closed else self._look()[0]
         # Nothing but plain numbers: to read one from a device could take for ever.
         if type(count) in (int, float):
             state["n"] = count

@@ -11,7 +11,8 @@ import os
 import re
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Iterator
+from time import time
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -48,22 +49,8 @@ class _Nowhere(io.TextIOBase):
 def _teach(module: ModuleType, bars: ProgressBars) -> None:
     """Let bars that would write to the rank's own streams tell what they show instead."""
     tqdm: Any = module.tqdm
-    own_init, own_display, own_close = tqdm.__init__, tqdm.display, tqdm.close
-    pid = os.getpid()
-
-    @functools.wraps(own_init)
-    def init(self: Any, *arguments: Any, **options: Any) -> None:
-        given = options.get("file")
-        if len(arguments) > _FILE_POSITION:
-            given = arguments[_FILE_POSITION]
-        # What a forked child of the rank shows cannot be collected here.
-        if os.getpid() == pid and not options.get("gui") and _is_own_stream(given):
-            if len(arguments) > _FILE_POSITION:
-                arguments = (*arguments[:_FILE_POSITION], _Nowhere(), *arguments[5:])
-            else:
-                options["file"] = _Nowhere()
-            self.__dict__[_OWN] = _place_of(sys._getframe(1))  # noqa: SLF001
-        own_init(self, *arguments, **options)
+    _teach_to_begin(tqdm)
+    own_display, own_close, own_iter = tqdm.display, tqdm.close, tqdm.__iter__
 
     @functools.wraps(own_display)
     def display(self: Any, msg: str | None = None, pos: int | None = None) -> Any:
@@ -84,7 +71,47 @@ def _teach(module: ModuleType, bars: ProgressBars) -> None:
             own.show(*_state_of(self))
             own.close()
 
-    tqdm.__init__, tqdm.display, tqdm.close = init, display, close
+    @functools.wraps(own_iter)
+    def iterate(self: Any) -> Any:
+        is_ours = isinstance(self.__dict__.get(_OWN), ProgressBar)
+        return _count(self) if is_ours else own_iter(self)
+
+    tqdm.display, tqdm.close, tqdm.__iter__ = display, close, iterate
+
+
+def _teach_to_begin(tqdm: Any) -> None:
+    """Let bars for the rank's own streams remember where they were made, and write nothing."""
+    own_init = tqdm.__init__
+    pid = os.getpid()
+
+    @functools.wraps(own_init)
+    def init(self: Any, *arguments: Any, **options: Any) -> None:
+        is_by_position = len(arguments) > _FILE_POSITION
+        given = arguments[_FILE_POSITION] if is_by_position else options.get("file")
+        # What a forked child of the rank shows cannot be collected here.
+        if os.getpid() == pid and not options.get("gui") and _is_own_stream(given):
+            if is_by_position:
+                after = arguments[_FILE_POSITION + 1 :]
+                arguments = (*arguments[:_FILE_POSITION], _Nowhere(), *after)
+            else:
+                options["file"] = _Nowhere()
+            self.__dict__[_OWN] = _place_of(sys._getframe(1))  # noqa: SLF001
+        own_init(self, *arguments, **options)
+
+    tqdm.__init__ = init
+
+
+def _count(tqdm: Any) -> Iterator[Any]:
+    """Go through what a bar is of, and count each step.
+
+    tqdm itself counts ten times a second, so a rank that hangs would seem to be less far.
+    """
+    try:
+        for each in tqdm.iterable:
+            yield each
+            tqdm.n += 1
+    finally:
+        tqdm.close()
 
 
 def _replace_notebook_bars(module: ModuleType) -> None:
@@ -120,15 +147,15 @@ def _open_bar(tqdm: Any, bars: ProgressBars, place: str) -> ProgressBar:
     bar = bars.open(place)
     # Not kept alive by us; one that is forgotten without a word is over.
     known = weakref.ref(tqdm, lambda _: bar.close())
-    bar.count_with(_counter(known))
+    bar.look_with(functools.partial(_look_at, known))
     return bar
 
 
-def _counter(known: "weakref.ref[Any]") -> Callable[[], Any]:
-    def read_count() -> Any:
-        return getattr(known(), "n", None)
-
-    return read_count
+def _look_at(known: "weakref.ref[Any]") -> tuple[Any, float]:
+    """Read a bar's count and time, from another thread than the one that moves it."""
+    tqdm = known()
+    start_s = getattr(tqdm, "start_t", None)
+    return getattr(tqdm, "n", None), time() - start_s if start_s is not None else 0.0
 
 
 def _place_of(frame: FrameType | None) -> str:

@@ -67,11 +67,22 @@ def test_a_bar_that_is_closed_is_told_at_once_and_forgotten():
     assert bars._bars == {}
 
 
+def test_a_bar_that_is_closed_is_not_looked_at_any_more():
+    bars = ProgressBars()
+    bar = a_bar(bars)
+    bar.look_with(lambda: (7, 3.5))
+    bar.show({"n": 9}, 1.5)
+    bar.close()
+    (output,) = bars.take(1.0, is_final=False)
+    assert (output.data["n"], output.data["elapsed_s"]) == (9, 1.5)
+
+
 def test_the_count_may_be_ahead_of_what_was_shown():
     bars = ProgressBars()
     bar = a_bar(bars)
-    bar.count_with(lambda: 7)
-    assert states(bars, 1.0) == [(1, 7, False)]
+    bar.look_with(lambda: (7, 3.5))
+    (output,) = bars.take(1.0, is_final=False)
+    assert (output.data["n"], output.data["elapsed_s"]) == (7, 3.5)
 
 
 def test_a_count_that_is_no_plain_number_is_not_touched():
@@ -80,7 +91,7 @@ def test_a_count_that_is_no_plain_number_is_not_touched():
             raise AssertionError("it would wait for the device")
 
     bars = ProgressBars()
-    a_bar(bars, n=2).count_with(OnDevice)
+    a_bar(bars, n=2).look_with(lambda: (OnDevice(), 0.0))
     assert states(bars, 1.0) == [(1, 2, False)]
 
 

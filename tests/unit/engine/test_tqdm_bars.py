@@ -170,6 +170,20 @@ def test_a_bar_whose_loop_was_left_stands_where_it_was(tqdm, bars, stderr):
 
 
 @on_a_rank
+def test_each_step_is_counted_at_once(tqdm, bars, stderr):
+    steps = iter(tqdm(range(1000), mininterval=60))
+    for _ in range(18):
+        next(steps)
+    assert [state["n"] for state in last_states(bars)] == [17]  # the 18th is not done yet
+
+
+@on_a_rank
+def test_a_loop_over_a_bar_for_another_file_is_tqdms_own(tqdm, bars, stderr):
+    assert list(tqdm(range(3), file=io.StringIO())) == [0, 1, 2]
+    assert list(tqdm(range(3), disable=True)) == [0, 1, 2]
+
+
+@on_a_rank
 def test_a_total_that_nobody_knows_is_none(tqdm, bars, stderr):
     for _ in tqdm(iter(range(3))):
         pass
