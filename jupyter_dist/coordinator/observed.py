@@ -23,6 +23,8 @@ class Observed:
     links: tuple[LinkGroup, ...] = ()
     gpu_links: tuple[GpuLinks, ...] = ()
     """Without names: those come with the samples."""
+    uuids: tuple[str, ...] = ()
+    """Of its GPUs, in NVML's order."""
     _gpus: tuple[GpuView, ...] = ()
     _sampled_s: float | None = None
     """When the oldest number of the last sample was observed; None: there was no sample."""
@@ -30,6 +32,7 @@ class Observed:
     def take_joined(self, joined: pb.Joined) -> None:
         """Take in what does not change while the agent lives."""
         self.links = _LINKS.decode(joined.links) if joined.links else ()
+        self.uuids = tuple(gpu.uuid for gpu in joined.gpus)
         self.gpu_links = tuple(
             GpuLinks(
                 index=gpu.index,

@@ -1,9 +1,22 @@
 """How the cluster looks at one moment, for whoever watches it."""
 
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
 from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.topology import EngineView, HostView, Topology
 from jupyter_dist.protocol import host_agent_pb2 as pb
+
+
+class Moment(NamedTuple):
+    """When a picture is drawn, and what is known then beside the roster."""
+
+    now_s: float
+    beat_ages_s: Mapping[int, float]
+    """Since the last heartbeat of each rank."""
+    is_waiting: bool
+    """Somebody waits for somebody who does not come."""
 
 
 class Picture:
@@ -18,10 +31,13 @@ class Picture:
     ) -> Topology:
         """Describe everything at this moment."""
         self._sequence += 1
-        waiting = bool(note)
+        moment = Moment(now_s, beat_ages_s, is_waiting=bool(note))
+        engines: dict[str, list[EngineRecord]] = {}
+        for engine in self._roster.engines:
+            engines.setdefault(engine.info.host, []).append(engine)
         hosts = tuple(
-            self._host_view(host, beat_ages_s, now_s, waiting)
-            for host in self._roster.hosts.values()
+            _host_view(host, engines.get(name, ()), moment)
+            for name, host in self._roster.hosts.items()
         )
         return Topology(
             cluster=self._roster.cluster,
@@ -32,57 +48,51 @@ class Picture:
             hosts=hosts,
         )
 
-    def _host_view(
-        self, host: HostRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
-    ) -> HostView:
-        joined, seen = host.joined or pb.Joined(), host.observed
-        return HostView(
-            name=host.name,
-            state="lost" if host.is_lost else "up" if host.joined else "starting",
-            address=host.interface.address if host.interface else "",
-            interface=host.interface.name if host.interface else "",
-            interface_mbps=host.interface.speed_mbps if host.interface else 0,
-            home_address=joined.home_address,
-            failed_addresses=tuple(joined.failed_addresses),
-            cpu_count=joined.cpu_count,
-            cpu_percent=seen.cpu_percent,
-            memory_total_bytes=joined.memory_total_bytes,
-            memory_used_bytes=seen.memory_used_bytes,
-            gpus=seen.gpus(now_s),
-            links=seen.links,
-            gpu_links=seen.gpu_links,
-            nics=seen.nics,
-            numa_nodes=joined.numa_nodes,
-            sampled_s=round(seen.age_s(now_s), 3),
-            engines=tuple(
-                self._engine_view(engine, beat_ages_s, now_s, waiting)
-                for engine in self._roster.on_host(host.name)
-            ),
-        )
 
-    def _engine_view(
-        self, engine: EngineRecord, beat_ages_s: dict[int, float], now_s: float, waiting: bool
-    ) -> EngineView:
-        last = engine.collective
-        state = str(engine.state)
-        if engine.state is EngineState.BUSY and last is not None and last.is_running:
-            state = "hung" if waiting else "collective"
-        sample = engine.sample if engine.is_present else None
-        beat_age_s = beat_ages_s.get(engine.info.rank, 0.0) if engine.is_present else 0.0
-        busy_s = now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0
-        devices = self._roster.hosts[engine.info.host].indices_of(engine.info.device)
-        return EngineView(
-            rank=engine.info.rank,
-            local_rank=engine.info.local_rank,
-            pid=engine.pid,
-            state=state,
-            reason=engine.reason,
-            beat_age_s=round(beat_age_s, 3),
-            cpu_percent=sample.cpu_percent if sample else 0.0,
-            rss_bytes=sample.rss_bytes if sample else 0,
-            device=self._roster.hosts[engine.info.host].index_of(engine.info.device),
-            devices=devices,
-            cell=engine.cell_label,
-            busy_s=round(busy_s, 3),
-            collective=last,
-        )
+def _host_view(host: HostRecord, engines: Iterable[EngineRecord], moment: Moment) -> HostView:
+    joined, seen = host.joined or pb.Joined(), host.observed
+    return HostView(
+        name=host.name,
+        state="lost" if host.is_lost else "up" if host.joined else "starting",
+        address=host.interface.address if host.interface else "",
+        interface=host.interface.name if host.interface else "",
+        interface_mbps=host.interface.speed_mbps if host.interface else 0,
+        home_address=joined.home_address,
+        failed_addresses=tuple(joined.failed_addresses),
+        cpu_count=joined.cpu_count,
+        cpu_percent=seen.cpu_percent,
+        memory_total_bytes=joined.memory_total_bytes,
+        memory_used_bytes=seen.memory_used_bytes,
+        gpus=seen.gpus(moment.now_s),
+        links=seen.links,
+        gpu_links=seen.gpu_links,
+        nics=seen.nics,
+        numa_nodes=joined.numa_nodes,
+        sampled_s=round(seen.age_s(moment.now_s), 3),
+        engines=tuple(_engine_view(engine, host, moment) for engine in engines),
+    )
+
+
+def _engine_view(engine: EngineRecord, host: HostRecord, moment: Moment) -> EngineView:
+    last = engine.collective
+    state = str(engine.state)
+    if engine.state is EngineState.BUSY and last is not None and last.is_running:
+        state = "hung" if moment.is_waiting else "collective"
+    sample = engine.sample if engine.is_present else None
+    beat_age_s = moment.beat_ages_s.get(engine.info.rank, 0.0)
+    busy_s = moment.now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0
+    return EngineView(
+        rank=engine.info.rank,
+        local_rank=engine.info.local_rank,
+        pid=engine.pid,
+        state=state,
+        reason=engine.reason,
+        beat_age_s=round(beat_age_s, 3) if engine.is_present else 0.0,
+        cpu_percent=sample.cpu_percent if sample else 0.0,
+        rss_bytes=sample.rss_bytes if sample else 0,
+        device=host.index_of(engine.info.device),
+        devices=host.indices_of(engine.info.device),
+        cell=engine.cell_label,
+        busy_s=round(busy_s, 3),
+        collective=last,
+    )

@@ -112,9 +112,10 @@ class HostRecord:
 
     def index_of(self, device: str) -> int | None:
         """Give NVML's number for a device, of several the first, where NVML counts that far."""
-        joined = self.joined or pb.Joined()
-        index = index_on_host(first_device(device), [gpu.uuid for gpu in joined.gpus])
-        return index if index is not None and index < joined.gpu_count else None
+        if self.joined is None or not device:
+            return None
+        index = index_on_host(first_device(device), self.observed.uuids)
+        return index if index is not None and index < self.joined.gpu_count else None
 
     def indices_of(self, share: str) -> tuple[int, ...]:
         """Give NVML's numbers for all devices of a share, as far as NVML knows them."""
