@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
 
-from jupyter_dist.cluster.cluster import Cluster
+from jupyter_dist.cluster.cluster import STOP_TIMEOUT_S, Cluster
 from jupyter_dist.errors import ClusterGone, DistError
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.server.cell_feed import CellFeed, Stage
@@ -19,6 +19,7 @@ INTERVAL_S = 0.25
 _PACE_S = 0.2
 """Pictures come at the interval above, give or take a little: none of those is left out."""
 _BYTES_PER_S = 1_000_000
+_SLICE_S = 0.1
 _ENDED = ("stopped", "gone")
 logger = logging.getLogger(__name__)
 Said = TopologySeen | CellSeen | Tail | Gone
@@ -41,7 +42,7 @@ class Followed:
         self._tell = tell
         self._stage = Stage(self._say)
         self._lock = threading.Lock()
-        self._is_left = False
+        self._left = threading.Event()
         self._commands: ViewCommands | None = None
         self._awaiting: list[Future[ViewCommands]] = []
         self._cells: tuple[str, ...] = ()
@@ -71,7 +72,7 @@ class Followed:
 
     def leave(self) -> None:
         """End it without waiting; the cluster goes on."""
-        self._is_left = True
+        self._left.set()
         self._stage.is_over.set()
         self._stage.has_news.set()
 
@@ -84,14 +85,14 @@ class Followed:
     def _run(self) -> None:
         ending: DistError | None = None
         try:
-            while not self._is_left and ending is None:
+            while not self._left.is_set() and ending is None:
                 ending = self._visit()
         except Exception:
             logger.exception("cluster %s cannot be followed any longer", self.name)
             ending = DistError("it cannot be followed: see the log of Jupyter Server")
         ending = ending or ClusterGone(self.name, "nobody follows it any more")
         self._disappoint(ending, is_for_good=True)
-        if not self._is_left:
+        if not self._left.is_set():
             self._say(Gone(cluster=self.name, text=str(ending)))
 
     def _visit(self) -> DistError | None:
@@ -111,6 +112,8 @@ class Followed:
         finally:
             with self._lock:
                 self._commands = None
+            if self._has_stopped:
+                self._await_end(cluster)
             cluster.detach()
         if self._has_stopped:
             return ClusterGone(self.name, "it was stopped")
@@ -121,7 +124,7 @@ class Followed:
     def _attend(self, cluster: Cluster) -> None:
         stage = self._stage
         stage.is_over.clear()
-        if self._is_left:  # while we came
+        if self._left.is_set():  # while we came
             return
         commands = ViewCommands(cluster)
         with self._lock:
@@ -131,6 +134,12 @@ class Followed:
             settle(waiting, commands)
         cluster.watch_topology(self._on_topology, INTERVAL_S)
         CellFeed(cluster, stage).run()
+
+    def _await_end(self, cluster: Cluster) -> None:
+        """Stay until a cluster that stops has: somebody waits for that over our connection."""
+        deadline_s = monotonic() + STOP_TIMEOUT_S
+        while cluster.is_running and monotonic() < deadline_s and not self._left.wait(_SLICE_S):
+            pass
 
     def _on_topology(self, topology: Topology) -> None:
         """Take in how it is; called on the thread that watches."""
