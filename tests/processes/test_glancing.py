@@ -1,4 +1,4 @@
-"""A cluster is looked at in passing: nobody waits for its answer."""
+"""A cluster is looked at in passing: nobody waits, and nobody counts as being there."""
 
 import os
 import signal
@@ -11,6 +11,7 @@ from jupyter_dist.cluster.glance import Glance
 from jupyter_dist.control.context import new_context
 from jupyter_dist.launch.connection_file import running_clusters
 
+from .driver import Driver
 from .leftovers import coordinator_of, wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -81,3 +82,18 @@ def test_a_stopped_coordinator_holds_nobody_up_and_is_heard_again(start, look):
 
     wait_until(hears_again, 10, "an answer")
     assert seen.silence_s == 0.0
+
+
+def test_looking_keeps_no_cluster_alive(home, look):
+    driver = Driver()
+    assert driver.do("cluster = Cluster.start('localhost:1', name='short', keep_s=1.0)") == "ok"
+    seen = answer(look("short"))
+    home.processes()
+    driver.close()
+    wait_until(lambda: answer_or_end(seen), 15, "it has ended, although somebody looked")
+
+
+def answer_or_end(glance):
+    glance.ask()
+    glance.listen(0.05)
+    return glance.is_gone

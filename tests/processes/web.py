@@ -1,6 +1,7 @@
 """A real Jupyter Server with our extension, and pages that speak to it as browsers do."""
 
 import asyncio
+import base64
 import json
 import os
 import shutil
@@ -67,9 +68,10 @@ class JupyterServer:
 
         def port():
             assert self.process.poll() is None, self.log.read_text()
-            if not info.exists():
+            written = info.read_text() if info.exists() else ""
+            if not written.rstrip().endswith("}"):  # it is not written in one piece
                 return None
-            found = json.loads(info.read_text())["port"]
+            found = json.loads(written)["port"]
             with socket.socket() as attempt:  # it is written before the server listens
                 return found if attempt.connect_ex(("127.0.0.1", found)) == 0 else None
 
@@ -77,6 +79,7 @@ class JupyterServer:
             self.port = wait_until(port, 60, "the server listens")
         except BaseException:
             self.process.kill()
+            self.process.wait()
             raise
         self.origin = f"127.0.0.1:{self.port}"
         self.address = f"http://{self.origin}{self.base_url}"
@@ -108,9 +111,10 @@ class Browser:
         self.cookies = {}
         if token:
             opener = urllib.request.build_opener(_NoRedirect)
-            for path in (f"login?token={token}", f"login?token={token}&next=x"):
+            for path in ("login", f"login?token={token}"):  # the form sets the cookie of XSRF
+                request = urllib.request.Request(f"{server.address}{path}", headers=self.headers())
                 try:
-                    answer = opener.open(f"{server.address}{path}", timeout=10)
+                    answer = opener.open(request, timeout=10)
                 except urllib.error.HTTPError as redirect:
                     answer = redirect
                 with answer:
@@ -228,8 +232,11 @@ class Feed:
             return len(self.messages)
 
     def close(self):
-        """Close the page."""
+        """Close the page; twice is fine."""
+        if self._loop.is_closed():
+            return
         self._loop.call_soon_threadsafe(self._socket.close)
+        self.wait_for("closed")
         self._end_loop()
 
     def _take(self, text):
@@ -249,10 +256,46 @@ class Feed:
         return asyncio.run_coroutine_threadsafe(wait(), self._loop).result(20)
 
     def _end_loop(self):
-        async def finish():
-            await asyncio.sleep(0.05)  # lets the close frame leave
-            self._loop.stop()
-
-        asyncio.run_coroutine_threadsafe(finish(), self._loop)
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()
+
+
+class Lazy:
+    """A page that follows a cluster and reads nothing of it, until it is told to."""
+
+    def __init__(self, browser, cluster):
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self._socket.settimeout(30)
+        self._socket.connect(("127.0.0.1", browser.server.port))
+        lines = [
+            f"GET {browser.server.base_url}jupyter-dist/feed HTTP/1.1",
+            f"Host: {browser.server.origin}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+            "Sec-WebSocket-Version: 13",
+            *(f"{key}: {value}" for key, value in browser.headers().items()),
+        ]
+        self._socket.sendall("\r\n".join([*lines, "", ""]).encode())
+        self._file = self._socket.makefile("rb")
+        assert b" 101 " in self._file.readline()
+        while self._file.readline().strip():
+            continue
+        text = json.dumps({"kind": "follow", "cluster": cluster}).encode()
+        # Short, final, masked with zeros: text stays as it is.
+        self._socket.sendall(bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text)
+
+    def read_until(self, fits):
+        """Read at last; gives all messages up to the first that fits, and closes the page."""
+        found = []
+        with self._socket, self._file:
+            while not (found and fits(found[-1])):
+                kind, length = self._file.read(2)
+                if length >= 126:
+                    length = int.from_bytes(self._file.read(2 if length == 126 else 8), "big")
+                body = self._file.read(length)
+                if kind & 0x0F == 1:
+                    found.append(json.loads(body))
+        return found
