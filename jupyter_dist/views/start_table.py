@@ -21,8 +21,8 @@ _GLYPHS = {
 }
 _ORDER = [StartStage.LOST, *(stage for stage in StartStage if stage is not StartStage.LOST)]
 """What a person looks for first."""
-_CELL = "padding:0 10px 0 0;text-align:left;border:none"
-_FAINT = f"{_CELL};opacity:0.7"
+_CELL = "padding:0 10px 0 0;text-align:left;border:none;white-space:nowrap"
+_FAINT = "padding:0 10px 0 0;text-align:left;border:none;opacity:0.7"
 
 
 def start_line(progress: StartProgress) -> str:
@@ -46,9 +46,12 @@ def passed_text(passed_s: Mapping[str, float]) -> str:
 
 def sort_by_progress(hosts: Sequence[HostProgress]) -> list[HostProgress]:
     """Give hosts that will not come first, then those that are least far, the slowest first."""
-    return sorted(
-        hosts, key=lambda host: (_ORDER.index(host.stage), -host.seconds, host.ready_ranks)
-    )
+
+    def place(host: HostProgress) -> tuple[bool, bool, int, float]:
+        is_lost = host.stage is StartStage.LOST
+        return (not is_lost, host.is_up, _ORDER.index(host.stage), -host.seconds)
+
+    return sorted(hosts, key=place)
 
 
 def table_html(hosts: Sequence[HostProgress]) -> str:
@@ -99,9 +102,9 @@ def _stage_text(host: HostProgress) -> str:
             ranks = "1 rank" if host.ranks == 1 else f"{host.ranks} ranks"
             return f"ready, {ranks}"
         case StartStage.ENGINES:
-            name = f"engines {host.present_ranks} of {host.ranks}"
+            name = f"engines {host.present_ranks} of {host.ranks},"
         case StartStage.COMMUNICATOR:
-            name = f"communicator {host.ready_ranks} of {host.ranks}"
+            name = f"communicator {host.ready_ranks} of {host.ranks},"
         case StartStage.WAITING if host.is_up:
             name = "waiting for other hosts"
         case _:

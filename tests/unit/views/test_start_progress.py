@@ -138,7 +138,7 @@ def test_a_notebook_shows_each_host_with_its_stage_and_its_times():
         "● nodeA",
         "ready, 8 ranks",
         "ssh 0.4 s, agent 0.5 s",
-        "engines 3 of 8 0.3 s",
+        "engines 3 of 8, 0.3 s",
         "⇢ node&lt;C&gt;",
         "ssh connects",
     ):
@@ -157,13 +157,19 @@ def test_a_terminal_has_it_in_one_line():
 @pytest.mark.parametrize(
     ("hosts", "named"),
     [
-        ((A, B), "nodeB: engines 3 of 8 0.3 s"),
+        ((A, B), "nodeB: engines 3 of 8, 0.3 s"),
         ((A, B, C, REFUSED), "nodeD: lost"),
         ((A,), "nodeA: ready, 8 ranks"),
     ],
 )
 def test_the_host_that_is_least_far_is_named(hosts, named):
     assert named in start_line(of_hosts(*hosts))
+
+
+def test_hosts_that_are_up_are_farther_than_those_that_are_not():
+    up = HostProgress("nodeE", StartStage.WAITING, 0, 8, 9.0, True, 0)
+    assert "nodeB: engines" not in start_line(of_hosts(up, B, A))
+    assert "node<C>: ssh" in start_line(of_hosts(up, A, C))
 
 
 def test_of_one_host_nobody_counts_hosts():
