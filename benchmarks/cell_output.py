@@ -3,8 +3,8 @@
     python benchmarks/cell_output.py [--json FILE]
 
 No cluster runs: events as 64 ranks send them go through the same view as in a notebook, on a clock
-of their own, and each bundle that would go to the page is weighed. A redraw is put off when it takes
-more than a tenth of the thread's time, with the real cost of each redraw.
+of their own, and each bundle that would go to the page is weighed. A redraw is put off when it
+takes more than a tenth of the thread's time, with the real cost of each redraw.
 """
 
 import argparse
