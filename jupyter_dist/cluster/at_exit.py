@@ -1,8 +1,9 @@
 """What must end before the interpreter does."""
 
 import atexit
-import weakref
+from functools import cache
 from typing import Protocol
+from weakref import WeakSet
 
 
 class Detachable(Protocol):
@@ -12,13 +13,21 @@ class Detachable(Protocol):
         """Close them; harmless when they are closed."""
 
 
+_connected: WeakSet[Detachable] = WeakSet()
+
+
 def detach_at_exit(one: Detachable) -> None:
     """Close connections before the interpreter ends; libzmq must not be torn down under them."""
-    reference = weakref.ref(one)
+    _register()
+    _connected.add(one)
 
-    def detach() -> None:
-        found = reference()
-        if found is not None:
-            found.detach()
 
-    atexit.register(detach)
+@cache
+def _register() -> None:
+    """Do it with the first one: those who register later, as views, are called before us."""
+    atexit.register(_detach_all)
+
+
+def _detach_all() -> None:
+    for one in list(_connected):
+        one.detach()

@@ -1,0 +1,25 @@
+import gc
+
+from jupyter_dist.cluster import at_exit
+
+
+class Connected:
+    def __init__(self, log):
+        self._log = log
+
+    def detach(self):
+        self._log.append("detached")
+
+
+def test_all_that_are_left_are_detached_and_those_that_are_gone_are_forgotten():
+    before = len(at_exit._connected)
+    log = []
+    kept, gone = Connected(log), Connected(log)
+    for each in (kept, gone):
+        at_exit.detach_at_exit(each)
+    del gone, each
+    gc.collect()
+    assert len(at_exit._connected) == before + 1
+    at_exit._detach_all()
+    assert log == ["detached"]
+    at_exit._connected.discard(kept)
