@@ -226,7 +226,10 @@ class Desk:
     # --- the end ---
 
     async def close(self) -> None:
-        """Leave all clusters; they go on. A start that is under way does, too."""
+        """Leave all clusters; they go on.
+
+        A start that is under way is not waited for: its coordinator gets it done, or cleans up.
+        """
         followed = list(self._followed.values())
         for each in followed:
             each.leave()

@@ -7,10 +7,11 @@ from concurrent.futures import Future
 from time import monotonic
 
 from jupyter_dist.cluster.cluster import STOP_TIMEOUT_S, Cluster
-from jupyter_dist.errors import ClusterGone, DistError
+from jupyter_dist.errors import ClusterGone, DistError, NoCluster
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.server.cell_feed import CellFeed, Stage
 from jupyter_dist.server.on_thread import disappoint, settle
+from jupyter_dist.server.own import own_clusters
 from jupyter_dist.server.said import CellSeen, Gone, Tail, TopologySeen, to_text
 from jupyter_dist.views.view_commands import ViewCommands
 
@@ -97,6 +98,9 @@ class Followed:
 
     def _visit(self) -> DistError | None:
         """Follow until the connection ends; gives why there is nothing to come back for."""
+        names = [info.name for info in own_clusters()]
+        if self.name not in names:
+            return NoCluster(self.name, names)
         try:
             cluster = Cluster.visit(self.name, await_ready=False)
         except ClusterGone as problem:
@@ -109,6 +113,8 @@ class Followed:
             self._attend(cluster)
         except ClusterGone:
             pass  # whether it has ended shows below
+        except DistError as problem:
+            return problem
         finally:
             with self._lock:
                 self._commands = None
@@ -117,7 +123,7 @@ class Followed:
             cluster.detach()
         if self._has_stopped:
             return ClusterGone(self.name, "it was stopped")
-        if self.name not in Cluster.running():
+        if self.name not in [info.name for info in own_clusters()]:
             return ClusterGone(self.name, "its coordinator has ended")
         return None
 

@@ -1,18 +1,16 @@
 """The list of this user's clusters: looked at each second while somebody wants to know."""
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from stat import S_IRWXG, S_IRWXO
 from time import monotonic
 from typing import Any
 
 from jupyter_dist.cluster.glance import Glance
 from jupyter_dist.control.context import new_context
-from jupyter_dist.launch.connection_file import ConnectionInfo, connection_path, running_clusters
 from jupyter_dist.server.on_thread import disappoint, settle
+from jupyter_dist.server.own import own_clusters
 from jupyter_dist.server.rows import ClusterRow, row_of
 
 INTERVAL_S = 1.0
@@ -151,19 +149,6 @@ class Looks:
             self._context = self._context or new_context()
             self._glances[key] = Glance(self._context, running[key])
         self._glances = dict(sorted(self._glances.items()))
-
-
-def own_clusters() -> list[ConnectionInfo]:
-    """Every running cluster whose connection file is this user's, and for nobody else to read."""
-    return [info for info in running_clusters() if _is_ours(info.name)]
-
-
-def _is_ours(name: str) -> bool:
-    try:
-        status = connection_path(name).stat()
-    except OSError:
-        return False  # it has just ended
-    return status.st_uid == os.geteuid() and not status.st_mode & (S_IRWXG | S_IRWXO)
 
 
 def _row(glance: Glance) -> ClusterRow:

@@ -11,6 +11,7 @@ import pytest
 from tornado.httpclient import HTTPClientError
 
 from jupyter_dist import Cluster
+from jupyter_dist.launch.connection_file import connection_path
 
 from .conftest import ClusterFactory
 from .driver import Driver
@@ -366,6 +367,22 @@ def test_a_start_that_fails_says_everything(browser, feed):
     assert browser.clusters() == {}
 
 
+def test_a_start_that_waits_can_be_seen_and_stopped(start, browser, feed):
+    page = feed()
+    request = {"id": "s4", "hosts": "join:1", "name": "waiting"}
+    with ThreadPoolExecutor(1) as other:
+        starting = other.submit(browser.post, "jupyter-dist/clusters", request)
+        page.wait_for("clusters", lambda m: [row["state"] for row in m["clusters"]] == ["starting"])
+        start.adopt("waiting")
+        page.follow("waiting")
+        assert page.wait_for("topology")["topology"]["state"] == "starting"
+        later = feed()
+        assert later.wait_for("start")["id"] == "s4", "a page that comes later is told as well"
+        assert browser.ask("waiting", "stop")[-1]["ok"]
+        code, answer = starting.result()
+        assert (code, "'waiting' did not start" in answer["message"]) == (500, True), answer
+
+
 # --- what is not accepted ---
 
 
@@ -425,6 +442,15 @@ def test_nobody_gets_in_without_logging_in_and_no_other_site_can_write(start, se
     assert browser.clusters().keys() == {"safe"}
 
 
+def test_a_connection_file_that_others_can_read_is_not_ours(start, browser):
+    start("localhost:1", name="open")
+    assert browser.clusters().keys() == {"open"}
+    connection_path("open").chmod(0o644)
+    assert browser.clusters() == {}
+    path, request = "jupyter-dist/clusters/open/requests", {"id": "x", "kind": "stop"}
+    assert browser.post(path, request)[0] == 404
+
+
 # --- what goes wrong ---
 
 
@@ -455,6 +481,7 @@ def test_a_cluster_that_dies_is_told_and_others_can_be_followed(start, browser, 
         "jupyter-dist/clusters/dying/requests", {"id": "x", "kind": "explain"}
     )
     assert (status, "Running now: other" in answer["message"]) == (404, True)
+    start("localhost:1")  # removes the directory of the one that was killed
 
 
 def test_a_silent_coordinator_is_told_as_such_and_holds_nobody_up(start, browser, feed):
