@@ -11,6 +11,10 @@ Look = Callable[[], tuple[Any, float]]
 SHOW_INTERVAL_S = 0.2
 """Shortest time between two states of one bar that are sent while it runs."""
 
+_STILL_AFTER_S = 1.0
+_STILL_SHARE = 0.2
+"""A bar that does not move is told anew after this part of its time: ever more rarely."""
+
 
 class ProgressBar:
     """One bar of a rank; its owner puts in what it shows, from any thread."""
@@ -24,6 +28,7 @@ class ProgressBar:
         self._look: Look = lambda: (None, 0.0)
         self._sent: dict[str, Any] = {}
         self._sent_s = float("-inf")
+        self._sent_elapsed_s = 0.0
         self._is_of_earlier_cell = False
 
     def show(self, state: dict[str, Any], elapsed_s: float) -> None:
@@ -46,13 +51,12 @@ class ProgressBar:
     def take(self, now_s: float, *, is_final: bool) -> Output | None:
         """Give its state when that is new and it is time; the last one of a cell always."""
         is_due = is_final or self._is_closed or now_s - self._sent_s >= SHOW_INTERVAL_S
-        if not (is_due and self._has_news()):
+        if not (is_due and (self._has_news() or self._stands_still())):
             return None
         self._sent, self._sent_s = self._current(), now_s
+        self._sent_elapsed_s = self._time_s()
         self._is_of_earlier_cell = False
-        looked_s = 0.0 if self._is_closed else self._look()[1]
-        elapsed_s = round(max(self._elapsed_s, looked_s), 2)
-        own = {"bar": self.number, "place": self._place, "elapsed_s": elapsed_s}
+        own = {"bar": self.number, "place": self._place, "elapsed_s": self._sent_elapsed_s}
         return Output("progress", data={**own, **self._sent})
 
     def end_cell(self) -> None:
@@ -65,6 +69,17 @@ class ProgressBar:
         if self._is_of_earlier_cell:
             return {**current, "is_closed": False} != {**self._sent, "is_closed": False}
         return bool(self._state) and current != self._sent
+
+    def _stands_still(self) -> bool:
+        """Tell whether its time has gone on so far without it that what was told of it misleads."""
+        is_told = bool(self._sent) and not (self._is_closed or self._is_of_earlier_cell)
+        return is_told and self._time_s() - self._sent_elapsed_s > max(
+            _STILL_AFTER_S, _STILL_SHARE * self._sent_elapsed_s
+        )
+
+    def _time_s(self) -> float:
+        looked_s = 0.0 if self._is_closed else self._look()[1]
+        return round(max(self._elapsed_s, looked_s), 2)
 
     def _current(self) -> dict[str, Any]:
         state = {**self._state, "is_closed": self._is_closed}

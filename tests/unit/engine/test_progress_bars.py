@@ -120,3 +120,23 @@ def test_bars_are_told_in_the_order_in_which_they_began():
     for n in range(3):
         a_bar(bars, n)
     assert states(bars, 1.0) == [(1, 0, False), (2, 1, False), (3, 2, False)]
+
+
+def test_a_bar_that_stands_still_is_told_ever_more_rarely_how_long_it_takes():
+    bars = ProgressBars()
+    times = []
+    bar = a_bar(bars, n=5)
+    for now_s in range(1000):
+        bar.look_with(lambda now_s=now_s: (5, float(now_s)))
+        times += [output.data["elapsed_s"] for output in bars.take(now_s, is_final=False)]
+    assert times[:4] == [0.0, 2.0, 4.0, 6.0]
+    assert times[-1] > 800
+    assert len(times) < 40
+
+
+def test_a_bar_that_stood_still_before_the_cell_is_silent():
+    bars = ProgressBars()
+    bar = a_bar(bars, n=5)
+    assert states(bars, 1.0, is_final=True) == [(1, 5, False)]
+    bar.look_with(lambda: (5, 100.0))
+    assert states(bars, 2.0, is_final=True) == []
