@@ -31,8 +31,8 @@ _SOURCES = (
     "labextension/schema",
     "jupyter_dist/views/static",
 )
-# Beside what was built from them, so that a second build of the same sources takes no time.
-_FINGERPRINT = f"{_BUILT}/sources.sha256"
+# A second build of the same sources takes no time; the bundler clears this folder first.
+_FINGERPRINT = f"{_BUILT}/static/sources.sha256"
 _NODE_VERSION = re.compile(r"v(\d+)\.(\d+)")
 _HOW_TO_GET_IT = (
     f"To have the panel, install Node.js {OLDEST_NODE[0]}.{OLDEST_NODE[1]} or newer with npm "

@@ -1,0 +1,375 @@
+"""The panel "Clusters" in a real JupyterLab, with real clusters and kernels that are busy or dead."""
+
+import json
+import os
+import re
+import signal
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .lab import LabNotebook
+from .panel import (
+    OPEN_PANEL,
+    Panel,
+    build_panel,
+    find_violations,
+    is_enabled,
+    wait_until_the_layout_is_kept,
+)
+from .server import JupyterServer
+from .test_first_cell_in_lab import a_notebook
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+OpenNotebook = Callable[..., LabNotebook]
+LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4 --name demo"
+TICK = """%%spmd
+import time
+print("begun by", rank, flush=True)
+for tick in range(600):
+    print("tick", tick, flush=True)
+    time.sleep(0.1)"""
+PIDS = """%%spmd
+import os
+print(f"pid={os.getpid()}")"""
+TELL_SIGNALS = """%%spmd
+import time
+print("at work", flush=True)
+try:
+    while True:
+        time.sleep(0.01)
+except KeyboardInterrupt:
+    print(f"signal at {time.time():.4f}")"""
+CLICKS = 5
+HANG = """%%spmd
+if rank != 2:
+    comm.barrier()"""
+
+
+@pytest.fixture(scope="module")
+def panel_lab(request: pytest.FixtureRequest) -> JupyterServer:
+    """A JupyterLab that has the panel as its sources stand now."""
+    problem = build_panel()
+    if problem:
+        pytest.skip(f"the panel is not built: {problem}")
+    lab: JupyterServer = request.getfixturevalue("lab")
+    if not lab.has_panel:
+        pytest.skip("JupyterLab was started before the panel was built: run these tests again")
+    return lab
+
+
+@pytest.fixture
+def open_panel(
+    panel_lab: JupyterServer, open_notebook: OpenNotebook
+) -> Callable[..., tuple[LabNotebook, Panel]]:
+    """Open a notebook with these cells, and the panel beside it."""
+
+    def open_both(name: str, *sources: str, **size: int) -> tuple[LabNotebook, Panel]:
+        notebook = open_notebook(a_notebook(*sources), name, **{"width": 1400, **size})
+        return notebook, Panel(notebook.page).open()
+
+    return open_both
+
+
+OpenPanel = Callable[..., tuple[LabNotebook, Panel]]
+
+
+def test_a_cluster_is_started_by_the_form_and_attached_to_the_notebook(
+    open_panel: OpenPanel, pictures: Path
+) -> None:
+    notebook, panel = open_panel("started_by_form", "x = 1")
+    page = panel.page
+    panel.wait_for_text(".jdp-empty", "No cluster of yours is running")
+    assert page.locator(".jdp-status-button").is_hidden()
+    panel.node.get_by_role("button", name="Start…").click()
+    panel.node.get_by_label("Ranks", exact=True).fill("2")
+    panel.node.get_by_label("Name (if you like)").fill("by-form")
+    panel.node.get_by_role("button", name="Start", exact=True).click()
+    panel.node.locator('[data-cluster="by-form"]').wait_for()
+    page.wait_for_selector('.jdp-panel .jd-topology [data-rank="1"][data-state="idle"]')
+    page.screenshot(path=pictures / "panel_started.png")
+    assert panel.node.locator(".jdp-start").is_hidden()
+    assert page.locator(".jdp-status-button").inner_text().strip() == "2 ranks"
+    panel.node.get_by_role("button", name="Attach notebook").click()
+    cells = page.evaluate(
+        """() => window.jupyterapp.shell.currentWidget.content.widgets.map(
+          cell => [cell.model.sharedModel.getSource(), cell.model.executionCount ?? null])"""
+    )
+    assert cells == [["x = 1", None], ["%load_ext jupyter_dist\n%dist_attach by-form", None]]
+    assert "by-form" in notebook.run(1)
+
+
+def test_a_start_that_fails_says_why_in_full(open_panel: OpenPanel) -> None:
+    _, panel = open_panel("start_fails", "x = 1")
+    panel.node.get_by_role("button", name="Start…").click()
+    panel.node.get_by_label("hosts", exact=True).check()
+    panel.node.get_by_role("button", name="Start", exact=True).click()
+    panel.wait_for_text(".jdp-failure", "Name at least one host")
+    panel.node.get_by_label("Hosts", exact=False).last.fill("here:two")
+    panel.node.get_by_role("button", name="Start", exact=True).click()
+    panel.wait_for_text(".jdp-failure", "here:two")
+    assert panel.node.get_by_role("button", name="Start", exact=True).is_enabled()
+
+
+def test_ranks_output_and_log_are_live_while_the_kernel_is_busy_and_an_interrupt_ends_the_cell(
+    open_panel: OpenPanel, pictures: Path
+) -> None:
+    notebook, panel = open_panel("busy_kernel", LOAD, START, TICK)
+    notebook.run(0)
+    notebook.run(1)
+    panel.wait_for_states("idle")
+    assert not is_enabled(panel.page, "jupyter-dist:heal")
+    notebook.start(2)
+    panel.wait_for_states("busy")
+    panel.wait_for_text(".jdp-output", "tick 3")
+    panel.wait_for_text(".jdp-output-section h3", "(running)")
+    panel.node.locator(".jdp-log-section summary").click()
+    panel.node.get_by_label("rank", exact=True).select_option("3")
+    panel.wait_for_text(".jdp-log pre", "begun by 3")
+    panel.node.locator(".jdp-history-section summary").click()
+    panel.wait_for_text(".jdp-history", "in the last")
+    panel.page.screenshot(path=pictures / "panel_busy.png")
+    assert "begun by 2" not in panel.text(".jdp-log pre")
+    panel.node.locator(".jd-interrupt").click()
+    notebook.wait()
+    panel.wait_for_states("idle")
+    assert "KeyboardInterrupt" in notebook.text(2)
+
+
+def test_a_click_in_the_panel_is_a_signal_at_every_rank_soon(
+    open_panel: OpenPanel, pictures: Path
+) -> None:
+    notebook, panel = open_panel("panel_signals", LOAD, START, *[TELL_SIGNALS] * CLICKS)
+    notebook.run(0)
+    notebook.run(1)
+    times_s = []
+    for index in range(2, 2 + CLICKS):
+        notebook.start(index)
+        panel.wait_for_states("busy")
+        notebook.wait_for_text(index, "at work")
+        clicked_s = panel.page.evaluate(
+            """() => { const at = Date.now() / 1000;
+              document.querySelector('.jdp-panel .jd-interrupt').click(); return at; }"""
+        )
+        notebook.wait()
+        arrived_s = [
+            float(each) for each in re.findall(r"signal at ([\d.]+)", notebook.text(index))
+        ]
+        assert arrived_s
+        times_s.append(max(arrived_s) - clicked_s)
+    figures = {"click_to_last_signal_s": {"median": statistics.median(times_s), "all": times_s}}
+    (pictures / "panel_click_to_signal.json").write_text(json.dumps(figures), encoding="utf-8")
+    print(f"click in the panel to the last of 4 ranks: {statistics.median(times_s) * 1e3:.0f} ms")
+    # 0.3 s is the aim on a quiet machine; a request that waits for the kernel takes for ever.
+    assert statistics.median(times_s) < 2, times_s
+
+
+def test_the_panel_goes_on_when_the_kernel_is_killed(
+    open_panel: OpenPanel, panel_lab: JupyterServer, pictures: Path
+) -> None:
+    notebook, panel = open_panel("killed_kernel", LOAD, START, TICK)
+    notebook.run(0)
+    notebook.run(1)
+    notebook.start(2)
+    panel.wait_for_text(".jdp-output", "tick 2")
+    (kernel,) = panel_lab.kernel_pids()
+    os.kill(kernel, signal.SIGKILL)
+    panel.page.get_by_role("dialog").get_by_text("appears to have died").wait_for()
+    panel.wait_for_news()
+    panel.wait_for_states("busy")
+    panel.page.screenshot(path=pictures / "panel_dead_kernel.png")
+    panel.page.get_by_role("dialog").get_by_role("button", name="Ok").click()
+    panel.node.locator(".jd-interrupt").click()
+    panel.wait_for_states("idle")
+
+
+def test_after_a_reload_in_mid_cell_the_panel_shows_what_the_cell_has_said(
+    open_panel: OpenPanel, pictures: Path
+) -> None:
+    notebook, panel = open_panel("reloaded", LOAD, START, TICK)
+    notebook.run(0)
+    notebook.run(1)
+    notebook.start(2)
+    panel.wait_for_text(".jdp-output", "tick 2")
+    wait_until_the_layout_is_kept(panel.page)
+    panel.page.reload()
+    panel.node.wait_for(state="visible")
+    panel.node.locator('[data-cluster="demo"][aria-pressed="true"]').wait_for()
+    panel.wait_for_text(".jdp-output", "begun by")
+    panel.wait_for_states("busy")
+    panel.page.screenshot(path=pictures / "panel_reloaded.png")
+
+
+def test_a_hang_and_a_loss_are_told_in_list_status_bar_and_commands(
+    open_panel: OpenPanel, pictures: Path
+) -> None:
+    notebook, panel = open_panel("hang_and_loss", LOAD, START, HANG, PIDS)
+    notebook.run(0)
+    notebook.run(1)
+    pids = re.findall(r"pid=(\d+)", notebook.run(3))
+    notebook.start(2)
+    page = panel.page
+    page.locator('.jdp-panel [data-mark="hung"]').wait_for()
+    assert "hung?" in page.locator(".jdp-status-button").inner_text()
+    panel.wait_for_text(".jd-note", "barrier")
+    page.screenshot(path=pictures / "panel_hang.png")
+    notebook.command("jupyter-dist:stacks")
+    panel.wait_for_text(".jd-topology", "comm.barrier()")
+    notebook.command("jupyter-dist:interrupt")
+    notebook.wait()
+    panel.wait_for_states("idle")
+    os.kill(int(pids[3]), signal.SIGKILL)
+    page.locator('.jdp-panel [data-mark="lost"]').wait_for()
+    assert "1 lost" in page.locator(".jdp-status-button").inner_text()
+    notebook.command("jupyter-dist:heal")
+    panel.wait_for_states("idle")
+    page.locator('.jdp-panel [data-mark="lost"]').wait_for(state="detached")
+
+
+def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -> None:
+    notebook, panel = open_panel("palette", LOAD, START)
+    notebook.run(0)
+    notebook.run(1)
+    panel.wait_for_states("idle")
+    page = panel.page
+    notebook.command("apputils:activate-command-palette")
+    page.keyboard.type("Stop demo")
+    page.locator(".lm-CommandPalette-item[data-command='jupyter-dist:stop']").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Stop it").click()
+    panel.node.locator('[data-cluster="demo"]').wait_for(state="detached")
+    assert "demo is not running any more" in panel.text(".jdp-gone")
+    page.locator(".jdp-status-button").wait_for(state="hidden")
+    assert not is_enabled(page, "jupyter-dist:stop")
+
+
+def test_keys_alone_start_a_cluster_and_read_a_rank(open_panel: OpenPanel) -> None:
+    _, panel = open_panel("keys", "x = 1")
+    page = panel.page
+    panel.wait_for_text(".jdp-empty", "No cluster")
+
+    def tab_to(selector: str) -> None:
+        for _ in range(40):
+            if page.evaluate("s => document.activeElement.matches(`.jdp-panel ${s}`)", selector):
+                return
+            page.keyboard.press("Tab")
+        raise AssertionError(f"Tab never comes to {selector}")
+
+    tab_to(".jdp-open-form")
+    page.keyboard.press("Enter")
+    tab_to("[type=radio]")
+    tab_to("[type=number]")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("4")
+    page.keyboard.press("Enter")
+    panel.wait_for_states("idle")
+    page.evaluate(OPEN_PANEL)
+    tab_to("[data-rank='0']")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.dataset.rank") == "1"
+    page.keyboard.press("Enter")
+    panel.wait_for_text(".jd-rank-panel", "rank 1")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.dataset.rank") == "1"
+    tab_to(".jdp-log-section summary")
+    page.keyboard.press("Enter")
+    tab_to(".jdp-log select")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_and_the_panel_wears_the_theme(
+    open_panel: OpenPanel, pictures: Path, theme: str
+) -> None:
+    notebook, panel = open_panel(f"themes_{theme}", LOAD, START, HANG, width=1100)
+    notebook.run(0)
+    notebook.run(1)
+    notebook.start(2)
+    notebook.change_theme(f"JupyterLab {theme.capitalize()}")
+    for section in ("log", "history"):
+        panel.node.locator(f".jdp-{section}-section summary").click()
+    panel.node.locator('[data-mark="hung"]').wait_for()
+    panel.node.get_by_role("button", name="Start…").click()
+    panel.node.locator("[data-rank='0']").focus()
+    panel.page.keyboard.press("Enter")
+    panel.wait_for_text(".jd-rank-panel", "barrier")
+    ground = panel.node.evaluate("node => getComputedStyle(node).backgroundColor")
+    is_light = int(re.findall(r"\d+", ground)[0]) > 128
+    assert is_light == (theme == "light"), ground
+    panel.page.screenshot(path=pictures / f"panel_{theme}.png")
+    assert find_violations(panel.page) == []
+    notebook.command("jupyter-dist:interrupt")
+    notebook.wait()
+
+
+def test_without_the_server_extension_the_panel_says_what_to_install(
+    panel_lab: JupyterServer, chromium: Any
+) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    page.route_web_socket("**/jupyter-dist/feed*", lambda socket: socket.close())
+    page.route("**/jupyter-dist/clusters*", lambda route: route.fulfill(status=404, body="{}"))
+    page.goto(panel_lab.address(""))
+    panel = Panel(page).open()
+    panel.wait_for_text(".jdp-problem", "pip install jupyter-dist")
+    panel.wait_for_text(".jdp-problem", "jupyter server extension enable jupyter_dist.server")
+    assert not is_enabled(page, "jupyter-dist:start")
+    context.close()
+
+
+def test_a_broken_feed_is_said_and_connects_again_by_itself(
+    panel_lab: JupyterServer, chromium: Any
+) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    sockets: list[Any] = []
+
+    def pass_on(socket: Any) -> None:
+        sockets.append(socket)
+        socket.connect_to_server()
+
+    page.route_web_socket("**/jupyter-dist/feed*", pass_on)
+    page.goto(panel_lab.address(""))
+    panel = Panel(page).open()
+    panel.wait_for_text(".jdp-empty", "No cluster")
+    page.evaluate(
+        """() => { window.told = []; const node = document.querySelector('.jdp-problem');
+          new MutationObserver(() => window.told.push(node.textContent)).observe(
+            node, { childList: true, characterData: true, subtree: true }); }"""
+    )
+    sockets[0].close()
+    page.wait_for_function("() => window.told.length >= 2")
+    assert "live connection to the Jupyter server is broken" in page.evaluate("window.told[0]")
+    assert page.evaluate("window.told.at(-1)") == ""
+    assert len(sockets) == 2
+    context.close()
+
+
+def test_settings_change_the_form_the_output_and_the_status_bar(
+    panel_lab: JupyterServer, open_panel: OpenPanel
+) -> None:
+    notebook, panel = open_panel("settings", LOAD, "%dist_start -n 1 --name demo")
+    page = panel.page
+    notebook.run(0)
+    notebook.run(1)
+    page.locator(".jdp-status-button").wait_for()
+    save = """text => window.jupyterapp.serviceManager.settings.save(
+      '@jupyter-dist/labextension:plugin', text)"""
+    wished = {"showStatusItem": False, "defaultHosts": "nodeA:2", "outputLines": 7}
+    page.evaluate(save, json.dumps(wished))
+    try:
+        page.goto(panel_lab.address("settings.ipynb"))
+        panel.open()
+        panel.choose("demo")
+        panel.node.locator('[data-cluster="demo"][aria-pressed="true"]').wait_for()
+        panel.node.get_by_role("button", name="Start…").click()
+        assert panel.node.locator(".jdp-start [type=text]").first.input_value() == "nodeA:2"
+        assert panel.node.get_by_label("hosts", exact=True).is_checked()
+        lines = "node => getComputedStyle(node).getPropertyValue('--jdp-lines')"
+        assert panel.node.locator(".jdp-output").evaluate(lines) == "7"
+        assert page.locator(".jdp-status-button").is_hidden()
+    finally:
+        page.evaluate(save, "{}")
