@@ -28,11 +28,11 @@ class Output(msgspec.Struct, frozen=True):
     """One piece of output of a rank."""
 
     kind: str
-    """stdout, stderr, display, update_display, clear_output, value or note."""
+    """stdout, stderr, display, update_display, clear_output, value, note or progress."""
     text: str = ""
     """For streams and notes."""
     data: dict[str, Any] = {}
-    """MIME bundle of display, update_display and value."""
+    """MIME bundle of display, update_display and value; what a bar shows, of progress."""
     metadata: dict[str, Any] = {}
     display_id: str = ""
 
