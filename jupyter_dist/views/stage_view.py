@@ -71,7 +71,7 @@ class StageView:
         begins = [began_s for _, began_s in self._stages]
         ends = [*begins[1:], end_s]
         return " · ".join(
-            text if end_s is None else f"{text} {end_s - began_s:.1f} s"
+            text if end_s is None else f"{text} ({end_s - began_s:.1f} s)"
             for (text, began_s), end_s in zip(self._stages, ends, strict=True)
         )
 

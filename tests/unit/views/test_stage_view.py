@@ -30,7 +30,7 @@ def heal(view, clock):
             clock.now_s += 0.4
 
 
-TIMES = "waiting for rank 2 to end 0.4 s · forming <generation> 2 0.4 s"
+TIMES = "waiting for rank 2 to end (0.4 s) · forming <generation> 2 (0.4 s)"
 
 
 def test_a_notebook_shows_the_present_stage_and_leaves_one_line_with_all_times():
@@ -38,7 +38,7 @@ def test_a_notebook_shows_the_present_stage_and_leaves_one_line_with_all_times()
     heal(StageView(display=notebook, clock=clock), clock)
     assert [bundle["text/plain"] for bundle in notebook.bundles] == [
         "waiting for rank 2 to end …",
-        "waiting for rank 2 to end 0.4 s · forming <generation> 2 …",
+        "waiting for rank 2 to end (0.4 s) · forming <generation> 2 …",
         TIMES,
     ]
     assert "forming &lt;generation&gt; 2" in notebook.bundles[-1]["text/html"]
@@ -76,4 +76,4 @@ def test_when_it_fails_the_stages_stay_to_be_seen():
 
     with pytest.raises(RuntimeError):
         fail()
-    assert notebook.bundles[-1]["text/plain"] == "forming generation 2 30.0 s"
+    assert notebook.bundles[-1]["text/plain"] == "forming generation 2 (30.0 s)"
