@@ -254,7 +254,7 @@ def test_ranks_on_one_gpu_are_both_marked(open_view: OpenView) -> None:
 
 ODD = {
     "ecc": ({"ecc_errors": 3}, "3 uncorrected ECC errors"),
-    "xid": ({"xid": 79, "xid_age_s": 12.0}, "Xid 79 12 s ago"),
+    "xid": ({"xid": 79, "xid_age_s": 12.0}, "Xid 79 (12 s ago)"),
     "heat": ({"is_throttled": True}, "slowed down (heat or power)"),
     "mig": ({"mig": "3 instances"}, "MIG 3 instances"),
     "gone": ({"problem": "GPU is lost"}, "GPU is lost"),

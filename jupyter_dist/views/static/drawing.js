@@ -5,8 +5,8 @@ import { createFilter } from "./filter.js";
 import { layHost, makeHost, updateHost } from "./hosts.js";
 import { drawFlows, drawLabels, drawLinks, drawNetwork } from "./links.js";
 import { svg, write } from "./nodes.js";
-import { MOST_ROOMY, plan, seatsOf, shapeOf } from "./plan.js";
-import { makeCell, updateCell } from "./seats.js";
+import { MOST_ROOMY, plan, scaleFor, seatsOf, shapeOf } from "./plan.js";
+import { addRing, makeCell, updateCell } from "./seats.js";
 
 const ARROWS = ["ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End"];
 
@@ -94,7 +94,9 @@ export function createDrawing(parent, onLook, onOpen = () => {}) {
   const seats = {
     select(key) {
       for (const each of order) write(cells.get(each).node, "aria-selected", String(each === key));
-      if (cells.has(key)) for (const each of order) write(cells.get(each).node, "tabindex", each === key ? 0 : -1);
+      if (!cells.has(key)) return;
+      addRing(cells.get(key));
+      for (const each of order) write(cells.get(each).node, "tabindex", each === key ? 0 : -1);
     },
     walk: (key, arrow) => cells.get(neighbour(order, cells, key, arrow)).node.focus(),
   };
@@ -119,9 +121,12 @@ export function createDrawing(parent, onLook, onOpen = () => {}) {
   }
 
   function layout(/** @type {Topology} */ state, /** @type {number} */ width) {
-    current = plan(state, width);
+    const scale = scaleFor(width);
+    current = plan(state, width / scale);
+    const height = Math.ceil(current.height);
     write(canvas, "width", width);
-    write(canvas, "height", Math.ceil(current.height));
+    write(canvas, "height", Math.ceil(height * scale));
+    write(canvas, "viewBox", `0 0 ${width / scale} ${height}`);
     const places = current.hosts.flatMap((place) => place.seats);
     const wanted = new Map(places.map((seat) => [seat.key, `${seat.devices} ${seat.isShared}`]));
     for (const [key, { seat, dense }] of cells) {

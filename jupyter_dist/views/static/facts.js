@@ -39,7 +39,7 @@ export function alike(things, key) {
 export function warningsOf(gpu) {
   const words = [];
   if (gpu.problem) words.push(gpu.problem);
-  if (gpu.xid) words.push(`Xid ${gpu.xid} ${seconds(gpu.xid_age_s ?? 0)} ago`);
+  if (gpu.xid) words.push(`Xid ${gpu.xid} (${seconds(gpu.xid_age_s ?? 0)} ago)`);
   if (gpu.ecc_errors) words.push(`${gpu.ecc_errors} uncorrected ECC error${gpu.ecc_errors > 1 ? "s" : ""}`);
   if (gpu.is_throttled) words.push("slowed down (heat or power)");
   if (gpu.mig) words.push(`MIG ${gpu.mig}`);

@@ -1,6 +1,6 @@
 /** The frame of a host: box, name, numbers, captions and its ports to the network. */
 
-import { hostFacts, hostNumbers } from "./facts.js";
+import { hostNumbers, hostWarnings } from "./facts.js";
 import { svg, write } from "./nodes.js";
 import { PORT } from "./ports.js";
 import { MARKS, clip } from "./words.js";
@@ -14,7 +14,7 @@ export function makeHost() {
   const node = svg("g", { class: "jd-host", role: "group" });
   const box = svg("rect", { class: "jd-host-box", rx: 9 }, node);
   const links = svg("g", { class: "jd-links", "aria-hidden": "true" }, node);
-  const head = svg("g", { class: "jd-host-head" }, node);
+  const head = svg("g", { class: "jd-host-head", "aria-hidden": "true" }, node);
   const hit = svg("rect", { class: "jd-hit", x: 1, y: 1, height: 26, rx: 8 }, head);
   const name = svg("text", { class: "jd-host-name", x: 10, y: 18 }, head);
   const facts = svg("text", { class: "jd-host-facts jd-small" }, head);
@@ -57,7 +57,8 @@ function drawPort(parent, port, edge) {
 /** @param {ReturnType<typeof makeHost>} frame @param {Host} host @param {HostPlan} place */
 export function updateHost(frame, host, { width, hasOneLine }) {
   write(frame.node, "data-host-state", host.state);
-  write(frame.node, "aria-label", `host ${host.name}, ${host.state}`);
+  const warnings = hostWarnings(host);
+  write(frame.node, "aria-label", [`host ${host.name}`, host.state, warnings].filter(Boolean).join(", "));
   const nameRoom = (width - 20) * (hasOneLine ? 0.45 : 1);
   const name = clip(host.name, Math.floor(nameRoom / NAME_LETTER));
   const room = width - 20 - (hasOneLine ? name.length * NAME_LETTER + 14 : 0);
@@ -68,5 +69,4 @@ export function updateHost(frame, host, { width, hasOneLine }) {
   write(frame.facts, "x", hasOneLine ? width - 11 : 10);
   write(frame.facts, "y", hasOneLine ? 18.5 : 33);
   write(frame.facts, "text-anchor", hasOneLine ? "end" : "start");
-  write(frame.head, "aria-label", hostFacts(host).map(([words]) => words).join(", "));
 }

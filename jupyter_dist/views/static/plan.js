@@ -21,6 +21,9 @@ export const ROOMY = { width: 100, height: 62, gap: 8, pad: 10, radius: 6, hostG
 export const DENSE = { width: 24, height: 21, gap: 3, pad: 8, radius: 3, hostGap: 8 };
 /** More seats than this are drawn small, without lines. */
 export const MOST_ROOMY = 64;
+/** Two seats side by side; a place that is a little narrower shows them a little smaller. */
+const TWO_COLUMNS = 239;
+const SMALLEST_SCALE = 0.79;
 const HOST_MIN_WIDTH = 228;
 const ONE_LINE_HEAD = { height: 29, fits: 400 };
 const TWO_LINE_HEAD = { height: 43 };
@@ -103,7 +106,7 @@ function planHost(/** @type {Host} */ host, /** @type {number} */ room, preferre
   const plain = dense || areJoined || !seats.length ? null : plainRoute(seats, grid);
   const captions = captionsOf(host, tree.levels > 0 ? [] : usedGroups(host, seats).map(({ group }) => group));
   const ports = dense ? [] : portsOf(host, width);
-  const height = end + captions.length * CAPTION + size.pad + (ports.length ? PORT.height / 2 - 2 : 0);
+  const height = end + captions.length * CAPTION + size.pad + (ports.length ? PORT.height / 2 + 2 : 0);
   return { host, x: 0, y: 0, width, height, columns, pad, seats, routes, plain, arcs: tree.arcs, captions, ports, hasOneLine };
 }
 
@@ -155,6 +158,11 @@ export function plan(state, width) {
   const hasPorts = made.hosts.some((host) => host.ports.length);
   const foot = network ? 26 : hasPorts ? PORT.height / 2 + 1 : 1;
   return { dense, width, height: made.height + foot, hosts: made.hosts, network };
+}
+
+/** How much smaller than planned a place of this width is drawn. @param {number} width */
+export function scaleFor(width) {
+  return width < TWO_COLUMNS && width >= TWO_COLUMNS * SMALLEST_SCALE ? width / TWO_COLUMNS : 1;
 }
 
 /** What a plan depends on; while it stays the same nothing moves. @param {Topology} state */

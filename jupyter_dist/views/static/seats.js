@@ -18,7 +18,10 @@ function makeColumns(parent, /** @type {Seat} */ seat, { width, height, radius }
   const inner = (width - 2 - (count - 1)) / count;
   return Array.from({ length: count }, (_, i) => {
     const x = 1 + i * (inner + 1);
-    return svg("rect", { class: "jd-use", x, y: height - 1, width: inner, height: 0, rx: Math.min(radius - 1, inner / 2) }, parent);
+    const rx = Math.min(radius - 1, inner / 2);
+    // Upside down, so that only the height is written.
+    const transform = `translate(0,${height - 1}) scale(1,-1)`;
+    return svg("rect", { class: "jd-use", x, transform, width: inner, height: 0, rx }, parent);
   });
 }
 
@@ -30,21 +33,37 @@ export function makeCell(seat, dense) {
   node.setAttribute("aria-selected", "false");
   node.setAttribute("data-key", seat.key);
   if (seat.rank !== null) node.setAttribute("data-rank", String(seat.rank));
-  svg("rect", { class: "jd-ring", x: -3, y: -3, width: width + 6, height: height + 6, rx: rx + 2 }, node);
-  svg("rect", { class: "jd-ground", width, height, rx }, node);
-  const columns = makeColumns(node, seat, size);
   svg("rect", { class: "jd-box", width, height, rx }, node);
-  const inset = dense ? 2.2 : 3.5;
-  svg("rect", { class: "jd-awaited", x: inset, y: inset, width: width - 2 * inset, height: height - 2 * inset, rx: rx - 2 }, node);
+  const columns = makeColumns(node, seat, size);
   const glyph = svg("path", { class: "jd-glyph" }, node);
   const number = svg("text", {}, node);
   const cell = { node, seat, dense, glyph, number, columns, height, ...(dense ? {} : makeWords(node, seat)) };
   setAll(glyph, { transform: dense ? "translate(8.4,11.6) scale(0.6)" : "translate(9,7)" });
   setAll(number, dense ? { class: "jd-dense-rank", x: 12, y: 9.2 } : { class: "jd-rank", x: seat.rank === null ? 9 : 26, y: 18.5 });
-  const sign = svg("g", { class: "jd-warning", transform: dense ? "translate(16,-3) scale(0.75)" : `translate(${width - 8},-6)` }, node);
-  svg("path", { class: "jd-warning-plate", d: MARKS.plate }, sign);
-  svg("path", { class: "jd-warning-sign", d: MARKS.warning }, sign);
   return cell;
+}
+
+/** What few seats need is made when it is needed: each node costs time whenever a state changes. */
+function addMarks(cell, isAwaited, isWarned) {
+  const { width, height, radius } = cell.dense ? DENSE : ROOMY;
+  if (isAwaited && !cell.awaited) {
+    const inset = cell.dense ? 2.2 : 3.5;
+    const size = { width: width - 2 * inset, height: height - 2 * inset, rx: radius - 2 };
+    cell.awaited = svg("rect", { class: "jd-awaited", x: inset, y: inset, ...size }, cell.node);
+  }
+  if (isWarned && !cell.warning) {
+    const transform = cell.dense ? "translate(16,-3) scale(0.75)" : `translate(${width - 8},-6)`;
+    cell.warning = svg("g", { class: "jd-warning", transform }, cell.node);
+    svg("path", { class: "jd-warning-plate", d: MARKS.plate }, cell.warning);
+    svg("path", { class: "jd-warning-sign", d: MARKS.warning }, cell.warning);
+  }
+}
+
+/** The outline of the seat that has the focus, made when it gets it. */
+export function addRing(cell) {
+  const { width, height, radius } = cell.dense ? DENSE : ROOMY;
+  const size = { width: width + 6, height: height + 6, rx: radius + 2 };
+  cell.ring ??= svg("rect", { class: "jd-ring", x: -3, y: -3, ...size }, cell.node);
 }
 
 /** The words and the memory bar, for which only a large seat has room. */
@@ -86,6 +105,7 @@ export function updateCell(cell, engine, host, gpus, isAwaited) {
   const mine = seat.devices.map((index) => gpus.get(index)).filter(Boolean);
   const warnings = mine.flatMap(warningsOf);
   const state = engine ? engine.state : "free";
+  addMarks(cell, isAwaited, warnings.length > 0);
   write(cell.node, "data-state", state);
   write(cell.node, "data-awaited", isAwaited ? "yes" : "no");
   write(cell.node, "data-warned", warnings.length ? "yes" : "no");
@@ -104,9 +124,7 @@ function updateColumns(cell, engine, /** @type {Gpu[]} */ mine) {
   cell.columns.forEach((column, i) => {
     const percent = mine.length ? (mine[i]?.utilisation_percent ?? 0) : own;
     const part = (cell.height - 2) * share(percent, 100);
-    const filled = Math.round(part / step) * step;
-    write(column, "height", filled);
-    write(column, "y", cell.height - 1 - filled);
+    write(column, "height", Math.round(part / step) * step);
   });
 }
 

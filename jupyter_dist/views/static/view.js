@@ -69,7 +69,7 @@ export function createView(parent, send, options = {}) {
   const detail = html("div", "jd-detail", root);
   const panel = createRankPanel(root, requests, history, drawing.focus);
   const buttons = createButtons(parts.buttons, requests, createAnswers(root));
-  const width = () => Math.max(260, (root.clientWidth || 900) - 24);
+  const width = () => Math.max(180, (root.clientWidth || 900) - 24);
 
   function watchSilence() {
     const silent = performance.now() - newsAt;

@@ -117,7 +117,7 @@ export function devicesOf(engine) {
 export function doing(engine, isAwaited = false) {
   const inside = engine.collective?.is_running ? engine.collective : null;
   if (isAwaited) {
-    return clip(`awaited · ${engine.cell ? seconds(engine.busy_s) : look(engine.state).word}`, 16);
+    return clip(`awaited · ${engine.cell ? seconds(engine.busy_s) : look(engine.state).word}`, 14);
   }
   if (engine.state === "hung") return `hung? ${seconds(inside ? inside.seconds : engine.busy_s)}`;
   if (engine.state === "collective" && inside) {
