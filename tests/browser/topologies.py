@@ -124,6 +124,17 @@ def hung() -> Topology:
     return three_hosts(("hung", "hung", "hung", "hung", "busy", "hung"), note)
 
 
+def lost() -> Topology:
+    """A host is gone, and with it its ranks."""
+    states = ("idle", "idle", "idle", "idle", "lost", "lost")
+    whole = three_hosts(
+        states,
+        "ranks 4,5 are lost: host nodeC does not answer since 14:02:11; %dist_heal replaces them",
+    )
+    gone = msgspec.structs.replace(whole.hosts[2], state="lost")
+    return msgspec.structs.replace(whole, hosts=(*whole.hosts[:2], gone))
+
+
 def one_rank(state: str) -> Topology:
     return a_cluster(a_host("node-a", [an_engine(0, 0, state)]))
 
