@@ -17,7 +17,7 @@ from .server import JupyterServer
 
 _HERE = Path(__file__).parent
 _STATIC = _HERE.parents[1] / "jupyter_dist" / "views" / "static"
-_ORIGIN = "http://view.test"
+VIEW_ORIGIN = "http://view.test"
 _SERVED = {
     "/": (_HERE / "harness.html", "text/html"),
 }
@@ -49,8 +49,9 @@ def chromium(chromium_path: str) -> Iterator[Any]:
         browser.close()
 
 
-def _serve(route: Any) -> None:
-    path = route.request.url.removeprefix(_ORIGIN)
+def serve_view(route: Any) -> None:
+    """Answer what the page of one view asks for."""
+    path = route.request.url.removeprefix(VIEW_ORIGIN)
     static = _STATIC / path.removeprefix("/")
     if path == "/joined.js":
         route.fulfill(body=joined_modules(), content_type=_TYPES[".js"])
@@ -79,10 +80,10 @@ def open_view(chromium: Any) -> Iterator[Callable[..., Any]]:
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))
-        context.route("**/*", _serve)
+        context.route("**/*", serve_view)
         if has_test_clock:
             page.clock.install()
-        page.goto(f"{_ORIGIN}/")
+        page.goto(f"{VIEW_ORIGIN}/")
         page.wait_for_function("window.isReady")
         return page
 
