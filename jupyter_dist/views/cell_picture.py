@@ -100,7 +100,7 @@ class CellRecord:
         self._rich = rich
         self._shown = shown
         self._hidden = HiddenOutputs()
-        self._bars = BarTable()
+        self._bars = BarTable(self._shown_count)
         self._orders = itertools.count()
         self._transcripts: dict[int, RankTranscript] = {}
 
@@ -206,8 +206,11 @@ class CellRecord:
     @property
     def _merges_lines(self) -> bool:
         """So few ranks are shown that their lines stand side by side in order of arrival."""
-        count = self.world_size if self._shown is None else min(self.world_size, len(self._shown))
-        return count <= MERGED_UP_TO
+        return self._shown_count <= MERGED_UP_TO
+
+    @property
+    def _shown_count(self) -> int:
+        return self.world_size if self._shown is None else min(self.world_size, len(self._shown))
 
     def _without_crashes(self) -> dict[int, RankFinished]:
         return {rank: each for rank, each in self.finished.items() if each.crash is None}

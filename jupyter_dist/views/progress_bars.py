@@ -129,9 +129,13 @@ class FoldedBar(msgspec.Struct, frozen=True):
 
 
 class BarTable:
-    """Takes in the bars of ranks, and folds those that they have in common."""
+    """Takes in the bars of ranks, and folds those that they have in common.
 
-    def __init__(self) -> None:
+    `rank_count`: so many ranks may have one.
+    """
+
+    def __init__(self, rank_count: int) -> None:
+        self._rank_count = rank_count
         self._bars: dict[int, dict[int, RankBar]] = {}
         self._origins: dict[_Key, tuple[str, str, int]] = {}
         """Place and description that a bar began with, and the how-manieth such of its rank."""
@@ -173,8 +177,15 @@ class BarTable:
         """
         groups = self._join_lone_ones(self._equal_ones())
         ordered = sorted(groups, key=lambda group: min(self._order[each] for each in group))
-        folded = [self._fold(group, endings) for group in ordered]
-        return tuple(each for each in folded if not _has_vanished(each))
+        shown = []
+        for group in ordered:
+            folded = self._fold(group, endings)
+            if not _has_vanished(folded):
+                shown.append(folded)
+            elif len(group) == self._rank_count:  # nobody joins it any more
+                for key in group:
+                    self._forget(*key)
+        return tuple(shown)
 
     def _forget(self, rank: int, number: int) -> None:
         del self._bars[rank][number], self._origins[rank, number], self._order[rank, number]

@@ -11,6 +11,9 @@ from jupyter_dist.views.progress_text import bar_facts, shown_bars
 _WIDTH = 160
 _STEPS = 40
 """Ranks closer to each other than this part of the bar share one mark."""
+_MARKS = 10
+_COARSE_STEPS = 16
+"""The same where there would be more marks than that: each is sent with every redraw."""
 _MOVING, _DONE, _STOPPED = "59,130,246", "46,150,68", "217,67,59"
 _LINE = '<div style="font-family:monospace;font-size:93%;margin:1px 0">'
 _TROUGH = (
@@ -40,19 +43,22 @@ def _drawn(folded: FoldedBar) -> str:
         return ""
     percent = f"{100 * sum(shares) / len(shares):.0f}%"
     title = html.escape(_who_is_where(folded))
-    segments = _segments(sorted(round(share * _STEPS) for share in shares), _colour(folded))
+    segments = _segments(shares, _colour(folded))
     return f'<span title="{title}" {_TROUGH}>{segments}</span> {percent} '
 
 
-def _segments(steps: Sequence[int], colour: str) -> str:
+def _segments(shares: Sequence[float], colour: str) -> str:
     """Draw from one mark to the next; a mark is a line where ranks are."""
+    steps, scale = [round(share * _STEPS) for share in shares], _STEPS
+    if len(set(steps)) > _MARKS:
+        steps, scale = [round(share * _COARSE_STEPS) for share in shares], _COARSE_STEPS
     pieces = []
     begun = 0
     for step in sorted(set(steps)):
-        width = (step - begun) * _WIDTH // _STEPS
+        width = (step - begun) * _WIDTH // scale
         if width > 0:
             passed = sum(each >= step for each in steps) / len(steps)
-            mark = f"border-right:1px solid rgb({colour});" if step < _STEPS else ""
+            mark = f"border-right:1px solid rgb({colour});" if step < scale else ""
             pieces.append(
                 f'<span style="display:inline-block;box-sizing:border-box;height:10px;'
                 f"width:{width}px;{mark}"

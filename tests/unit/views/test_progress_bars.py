@@ -18,7 +18,7 @@ def state(n, total=100, **more):
 
 def a_table(*states):
     """Make a table of one bar on each rank, in rank order."""
-    table = BarTable()
+    table = BarTable(len(states))
     for rank, each in enumerate(states):
         table.take(rank, each)
     return table
@@ -121,13 +121,37 @@ def test_a_bar_that_vanishes_is_gone_when_all_have_closed_it():
     assert lines(table) == []
 
 
+def test_bars_that_have_vanished_are_forgotten():
+    table = a_table(state(5, 5, vanishes=True, is_closed=True), state(1, 5, vanishes=True))
+    assert len(lines(table)) == 1
+    table.take(1, state(5, 5, vanishes=True, is_closed=True))
+    assert lines(table) == []
+    assert not table
+
+
+def test_a_bar_that_vanished_comes_back_with_a_rank_that_is_late():
+    table = BarTable(3)
+    for rank in (0, 2):
+        table.take(rank, state(5, 5, vanishes=True, is_closed=True))
+    assert lines(table) == []
+    table.take(1, state(1, 5, vanishes=True))
+    assert lines(table)[0].startswith("epoch [0-2]")
+
+
+def test_a_bar_of_many_ranks_stays_small():
+    (folded,) = a_table(*map(state, range(64))).folded({})
+    markup = bar_html(folded)
+    assert len(markup) < 3000
+    assert sum(map(int, re.findall(r"height:10px;width:(\d+)px", markup))) == 100
+
+
 def test_a_bar_that_would_vanish_stays_where_a_rank_stopped():
     table = a_table(state(3, 5, vanishes=True, is_closed=True))
     assert len(lines(table, {0: "raised"})) == 1
 
 
 def test_bars_of_threads_stand_beside_those_with_the_same_description():
-    table = BarTable()
+    table = BarTable(2)
     for rank, order in ((0, "abc"), (1, "cab")):
         for number, name in enumerate(order):
             table.take(rank, state(ord(name), 200, bar=number, description=name))
@@ -166,7 +190,7 @@ def test_clearing_the_output_of_a_rank_forgets_its_finished_bars():
 
 
 def test_of_very_many_bars_those_are_shown_that_move_and_the_last():
-    table = BarTable()
+    table = BarTable(2)
     for number in range(100):
         table.take(0, state(1, bar=number, description=f"b{number}", is_closed=number != 7))
     shown = lines(table)
@@ -177,7 +201,7 @@ def test_of_very_many_bars_those_are_shown_that_move_and_the_last():
 
 
 def test_a_rank_that_makes_bars_without_end_fills_no_memory():
-    table = BarTable()
+    table = BarTable(2)
     for number in range(1000):
         table.take(0, state(1, bar=number, description=f"b{number}"))
     assert len(table._origins) == len(table._order) == len(table._bars[0]) <= 200
