@@ -1,6 +1,6 @@
 """How the topology view looks: nothing clipped, nothing over anything else, readable for all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 
 from jupyter_dist.model.topology import Topology
 
+from .conftest import VIEW_ORIGIN, serve_view
 from .topologies import (
     BRIDGED_LINKS,
     CUBE_LINKS,
@@ -29,6 +30,7 @@ from .topologies import (
 pytestmark = pytest.mark.browser
 
 OpenView = Callable[..., Any]
+PageFor = Callable[[str, int], Any]
 AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 PICTURES: dict[str, tuple[Callable[[], Topology], int]] = {
     "four_local": (local, 760),
@@ -98,13 +100,37 @@ AXE_FINDS = """async () => (await axe.run('.jd-topology')).violations
   .map(({id, nodes}) => `${id}: ${nodes.map((node) => node.html).join(' | ').slice(0, 400)}`)"""
 
 
+@pytest.fixture(scope="module")
+def page_for(chromium: Any) -> Iterator[PageFor]:
+    """A page of this scheme and width, opened once: so many pictures would open many."""
+    contexts: list[Any] = []
+    pages: dict[str, Any] = {}
+    problems: list[str] = []
+
+    def sized(scheme: str, width: int) -> Any:
+        if scheme not in pages:
+            contexts.append(chromium.new_context(color_scheme=scheme))
+            contexts[-1].route("**/*", serve_view)
+            pages[scheme] = contexts[-1].new_page()
+            pages[scheme].on("pageerror", lambda error: problems.append(str(error)))
+            pages[scheme].goto(f"{VIEW_ORIGIN}/")
+            pages[scheme].wait_for_function("window.isReady")
+        pages[scheme].set_viewport_size({"width": width, "height": 620})
+        return pages[scheme]
+
+    yield sized
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PICTURES)
 def test_nothing_is_clipped_and_nothing_lies_over_anything_else(
-    open_view: OpenView, pictures: Path, name: str, scheme: str
+    page_for: PageFor, pictures: Path, name: str, scheme: str
 ) -> None:
     make, width = PICTURES[name]
-    page = open_view(width=width, color_scheme=scheme)
+    page = page_for(scheme, width)
     show(page, make())
     page.focus('[data-rank="2"]')
     page.mouse.move(1, 1)
@@ -161,13 +187,22 @@ def test_forced_colours_leave_shapes_that_tell_states_apart(
     assert all(look["ink"] != look["ground"] for look in looks)
 
 
+def test_axe_finds_no_violation_before_any_host_is_there(page_for: PageFor) -> None:
+    if not AXE.exists():
+        pytest.skip("no axe-core: run `npm ci` in labextension")
+    page = page_for("light", 960)
+    show(page, Topology(cluster="demo"))
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    assert page.evaluate(AXE_FINDS) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["odd_gpus", "hang", "all_states", "ranks_512"])
-def test_axe_finds_no_violation(open_view: OpenView, name: str, scheme: str) -> None:
+def test_axe_finds_no_violation(page_for: PageFor, name: str, scheme: str) -> None:
     if not AXE.exists():
         pytest.skip("no axe-core: run `npm ci` in labextension")
     make, width = PICTURES[name]
-    page = open_view(width=width, color_scheme=scheme)
+    page = page_for(scheme, width)
     show(page, make())
     page.focus('[data-rank="2"]')
     page.evaluate(AXE.read_text(encoding="utf-8"))

@@ -24,7 +24,8 @@ function createCanvas(parent) {
   const network = svg("g", { class: "jd-networks", "aria-hidden": "true" });
   const flows = svg("g", { class: "jd-flows", "aria-hidden": "true" });
   const defs = svg("defs", {});
-  const arrow = svg("marker", { id: "jd-arrow", viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 9, markerHeight: 9, orient: "auto", markerUnits: "userSpaceOnUse" }, defs);
+  const size = { viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 9, markerHeight: 9 };
+  const arrow = svg("marker", { id: "jd-arrow", ...size, orient: "auto", markerUnits: "userSpaceOnUse" }, defs);
   svg("path", { class: "jd-arrow", d: "M0.5 0.5L7.5 4L0.5 7.5Z" }, arrow);
   const labels = svg("g", { class: "jd-labels", "aria-hidden": "true" });
   return { canvas, network, flows, labels, defs };
@@ -140,6 +141,8 @@ export function createDrawing(parent, onLook, onOpen = () => {}) {
     drawLabels(labels, words);
     arrange(canvas, [defs, network, ...hosts, flows, labels]);
     order = places.map((seat) => seat.key);
+    // A list box without anything to choose is none.
+    write(canvas, "role", order.length ? "listbox" : "img");
     const isReachable = order.some((key) => cells.get(key).node.getAttribute("tabindex") === "0");
     if (!isReachable && order.length) write(cells.get(order[0]).node, "tabindex", 0);
   }

@@ -90,7 +90,8 @@ function planHost(/** @type {Host} */ host, /** @type {number} */ room, preferre
   const pad = size.pad + Math.max(0, railCount(tree.roots, columns) - 1) * RAIL_STEP_OF_HOST;
   columns = Math.max(1, Math.min(columns, fitting(pad)));
   const inner = columns * (size.width + size.gap) - size.gap;
-  const width = Math.min(Math.max(HOST_MIN_WIDTH, pad + size.pad + inner), Math.max(room, pad + size.pad + inner));
+  const needed = pad + size.pad + inner;
+  const width = Math.max(needed, Math.min(HOST_MIN_WIDTH, room));
   const hasOneLine = dense || width >= ONE_LINE_HEAD.fits;
   const head = (hasOneLine ? ONE_LINE_HEAD : TWO_LINE_HEAD).height;
   const isOneBus = tree.roots.length === 1 && !tree.roots[0].parts.length;

@@ -31,7 +31,8 @@ function portOf(nics, data) {
 export function portsOf(/** @type {Host} */ host, /** @type {number} */ width) {
   const known = [...(host.nics ?? [])];
   if (host.interface && !known.some((nic) => nic.name === host.interface)) {
-    known.unshift({ name: host.interface, speed_mbps: host.interface_mbps, rdma: "", is_up: true, numa_node: -1, nearest_gpus: [], distance: "" });
+    const unknown = { rdma: "", is_up: true, numa_node: -1, nearest_gpus: [], distance: "" };
+    known.unshift({ name: host.interface, speed_mbps: host.interface_mbps, ...unknown });
   }
   const place = (groups) => {
     let x = PORT.pad;

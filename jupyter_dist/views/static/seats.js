@@ -39,7 +39,8 @@ export function makeCell(seat, dense) {
   const number = svg("text", {}, node);
   const cell = { node, seat, dense, glyph, number, columns, height, ...(dense ? {} : makeWords(node, seat)) };
   setAll(glyph, { transform: dense ? "translate(8.4,11.6) scale(0.6)" : "translate(9,7)" });
-  setAll(number, dense ? { class: "jd-dense-rank", x: 12, y: 9.2 } : { class: "jd-rank", x: seat.rank === null ? 9 : 26, y: 18.5 });
+  const place = { class: "jd-rank", x: seat.rank === null ? 9 : 26, y: 18.5 };
+  setAll(number, dense ? { class: "jd-dense-rank", x: 12, y: 9.2 } : place);
   return cell;
 }
 
@@ -68,7 +69,8 @@ export function addRing(cell) {
 
 /** The words and the memory bar, for which only a large seat has room. */
 function makeWords(node, /** @type {Seat} */ seat) {
-  svg("path", { class: "jd-shared", d: seat.isShared ? MARKS.shared : "", transform: "translate(83,25)" }, node);
+  const shared = seat.isShared ? MARKS.shared : "";
+  svg("path", { class: "jd-shared", d: shared, transform: "translate(83,25)" }, node);
   const parts = {
     device: svg("text", { class: "jd-value jd-small", x: 83, y: 16.5 }, node),
     beat: svg("circle", { class: "jd-beat", cx: 90, cy: 13.2, r: 2.6 }, node),
