@@ -23,7 +23,7 @@ from .panel import (
 from .server import JupyterServer
 from .test_first_cell_in_lab import a_notebook
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120, func_only=True)]
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4 --name demo"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180, func_only=True)]
 
 ROOT = Path(__file__).parents[2]
 PANEL = "share/jupyter/labextensions/@jupyter-dist/labextension"
