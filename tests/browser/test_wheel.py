@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 PANEL = "share/jupyter/labextensions/@jupyter-dist/labextension"
 SERVER = "etc/jupyter/jupyter_server_config.d/jupyter_dist.json"
 MOST_BYTES = 1_000_000
+MOST_SCRIPT_BYTES = 100 << 10
+"""What the panel may add to the first load of a page."""
 COLOUR = re.compile(r"\x1b\[\d*m")
 
 
@@ -84,6 +86,10 @@ def test_the_wheel_holds_the_panel_the_servers_switch_and_nothing_large(wheel: P
     ]
     assert strangers == []
     assert wheel.stat().st_size < MOST_BYTES
+    with zipfile.ZipFile(wheel) as archive:
+        scripts = [each for each in archive.infolist() if f"{PANEL}/static/" in each.filename]
+    loaded = sum(each.file_size for each in scripts if each.filename.endswith(".js"))
+    assert 10_000 < loaded <= MOST_SCRIPT_BYTES
 
 
 def test_who_installs_the_wheel_has_panel_and_server_extension_enabled(
