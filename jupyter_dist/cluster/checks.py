@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jupyter_dist.errors import UnknownRanks, UsageError
-from jupyter_dist.launch.connection_file import running_clusters
+from jupyter_dist.launch.connection_file import connection_path, running_clusters
 from jupyter_dist.model.rank import parse_ranks
 
 Ranks = None | int | str | Iterable[int]
@@ -28,7 +28,8 @@ def free_name() -> str:
     """Find a name that no running cluster of this user has."""
     taken = {info.name for info in running_clusters()}
     number = 1
-    while f"cluster-{number}" in taken:
+    # A file that cannot be read, as somebody else's, holds its name too.
+    while f"cluster-{number}" in taken or connection_path(f"cluster-{number}").exists():
         number += 1
     return f"cluster-{number}"
 

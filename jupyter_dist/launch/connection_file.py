@@ -38,7 +38,7 @@ class StartReport(msgspec.Struct, frozen=True):
 
 def connection_path(name: str) -> Path:
     """Path of the connection file of the cluster with this name."""
-    return _folder() / f"{_PREFIX}{name}.json"
+    return _folder() / _file_name(name)
 
 
 def write_connection(path: Path, info: ConnectionInfo, *, is_new: bool = False) -> None:
@@ -61,15 +61,22 @@ def write_connection(path: Path, info: ConnectionInfo, *, is_new: bool = False) 
 
 
 def read_connection(path: Path) -> ConnectionInfo | None:
-    """Read it; None when there is none, or when its coordinator is gone (it is removed then)."""
+    """Read it; None when there is none, or when its coordinator is gone (it is removed then).
+
+    None as well for a file that is not ours to read, or that names another cluster than it says.
+    """
     try:
         info = msgspec.json.decode(path.read_bytes(), type=ConnectionInfo)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
         return None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None  # this is something else
+    if path.name != _file_name(info.name):
+        return None  # whoever checks the file of that name must not be given another one
     if process_lives(info.coordinator_pid):
         return info
     for left in (path, path.with_suffix(JOIN_SUFFIX)):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
             left.unlink()
     return None
 
@@ -78,6 +85,10 @@ def running_clusters() -> list[ConnectionInfo]:
     """Every cluster of this user on this machine whose coordinator lives, by name."""
     found = (read_connection(path) for path in sorted(_folder().glob(f"{_PREFIX}*.json")))
     return [info for info in found if info is not None]
+
+
+def _file_name(cluster: str) -> str:
+    return f"{_PREFIX}{cluster}.json"
 
 
 def _folder() -> Path:

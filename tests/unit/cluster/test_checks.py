@@ -3,6 +3,7 @@ import pytest
 from jupyter_dist.cluster import checks
 from jupyter_dist.cluster.checks import check_directory, free_name, read_ranks
 from jupyter_dist.errors import UnknownRanks, UsageError
+from jupyter_dist.launch.connection_file import connection_path
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,9 @@ def test_ranks_that_are_not_there_are_refused(ranks):
         read_ranks(ranks, 4)
 
 
-def test_a_name_that_is_free_is_found(monkeypatch):
+def test_a_name_that_is_free_is_found(monkeypatch, tmp_path):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+
     class Info:
         def __init__(self, name):
             self.name = name
@@ -34,6 +37,8 @@ def test_a_name_that_is_free_is_found(monkeypatch):
     running = [Info("cluster-1"), Info("cluster-3"), Info("mine")]
     monkeypatch.setattr(checks, "running_clusters", lambda: running)
     assert free_name() == "cluster-2"
+    connection_path("cluster-2").touch()
+    assert free_name() == "cluster-4", "a file that cannot be read holds its name"
 
 
 def test_a_directory_is_given_with_its_whole_path(tmp_path, monkeypatch):
