@@ -63,7 +63,7 @@ def read_request(body: bytes | str, kind: type[Asked]) -> Asked:
         raise _refusal(kind, f"of {len(body):,} bytes", "it is too long")
     try:
         asked = msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         text = body if isinstance(body, str) else body.decode("utf-8", "replace")
         given = text if len(text) <= 200 else f"{text[:200]}…"
         raise _refusal(kind, given, str(problem)) from None

@@ -25,6 +25,7 @@ def test_what_is_asked_is_read():
         (b'{"id": "a", "kind": "rank", "cluster": "x"}', ViewAsked, "unknown field `cluster`"),
         ('{"kind": "leave"}', FollowAsked, "Invalid value 'leave'"),
         (b"\xff" * 300, ViewAsked, "…"),
+        (b'{"id": "\xff", "kind": "stop"}', ViewAsked, "can't decode byte 0xff"),
         (b" " * 65_537, ViewAsked, "65,537 bytes is not accepted: it is too long"),
     ],
 )
