@@ -41,7 +41,7 @@ class CellLog:
         self._outputs: OrderedDict[int, int] = OrderedDict()
         """Number and size of each output that is kept."""
         self._bars: dict[tuple[int, str], int] = {}
-        """Of each progress bar of a rank, the number of its last state."""
+        """Of each open progress bar of a rank, the number of its last state, if that is kept."""
         self._kept_bytes = 0
         self._flows: dict[bytes, LogFlow] = {}
         self.omitted_bytes = 0
@@ -118,21 +118,33 @@ class CellLog:
 
     def _drop_oldest_output(self) -> None:
         number, size = self._outputs.popitem(last=False)
-        del self._events[number]
+        key = _bar_of(self._events.pop(number))
+        if key is not None and self._bars.get(key) == number:
+            del self._bars[key]
         self.dropped_until = number + 1
         self._kept_bytes -= size
         self.omitted_bytes += size
 
     def _replace_bar(self, event: RankOutput) -> None:
         """Let the state of a progress bar give way to the new one, which says it all."""
-        output = event.outputs[0] if event.outputs else None
-        if output is None or output.kind != "progress":
+        key = _bar_of(event)
+        if key is None:
             return
-        key = event.rank, str(output.data.get("bar"))
-        before, self._bars[key] = self._bars.get(key), self.length
-        if before is not None and before in self._outputs:
+        before = self._bars.pop(key, None)
+        if before is not None:
             self._kept_bytes -= self._outputs.pop(before)
             del self._events[before]
+        # Engines number bars anew, and a loop may make very many.
+        if not event.outputs[0].data.get("is_closed"):
+            self._bars[key] = self.length
+
+
+def _bar_of(event: CellEvent) -> tuple[int, str] | None:
+    """Name the progress bar, by rank and number, whose state this is; None: something else."""
+    if not isinstance(event, RankOutput) or not event.outputs:
+        return None
+    output = event.outputs[0]
+    return (event.rank, str(output.data.get("bar"))) if output.kind == "progress" else None
 
 
 def cut_event(event: CellEvent) -> Iterator[CellEvent]:

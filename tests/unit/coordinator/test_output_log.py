@@ -310,8 +310,8 @@ def test_a_result_weighs_what_it_carries():
 # --- progress bars ---
 
 
-def bar(n, rank=0, number=1):
-    return Output("progress", data={"bar": number, "n": n})
+def bar(n, rank=0, number=1, **more):
+    return Output("progress", data={"bar": number, "n": n, **more})
 
 
 def test_of_a_progress_bar_the_last_state_is_kept_only(log):
@@ -330,6 +330,19 @@ def test_of_a_progress_bar_the_last_state_is_kept_only(log):
     )
     assert replay.cell.kept_bytes == sum(map(size_of, replay.events))
     assert replay.omitted_bytes == 0
+
+
+def test_bars_that_are_closed_or_have_given_way_leave_nothing_behind(log):
+    for number in range(200):
+        log.add(RankOutput(0, (bar(1, number=number),)))
+        log.add(RankOutput(0, (bar(2, number=number, is_closed=True),)))
+        log.add(RankOutput(1, (bar(3, number=number),)))
+    (cell,) = log._cells
+    assert set(cell._bars) == {(1, str(number)) for number in range(200)}
+    log.add(text("x" * 2 * KEPT_BYTES))
+    assert cell._bars == {}
+    log.add(RankOutput(1, (bar(4),)))
+    assert RankOutput(1, (bar(4),)) in log.replay("r1", "").events
 
 
 def test_text_beside_a_progress_bar_stays(log):
