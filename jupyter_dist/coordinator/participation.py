@@ -74,6 +74,7 @@ class Participation:
         self._lives = lives
         self._time_of_day = time_of_day
         self._members: dict[bytes, _Member] = {}
+        """Those who drive or watch: visitors come and go, and one process may send very many."""
         self._driver: _Driver | None = None
 
     def hear(self, line: bytes, now_s: float) -> None:
@@ -100,8 +101,9 @@ class Participation:
             return
         self._forget_the_dead()
         member = _Member(request.pid, request.who, request.role)
-        before = self._members.get(client_of(line))
-        self._members[client_of(line)] = member
+        before = self._members.pop(client_of(line), None)
+        if request.role != "visit":
+            self._members[client_of(line)] = member
         if request.role == "drive":
             self._seat(member, now_s)
         elif self._leaves(before, member):
@@ -112,7 +114,7 @@ class Participation:
     def find_objection(self, line: bytes, message: FromClient, now_s: float) -> str:
         """Say why this client may not do that, with the way out; empty when it may."""
         member = self._members.get(client_of(line))
-        if member is None or member.role == "visit" or isinstance(message, _FOR_EVERYBODY):
+        if member is None or isinstance(message, _FOR_EVERYBODY):
             return ""
         other = self._find_other_driver(member.pid, now_s)
         if member.role == "watch":

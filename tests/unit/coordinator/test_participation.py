@@ -31,9 +31,12 @@ class House:
         self.outbox = RecordingOutbox()
         self.dead = set()
         self.now_s = 100.0
-        self.part = Participation(
-            "demo", self.outbox, lambda pid: pid not in self.dead, lambda: 0.0
-        )
+        self.asked = []
+        self.part = Participation("demo", self.outbox, self.lives, lambda: 0.0)
+
+    def lives(self, pid):
+        self.asked.append(pid)
+        return pid not in self.dead
 
     def take(self, pid, role="drive", *, over=False, client="a", who=None):
         line = line_identity(f"{client}-{pid}", 1)
@@ -209,6 +212,21 @@ def test_a_visit_of_the_driving_process_leaves_it_its_place(house):
     house.take(1)
     house.take(1, "visit", client="b")
     assert isinstance(house.take(2), Refused)
+
+
+def test_who_drove_and_now_visits_has_left_its_place(house):
+    house.take(1)
+    house.take(1, "visit")
+    assert isinstance(house.take(2), PartTaken)
+    assert house.objection(1) == "", "a visitor may do what it came for"
+
+
+def test_visits_cost_nothing_once_they_are_over(house):
+    for number in range(500):
+        house.take(1, "visit", client=f"page{number}")
+    house.asked.clear()
+    house.take(1, "visit", client="another")
+    assert house.asked == [], "one process that lives on may send very many"
 
 
 def test_a_client_that_has_said_nothing_is_a_visitor(house):
