@@ -19,6 +19,7 @@ from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.error_policy import OnError
 from jupyter_dist.model.text import without_seconds
+from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -70,8 +71,8 @@ class CellRun:
         self.cell_id = cell_id
         self.ranks = request.ranks or tuple(range(roster.world_size))
         self.label = f"In[{request.label}]"
-        self.note = ""
-        """Who waits for whom at the moment, or empty."""
+        self.verdict = Verdict()
+        """Who waits for whom at the moment, if that is worth a word."""
         self._request = request
         self._roster = roster
         self._rendezvous = parts.rendezvous
@@ -102,6 +103,11 @@ class CellRun:
     def is_over(self) -> bool:
         """Every rank has finished, and the client was told."""
         return self._has_finished
+
+    @property
+    def note(self) -> str:
+        """The verdict's sentence, or empty."""
+        return self.verdict.text
 
     @property
     def request(self) -> SubmitCell:
@@ -235,7 +241,7 @@ class CellRun:
         self.showing.finish()
 
     def _watch_progress(self, now_s: float) -> None:
-        self.note = self._hang_watch.look(self.statuses, self.errors, now_s).text
+        self.verdict = self._hang_watch.look(self.statuses, self.errors, now_s)
         if not self.note:
             self._explained = ""
             return

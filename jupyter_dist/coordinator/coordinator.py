@@ -35,6 +35,7 @@ from jupyter_dist.model.engine_state import EngineEvent
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.model.topology import Topology
+from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.credentials import Credentials
@@ -199,6 +200,7 @@ class Coordinator:
 
     def _tick(self, now_s: float, start_deadline_s: float) -> None:
         self._losses.tick(now_s)
+        self._requests.tick(now_s)
         if now_s >= self._next_beat_s:
             if now_s - self._next_beat_s > OWN_ABSENCE_S:
                 self._beats.excuse_silence()
@@ -340,8 +342,8 @@ class Coordinator:
             rank: now_s - self._beats.last_beat_s(self._roster[rank].identity)
             for rank in self._roster.present_ranks()
         }
-        cell = self._fence.cell
-        note = cell.note if cell is not None else ""
-        note = note or self._fence.describe_deaf() or self._recovery.note
+        verdict = self._fence.judge()
+        if not verdict.text:
+            verdict = Verdict("", self._recovery.note)
         state = state or ("ready" if self._audience.has_been_ready else "starting")
-        return self._picture.draw(state, self._rendezvous.generation, note, ages, now_s)
+        return self._picture.draw(state, self._rendezvous.generation, verdict, ages, now_s)

@@ -15,6 +15,7 @@ from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.rank import format_ranks, name_ranks
+from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.protocol.messages import CellWaiting, Refused
 
 PATIENCE_S = 0.3
@@ -177,6 +178,13 @@ class Fence:
         if self.signals_under_way:
             return "waits: an interrupt is under way"
         return ""
+
+    def judge(self) -> Verdict:
+        """Say what is the matter with the cell, or with ranks that are busy although it is over."""
+        if self.cell is not None:
+            return self.cell.verdict
+        deaf = self.describe_deaf()
+        return Verdict("hang", deaf) if deaf else Verdict()
 
     def describe_deaf(self) -> str:
         """Say who is still busy with a cell that has ended without them; empty: nobody."""

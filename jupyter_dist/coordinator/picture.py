@@ -6,6 +6,7 @@ from typing import NamedTuple
 from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.topology import EngineView, HostView, Topology
+from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 
@@ -15,8 +16,8 @@ class Moment(NamedTuple):
     now_s: float
     beat_ages_s: Mapping[int, float]
     """Since the last heartbeat of each rank."""
-    is_waiting: bool
-    """Somebody waits for somebody who does not come."""
+    is_hang: bool
+    """Who is in a collective will not come out of it without help."""
 
 
 class Picture:
@@ -27,11 +28,16 @@ class Picture:
         self._sequence = 0
 
     def draw(
-        self, state: str, generation: int, note: str, beat_ages_s: dict[int, float], now_s: float
+        self,
+        state: str,
+        generation: int,
+        verdict: Verdict,
+        beat_ages_s: dict[int, float],
+        now_s: float,
     ) -> Topology:
-        """Describe everything at this moment."""
+        """Describe everything at this moment; the verdict's text is the picture's note."""
         self._sequence += 1
-        moment = Moment(now_s, beat_ages_s, is_waiting=bool(note))
+        moment = Moment(now_s, beat_ages_s, is_hang=verdict.kind == "hang")
         engines: dict[str, list[EngineRecord]] = {}
         for engine in self._roster.engines:
             engines.setdefault(engine.info.host, []).append(engine)
@@ -44,7 +50,7 @@ class Picture:
             state=state,
             generation=generation,
             sequence=self._sequence,
-            note=note,
+            note=verdict.text,
             hosts=hosts,
         )
 
@@ -77,7 +83,7 @@ def _engine_view(engine: EngineRecord, host: HostRecord, moment: Moment) -> Engi
     last = engine.collective
     state = str(engine.state)
     if engine.state is EngineState.BUSY and last is not None and last.is_running:
-        state = "hung" if moment.is_waiting else "collective"
+        state = "hung" if moment.is_hang else "collective"
     sample = engine.sample if engine.is_present else None
     beat_age_s = moment.beat_ages_s.get(engine.info.rank, 0.0)
     busy_s = moment.now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0

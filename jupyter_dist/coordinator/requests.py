@@ -78,6 +78,10 @@ class Requests:
         self.stop_request: tuple[bytes, str] | None = None
         """Client and request that asked for the end; answered last of all."""
 
+    def tick(self, now_s: float) -> None:
+        """Let go of what clients have left half done."""
+        self._uploads.forget_silent(now_s)
+
     def on_request(self, received: Received, describe: Describe, now_s: float) -> None:
         """Take in one message of a client, or tell it why it could not be read."""
         client = received.identity
@@ -212,7 +216,6 @@ class Requests:
         self, client: bytes, message: PushObjects | SendPiece, buffers: list[Frame], now_s: float
     ) -> None:
         """Take in a push, or a piece of one; it waits at the fence once it is whole."""
-        self._uploads.forget_silent(now_s)
         if isinstance(message, SendPiece):
             whole = self._uploads.take(client, message, buffers[0], now_s)
             if whole is None:

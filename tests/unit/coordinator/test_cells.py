@@ -462,6 +462,7 @@ class TestWhoWaitsForWhom:
             hang(now_s)
             cell.tick(now_s)
         assert "; rank 1 finished the cell and never called it; ■" in cell.note
+        assert cell.verdict.kind == "hang"
 
 
 def test_everything_is_kept_for_a_client_that_comes_later(run, answer, cluster):

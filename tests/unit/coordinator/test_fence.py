@@ -2,6 +2,7 @@ import pytest
 
 from jupyter_dist.coordinator.fence import PATIENCE_S, Fence
 from jupyter_dist.model.engine_state import EngineState
+from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.protocol.messages import CellWaiting, Refused, Regroup
 
 
@@ -80,10 +81,13 @@ def test_a_rank_that_still_runs_its_cell_keeps_the_fence_closed(fence, job, clus
         "%dist_heal --ranks 2 replaces it"
     )
     assert fence.deaf_ranks == (2,)
+    assert fence.judge() == Verdict("hang", fence.describe_deaf())
+    assert fence.judge().text.startswith("rank 2 is still busy with In[7]")
     cluster.roster.end_work(2)
     fence.advance(2.0)
     assert following.started_s == 2.0
     assert fence.deaf_ranks == ()
+    assert fence.judge() == Verdict()
 
 
 def test_a_short_wait_is_not_worth_a_word(fence, job, cluster):

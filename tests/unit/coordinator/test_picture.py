@@ -5,6 +5,7 @@ from jupyter_dist.coordinator.picture import Picture
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.model.topology import GpuProcess, GpuView, LinkGroup, NicView
+from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 GPU = GpuView(
@@ -53,7 +54,7 @@ def host():
         roster.seat()
         if telemetry:
             roster.take_telemetry("a", pb.Telemetry(**telemetry), 100.0)
-        return lambda now_s=100.0: Picture(roster).draw("ready", 1, "", {}, now_s).hosts[0]
+        return lambda now_s=100.0: Picture(roster).draw("ready", 1, Verdict(), {}, now_s).hosts[0]
 
     return make
 

@@ -9,6 +9,7 @@ from jupyter_dist.coordinator.audience import Audience
 from jupyter_dist.coordinator.recording import Recording
 from jupyter_dist.coordinator.requests import Parts, Requests
 from jupyter_dist.coordinator.syncing import Syncing
+from jupyter_dist.coordinator.uploads import PATIENCE_S
 from jupyter_dist.errors import VersionMismatch
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol.messages import (
@@ -34,6 +35,7 @@ from jupyter_dist.protocol.messages import (
     Refused,
     ReplayOutput,
     RunCell,
+    SendPiece,
     StopCluster,
     StoreObjects,
     SubmitCell,
@@ -116,6 +118,17 @@ def test_a_small_push_goes_to_each_rank_and_a_large_one_once_to_each_host(desk):
     desk.ask(PushObjects("p2", ("x",), (2,)), buffers=[b"pickle", bytes(2 << 20)])
     assert [host for host, _ in desk.outbox.placed] == ["a", "b"]
     assert desk.outbox.sent_to_ranks(StoreObjects) == {}, "they wait for their host"
+
+
+def test_a_push_that_stops_in_the_middle_is_let_go_although_nobody_pushes_again(desk):
+    desk.ask(PushObjects("p1", ("x",), (1,), sizes=(8,)))
+    desk.ask(SendPiece("p1", 1), buffers=[b"1234"])
+    desk.requests.tick(PATIENCE_S)
+    assert desk.requests._uploads._uploads
+    desk.requests.tick(PATIENCE_S + 2.0)
+    assert not desk.requests._uploads._uploads
+    desk.ask(SendPiece("p1", 2), buffers=[b"5678"])
+    assert "no push is under way" in desk.outbox.told(Refused)[-1].reason
 
 
 def test_a_request_that_cannot_be_read_is_refused_with_the_reason(desk):

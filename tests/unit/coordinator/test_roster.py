@@ -6,11 +6,13 @@ from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.host_list import parse_hosts
 from jupyter_dist.model.interfaces import Interface
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 
-def view(cluster, rank, now_s=10.0, note=""):
-    topology = Picture(cluster.roster).draw("ready", 1, note, {rank: 0.25}, now_s)
+def view(cluster, rank, now_s=10.0, kind=""):
+    verdict = Verdict(kind, "rank 0 waits" if kind else "")
+    topology = Picture(cluster.roster).draw("ready", 1, verdict, {rank: 0.25}, now_s)
     return topology.engines[rank]
 
 
@@ -69,7 +71,14 @@ def test_a_busy_engine_inside_a_collective_is_shown_in_it(cluster):
 def test_a_collective_that_nobody_completes_is_shown_as_hung(cluster):
     cluster.roster.start_work(0, "In[1]", 0.0)
     cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
-    assert view(cluster, 0, note="rank 0 waits").state == "hung"
+    assert view(cluster, 0, kind="hang").state == "hung"
+
+
+@pytest.mark.parametrize("kind", ["straggler", "stuck", "unsure"])
+def test_who_waits_for_others_that_may_come_is_not_hung(cluster, kind):
+    cluster.roster.start_work(0, "In[1]", 0.0)
+    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
+    assert view(cluster, 0, kind=kind).state == "collective"
 
 
 def test_a_collective_that_is_over_is_not_a_state(cluster):
@@ -103,7 +112,7 @@ def seen_devices(host, oversubscribe=False, env=None, per_engine=1, **joined):
     )
     roster.take_joined("a", pb.Joined(**joined))
     roster.seat()
-    views = Picture(roster).draw("ready", 1, "", {}, 0.0).engines
+    views = Picture(roster).draw("ready", 1, Verdict(), {}, 0.0).engines
     return [(e.info.device, v.device) for e, v in zip(roster.engines, views, strict=True)]
 
 
@@ -167,7 +176,7 @@ def test_what_connects_gpus_and_hosts_is_shown():
     gpu = pb.GpuLinks(index=0, uuid="GPU-1", pcie_generation=5, pcie_lanes=16, nvlink_version=4)
     roster.take_joined("a", pb.Joined(gpus=[gpu]))
     roster.hosts["a"].interface = Interface("ib0", "10.1.0.1", 16, 200_000)
-    (host,) = Picture(roster).draw("ready", 1, "", {}, 0.0).hosts
+    (host,) = Picture(roster).draw("ready", 1, Verdict(), {}, 0.0).hosts
     (shown,) = host.gpu_links
     assert (shown.index, shown.pcie_generation, shown.pcie_lanes) == (0, 5, 16)
     assert (shown.nvlink_version, shown.nvlink_count) == (4, 0)
@@ -181,7 +190,7 @@ def test_a_host_is_up_once_its_agent_has_joined_and_lost_when_it_is_gone(startin
     host = starting.roster.hosts["a"]
 
     def state():
-        return Picture(starting.roster).draw("starting", 1, "", {}, 0.0).hosts[0].state
+        return Picture(starting.roster).draw("starting", 1, Verdict(), {}, 0.0).hosts[0].state
 
     assert state() == "starting"
     host.joined = pb.Joined(host="a", cpu_count=8)
@@ -192,7 +201,7 @@ def test_a_host_is_up_once_its_agent_has_joined_and_lost_when_it_is_gone(startin
 
 def test_each_snapshot_has_a_higher_number(cluster):
     picture = Picture(cluster.roster)
-    numbers = [picture.draw("ready", 1, "", {}, 0.0).sequence for _ in range(3)]
+    numbers = [picture.draw("ready", 1, Verdict(), {}, 0.0).sequence for _ in range(3)]
     assert numbers == sorted(set(numbers))
 
 
@@ -307,7 +316,7 @@ def test_the_interface_of_its_data_path_is_shown_once_it_is_known():
     roster = roster_of("a:1")
 
     def shown():
-        (host,) = Picture(roster).draw("ready", 1, "", {}, 0.0).hosts
+        (host,) = Picture(roster).draw("ready", 1, Verdict(), {}, 0.0).hosts
         return host.interface, host.address
 
     assert shown() == ("", "")

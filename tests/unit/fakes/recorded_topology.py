@@ -15,6 +15,7 @@ from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.engine_state import EngineEvent
 from jupyter_dist.model.interfaces import Interface
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.probe import nvml
 from jupyter_dist.probe.gpu_wiring import link_groups
 from jupyter_dist.probe.gpus import GpuWatch, gpu_addresses, gpu_links
@@ -107,7 +108,7 @@ def draw(records):
     for name, (_, telemetry) in told.items():
         roster.take_telemetry(name, telemetry, NOW_S)
     ages_s = {rank: rank * 37 % 500 / 1000 for rank in range(roster.world_size)}
-    return Picture(roster).draw("ready", 1, "", ages_s, NOW_S)
+    return Picture(roster).draw("ready", 1, Verdict(), ages_s, NOW_S)
 
 
 def sample_of(engine, world_size):

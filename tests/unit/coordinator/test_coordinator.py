@@ -1,0 +1,34 @@
+from unittest.mock import Mock, create_autospec
+
+import pytest
+
+from jupyter_dist.coordinator.coordinator import Coordinator
+from jupyter_dist.coordinator.requests import Requests
+from jupyter_dist.model.host_list import parse_hosts
+from jupyter_dist.model.spec import ClusterSpec
+from jupyter_dist.model.verdict import Verdict
+
+
+@pytest.fixture
+def coordinator():
+    """The loop without its sockets."""
+    spec = ClusterSpec(name="demo", hosts=parse_hosts("a:2"))
+    arrivals = Mock()
+    arrivals.problem.return_value = ""
+    engines, clients, beats, agents, credentials = (Mock() for _ in range(5))
+    beats.last_beat_s.return_value = 0.0
+    return Coordinator(spec, engines, clients, beats, agents, arrivals, credentials)
+
+
+def test_each_tick_lets_go_of_what_clients_have_left_half_done(coordinator):
+    requests = coordinator._requests = create_autospec(Requests, instance=True)
+    requests.stop_request = None
+    coordinator._tick(7.0, 100.0)
+    requests.tick.assert_called_once_with(7.0)
+
+
+def test_the_note_is_the_verdict_on_the_cell_or_else_how_healing_goes(coordinator):
+    coordinator._recovery.note = "healing has failed: no place"
+    assert coordinator.describe().note == "healing has failed: no place"
+    coordinator._fence.judge = lambda: Verdict("hang", "rank 0 waits")
+    assert coordinator.describe().note == "rank 0 waits"
