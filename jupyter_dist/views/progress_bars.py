@@ -144,8 +144,11 @@ class BarTable:
         self._count = 0
 
     def take(self, rank: int, data: Mapping[str, Any]) -> None:
-        """Take in what a bar of a rank shows now."""
-        bar = msgspec.convert(dict(data), RankBar)
+        """Take in what a bar of a rank shows now; what is no such thing is dropped."""
+        try:
+            bar = msgspec.convert(dict(data), RankBar)
+        except (msgspec.ValidationError, TypeError, ValueError):
+            return
         words = {"description": bar.description, "postfix": bar.postfix}
         bar = msgspec.structs.replace(bar, **{name: _plain(text) for name, text in words.items()})
         own = self._bars.setdefault(rank, {})
@@ -158,7 +161,7 @@ class BarTable:
             self._count += 1
             self._order[key] = self._count
         while len(own) > _BARS_CAP:
-            self._forget(rank, min(own))
+            self._forget(rank, min(own.values(), key=_worth).bar)
 
     def clear(self, rank: int) -> None:
         """Forget the bars of a rank that are closed; the others show themselves again."""
@@ -225,6 +228,11 @@ class BarTable:
         }
         moving = {rank for rank, bar in bars.items() if not bar.is_closed and rank not in endings}
         return FoldedBar(bars, stopped, frozenset(moving))
+
+
+def _worth(bar: RankBar) -> tuple[bool, bool, int]:
+    """Order bars by what is lost without them: an old one that still runs may be the outer one."""
+    return not (bar.is_closed and bar.vanishes), not bar.is_closed, bar.bar
 
 
 def _plain(text: str) -> str:

@@ -207,6 +207,40 @@ def test_a_rank_that_makes_bars_without_end_fills_no_memory():
     assert len(table._origins) == len(table._order) == len(table._bars[0]) <= 200
 
 
+@pytest.mark.parametrize("vanishes", [False, True])
+def test_an_outer_bar_outlives_very_many_inner_ones(vanishes):
+    table = BarTable(2)
+    for step in range(1000):
+        table.take(0, state(step, 1000, bar=1, description="epoch"))
+        inner = {"bar": step + 2, "description": "step", "vanishes": vanishes}
+        table.take(0, state(5, 5, is_closed=True, **inner))
+    outer = table.folded({})[0]
+    assert (outer.description, outer.first.n) == ("epoch", 999)
+
+
+def test_bars_that_have_vanished_make_room_for_those_that_stay():
+    table = BarTable(2)
+    for number in range(1000):
+        is_inner = number % 10 > 0
+        more = {"bar": number, "description": f"b{number}", "vanishes": is_inner}
+        table.take(0, state(5, 5, is_closed=True, **more))
+    assert len(table.folded({})) == 100
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"total": "19928148895209409152340197376"}, {"n": None}, {"bar": "one"}]
+)
+def test_what_is_no_bar_is_dropped(wrong):
+    table = a_table(state(1))
+    table.take(0, state(2, bar=2) | wrong)
+    assert [bar.first.n for bar in table.folded({})] == [1]
+
+
+def test_numbers_of_very_many_digits_are_drawn():
+    (line,) = lines(a_table(state(5e27, float(26**20))))
+    assert " 25% " in line
+
+
 def test_words_with_escapes_and_line_ends_stay_on_one_line():
     (line,) = lines(a_table(state(1, description="\x1b[31mred\nand more\x1b[0m")))
     assert line.startswith("red and more [0]")
