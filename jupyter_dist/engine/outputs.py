@@ -150,9 +150,13 @@ class Outputs:
                 setattr(sys, tail.name, tail.stream)
 
     def add(self, output: Output) -> None:
-        """Take in a rich output, after all text that was written before it."""
+        """Take in a rich output, after all text that was written before it.
+
+        So are bars that are closed: to clear the output is to clear them too.
+        """
         with self._lock:
             self._collect(is_final=True)
+            self._batch += self.bars.take(monotonic(), is_final=False)
             self._batch.append(output)
 
     def take(self, is_final: bool = False) -> tuple[tuple[Output, ...], tuple[int, int]]:

@@ -152,6 +152,17 @@ def test_a_figure_comes_after_the_text_that_was_printed_before_it(outputs):
     ]
 
 
+def test_a_bar_that_has_ended_comes_before_what_clears_it(outputs):
+    bar = outputs.bars.open("In_1_ab:2")
+    bar.show({"n": 1}, 0.0)
+    bar.show({"n": 9}, 0.1)
+    bar.close()
+    outputs.add(Output("clear_output"))
+    outputs.bars.open("In_1_ab:2").show({"n": 0}, 0.0)
+    told = [(each.kind, each.data.get("n")) for each in outputs.take(is_final=True)[0]]
+    assert told == [("progress", 9), ("clear_output", None), ("progress", 0)]
+
+
 def test_printed_text_is_there_without_a_flush_at_the_end_of_a_line(outputs):
     outputs.install()
     sys.stdout.write("a\n")
