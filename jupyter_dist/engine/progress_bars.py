@@ -1,5 +1,6 @@
 """What the progress bars of a rank show: collected with the text, a few times a second."""
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +12,24 @@ Look = Callable[[], tuple[Any, float]]
 SHOW_INTERVAL_S = 0.2
 """Shortest time between two states of one bar that are sent while it runs."""
 
+_INTEGER_BITS = 63
 _STILL_AFTER_S = 1.0
 _STILL_SHARE = 0.2
 """A bar that does not move is told anew after this part of its time: ever more rarely."""
+
+
+def bounded_number(number: float) -> int | float | None:
+    """Give a plain number as a bar can carry it: whole ones of many bits as a float.
+
+    None for what has no end or is no number.
+    """
+    if isinstance(number, int) and number.bit_length() <= _INTEGER_BITS:
+        return number
+    try:
+        value = float(number)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 class ProgressBar:
@@ -85,8 +101,8 @@ class ProgressBar:
         state = {**self._state, "is_closed": self._is_closed}
         count = None if self._is_closed else self._look()[0]
         # Nothing but plain numbers: to read one from a device could take for ever.
-        if type(count) in (int, float):
-            state["n"] = count
+        if type(count) is int or type(count) is float:
+            state["n"] = bounded_number(count) or 0
         return state
 
 

@@ -16,7 +16,7 @@ from time import time
 from types import FrameType, ModuleType
 from typing import Any
 
-from jupyter_dist.engine.progress_bars import ProgressBar, ProgressBars
+from jupyter_dist.engine.progress_bars import ProgressBar, ProgressBars, bounded_number
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 
 _OWN = "_jupyter_dist_bar"
@@ -104,12 +104,17 @@ def _teach_to_begin(tqdm: Any) -> None:
 def _count(tqdm: Any) -> Iterator[Any]:
     """Go through what a bar is of, and count each step.
 
-    tqdm itself counts ten times a second, so a rank that hangs would seem to be less far.
+    tqdm itself counts ten times a second, so a rank that hangs would seem to be less far. What
+    the loop has put into words meanwhile (its loss, say) is shown as often as tqdm would.
     """
+    shown_s = time()
     try:
         for each in tqdm.iterable:
             yield each
             tqdm.n += 1
+            if (now_s := time()) - shown_s >= tqdm.mininterval:
+                tqdm.refresh()
+                shown_s = now_s
     finally:
         tqdm.close()
 
@@ -197,7 +202,9 @@ def _state_of(tqdm: Any) -> tuple[dict[str, Any], float]:
 
 def _plain_number(number: Any) -> int | float | None:
     """Make a plain number of whatever stands for one; called where user code runs."""
-    if number is None or type(number) in (int, float):
-        return number  # type: ignore[no-any-return]
-    value = float(number)
-    return int(value) if value.is_integer() else value
+    if number is None:
+        return None
+    if type(number) not in (int, float):
+        value = float(number)
+        number = int(value) if value.is_integer() else value
+    return bounded_number(number)

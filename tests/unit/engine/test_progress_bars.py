@@ -95,6 +95,13 @@ def test_a_count_that_is_no_plain_number_is_not_touched():
     assert states(bars, 1.0) == [(1, 2, False)]
 
 
+def test_a_count_of_more_bits_than_the_wire_has_is_told_roughly():
+    bars = ProgressBars()
+    a_bar(bars).look_with(lambda: (2**70, 0.0))
+    ((_, count, _),) = states(bars, 1.0)
+    assert (type(count), count) == (float, float(2**70))
+
+
 def test_a_bar_that_is_only_tidied_away_in_a_later_cell_is_silent_there():
     bars = ProgressBars()
     bar = a_bar(bars, n=4)

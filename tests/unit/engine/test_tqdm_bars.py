@@ -178,6 +178,47 @@ def test_each_step_is_counted_at_once(tqdm, bars, stderr):
 
 
 @on_a_rank
+def test_words_that_wait_for_the_next_showing_are_shown_while_the_loop_runs(tqdm, bars, stderr):
+    bar = tqdm(range(1000), mininterval=0)
+    steps = iter(bar)
+    for _ in range(3):
+        bar.set_postfix(loss=next(steps), refresh=False)
+        bar.total = 500
+    (state,) = last_states(bars)
+    assert (state["postfix"], state["total"]) == ("loss=1", 500)
+
+
+@on_a_rank
+def test_words_are_shown_as_often_as_the_bar_is_to_be(tqdm, bars, stderr):
+    bar = tqdm(range(1000), mininterval=3600)
+    steps = iter(bar)
+    for _ in range(500):
+        next(steps)
+        bar.set_postfix(loss=1, refresh=False)
+    (state,) = last_states(bars)
+    assert (state["n"], state.get("postfix")) == (499, None)
+
+
+@on_a_rank
+def test_a_number_of_very_many_digits_is_told_roughly(tqdm, bars, stderr):
+    bar = tqdm(total=26**20)
+    bar.update(2**64)
+    (state,) = last_states(bars)
+    assert [(type(state[name]), state[name]) for name in ("n", "total")] == [
+        (float, float(2**64)), (float, float(26**20)),
+    ]  # fmt: skip
+    bar.close()
+
+
+@on_a_rank
+def test_a_total_beyond_all_floats_is_one_that_nobody_knows(tqdm, bars, stderr):
+    bar = tqdm(iter(()), total=10**400, mininterval=3600)
+    (state,) = last_states(bars)
+    assert state["total"] is None
+    bar.close()
+
+
+@on_a_rank
 def test_a_loop_over_a_bar_for_another_file_is_tqdms_own(tqdm, bars, stderr):
     assert list(tqdm(range(3), file=io.StringIO())) == [0, 1, 2]
     assert list(tqdm(range(3), disable=True)) == [0, 1, 2]
