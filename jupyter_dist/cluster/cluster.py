@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -11,11 +12,12 @@ from jupyter_dist.cluster.following import Replay, ask_outputs, ask_replay, foll
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.session import Session
 from jupyter_dist.cluster.specification import StrPath, Wishes, name_in, specify
-from jupyter_dist.cluster.spmd import CellWatcher
+from jupyter_dist.cluster.spmd import CellWatcher, Gathering
 from jupyter_dist.cluster.taking_part import leave_place, take_part
 from jupyter_dist.errors import (
     ClusterGone,
     ClusterInUse,
+    DistError,
     NoCluster,
     StartFailed,
     UsageError,
@@ -24,12 +26,15 @@ from jupyter_dist.launch.connection_file import ConnectionInfo, running_clusters
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.protocol.messages import (
     ClusterStopping,
+    FollowCell,
     KeptCell,
     StartProgress,
     StopCluster,
 )
 
 STOP_TIMEOUT_S = 15.0
+_LAST_MOMENTS_S = 3.0
+"""Of a coordinator that has closed its connections, or is known not to answer."""
 
 
 class Cluster(Session):
@@ -163,23 +168,26 @@ class Cluster(Session):
     def stop(self) -> None:
         """End every process of the cluster and remove every file; harmless when it is gone.
 
-        Raises ClusterInUse when another process drives it.
+        Raises ClusterInUse when another process drives it, and DistError when its coordinator does
+        not end, because it does not answer; then we are still connected.
         """
         if not self._is_open:
             return
-        is_ending = True
+        begin_s = monotonic()
+        patience_s = STOP_TIMEOUT_S
         try:
             request = StopCluster(self._control.new_request_id())
             self._control.ask(request, ClusterStopping, timeout_s=STOP_TIMEOUT_S)
         except ClusterGone:
-            pass
-        except ClusterInUse:
-            is_ending = False
-            raise
-        finally:
-            if is_ending:
-                self._wait_for_end()
-                self.detach()
+            patience_s = _LAST_MOMENTS_S
+        if not self._wait_for_end(patience_s):
+            name, pid = self.name, self._connection.coordinator_pid
+            raise DistError(
+                f"cluster {name!r} was told to stop, but its coordinator (process {pid}) still "
+                f"runs after {monotonic() - begin_s:.0f} s. It may stop when it answers again. To "
+                f"end it now: kill -9 {pid}; its ranks end within 10 s then."
+            )
+        self.detach()
 
     def detach(self) -> None:
         """Close our connections; the cluster goes on, and its driver's place is free."""
@@ -206,7 +214,7 @@ class Cluster(Session):
             return
         try:
             self.stop()
-        except ClusterInUse:
+        except DistError:
             self.detach()
             if error is None:  # what went wrong inside matters more
                 raise
@@ -221,17 +229,23 @@ class Cluster(Session):
         self,
         watcher: CellWatcher | None = None,
         on_cell: Callable[[KeptCell], None] | None = None,
+        *,
+        keeps_output: bool = True,
     ) -> SpmdResult | None:
         """Gather the running cell from its beginning to its end as if we had sent it.
 
         None when nothing runs; `on_cell` is told which cell it is before the watcher sees
-        anything of it. A first Ctrl-C interrupts the ranks, but only if we may run cells;
+        anything of it. Without `keeps_output` only the watcher sees what ranks say, and the result
+        tells how they ended. A first Ctrl-C interrupts the ranks, but only if we may run cells;
         else it ends the looking on, as KeyboardInterrupt.
         """
         self._check_open()
         interrupt = None if self._role == "watch" else self.interrupt
         with contextlib.closing(self._new_line()) as line:
-            return follow_cell(line, watcher, interrupt, on_cell)
+            gathering = Gathering(
+                FollowCell(line.new_request_id()), watcher, on_cell, keeps_output=keeps_output
+            )
+            return follow_cell(line, gathering, interrupt)
 
     def outputs(self) -> tuple[KeptCell, ...]:
         """List the cells whose outputs are kept, the oldest first; the last may be running."""
@@ -253,9 +267,8 @@ class Cluster(Session):
         self._role = role
         self._watch.start()  # shows that we are here
 
-    def _wait_for_end(self) -> None:
+    def _wait_for_end(self, timeout_s: float) -> bool:
         """Wait until the coordinator's process is gone: only then nothing of ours is left."""
         if self._process is not None:
-            self._process.wait(STOP_TIMEOUT_S)
-        else:
-            self._control.wait_for_end(STOP_TIMEOUT_S)
+            return self._process.wait(timeout_s)
+        return self._control.wait_for_end(timeout_s)

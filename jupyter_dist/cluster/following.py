@@ -26,17 +26,12 @@ _LABEL = re.compile(r"\s*(?:In\s*\[\s*)?(\d+)\s*\]?\s*", re.IGNORECASE)
 
 
 def follow_cell(
-    line: Line,
-    watcher: CellWatcher | None,
-    interrupt: Callable[[], object] | None,
-    on_cell: Callable[[KeptCell], None] | None = None,
+    line: Line, gathering: Gathering, interrupt: Callable[[], object] | None
 ) -> SpmdResult | None:
     """Gather the running cell from its beginning to its end; None when nothing runs.
 
-    `on_cell` is told which one it is, before the watcher. The first Ctrl-C calls `interrupt` and
-    the gathering goes on; without it, it is raised.
+    The first Ctrl-C calls `interrupt` and the gathering goes on; without it, it is raised.
     """
-    gathering = Gathering(FollowCell(line.new_request_id()), watcher, on_cell)
 
     def leave() -> None:
         raise KeyboardInterrupt("nobody looks on here any more; the cell goes on")

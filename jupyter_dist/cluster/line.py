@@ -1,11 +1,10 @@
 """A client's line to the coordinator: ask, wait in slices, notice when nobody is there."""
 
-import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from jupyter_dist.control.dealer import Dealer
@@ -114,13 +113,17 @@ class Line:
             self._info.name, f"its coordinator lives but has not answered for {timeout_s:g} s"
         )
 
-    def wait_for_end(self, timeout_s: float) -> None:
-        """Wait until the coordinator's process is gone, at most so long."""
+    def wait_for_end(self, timeout_s: float) -> bool:
+        """Wait until the coordinator's process is gone, at most so long; tells whether it is."""
         deadline_s = monotonic() + timeout_s
-        with self.lock, contextlib.suppress(ClusterGone):
-            while process_lives(self._info.coordinator_pid) and monotonic() < deadline_s:
-                for _ in self.receive():
-                    continue
+        while (lives := process_lives(self._info.coordinator_pid)) and monotonic() < deadline_s:
+            try:
+                with self.lock:
+                    for _ in self.receive():
+                        continue
+            except ClusterGone:
+                sleep(SLICE_S)  # the line is closed, or nobody answers: the process may end yet
+        return not lives
 
     def close(self) -> None:
         """Close the connection; a thread that waits for an answer raises ClusterGone first."""

@@ -137,18 +137,24 @@ class _RankParts:
 
 
 class Gathering:
-    """Collects the messages about one cell."""
+    """Collects the messages about one cell.
+
+    Without `keeps_output` the watcher alone sees what ranks say: a cell may run for weeks.
+    """
 
     def __init__(
         self,
         request: SubmitCell | FollowCell,
         watcher: CellWatcher | None,
         on_cell: Callable[[KeptCell], None] | None = None,
+        *,
+        keeps_output: bool = True,
     ) -> None:
         self.request = request
         self._request_id = request.request_id
         self._watcher = watcher
         self._on_cell = on_cell
+        self._keeps_output = keeps_output
         self._cell_id = ""
         self._parts: dict[int, _RankParts] = {}
         self._acknowledged_bytes = 0
@@ -199,7 +205,7 @@ class Gathering:
         match event:
             case RankOutput():
                 parts = self._parts[event.rank]
-                for output in event.outputs:
+                for output in event.outputs if self._keeps_output else ():
                     parts.add(output)
                 if self._watcher is not None:
                     self._watcher.on_output(event.rank, event.outputs)

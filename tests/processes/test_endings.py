@@ -9,7 +9,8 @@ import time
 import pytest
 
 from jupyter_dist import Cluster
-from jupyter_dist.errors import CellRefused, ClusterGone
+from jupyter_dist.cluster import cluster as cluster_module
+from jupyter_dist.errors import CellRefused, ClusterGone, DistError
 
 from .leftovers import (
     Home,
@@ -43,6 +44,25 @@ def test_stopping_twice_is_harmless(start, within):
     assert "gone" in repr(cluster)
     with pytest.raises(ClusterGone, match=r"was stopped.*Start a new one with %dist_start"):
         cluster.run("1")
+
+
+@pytest.mark.parametrize("who", ["starter", "visitor"])
+def test_a_coordinator_that_does_not_answer_is_not_said_to_have_stopped(start, monkeypatch, who):
+    cluster = start("localhost:1", name="deaf")
+    ours = cluster if who == "starter" else Cluster.visit("deaf")
+    coordinator = coordinator_of(cluster)
+    coordinator.suspend()
+    try:
+        with monkeypatch.context() as shorter:
+            shorter.setattr(cluster_module, "STOP_TIMEOUT_S", 1.0)
+            shorter.setattr(cluster_module, "_LAST_MOMENTS_S", 0.2)
+            with pytest.raises(DistError, match=f"still runs after .* kill -9 {coordinator.pid}"):
+                ours.stop()
+        assert Cluster.running() == ["deaf"]
+    finally:
+        coordinator.resume()
+    ours.stop()  # whether the first order has come or not
+    assert not is_alive(coordinator)
 
 
 def test_a_busy_cluster_is_stopped_as_well(start, in_background, within):

@@ -171,6 +171,18 @@ def test_of_endless_text_the_tail_is_kept(gathering, monkeypatch):
     assert kept.endswith("000000999\n")
 
 
+def test_what_ranks_say_can_be_left_to_the_watcher(watcher):
+    gathering = Gathering(SubmitCell("r1", "x"), watcher, keeps_output=False)
+    gathering.take(CellAdmitted("r1", "cell-1", (0, 2)))
+    tell(gathering, text(0, "a\n"), RankOutput(2, (Output("display", data={"text/plain": "b"}),)))
+    result = finish(gathering)
+    assert [(each.status, each.stdout, each.displays) for each in result] == [("ok", "", ())] * 2
+    assert [each for each in watcher.seen if each[0] == "output"] == [
+        ("output", 0, ["a\n"]),
+        ("output", 2, [""]),
+    ]
+
+
 class PressedLine:
     """A line on which Ctrl-C is pressed so many times within each slice."""
 

@@ -1,32 +1,40 @@
 import pytest
 
 from jupyter_dist.cluster.cluster import Cluster
-from jupyter_dist.errors import ClusterInUse
+from jupyter_dist.errors import ClusterInUse, DistError
 
 
-class TakenOver(Cluster):
-    """A cluster that another process drives by now."""
+class Unstoppable(Cluster):
+    """A cluster that another process drives by now, or whose coordinator does not answer."""
 
-    def __init__(self):
+    def __init__(self, problem):
         self._role = "drive"
+        self._problem = problem
         self.is_detached = False
 
     def stop(self):
-        raise ClusterInUse("driven by notebook 2")
+        raise self._problem
 
     def detach(self):
         self.is_detached = True
 
 
-def test_a_cluster_that_may_not_be_stopped_is_let_go():
-    cluster = TakenOver()
-    with pytest.raises(ClusterInUse), cluster:
+PROBLEMS = pytest.mark.parametrize(
+    "problem", [ClusterInUse("driven by notebook 2"), DistError("it still runs after 13 s")]
+)
+
+
+@PROBLEMS
+def test_a_cluster_that_cannot_be_stopped_is_let_go(problem):
+    cluster = Unstoppable(problem)
+    with pytest.raises(type(problem)), cluster:
         pass
     assert cluster.is_detached
 
 
-def test_what_went_wrong_inside_is_not_hidden_by_that():
-    cluster = TakenOver()
+@PROBLEMS
+def test_what_went_wrong_inside_is_not_hidden_by_that(problem):
+    cluster = Unstoppable(problem)
     with pytest.raises(ValueError, match="the real one"), cluster:
         raise ValueError("the real one")
     assert cluster.is_detached
