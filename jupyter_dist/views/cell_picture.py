@@ -1,6 +1,7 @@
 """What is to be seen of a cell: blocks of rows, values, errors and notes, ready to be rendered."""
 
 import itertools
+import re
 from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
@@ -28,6 +29,12 @@ MERGED_UP_TO = 8
 STRIP_ABOVE = 64
 """Ranks above which a strip shows the state of each."""
 _NOTES_CAP = 20
+_OF_THE_MOMENT = re.compile(
+    r"; ranks? [\d,-]+ still runs? this cell \(■ stops that\)$"
+    r"|; ■ (?:releases them|ends that|may not reach .*)$",
+    re.MULTILINE,
+)
+"""What a note says of ranks at work, and of ■: of no use once they have all ended."""
 
 
 class ValueGroup(msgspec.Struct, frozen=True):
@@ -174,7 +181,7 @@ class CellRecord:
             crashes=tuple(each.crash for each in self.finished.values() if each.crash is not None),
             survivors=self._survivors(),
             raised_rank=raised_rank,
-            notes=tuple(self.notes),
+            notes=self._final_notes(),
             states=self._states(),
             log_hint=log_hint,
         )
@@ -199,6 +206,11 @@ class CellRecord:
         found = {rank: t.value for rank, t in self._transcripts.items() if t.value is not None}
         prints: dict[int, Hashable] = {rank: v.without_addresses for rank, v in found.items()}
         return [_value_group(ranks, found) for ranks in group_equal(prints)]
+
+    def _final_notes(self) -> tuple[str, ...]:
+        if self.running_count:
+            return tuple(self.notes)
+        return tuple(_OF_THE_MOMENT.sub("", note) for note in self.notes)
 
     def _is_shown(self, rank: int) -> bool:
         return self._shown is None or rank in self._shown

@@ -1,14 +1,18 @@
 import time
+from pathlib import Path
 
 import pytest
 
 from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.coordinator.bad_news import BadNews
 from jupyter_dist.protocol.messages import ErrorInfo, Output, RankFinished
 from jupyter_dist.views import cell_output
 from jupyter_dist.views.cell_output import REDRAW_INTERVAL_S, CellOutputView, choose_view
+from jupyter_dist.views.cell_picture import CellRecord
 from jupyter_dist.views.output_text import render_result_text
 from jupyter_dist.views.terminal import Terminal, TerminalScreen
 
+TESTS = Path(__file__).parents[2]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
@@ -608,3 +612,39 @@ def test_a_long_line_is_cut_while_the_cell_runs_only(notebook, clock):
     assert "x" * 1001 not in notebook.html
     view.finish(None)
     assert "x" * 3000 in notebook.html
+
+
+def notes_of_the_verdicts():
+    """Give every sentence about a hang, from the table that has them all."""
+    lines = (TESTS / "unit/model/verdicts.txt").read_text(encoding="utf-8").splitlines()
+    return [line.partition(": ")[2] for line in lines if line.startswith("=> ")]
+
+
+def note_of_a_failure(running):
+    news = BadNews()
+    for now_s in (0.0, 10.0):
+        said = news.tick({1: "raised"}, {1: "ValueError: bad batch"}, running, now_s)
+    return said
+
+
+@pytest.mark.parametrize("running", [(0,), (0, 2, 3), range(2, 512)])
+def test_a_cell_that_has_ended_does_not_say_who_still_runs_it(running):
+    note = note_of_a_failure(running)
+    record = CellRecord(1)
+    record.take_note(note)
+    assert record.live_picture().notes == (note,)
+    assert record.final_picture().notes == (note,), "it was given up while ranks ran it"
+    record.take_finished(RankFinished(0, "interrupted", 1.0))
+    assert record.final_picture().notes == ("rank 1 raised ValueError: bad batch",)
+
+
+def test_a_cell_that_has_ended_keeps_why_it_hung_and_no_advice():
+    notes = notes_of_the_verdicts()
+    assert sum("■" in note for note in notes) > 10
+    for note in notes:
+        record = CellRecord(1)
+        record.take_note(f"{note}\nanother line")
+        record.take_finished(RankFinished(0, "interrupted", 1.0))
+        (kept,) = record.final_picture().notes
+        why = note.partition("; ■")[0]
+        assert kept == f"{why}\nanother line"
