@@ -29,16 +29,24 @@ _INTERVAL_S = 0.25
 _BYTES_PER_SECOND = 1_000_000
 """A picture that is larger than a quarter of this comes less often."""
 _ENDED = ("stopped", "gone")
+_shown: "dict[Cluster, TopologyWidget]" = {}
+"""The widgets that `show_topology` made and that are not frozen."""
 
 
 def show_topology(cluster: "Cluster") -> None:
     """Display the live topology where a notebook front end can show it; elsewhere do nothing.
 
-    In a terminal, `topology_text(cluster.topology())` is what there is to print.
+    In a terminal, `topology_text(cluster.topology())` is what there is to print. A cluster that is
+    shown again gets one more view of the same widget: each widget has its own stream of pictures.
     """
     shell = get_ipython()
-    if shell is not None and hasattr(shell, "kernel"):
-        display(TopologyWidget(cluster))  # type: ignore[no-untyped-call]
+    if shell is None or not hasattr(shell, "kernel"):
+        return
+    widget = _shown.get(cluster)
+    if widget is None:
+        widget = TopologyWidget(cluster)
+        widget.keep_for_showing_again()
+    display(widget)  # type: ignore[no-untyped-call]
 
 
 class TopologyWidget(anywidget.AnyWidget):
@@ -70,6 +78,12 @@ class TopologyWidget(anywidget.AnyWidget):
         """Stop following the cluster and replace each display by a snapshot; twice is fine."""
         self._stop_watching()
         self._become_static()
+
+    def keep_for_showing_again(self) -> None:
+        """Let `show_topology` display this one when it is asked again, until it is frozen."""
+        with self._lock:
+            if not self._is_frozen:
+                _shown[self._cluster] = self
 
     def _ipython_display_(self) -> None:
         with self._lock:
@@ -104,9 +118,12 @@ class TopologyWidget(anywidget.AnyWidget):
                 return
             self._is_frozen = True
             outputs, self._outputs = self._outputs, []
+            if _shown.get(self._cluster) is self:
+                del _shown[self._cluster]
         atexit.unregister(self.freeze)
+        snapshot = self._snapshot() if outputs else {}
         for output in outputs:
-            output.update(self._snapshot(), raw=True)  # type: ignore[no-untyped-call]
+            output.update(snapshot, raw=True)  # type: ignore[no-untyped-call]
         # Inside somebody's own layout of widgets there is no output to replace: that view stays
         # and shows the end.
         if outputs:

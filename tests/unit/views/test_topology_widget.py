@@ -272,6 +272,43 @@ def test_outside_a_notebook_nothing_is_displayed(
     assert cluster.asked == []
 
 
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setattr(topology_widget, "get_ipython", lambda: shell)
+
+
+@pytest.mark.usefixtures("notebook")
+def test_a_cluster_that_is_shown_again_has_one_widget_with_one_more_view(
+    cluster: FakeCluster, outputs: list[Output]
+) -> None:
+    other = FakeCluster()
+    for each in (cluster, cluster, other):
+        show_topology(each)
+    first, again, of_other = [shown.bundles[0] for shown in outputs]
+    assert first is again
+    assert of_other is not first
+    assert cluster.asked == other.asked == ["watch every 0.25 s"]
+    for widget in (first, of_other):
+        widget.freeze()
+        widget.close()
+
+
+@pytest.mark.usefixtures("notebook")
+def test_a_cluster_that_is_shown_after_its_widget_has_ended_gets_a_new_one(
+    cluster: FakeCluster, outputs: list[Output]
+) -> None:
+    show_topology(cluster)
+    cluster.tell(a_topology(9, "stopped"))
+    show_topology(cluster)
+    ended, new = [shown.bundles[0] for shown in outputs]
+    assert new is not ended
+    new.freeze()
+    assert topology_widget._shown == {}
+    for widget in (ended, new):
+        widget.close()
+
+
 def test_the_views_package_alone_loads_no_widgets() -> None:
     code = (
         "import sys, jupyter_dist.views, jupyter_dist.views.topology_snapshot;"
