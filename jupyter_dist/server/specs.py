@@ -1,5 +1,6 @@
 """Saved specifications that a page may start: TOML files in a few folders, and nowhere else."""
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -44,7 +45,7 @@ class SpecFolders:
     @property
     def paths(self) -> tuple[str, ...]:
         """All folders, whether they exist or not."""
-        return tuple(map(str, self._folders))
+        return tuple(map(_write_path, self._folders))
 
     def list_specs(self) -> list[SpecRow]:
         """Read every specification; one that cannot be read says why."""
@@ -60,7 +61,7 @@ class SpecFolders:
                 f"specification {given!r} is not accepted. Accepted: a file *.toml in "
                 f"{' or '.join(self.paths)}."
             )
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise UsageError(f"specification {given!r} does not exist.{self._name_known()}")
         return path
 
@@ -70,16 +71,27 @@ class SpecFolders:
 
     def _is_inside(self, path: Path) -> bool:
         """Tell whether a file lies in one of the folders, wherever links may lead."""
-        return path.resolve().parent in [folder.resolve() for folder in self._folders]
+        try:
+            return path.resolve().parent in [folder.resolve() for folder in self._folders]
+        except (OSError, RuntimeError, ValueError):
+            return False  # links in a circle, or no name that a file can have
 
     def _read_all(self) -> Iterator[SpecRow]:
         for folder in dict.fromkeys(self._folders):
-            for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
-                if not self._is_inside(path):
-                    problem = "this link leads out of the folders for specifications"
-                    yield SpecRow(name=path.stem, path=str(path), problem=problem)
-                elif (row := _read(path, is_sure=folder != self._root)) is not None:
+            is_sure = folder != self._root
+            for path in sorted(folder.glob("*.toml")) if os.path.isdir(folder) else ():
+                if path.name.startswith("."):
+                    continue  # locks and drafts of editors
+                if (row := self._look_at(path, is_sure=is_sure)) is not None:
                     yield row
+
+    def _look_at(self, path: Path, *, is_sure: bool) -> SpecRow | None:
+        if not os.path.isfile(path):  # a folder, or a pipe, whose end would never come
+            is_broken = is_sure and path.is_symlink()
+            return _problem_row(path, "this link leads to no file") if is_broken else None
+        if not self._is_inside(path):
+            return _problem_row(path, "this link leads out of the folders for specifications")
+        return _read(path, is_sure=is_sure)
 
 
 def _read(path: Path, *, is_sure: bool) -> SpecRow | None:
@@ -96,11 +108,23 @@ def _read(path: Path, *, is_sure: bool) -> SpecRow | None:
         spec = read_spec(text, path)
     except UsageError as problem:
         return _problem_row(path, problem)
-    return SpecRow(name=spec.name or path.stem, path=str(path), hosts=_write_hosts(spec.hosts))
+    written = _write_path(path)
+    if written != str(path):
+        return _problem_row(
+            path, f"{written} is not UTF-8, so that no page can name it: rename it."
+        )
+    return SpecRow(name=spec.name or path.stem, path=written, hosts=_write_hosts(spec.hosts))
 
 
-def _problem_row(path: Path, problem: Exception) -> SpecRow:
-    return SpecRow(name=path.stem, path=str(path), problem=str(problem))
+def _problem_row(path: Path, problem: Exception | str) -> SpecRow:
+    where, written = str(path), _write_path(path)
+    said = str(problem).replace(where, written)
+    return SpecRow(name=Path(written).stem, path=written, problem=said)
+
+
+def _write_path(path: Path) -> str:
+    """Write a path as text that can be sent, also one that is not UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _write_hosts(hosts: Sequence[HostSpec]) -> str:

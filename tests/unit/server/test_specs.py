@@ -1,5 +1,7 @@
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from jupyter_dist.errors import UsageError
@@ -63,9 +65,46 @@ def test_a_link_that_leads_out_is_neither_read_nor_started(folders, rows, tmp_pa
         folders.find(str(link))
 
 
+@pytest.mark.timeout(10)
+def test_one_odd_file_does_not_hide_the_others(folders, rows, tmp_path):
+    own = tmp_path / "own"
+    (own / "good.toml").write_text(PAIR)
+    (own / "circle.toml").symlink_to("circle.toml")
+    (own / "nowhere.toml").symlink_to("nothing.toml")
+    (own / ".#good.toml").symlink_to("somebody@here.1234")  # an editor's lock
+    (own / "folder.toml").mkdir()
+    os.mkfifo(own / "pipe.toml")
+    (tmp_path / "root/circle.toml").symlink_to("circle.toml")
+    found = rows()
+    assert found.keys() == {"good.toml", "circle.toml", "nowhere.toml"}
+    assert found["circle.toml"].problem == "this link leads to no file"
+    assert found["nowhere.toml"].problem == "this link leads to no file"
+    with pytest.raises(UsageError, match="is not accepted"):
+        folders.find(str(own / "circle.toml"))
+    with pytest.raises(UsageError, match="does not exist"):
+        folders.find(str(own / "pipe.toml"))
+
+
+@pytest.mark.parametrize("content", [PAIR, "nome = 1\n"])
+def test_a_name_that_is_not_utf_8_is_told_in_text_that_can_be_sent(rows, tmp_path, content):
+    path = tmp_path / "own" / os.fsdecode(b"caf\xe9.toml")
+    path.write_text(content)
+    row = rows()["caf\ufffd.toml"]
+    assert row.name == "caf\ufffd"
+    assert "caf\ufffd.toml" in row.problem
+    msgspec.json.encode(row)
+
+
+def test_folders_that_are_not_utf_8_are_told_in_text_that_can_be_sent(tmp_path):
+    folders = SpecFolders(tmp_path / os.fsdecode(b"caf\xe9"), tmp_path)
+    assert msgspec.json.decode(msgspec.json.encode(folders.paths))[0].endswith("caf\ufffd")
+
+
 @pytest.mark.parametrize(
     "given",
     [
+        "a\0.toml",
+        "/a\0/b.toml",
         "/etc/passwd",
         "../elsewhere/x.toml",
         "clusters/../../x.toml",
@@ -87,3 +126,5 @@ def test_paths_inside_are_found_whole_or_from_the_notebooks_folder(folders, tmp_
     assert folders.find(str(path)) == folders.find("clusters/a.toml") == path
     with pytest.raises(UsageError, match=r"There are: .*a\.toml"):
         folders.find("clusters/b.toml")
+    with pytest.raises(UsageError, match="does not exist"):
+        folders.find(f"clusters/{'x' * 300}.toml")
