@@ -74,15 +74,19 @@ class Listing:
     def _run(self) -> None:
         told: Rows | None = None
         next_s = 0.0
+        logged = ""
         while (askers := self._wait(next_s)) is not None:
             next_s = monotonic() + INTERVAL_S
             try:
                 rows = self._looks.look()
             except Exception as problem:
-                logger.exception("the list of clusters could not be made")
+                if logged != repr(problem):  # it may be the same each second, for days
+                    logged = repr(problem)
+                    logger.exception("the list of clusters could not be made")
                 for asker in askers:
                     disappoint(asker, problem)
                 continue
+            logged = ""
             for asker in askers:
                 settle(asker, rows)
             if rows != told:
