@@ -16,7 +16,6 @@ from jupyter_dist.cluster.spmd import CellWatcher, Gathering
 from jupyter_dist.cluster.taking_part import leave_place, take_part
 from jupyter_dist.errors import (
     ClusterGone,
-    ClusterInUse,
     DistError,
     NoCluster,
     StartFailed,

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Sequence
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from jupyter_dist.errors import CellOutOfSight
@@ -25,23 +25,42 @@ _BYTES_PER_S = 2_000_000
 
 
 class Stage:
-    """Where a feed plays: what it says goes to `tell`; `ranks` are those whose tails are wanted."""
+    """Where a feed plays: what it says goes to `tell`."""
 
     def __init__(self, tell: Callable[[CellSeen | Tail], None]) -> None:
         self.tell = tell
-        self.ranks: Collection[int] = ()
+        self._lock = threading.Lock()
+        self._ranks: frozenset[int] = frozenset()
+        self._anew: frozenset[int] = frozenset()
         self.has_news = threading.Event()
         """A cell may have begun or ended, or other tails are wanted."""
         self.is_over = threading.Event()
         """Nobody looks any more, or there is nothing to be seen."""
 
+    def show_tails(self, ranks: Collection[int]) -> None:
+        """Want the last lines of these ranks from now on; called on any thread."""
+        with self._lock:
+            # Who was not wanted in between has been forgotten, even if the feed has not noticed.
+            self._anew |= frozenset(ranks) - self._ranks
+            self._ranks = frozenset(ranks)
+        self.has_news.set()
+
+    def take_wanted(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Give the wanted ranks, and those of them that are wanted anew since the last time."""
+        with self._lock:
+            anew, self._anew = self._anew & self._ranks, frozenset()
+            return self._ranks, anew
+
 
 class CellFeed:
     """Follows the cells of a cluster on the calling thread, until its stage is over."""
 
-    def __init__(self, cluster: "Cluster", stage: Stage) -> None:
+    def __init__(
+        self, cluster: "Cluster", stage: Stage, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._cluster = cluster
         self._stage = stage
+        self._clock = clock
         self._cell: KeptCell | None = None
         self._record = RankLines(0)
         self._is_running = False
@@ -64,7 +83,8 @@ class CellFeed:
 
     def _follow(self) -> None:
         try:
-            result = self._cluster.follow(self, self._begin)
+            # What was said is in our record, which is bounded, and no result is wanted.
+            result = self._cluster.follow(self, self._begin, keeps_output=False)
         except CellOutOfSight:
             self._cell = None  # all of it comes again
             return
@@ -121,12 +141,11 @@ class CellFeed:
         """Tell what has changed, if it is time, and leave when nobody looks any more."""
         if self._stage.is_over.is_set():
             raise _Left
-        now_s = monotonic()
+        now_s = self._clock()
         if self._is_changed and self._is_running and now_s >= self._due_s:
             self._is_changed = False
-            began_s = perf_counter()
             size = self._show(live_bundle(self._record.live_picture()))
-            cost_s = (perf_counter() - began_s) / _BUSY_SHARE
+            cost_s = (self._clock() - now_s) / _BUSY_SHARE
             self._due_s = now_s + max(INTERVAL_S, cost_s, size / _BYTES_PER_S)
             self._tell_tails()
         elif self._stage.has_news.is_set():
@@ -145,8 +164,9 @@ class CellFeed:
         return len(html) + len(text)
 
     def _tell_tails(self) -> None:
-        wanted = self._stage.ranks
-        self._tails = {rank: text for rank, text in self._tails.items() if rank in wanted}
+        wanted, anew = self._stage.take_wanted()
+        told = wanted - anew
+        self._tails = {rank: text for rank, text in self._tails.items() if rank in told}
         for rank in wanted:
             text = self._record.last_lines(rank, TAIL_LINES)
             if self._tails.get(rank) != text:

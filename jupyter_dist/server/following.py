@@ -68,8 +68,7 @@ class Followed:
 
     def show_tails(self, ranks: frozenset[int]) -> None:
         """Tell the last lines of these ranks from now on."""
-        self._stage.ranks = ranks
-        self._stage.has_news.set()
+        self._stage.show_tails(ranks)
 
     def leave(self) -> None:
         """End it without waiting; the cluster goes on."""

@@ -11,7 +11,7 @@ from jupyter_dist.protocol.messages import (
     RankFinished,
     RankOutput,
 )
-from jupyter_dist.server.cell_feed import TAIL_LINES, CellFeed, Stage
+from jupyter_dist.server.cell_feed import INTERVAL_S, TAIL_LINES, CellFeed, Stage
 from jupyter_dist.server.said import CellSeen, Tail
 
 pytestmark = pytest.mark.timeout(10)
@@ -40,7 +40,8 @@ class PlayedCluster:
         self._scene = self._scenes.pop(0)
         return (self._scene["cell"],)
 
-    def follow(self, watcher, on_cell):
+    def follow(self, watcher, on_cell, *, keeps_output):
+        assert not keeps_output, "nobody reads the result, and the cell may run for weeks"
         if self._scene.get("is_lost"):
             raise CellOutOfSight
         if self._scene.get("is_over"):
@@ -66,17 +67,35 @@ def finish(rank, **more):
     return lambda watcher: watcher.on_finished(RankFinished(rank, "ok", 1.0, **more))
 
 
-def play(*scenes, ranks=()):
+class Clock:
+    """Time that passes only where a play says so."""
+
+    now_s = 1000.0
+
+    def __call__(self):
+        return self.now_s
+
+    def passes(self, seconds):
+        """Make an act of it."""
+
+        def act(_watcher):
+            self.now_s += seconds
+
+        return act
+
+
+def play(*scenes, ranks=(), stage=None, clock=None):
+    """Play all scenes; gives what was told, or what a stage of the caller's own was told."""
     told = []
-    stage = Stage(told.append)
-    stage.ranks = ranks
+    stage = stage or Stage(told.append)
+    stage.show_tails(ranks)
     for scene in scenes:
         scene.setdefault("acts", ())
     cluster = PlayedCluster(*scenes)
     real_wait = stage.has_news.wait
     stage.has_news.wait = lambda _timeout: real_wait(0)  # the next scene comes at once
     with pytest.raises(ClusterGone):
-        CellFeed(cluster, stage).run()
+        CellFeed(cluster, stage, clock or Clock()).run()
     return told
 
 
@@ -87,9 +106,32 @@ def test_a_running_cell_is_told_while_it_runs_and_when_it_has_ended():
     running, ended = told
     assert (running.label, running.is_running, running.cluster) == ("In[3]", True, "played")
     assert "hello" in running.html
-    assert "late" not in running.html, "told again only after half a second"
+    assert "late" not in running.html, "no time has passed since"
     assert not ended.is_running
     assert "late" in ended.html
+
+
+def test_a_picture_comes_half_a_second_after_the_last_one_and_only_if_something_is_new():
+    clock = Clock()
+    early, due = clock.passes(0.9 * INTERVAL_S), clock.passes(0.11 * INTERVAL_S)
+    acts = [say(0, "one\n"), tick, early, say(0, "two\n"), tick, due, tick]
+    acts += [clock.passes(60), tick, say(0, "three\n"), tick, finish(0), finish(1)]
+    told = play({"cell": kept(3, is_running=True), "acts": acts}, clock=clock)
+    pictures = [["one" in m.html, "two" in m.html, "three" in m.html] for m in told[:-1]]
+    assert pictures == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+def test_a_picture_that_takes_long_to_draw_comes_less_often():
+    clock, told = Clock(), []
+
+    def tell(message):
+        told.append(message)
+        clock.now_s += 0.2  # so long it takes; a tenth of the time may go into it
+
+    acts = [say(0, "one\n"), tick, say(0, "two\n"), clock.passes(1.7), tick]
+    acts += [clock.passes(0.2), tick, finish(0), finish(1)]
+    play({"cell": kept(3, is_running=True), "acts": acts}, stage=Stage(tell), clock=clock)
+    assert ["two" in message.html for message in told] == [False, True, True]
 
 
 def test_the_last_cell_is_told_once():
@@ -120,6 +162,21 @@ def test_tails_are_plain_text_of_those_ranks_and_told_when_they_change():
     told = play({"cell": kept(1, is_running=True), "acts": acts}, ranks={0})
     tails = [each for each in told if isinstance(each, Tail)]
     assert [(tail.rank, tail.text) for tail in tails] == [(0, "red\nhalf")]
+
+
+def test_a_tail_that_was_not_wanted_for_a_moment_is_told_again():
+    told = []
+    stage = Stage(told.append)
+
+    def look_away_and_back(_watcher):
+        stage.show_tails({1})
+        stage.show_tails({0})
+
+    acts = [say(0, "all that it says\n"), tick, look_away_and_back, tick, tick]
+    scene = {"cell": kept(1, is_running=True), "acts": [*acts, finish(0), finish(1)]}
+    play(scene, ranks={0}, stage=stage)
+    tails = [(each.rank, each.text) for each in told if isinstance(each, Tail)]
+    assert tails == [(0, "all that it says")] * 2
 
 
 def test_a_tail_is_bounded_and_ends_with_the_traceback():
