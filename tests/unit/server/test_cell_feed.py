@@ -125,13 +125,14 @@ def test_a_picture_that_takes_long_to_draw_comes_less_often():
     clock, told = Clock(), []
 
     def tell(message):
-        told.append(message)
+        told.append((clock.now_s, "two" in message.html))
         clock.now_s += 0.2  # so long it takes; a tenth of the time may go into it
 
     acts = [say(0, "one\n"), tick, say(0, "two\n"), clock.passes(1.7), tick]
     acts += [clock.passes(0.2), tick, finish(0), finish(1)]
     play({"cell": kept(3, is_running=True), "acts": acts}, stage=Stage(tell), clock=clock)
-    assert ["two" in message.html for message in told] == [False, True, True]
+    assert [is_new for _, is_new in told] == [False, True, True]
+    assert [at_s - 1000 for at_s, _ in told][:2] == pytest.approx([0.0, 2.1])
 
 
 def test_the_last_cell_is_told_once():
