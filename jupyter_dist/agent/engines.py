@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -69,15 +70,21 @@ class EngineTable:
                     reached.append(engine)
         return reached
 
-    def sample(self) -> list[pb.EngineSample]:
-        """Observe CPU, memory and the last collective of each engine."""
+    def sample(self, gpu_memory: Mapping[int, int]) -> list[pb.EngineSample]:
+        """Observe CPU, memory and the last collective of each engine.
+
+        `gpu_memory` has the bytes that processes use on GPUs.
+        """
         with self._lock:
             processes = list(self._processes.items())
+        pids = {engine: process.pid for engine, process in processes}
         samples = [
             sample
             for engine, process in processes
             if (sample := self._sample_one(engine, process)) is not None
         ]
+        for sample in samples:
+            sample.gpu_memory_bytes = gpu_memory.get(pids[sample.engine], 0)
         memory = {sample.engine: sample.rss_bytes for sample in samples}
         self.evidence.look(memory, time.monotonic())
         return samples

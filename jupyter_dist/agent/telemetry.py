@@ -6,9 +6,11 @@ keep it waiting, drivers above all. Whatever that one last found is told again, 
 
 import math
 import os
+import sys
 import threading
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -30,8 +32,25 @@ class Devices(NamedTuple):
     gpus: bytes
     """MessagePack of them, as it is sent."""
     nics: bytes
+    memory: Mapping[int, int]
+    """Bytes that each process uses on all GPUs together."""
     sampled_s: float
     """When they were asked, by the monotonic clock."""
+
+
+class Drivers:
+    """Whom it asks; of one thread only."""
+
+    def __init__(self) -> None:
+        self._gpus = GpuWatch(descends_from(os.getpid()))
+        self._nics = NicWatch(gpu_addresses())
+
+    def ask(self) -> Devices:
+        """Ask them; may take as long as the slowest driver does."""
+        begun_s = time.monotonic()
+        gpus = msgspec.msgpack.encode(self._gpus.sample(begun_s))
+        nics = msgspec.msgpack.encode(self._nics.sample())
+        return Devices(gpus, nics, self._gpus.memory_by_process, begun_s)
 
 
 class Telemetry:
@@ -48,7 +67,7 @@ class Telemetry:
         self._tell = tell
         self._interval_s = interval_s
         self._over = over
-        self._devices = Devices(b"", b"", time.monotonic())
+        self._devices = Devices(b"", b"", {}, time.monotonic())
         self._load: Load = sample_load()
         self._load_s = 0.0
 
@@ -72,20 +91,25 @@ class Telemetry:
         return pb.Telemetry(
             cpu_percent=self._load.cpu_percent,
             memory_used_bytes=self._load.memory_used_bytes,
-            engines=self._engines.sample(),
+            engines=self._engines.sample(devices.memory),
             gpus=devices.gpus,
             nics=devices.nics,
             age_s=now_s - min(self._load_s, devices.sampled_s),
         )
 
     def _ask_drivers(self) -> None:
-        gpus, nics = GpuWatch(descends_from(os.getpid())), NicWatch(gpu_addresses())
+        drivers: Drivers | None = None
+        told = ""
         while True:
             begun_s = time.monotonic()
-            self._devices = Devices(
-                msgspec.msgpack.encode(gpus.sample(begun_s)),
-                msgspec.msgpack.encode(nics.sample()),
-                begun_s,
-            )
+            try:
+                drivers = drivers or Drivers()
+                self._devices = drivers.ask()
+                told = ""
+            except Exception as problem:  # noqa: BLE001  (drivers may answer anything)
+                # What was known stays, with its age; the next answer may be a better one.
+                if repr(problem) != told:
+                    sys.stderr.write(f"GPUs and network cards: {traceback.format_exc()}")
+                told = repr(problem)
             if self._over.wait(max(0.0, begun_s + self._interval_s - time.monotonic())):
                 return

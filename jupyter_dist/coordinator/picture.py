@@ -96,6 +96,7 @@ def _engine_view(engine: EngineRecord, host: HostRecord, moment: Moment) -> Engi
         beat_age_s=round(beat_age_s, 3) if engine.is_present else 0.0,
         cpu_percent=sample.cpu_percent if sample else 0.0,
         rss_bytes=sample.rss_bytes if sample else 0,
+        gpu_memory_bytes=sample.gpu_memory_bytes if sample else 0,
         device=host.index_of(engine.info.device),
         devices=host.indices_of(engine.info.device),
         cell=engine.cell_label,

@@ -36,6 +36,8 @@ class EngineView(msgspec.Struct, frozen=True, kw_only=True):
     beat_age_s: float = 0.0
     cpu_percent: float = 0.0
     rss_bytes: int = 0
+    gpu_memory_bytes: int = 0
+    """What its process uses on its GPUs; 0: unknown."""
     device: int | None = None
     """Its first GPU, by NVML's number."""
     devices: tuple[int, ...] = ()

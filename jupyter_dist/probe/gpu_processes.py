@@ -1,7 +1,7 @@
-"""Processes on a GPU that are none of ours."""
+"""Processes on GPUs: what each of them uses, and which are none of ours."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import psutil
 
@@ -11,8 +11,17 @@ from jupyter_dist.probe.nvml import Gpu
 _MOST_SHOWN = 8
 
 
+def memory_by_process(gpu: Gpu) -> dict[int, int]:
+    """Give the bytes that each process uses on a GPU; 0 where the driver does not tell."""
+    memory: dict[int, int] = {}
+    for question in ("ComputeRunningProcesses", "GraphicsRunningProcesses"):
+        for process in gpu.ask(question, default=()):
+            memory[process.pid] = max(memory.get(process.pid, 0), process.usedGpuMemory or 0)
+    return memory
+
+
 def list_strangers(
-    gpu: Gpu, is_ours: Callable[[int], bool], name_of: Callable[[int], str]
+    memory: Mapping[int, int], is_ours: Callable[[int], bool], name_of: Callable[[int], str]
 ) -> tuple[GpuProcess, ...]:
     """List those with the most memory first, at most eight.
 
@@ -20,10 +29,6 @@ def list_strangers(
     closed) has no name and is left out: NVML may count it as its host does, and then it may be
     one of ours.
     """
-    memory: dict[int, int] = {}
-    for question in ("ComputeRunningProcesses", "GraphicsRunningProcesses"):
-        for process in gpu.ask(question, default=()):
-            memory[process.pid] = max(memory.get(process.pid, 0), process.usedGpuMemory or 0)
     found = [
         GpuProcess(pid=pid, name=name, memory_bytes=used)
         for pid, used in memory.items()
@@ -34,9 +39,10 @@ def list_strangers(
 
 
 def process_name(pid: int) -> str:
-    """Give the name of a process; empty where it cannot be seen."""
+    """Give the name of a process as text that can be sent; empty where it cannot be seen."""
     with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).name()
+        # The kernel cuts names at 15 bytes, which may be in the middle of a letter.
+        return psutil.Process(pid).name().encode("utf-8", "replace").decode()
     return ""
 
 

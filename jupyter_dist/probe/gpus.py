@@ -1,11 +1,12 @@
 """The GPUs of this machine through NVML; a machine without NVML has no GPU."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from jupyter_dist.model.topology import GpuLinks, GpuView
 from jupyter_dist.probe.gpu_events import XidEvents
-from jupyter_dist.probe.gpu_processes import list_strangers, process_name
+from jupyter_dist.probe.gpu_processes import list_strangers, memory_by_process, process_name
 from jupyter_dist.probe.nvml import Gpu, as_text, list_gpus, load
 
 _CONTROL = Path("/dev/nvidiactl")
@@ -104,14 +105,21 @@ class GpuWatch:
         self._is_ours, self._name_of = is_ours, name_of
         self._gpus = [] if nvml is None else list(list_gpus(nvml))
         self._events = XidEvents(nvml, self._gpus)
+        self.memory_by_process: dict[int, int] = {}
+        """Bytes that each process used on all GPUs together, when they were sampled last."""
 
     def sample(self, now_s: float) -> tuple[GpuView, ...]:
         """Observe every GPU; what the driver does not tell stays empty."""
         self._events.collect(now_s)
-        return tuple(self._view(gpu, now_s) for gpu in self._gpus)
+        used: Counter[int] = Counter()
+        views = tuple(self._view(gpu, used, now_s) for gpu in self._gpus)
+        self.memory_by_process = dict(used)
+        return views
 
-    def _view(self, gpu: Gpu, now_s: float) -> GpuView:
+    def _view(self, gpu: Gpu, used: Counter[int], now_s: float) -> GpuView:
         gpu.look_again()
+        processes = memory_by_process(gpu)
+        used.update(processes)
         memory, rates = gpu.ask("MemoryInfo"), gpu.ask("UtilizationRates")
         xid, xid_age_s = self._events.last(gpu.index, now_s)
         sampled = {
@@ -127,7 +135,7 @@ class GpuWatch:
             "pcie_lanes": gpu.ask("CurrPcieLinkWidth", default=0),
             "mig": _describe_mig(gpu),
             "is_throttled": bool(_slow_reasons(gpu) & _THROTTLED),
-            "strangers": list_strangers(gpu, self._is_ours, self._name_of),
+            "strangers": list_strangers(processes, self._is_ours, self._name_of),
         }
         return GpuView(
             index=gpu.index, **sampled, xid=xid, xid_age_s=xid_age_s, problem=gpu.problem

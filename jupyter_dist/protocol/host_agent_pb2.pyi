@@ -219,20 +219,22 @@ class Collective(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: bool = ..., site: _Optional[str] = ..., group: _Optional[str] = ..., arguments: _Optional[str] = ..., root: _Optional[int] = ..., is_earlier: bool = ...) -> None: ...
 
 class EngineSample(_message.Message):
-    __slots__ = ("engine", "cpu_percent", "rss_bytes", "collective", "state", "major_faults_per_s")
+    __slots__ = ("engine", "cpu_percent", "rss_bytes", "collective", "state", "major_faults_per_s", "gpu_memory_bytes")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     COLLECTIVE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     MAJOR_FAULTS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     engine: str
     cpu_percent: float
     rss_bytes: int
     collective: Collective
     state: str
     major_faults_per_s: float
-    def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ...) -> None: ...
+    gpu_memory_bytes: int
+    def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ..., gpu_memory_bytes: _Optional[int] = ...) -> None: ...
 
 class Telemetry(_message.Message):
     __slots__ = ("cpu_percent", "memory_used_bytes", "engines", "gpus", "nics", "age_s")

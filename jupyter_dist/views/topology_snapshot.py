@@ -171,12 +171,14 @@ def _row(engine: EngineView, host: HostView) -> tuple[str, ...]:
 
 
 def _device(engine: EngineView, gpus: tuple[GpuView, ...]) -> str:
-    """Name the GPUs of a rank, with the numbers of the only one."""
+    """Name the GPUs of a rank, with the numbers of the only one, and what it uses itself."""
+    words = device_words(engine)
     own = [gpu for gpu in gpus if gpu.index in (*engine.devices, engine.device)]
-    if len(own) != 1 or not own[0].memory_total_bytes:
-        return device_words(engine)
-    used, total = _bytes(own[0].memory_used_bytes), _bytes(own[0].memory_total_bytes)
-    return f"{device_words(engine)} {own[0].utilisation_percent:.0f}%, {used} of {total}"
+    if len(own) == 1 and own[0].memory_total_bytes:
+        used, total = _bytes(own[0].memory_used_bytes), _bytes(own[0].memory_total_bytes)
+        words = f"{words} {own[0].utilisation_percent:.0f}%, {used} of {total}"
+    mine = engine.gpu_memory_bytes
+    return f"{words}, {_bytes(mine)} its own" if mine else words
 
 
 def _doing(engine: EngineView) -> str:

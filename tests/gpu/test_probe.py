@@ -111,4 +111,5 @@ def test_ranks_are_no_strangers_and_their_memory_is_seen(ranks):
     host = wait_until(seen, 30, "a GiB is in use")
     engine = host.engines[0]
     assert pid not in [each.pid for gpu in host.gpus for each in gpu.strangers]
+    assert engine.gpu_memory_bytes == 0 or engine.gpu_memory_bytes >= 2**30, "0: it is not told"
     assert engine.devices == (engine.device,)

@@ -67,8 +67,9 @@ export function rankFacts(/** @type {Engine} */ engine, /** @type {Host} */ host
   }
   if (hasNumbers(engine)) {
     facts.push([`CPU ${Math.round(engine.cpu_percent)} %`], [`memory ${bytes(engine.rss_bytes)}`]);
+    if (engine.gpu_memory_bytes) facts.push([`uses ${bytes(engine.gpu_memory_bytes)} of GPU memory`]);
   }
-  if (engine.state !== "left" && engine.pid) {
+  if (hasNumbers(engine) && engine.pid) {
     facts.push([`heartbeat ${seconds(engine.beat_age_s)} ago`, engine.beat_age_s > LATE_BEAT_S]);
   }
   return facts;

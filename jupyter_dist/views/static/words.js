@@ -4,7 +4,7 @@
  * @typedef {{sequence: number, operation: string, seconds: number, is_running: boolean, site: string,
  *   group: string, root: number, is_earlier: boolean}} Collective
  * @typedef {{rank: number, local_rank: number, pid: number, state: string, reason: string,
- *   beat_age_s: number, cpu_percent: number, rss_bytes: number, device: number | null,
+ *   beat_age_s: number, cpu_percent: number, rss_bytes: number, gpu_memory_bytes?: number, device: number | null,
  *   devices: number[], cell: string, busy_s: number, collective: Collective | null}} Engine
  * @typedef {{pid: number, name: string, memory_bytes: number}} Stranger
  * @typedef {{index: number, name: string, utilisation_percent: number, memory_used_bytes: number,

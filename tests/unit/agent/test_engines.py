@@ -17,7 +17,7 @@ def engines(tmp_path):
 def test_an_end_carries_what_was_written_last_and_what_is_known(engines, tmp_path):
     (tmp_path / "rank-3.1.stderr").write_bytes(b"went wrong")
     engines.add("3.1", os.getpid())
-    assert [sample.engine for sample in engines.sample()] == ["3.1"]
+    assert [sample.engine for sample in engines.sample({})] == ["3.1"]
     engines.remove("3.1")
     event = engines.exit_event("3.1", Ended(os.getpid(), signal=signal.SIGSEGV))
     assert (event.engine, event.pid, event.signal) == ("3.1", os.getpid(), signal.SIGSEGV)

@@ -26,9 +26,11 @@ class Engines:
     """Counts how often it is looked at."""
 
     looks = 0
+    gpu_memory = None
 
-    def sample(self):
+    def sample(self, gpu_memory):
         self.looks += 1
+        self.gpu_memory = gpu_memory
         return [pb.EngineSample(engine="0", rss_bytes=self.looks)]
 
 
@@ -99,6 +101,7 @@ def test_engines_machine_gpus_and_cards_are_told(observe):
     assert [engine.engine for engine in told.engines] == ["0"]
     assert nics_in(told)
     assert told.age_s >= 0
+    assert watcher.engines.gpu_memory[3977] == 23 * 10**9, "a process of the record"
 
 
 def test_a_machine_without_gpus_tells_the_rest(observe):
@@ -126,6 +129,25 @@ def test_a_driver_that_stops_to_answer_leaves_its_last_words_and_their_age(obser
     old = watcher.await_one(lambda seen: gpus_in(seen) and seen.age_s > 0.7)
     assert gpus_in(old)[0].temperature_c == 58
     driver.is_free.set()
+
+
+class OddNvml(RecordedNvml):
+    """A driver that gives once, as the first GPU's power, what nobody can read."""
+
+    is_odd = True
+
+    def nvmlDeviceGetPowerUsage(self, handle):  # noqa: N802
+        if self.is_odd:
+            self.is_odd = False
+            return "much"
+        return self._answer("nvmlDeviceGetPowerUsage", handle, ())
+
+
+def test_an_answer_that_cannot_be_read_ends_nothing_and_is_logged(observe, capfd):
+    told = observe(OddNvml(read_record("hgx_h200"))).await_one(gpus_in)
+    assert len(gpus_in(told)) == 8
+    assert nics_in(told)
+    assert capfd.readouterr().err.count("GPUs and network cards: Traceback") == 1
 
 
 class Clock:

@@ -96,6 +96,12 @@ def test_an_engine_tells_all_of_its_gpus(host):
     assert engine.devices == (2, 0, 3), "of a MIG device NVML has no number"
 
 
+def test_what_a_rank_uses_of_its_gpus_is_drawn_with_it(host):
+    look = host(engines=[pb.EngineSample(engine="0", gpu_memory_bytes=7 * 10**9)])
+    assert look().engines[0].gpu_memory_bytes == 7 * 10**9
+    assert host()().engines[0].gpu_memory_bytes == 0, "unknown"
+
+
 def test_an_engine_without_a_gpu_has_none(host):
     (engine,) = host()().engines
     assert (engine.device, engine.devices) == (None, ())

@@ -44,7 +44,10 @@ def playing(record):
 
 
 def describe(record):
-    """Give what an agent on this machine says of it: when it joins, and a second later."""
+    """Give what an agent on this machine says of it: when it joins, and a second later.
+
+    Then the bytes that each process uses on its GPUs.
+    """
     names, ranks = record["process_names"], range(FIRST_PID, FIRST_PID + len(record["gpus"]))
     with playing(record) as (root, interfaces):
         watch = GpuWatch(lambda pid: pid in ranks, lambda pid: names.get(str(pid), ""))
@@ -66,7 +69,7 @@ def describe(record):
             nics=msgspec.msgpack.encode(nics),
             age_s=0.4,
         )
-    return joined, telemetry
+    return joined, telemetry, watch.memory_by_process
 
 
 def two_hgx():
@@ -94,7 +97,7 @@ def draw(records):
     hosts = tuple(HostSpec(name, len(record["gpus"])) for name, record in records.items())
     roster = Roster(ClusterSpec(name="llm", hosts=hosts))
     told = {name: describe(record) for name, record in records.items()}
-    for number, (name, (joined, _)) in enumerate(told.items(), 1):
+    for number, (name, (joined, *_)) in enumerate(told.items(), 1):
         joined.home_address = "10.0.0.10"
         roster.take_joined(name, joined)
         address = f"10.1.{number // 250}.{number % 250}"
@@ -104,14 +107,15 @@ def draw(records):
         engine.apply(EngineEvent.JOINED)
         engine.pid = FIRST_PID + engine.info.local_rank
         roster.start_work(engine.info.rank, CELL, NOW_S - 41.3)
-        told[engine.info.host][1].engines.append(sample_of(engine, roster.world_size))
-    for name, (_, telemetry) in told.items():
+        _, telemetry, memory = told[engine.info.host]
+        telemetry.engines.append(sample_of(engine, roster.world_size, memory))
+    for name, (_, telemetry, _) in told.items():
         roster.take_telemetry(name, telemetry, NOW_S)
     ages_s = {rank: rank * 37 % 500 / 1000 for rank in range(roster.world_size)}
     return Picture(roster).draw("ready", 1, Verdict(), ages_s, NOW_S)
 
 
-def sample_of(engine, world_size):
+def sample_of(engine, world_size, memory):
     """What the agent sees of a rank; the last one is not in the collective of the others."""
     rank = engine.info.rank
     is_last = rank == world_size - 1
@@ -128,6 +132,7 @@ def sample_of(engine, world_size):
         engine=engine.name,
         cpu_percent=100.0 - rank % 4,
         rss_bytes=(9_700 + rank * 13) * 10**6,
+        gpu_memory_bytes=memory.get(engine.pid, 0),
         collective=last,
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from jupyter_dist.model.topology import (
     CollectiveView,
@@ -187,7 +188,18 @@ def test_the_gpus_of_a_rank_are_named_and_of_a_single_one_its_numbers() -> None:
     text = topology_text(a_machine())
     assert "GPUs 0-1  " in f"{text}  ".replace("\n", "  \n")
     assert "GPU 2 97%, 118 GB of 151 GB" in text
+    assert "its own" not in text, "it is not known"
     assert "  without a rank: GPU 3" in text.splitlines()
+
+
+def test_a_rank_tells_what_it_uses_itself_of_its_gpus() -> None:
+    one = EngineView(
+        rank=0, local_rank=0, state="busy", device=2, devices=(2,), gpu_memory_bytes=38 * 10**9
+    )
+    both = replace(one, rank=1, local_rank=1, devices=(0, 2), gpu_memory_bytes=70 * 10**9)
+    text = topology_text(a_machine(engines=(one, both)))
+    assert "GPU 2 97%, 118 GB of 151 GB, 38 GB its own" in text
+    assert "GPUs 0,2, 70 GB its own" in text
 
 
 def test_links_are_told_in_words_and_those_that_are_alike_together() -> None:

@@ -1,0 +1,32 @@
+"""What the detail line of the topology view says of ranks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .topologies import a_cluster, a_host, an_engine, recorded_hgx, show
+
+pytestmark = pytest.mark.browser
+
+
+def detail_of(page: Any, rank: int) -> str:
+    page.hover(f'[data-rank="{rank}"]')
+    return " ".join(page.inner_text(".jd-detail").split())
+
+
+def test_a_rank_tells_what_its_process_uses_of_its_gpus(open_view: Callable[..., Any]) -> None:
+    page = open_view()
+    show(page, recorded_hgx())
+    assert "uses 117 GB of GPU memory" in detail_of(page, 1)
+    show(page, a_cluster(a_host("node-a", [an_engine(0, 0, "busy")])))
+    assert "of GPU memory" not in detail_of(page, 0), "it is not known"
+
+
+def test_only_a_rank_that_is_there_has_a_heartbeat(open_view: Callable[..., Any]) -> None:
+    page = open_view()
+    engines = [an_engine(0, 0, "lost"), an_engine(1, 1, "idle")]
+    show(page, a_cluster(a_host("node-a", engines)))
+    assert "killed by signal 9" in detail_of(page, 0)
+    assert "heartbeat" not in detail_of(page, 0)
+    assert "heartbeat" in detail_of(page, 1)
