@@ -4,7 +4,7 @@ import { callsOf } from "./calls.js";
 import { createFilter } from "./filter.js";
 import { layHost, makeHost, updateHost } from "./hosts.js";
 import { drawFlows, drawLabels, drawLinks, drawNetwork } from "./links.js";
-import { svg, write } from "./nodes.js";
+import { ownId, svg, write } from "./nodes.js";
 import { MOST_ROOMY, plan, scaleFor, seatsOf, shapeOf } from "./plan.js";
 import { addRing, makeCell, updateCell } from "./seats.js";
 
@@ -25,10 +25,12 @@ function createCanvas(parent) {
   const flows = svg("g", { class: "jd-flows", "aria-hidden": "true" });
   const defs = svg("defs", {});
   const size = { viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 9, markerHeight: 9 };
-  const arrow = svg("marker", { id: "jd-arrow", ...size, orient: "auto", markerUnits: "userSpaceOnUse" }, defs);
-  svg("path", { class: "jd-arrow", d: "M0.5 0.5L7.5 4L0.5 7.5Z" }, arrow);
+  // Its own: in a view that is hidden it is drawn for nobody.
+  const arrow = ownId("arrow");
+  const marker = svg("marker", { id: arrow, ...size, orient: "auto", markerUnits: "userSpaceOnUse" }, defs);
+  svg("path", { class: "jd-arrow", d: "M0.5 0.5L7.5 4L0.5 7.5Z" }, marker);
   const labels = svg("g", { class: "jd-labels", "aria-hidden": "true" });
-  return { canvas, network, flows, labels, defs };
+  return { canvas, network, flows, labels, defs, arrow };
 }
 
 /** The seat an arrow key leads to: the next in order sideways, the nearest one up or down. */
@@ -84,7 +86,7 @@ export function createDrawing(parent, onLook, onOpen = () => {}) {
   /** @type {[Topology, number] | null} */
   let latest = null;
   const filter = createFilter(parent, () => latest && update(...latest));
-  const { canvas, network, flows, labels, defs } = createCanvas(parent);
+  const { canvas, network, flows, labels, defs, arrow } = createCanvas(parent);
   const frames = new Map();
   const cells = new Map();
   /** @type {Plan} */
@@ -164,7 +166,7 @@ export function createDrawing(parent, onLook, onOpen = () => {}) {
         updateCell(cells.get(key), engines.get(rank), host, gpus, calls.awaited.has(rank));
       }
     });
-    drawFlows(flows, current, calls);
+    drawFlows(flows, current, calls, arrow);
   }
   return {
     update,

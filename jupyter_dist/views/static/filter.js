@@ -1,13 +1,12 @@
 /** The box that picks ranks of a large cluster, by numbers or by a state. */
 
-import { html, write } from "./nodes.js";
+import { html, ownId, write } from "./nodes.js";
 import { STATES } from "./words.js";
 
 const ACCEPTED = `write ranks as 0,5-9, or a state: ${Object.keys(STATES).join(", ")}`;
 const NUMBERS = /^\d+(-\d+)?(,\d+(-\d+)?)*$/;
 /** Words of states that people also use. */
 const ALSO = { "hung?": "hung", "in collective": "collective", computing: "busy" };
-let made = 0;
 
 /**
  * What a text picks: all (null), or a test for engines; undefined where it makes no sense.
@@ -39,7 +38,7 @@ export function picked(state, pick) {
 export function createFilter(parent, /** @type {() => void} */ onChange) {
   const row = html("div", "jd-filter", parent);
   row.hidden = true;
-  const id = `jd-filter-${(made += 1)}`;
+  const id = ownId("filter");
   const label = html("label", "", row);
   const box = /** @type {HTMLInputElement} */ (html("input", "", row));
   const said = html("output", "", row);

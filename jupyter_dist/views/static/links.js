@@ -162,8 +162,11 @@ function messagePath(from, to) {
   return `M${x1},${y1}C${x1},${y1 + down} ${x2},${y2 + (y1 === y2 ? down : -down)} ${x2},${y2}`;
 }
 
-/** Light up the edges of the running collectives; nodes are made anew only when these change. */
-export function drawFlows(/** @type {Element} */ parent, /** @type {Plan} */ plan, calls) {
+/**
+ * Light up the edges of the running collectives; nodes are made anew only when these change.
+ * @param {Element} parent @param {Plan} plan @param {string} arrow the id of the marker at a message's end
+ */
+export function drawFlows(parent, plan, calls, arrow) {
   const flows = plan.dense ? [] : flowsOf(plan, calls);
   const key = flows.map(({ d, of, isHung }) => `${of} ${isHung} ${d}`).join("\n");
   if (parent.getAttribute("data-flows") === key) return;
@@ -173,6 +176,6 @@ export function drawFlows(/** @type {Element} */ parent, /** @type {Plan} */ pla
     const isMessage = of.includes(" to ");
     const path = svg("path", { class: isMessage ? "jd-flow jd-message" : "jd-flow", d, "data-of": of }, parent);
     if (isHung) path.setAttribute("data-hung", "");
-    if (isMessage) path.setAttribute("marker-end", "url(#jd-arrow)");
+    if (isMessage) path.setAttribute("marker-end", `url(#${arrow})`);
   }
 }

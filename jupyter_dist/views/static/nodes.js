@@ -28,3 +28,9 @@ export function html(tag, className, parent) {
   parent?.append(node);
   return node;
 }
+
+/**
+ * An id that no other view on the page has; each widget brings a copy of this file, so none can count.
+ * @param {string} what
+ */
+export const ownId = (what) => `jd-${what}-${Math.random().toString(36).slice(2)}`;
