@@ -252,15 +252,17 @@ def test_ranks_on_one_gpu_are_both_marked(open_view: OpenView) -> None:
     assert "GPU shared by ranks 0, 1" in text_of(page, ".jd-detail")
 
 
+# What is wrong, in words, and which of them count on.
 ODD = {
-    "ecc": ({"ecc_errors": 3}, "3 uncorrected ECC errors"),
-    "xid": ({"xid": 79, "xid_age_s": 12.0}, "Xid 79 (12 s ago)"),
-    "heat": ({"is_throttled": True}, "slowed down (heat or power)"),
-    "mig": ({"mig": "3 instances"}, "MIG 3 instances"),
-    "gone": ({"problem": "GPU is lost"}, "GPU is lost"),
+    "ecc": ({"ecc_errors": 3}, "3 uncorrected ECC errors", ""),
+    "xid": ({"xid": 79, "xid_age_s": 12.0}, "Xid 79 (12 s ago)", " (12 s ago)"),
+    "heat": ({"is_throttled": True}, "slowed down (heat or power)", ""),
+    "mig": ({"mig": "3 instances"}, "MIG 3 instances", ""),
+    "gone": ({"problem": "GPU is lost"}, "GPU is lost", ""),
     "stranger": (
         {"strangers": (GpuProcess(pid=4711, name="python", memory_bytes=12 * 10**9),)},
         "used by another's python (pid 4711, 12 GB)",
+        ", 12 GB",
     ),
 }
 
@@ -270,17 +272,42 @@ def test_what_is_odd_of_a_gpu_is_marked_on_its_seat_and_said_in_words(
     open_view: OpenView, case: str
 ) -> None:
     page = open_view()
-    more, words = ODD[case]
+    more, words, counts = ODD[case]
+    steady = words.replace(counts, "")
     calm = a_host("node-a", [an_engine(0, 0, "busy", device=0)], gpus=(a_gpu(0),))
     show(page, a_cluster(calm))
     assert page.is_hidden('[data-rank="0"] .jd-warning')
     assert page.locator(".jd-caption").count() == 0
     show(page, a_cluster(replace(calm, gpus=(a_gpu(0, **more),))))
     assert page.is_visible('[data-rank="0"] .jd-warning')
-    assert f"warning: {words}" in page.get_attribute('[data-rank="0"]', "aria-label")
-    assert page.text_content(".jd-caption title") == f"⚠ GPU 0: {words}"
+    assert page.get_attribute('[data-rank="0"]', "aria-label").endswith(f"warning: {steady}")
+    assert page.get_attribute(".jd-host", "aria-label").endswith(f"GPU 0: {steady}")
+    assert page.text_content(".jd-caption title") == f"⚠ GPU 0: {steady}"
+    shown = text_content(page, ".jd-caption tspan")
+    assert f"⚠ GPU 0: {words}".startswith(shown.removesuffix("…"))
     page.focus('[data-rank="0"]')
     assert f"⚠ {words}" in text_of(page, ".jd-detail")
+
+
+def test_what_counts_on_of_an_odd_gpu_moves_nothing_and_keeps_labels(open_view: OpenView) -> None:
+    page = open_view()
+
+    def show_odd(age_s: float, used_bytes: int) -> None:
+        stranger = GpuProcess(pid=4711, name="python", memory_bytes=used_bytes)
+        gpu = a_gpu(0, xid=79, xid_age_s=age_s, strangers=(stranger,))
+        show(page, a_cluster(a_host("node-a", [an_engine(0, 0, "busy", device=0)], gpus=(gpu,))))
+
+    labels = "[...document.querySelectorAll('[aria-label]')].map(n => n.ariaLabel)"
+    show_odd(12.0, 5 * 10**9)
+    before = page.evaluate(labels)
+    page.evaluate("window.before = [...document.querySelectorAll('.jd-drawing *')]")
+    show_odd(13.0, 6 * 10**9)
+    assert "Xid 79 (13 s ago)" in text_content(page, ".jd-caption")
+    assert page.evaluate(
+        """() => { const now = [...document.querySelectorAll('.jd-drawing *')];
+          return now.length === before.length && now.every((node, i) => node === before[i]); }"""
+    )
+    assert page.evaluate(labels) == before
 
 
 def test_an_old_sample_tells_its_age_and_a_fresh_one_does_not(open_view: OpenView) -> None:

@@ -3,6 +3,7 @@
 import { hostNumbers, hostWarnings } from "./facts.js";
 import { svg, write } from "./nodes.js";
 import { PORT } from "./ports.js";
+import { steadyHostWarnings } from "./steady.js";
 import { MARKS, clip } from "./words.js";
 
 const LETTER = 5.35;
@@ -19,8 +20,12 @@ export function makeHost() {
   const name = svg("text", { class: "jd-host-name", x: 10, y: 18 }, head);
   const facts = svg("text", { class: "jd-host-facts jd-small" }, head);
   const foot = svg("g", { class: "jd-host-foot", "aria-hidden": "true" }, node);
-  return { node, box, links, head, hit, name, facts, foot };
+  /** @type {{shown: Element, title: Element} | null} */
+  const warning = null;
+  return { node, box, links, head, hit, name, facts, foot, warning };
 }
+
+const captionRoom = (/** @type {number} */ width, letter) => Math.floor((width - 20) / letter);
 
 /** What moves only with the plan: box, ports and captions. */
 export function layHost(frame, /** @type {HostPlan} */ place) {
@@ -30,14 +35,21 @@ export function layHost(frame, /** @type {HostPlan} */ place) {
   write(frame.hit, "width", place.width - 3);
   write(frame.head, "data-key", `host ${place.host.name}`);
   frame.foot.replaceChildren();
+  frame.warning = null;
   const edge = place.height - 1;
   const above = place.ports.length ? PORT.height / 2 + 6 : 9;
   place.captions.forEach((words, i) => {
     const y = edge - above - (place.captions.length - 1 - i) * 14;
     const isWarning = words.startsWith("⚠");
     const text = svg("text", { class: isWarning ? "jd-caption jd-warned" : "jd-caption", x: 10, y }, frame.foot);
-    text.append(clip(words, Math.floor((place.width - 20) / (isWarning ? BOLD_LETTER : LETTER))));
-    svg("title", {}, text).textContent = words;
+    const shown = svg("tspan", {}, text);
+    const title = svg("title", {}, text);
+    if (isWarning) {
+      frame.warning = { shown, title };
+      return;
+    }
+    shown.textContent = clip(words, captionRoom(place.width, LETTER));
+    title.textContent = words;
   });
   for (const port of place.ports) drawPort(frame.foot, port, edge);
 }
@@ -54,11 +66,19 @@ function drawPort(parent, port, edge) {
   text.textContent = port.words;
 }
 
+/** What is odd of its GPUs, and how long ago; a tooltip that is open stays so. */
+function updateWarnings({ warning }, /** @type {Host} */ host, /** @type {string} */ steady, /** @type {number} */ width) {
+  if (!warning) return;
+  write(warning.shown, "text", clip(`⚠ ${hostWarnings(host)}`, captionRoom(width, BOLD_LETTER)));
+  write(warning.title, "text", `⚠ ${steady}`);
+}
+
 /** @param {ReturnType<typeof makeHost>} frame @param {Host} host @param {HostPlan} place */
 export function updateHost(frame, host, { width, hasOneLine }) {
   write(frame.node, "data-host-state", host.state);
-  const warnings = hostWarnings(host);
+  const warnings = frame.warning ? steadyHostWarnings(host) : "";
   write(frame.node, "aria-label", [`host ${host.name}`, host.state, warnings].filter(Boolean).join(", "));
+  updateWarnings(frame, host, warnings, width);
   const nameRoom = (width - 20) * (hasOneLine ? 0.45 : 1);
   const name = clip(host.name, Math.floor(nameRoom / NAME_LETTER));
   const room = width - 20 - (hasOneLine ? name.length * NAME_LETTER + 14 : 0);

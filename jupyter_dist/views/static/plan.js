@@ -60,7 +60,7 @@ function linkCaption(groups, host) {
   return `${words}: ${groups.map((group) => ranges(group.gpus)).join("; ")}`;
 }
 
-/** Lines of words at the foot of a host. @param {Host} host @param {LinkGroup[]} undrawn */
+/** Lines of words at the foot of a host, warnings first. @param {Host} host @param {LinkGroup[]} undrawn */
 function captionsOf(host, undrawn) {
   const warnings = hostWarnings(host);
   const links = alike(undrawn, linkWords).map((groups) => linkCaption(groups, host));
@@ -175,7 +175,7 @@ export function shapeOf(state) {
       h.interface_mbps,
       h.engines.map((engine) => `${engine.rank}@${devicesOf(engine)}`),
       h.gpus.length,
-      hostWarnings(h),
+      hostWarnings(h) !== "",
       h.links.map((link) => `${link.kind}${link.lanes ?? 0}:${link.gpus}`),
       (h.nics ?? []).map((nic) => `${nic.name}${nic.speed_mbps}${nic.rdma}${nic.is_up}`),
     ].join("|");

@@ -3,6 +3,7 @@
 import { warningsOf } from "./facts.js";
 import { svg, write } from "./nodes.js";
 import { DENSE, ROOMY } from "./plan.js";
+import { steadyWarnings } from "./steady.js";
 import { FREE, LATE_BEAT_S, MARKS, bytes, bytesOf, clip, doing, hasNumbers, look, ranges, seconds, share } from "./words.js";
 
 const BAR = { x: 9, y: 53, width: ROOMY.width - 18, height: 4 };
@@ -105,7 +106,7 @@ function label(seat, engine, host, warnings, isAwaited) {
 export function updateCell(cell, engine, host, gpus, isAwaited) {
   const { seat } = cell;
   const mine = seat.devices.map((index) => gpus.get(index)).filter(Boolean);
-  const warnings = mine.flatMap(warningsOf);
+  const warnings = mine.flatMap((gpu) => (warningsOf(gpu).length ? steadyWarnings(gpu) : []));
   const state = engine ? engine.state : "free";
   addMarks(cell, isAwaited, warnings.length > 0);
   write(cell.node, "data-state", state);
