@@ -33,6 +33,9 @@ _SOURCES = (
 )
 # A second build of the same sources takes no time; the bundler clears this folder first.
 _FINGERPRINT = f"{_BUILT}/static/sources.sha256"
+_LONGEST_S = 600
+# npm's own bounds, five minutes for each of three tries, look like a pip that hangs.
+_PATIENCE = ("--fetch-timeout=60000", "--fetch-retries=1")
 _NODE_VERSION = re.compile(r"v(\d+)\.(\d+)")
 _HOW_TO_GET_IT = (
     f"To have the panel, install Node.js {OLDEST_NODE[0]}.{OLDEST_NODE[1]} or newer with npm "
@@ -80,7 +83,7 @@ def ensure_panel(root: Path) -> None:
         return
     npm = find_npm()
     if not has_packages(root):
-        _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], root)
+        _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", *_PATIENCE], root)
     _run([npm, "run", "build"], root)
     note.write_text(wanted, encoding="ascii")
 
@@ -140,9 +143,18 @@ def _source_files(root: Path) -> Iterator[Path]:
 
 
 def _run(command: list[str], root: Path) -> None:
-    done = subprocess.run(command, cwd=root / _PACKAGE, capture_output=True, text=True, check=False)
+    words = " ".join(command)
+    try:
+        done = subprocess.run(
+            command, cwd=root / _PACKAGE, capture_output=True, text=True, check=False,
+            timeout=_LONGEST_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise PanelNotBuilt(
+            f"{words} has not ended in {_PACKAGE} within {_LONGEST_S} s. {_HOW_TO_GET_IT}"
+        ) from None
     if done.returncode == 0:
         return
     said = f"{done.stdout}\n{done.stderr}".strip()
     told = "\n".join(said.splitlines()[-40:])
-    raise PanelNotBuilt(f"{' '.join(command)} failed in {_PACKAGE}:\n{told}\n{_HOW_TO_GET_IT}")
+    raise PanelNotBuilt(f"{words} failed in {_PACKAGE}:\n{told}\n{_HOW_TO_GET_IT}")

@@ -38,11 +38,17 @@ class Npm:
         self.node = node
         self.calls: list[list[str]] = []
         self.failing = ""
+        self.hanging = ""
 
-    def __call__(self, command: Sequence[str], **_: Any) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, command: Sequence[str], timeout: float | None = None, **_: Any
+    ) -> subprocess.CompletedProcess[str]:
         if command[-1] == "--version":
             return subprocess.CompletedProcess(command, 0, self.node, "")
         self.calls.append(list(command[1:]))
+        if self.hanging in command:
+            assert timeout is not None, "it would wait for ever"
+            raise subprocess.TimeoutExpired(command, timeout)
         if self.failing in command:
             return subprocess.CompletedProcess(command, 1, "", "ETARGET No matching version")
         if "ci" in command:
@@ -68,6 +74,7 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Npm:
     write(tmp_path, "labextension/src/index.ts", "export {};")
     write(tmp_path, "jupyter_dist/views/static/view.js", "export {};")
     npm = Npm(tmp_path)
+    monkeypatch.delenv(hatch_build.CHOICE_VARIABLE, raising=False)
     monkeypatch.setattr(hatch_build.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(hatch_build.subprocess, "run", npm)
     return npm
@@ -155,6 +162,13 @@ def test_who_requires_the_panel_is_told_why_it_failed(
     monkeypatch.setenv("JUPYTER_DIST_LABEXTENSION", "require")
     with pytest.raises(hatch_build.PanelNotBuilt, match="ETARGET No matching version"):
         initialize(npm.root)
+
+
+def test_a_registry_that_does_not_answer_holds_the_build_up_for_a_bounded_time(npm: Npm) -> None:
+    npm.hanging = "ci"
+    _, (warning,) = initialize(npm.root)
+    assert "--no-fund --fetch-timeout=60000 --fetch-retries=1 has not ended" in warning
+    assert "within 600 s. To have the panel" in warning
 
 
 def test_who_skips_the_panel_gets_no_part_of_it(npm: Npm, monkeypatch: pytest.MonkeyPatch) -> None:
