@@ -68,7 +68,7 @@ def test_the_widget_lives_in_notebook_7_from_the_start_to_the_snapshot(
     page.screenshot(path=pictures / "notebook7_at_work.png")
     page.click(f"{WIDGET} .jd-interrupt")
     notebook.wait_for_text(1, "ranks 0-3 signalled")
-    notebook.wait(timeout_s=6)
+    notebook.wait(timeout_s=20)
     assert "CellInterrupted: ranks 0-3 interrupted" in notebook.text(3)
 
     notebook.run(4)
