@@ -1,7 +1,6 @@
 """Cell output as a person sees, copies and opens it: in a blank page, and in JupyterLab."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,14 +46,6 @@ ipywidgets.IntSlider(value=3, description="lr")"""
 def lines_of(text: str) -> list[str]:
     """Give what a person reads: browsers differ in how many blank lines part two blocks."""
     return [line.rstrip() for line in text.replace("\xa0", " ").splitlines() if line.strip()]
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    """The folder for screenshots: JD_SCREENSHOTS, or one that pytest keeps for a while."""
-    folder = Path(os.environ.get("JD_SCREENSHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def a_record_of_twelve() -> CellRecord:
