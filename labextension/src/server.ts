@@ -25,6 +25,12 @@ export class ServerProblem extends Error {
   }
 }
 
+/** What a ServerProblem says; anything else is an error of ours and thrown again. */
+export function problemOf(error: unknown): string {
+  if (error instanceof ServerProblem) return error.message;
+  throw error;
+}
+
 /** The routes of the server extension; Jupyter's own authentication goes along with each call. */
 export class ClusterServer {
   constructor(readonly settings: ServerConnection.ISettings) {}
@@ -63,12 +69,13 @@ export class ClusterServer {
     const url = URLExt.join(this.settings.baseUrl, ROUTE, path);
     const init: RequestInit = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
     let response: Response;
+    let text: string;
     try {
       response = await ServerConnection.makeRequest(url, init, this.settings);
+      text = await response.text(); // a connection can break in the middle of an answer
     } catch {
       throw new ServerProblem('The Jupyter server does not answer.', 0);
     }
-    const text = await response.text();
     const data = parsed(text);
     if (response.ok) {
       if (data === null) throw new ServerProblem(TOO_OLD, response.status);
