@@ -7,20 +7,20 @@ import { activity, counted, warnings } from './words';
 /** The list of this user's clusters; the chosen one is pressed. */
 export class ClusterList {
   readonly node = element('ul', { class: 'jdp-clusters', 'aria-label': 'clusters' });
-  private readonly _buttons = new Map<string, HTMLButtonElement>();
+  readonly #buttons = new Map<string, HTMLButtonElement>();
 
   constructor(private readonly clusters: Clusters) {}
 
   refresh(): void {
     const rows = this.clusters.rows;
     const names = new Set(rows.map(row => row.name));
-    for (const [name, button] of this._buttons) {
+    for (const [name, button] of this.#buttons) {
       if (names.has(name)) continue;
       button.parentElement?.remove();
-      this._buttons.delete(name);
+      this.#buttons.delete(name);
     }
     rows.forEach((row, i) => {
-      const button = this._buttons.get(row.name) ?? this.add(row.name);
+      const button = this.#buttons.get(row.name) ?? this.add(row.name);
       const item = button.parentElement;
       const there = this.node.children[i];
       if (item && there !== item) this.node.insertBefore(item, there ?? null);
@@ -32,7 +32,7 @@ export class ClusterList {
   private add(name: string): HTMLButtonElement {
     const button = element('button', { type: 'button', class: 'jdp-cluster', 'data-cluster': name });
     button.addEventListener('click', () => this.clusters.choose(name));
-    this._buttons.set(name, button);
+    this.#buttons.set(name, button);
     this.node.append(element('li', {}, button));
     return button;
   }

@@ -15,17 +15,17 @@ const HTML = 'text/html';
  */
 export class OutputView {
   readonly node = element('div', { class: 'jdp-output', tabindex: 0, role: 'region', 'aria-label': 'output' });
-  private readonly _empty = element('p', { class: 'jdp-empty' }, 'No cell has run on it yet.');
-  private readonly _renderer: IRenderMime.IRenderer;
-  private _next: ICellOutput | null = null;
-  private _isRendering = false;
+  readonly #empty = element('p', { class: 'jdp-empty' }, 'No cell has run on it yet.');
+  readonly #renderer: IRenderMime.IRenderer;
+  #next: ICellOutput | null = null;
+  #isRendering = false;
 
   constructor(private readonly registry: IRenderMimeRegistry) {
-    this._renderer = registry.createRenderer(HTML);
-    this.node.append(this._empty);
-    MessageLoop.sendMessage(this._renderer, Widget.Msg.BeforeAttach);
-    this.node.append(this._renderer.node);
-    MessageLoop.sendMessage(this._renderer, Widget.Msg.AfterAttach);
+    this.#renderer = registry.createRenderer(HTML);
+    this.node.append(this.#empty);
+    MessageLoop.sendMessage(this.#renderer, Widget.Msg.BeforeAttach);
+    this.node.append(this.#renderer.node);
+    MessageLoop.sendMessage(this.#renderer, Widget.Msg.AfterAttach);
   }
 
   /** How many lines are seen at once; the rest is scrolled to. */
@@ -35,30 +35,30 @@ export class OutputView {
 
   /** Nothing is known of a cell. */
   clear(): void {
-    this._next = null;
-    this._empty.hidden = false;
-    this._renderer.node.hidden = true;
+    this.#next = null;
+    this.#empty.hidden = false;
+    this.#renderer.node.hidden = true;
   }
 
   /** Show the latest output; what came while the last was being drawn is skipped but for the newest. */
   async show(cell: ICellOutput): Promise<void> {
-    this._next = cell;
-    if (this._isRendering) return;
-    this._isRendering = true;
+    this.#next = cell;
+    if (this.#isRendering) return;
+    this.#isRendering = true;
     try {
       for (let next = this.taken(); next; next = this.taken()) await this.render(next);
     } finally {
-      this._isRendering = false;
+      this.#isRendering = false;
     }
   }
 
   dispose(): void {
-    this._renderer.dispose();
+    this.#renderer.dispose();
   }
 
   private taken(): ICellOutput | null {
-    const next = this._next;
-    this._next = null;
+    const next = this.#next;
+    this.#next = null;
     return next;
   }
 
@@ -67,9 +67,9 @@ export class OutputView {
     const isAtEnd = node.scrollTop + node.clientHeight >= node.scrollHeight - 4;
     const open = this.openDetails();
     const model = this.registry.createModel({ data: { [HTML]: cell.html, 'text/plain': cell.text }, trusted: false });
-    await this._renderer.renderModel(model);
-    this._empty.hidden = true;
-    this._renderer.node.hidden = false;
+    await this.#renderer.renderModel(model);
+    this.#empty.hidden = true;
+    this.#renderer.node.hidden = false;
     node.dataset['cell'] = cell.label;
     for (const details of this.details()) {
       if (open.has(titleOf(details))) details.open = true;
@@ -78,7 +78,7 @@ export class OutputView {
   }
 
   private details(): HTMLDetailsElement[] {
-    return [...this._renderer.node.querySelectorAll('details')];
+    return [...this.#renderer.node.querySelectorAll('details')];
   }
 
   private openDetails(): Set<string> {
@@ -93,42 +93,42 @@ function titleOf(details: HTMLDetailsElement): string {
 /** The last lines of one rank, which is chosen above them. */
 export class RankLog {
   readonly node = element('div', { class: 'jdp-log' });
-  private readonly _select = element('select', { class: 'jp-mod-styled', 'aria-label': 'rank' });
-  private readonly _text = element('pre', { tabindex: 0, role: 'region', 'aria-label': 'last lines of the rank' });
-  private _ranks = -1;
+  readonly #select = element('select', { class: 'jp-mod-styled', 'aria-label': 'rank' });
+  readonly #text = element('pre', { tabindex: 0, role: 'region', 'aria-label': 'last lines of the rank' });
+  #ranks = -1;
 
   /** @param onChoice called with the rank whose lines are wanted */
   constructor(onChoice: (rank: number) => void) {
-    this._select.addEventListener('change', () => {
-      setText(this._text, '');
+    this.#select.addEventListener('change', () => {
+      setText(this.#text, '');
       onChoice(this.rank);
     });
-    this.node.append(this._select, this._text);
+    this.node.append(this.#select, this.#text);
   }
 
   get rank(): number {
-    return Number(this._select.value);
+    return Number(this.#select.value);
   }
 
   /** Offer ranks 0 to `count` - 1; the chosen one stays chosen while it exists. */
   offer(count: number): void {
-    if (count === this._ranks) return;
-    const before = this._ranks > 0 ? Math.min(this.rank, count - 1) : 0;
-    this._ranks = count;
-    this._select.replaceChildren(
+    if (count === this.#ranks) return;
+    const before = this.#ranks > 0 ? Math.min(this.rank, count - 1) : 0;
+    this.#ranks = count;
+    this.#select.replaceChildren(
       ...Array.from({ length: count }, (_, rank) => element('option', { value: rank }, `rank ${rank}`))
     );
-    this._select.value = String(Math.max(0, before));
+    this.#select.value = String(Math.max(0, before));
   }
 
   clear(): void {
-    setText(this._text, '');
+    setText(this.#text, '');
   }
 
   show(rank: number, text: string): void {
     if (rank !== this.rank) return;
-    const isAtEnd = this._text.scrollTop + this._text.clientHeight >= this._text.scrollHeight - 4;
-    setText(this._text, text || 'This rank has said nothing in this cell.');
-    if (isAtEnd) this._text.scrollTop = this._text.scrollHeight;
+    const isAtEnd = this.#text.scrollTop + this.#text.clientHeight >= this.#text.scrollHeight - 4;
+    setText(this.#text, text || 'This rank has said nothing in this cell.');
+    if (isAtEnd) this.#text.scrollTop = this.#text.scrollHeight;
   }
 }

@@ -8,10 +8,10 @@ import { summary } from './words';
 
 /** "8 ranks · 1 hung?" in the status bar; a click opens the panel. Not there without a cluster. */
 export class StatusItem extends Widget {
-  private readonly _button = element('button', { type: 'button', class: 'jdp-status-button' });
-  private readonly _text = element('span', {});
-  private readonly _activeStateChanged = new Signal<this, void>(this);
-  private _isWanted = true;
+  readonly #button = element('button', { type: 'button', class: 'jdp-status-button' });
+  readonly #text = element('span', {});
+  readonly #activeStateChanged = new Signal<this, void>(this);
+  #isWanted = true;
 
   constructor(
     private readonly clusters: Clusters,
@@ -20,25 +20,25 @@ export class StatusItem extends Widget {
     super();
     this.addClass('jdp-status');
     this.addClass('jp-mod-highlighted');
-    this._button.append(clustersIcon.element({ tag: 'span', stylesheet: 'statusBar' }), this._text);
-    this._button.addEventListener('click', onClick);
-    this.node.append(this._button);
+    this.#button.append(clustersIcon.element({ tag: 'span', stylesheet: 'statusBar' }), this.#text);
+    this.#button.addEventListener('click', onClick);
+    this.node.append(this.#button);
     clusters.changed.connect(this.refresh, this);
     this.refresh();
   }
 
   /** Whether there is something to show, and the user wants to see it. */
   get isActive(): boolean {
-    return this._isWanted && this.clusters.rows.length > 0;
+    return this.#isWanted && this.clusters.rows.length > 0;
   }
 
   get activeStateChanged(): ISignal<this, void> {
-    return this._activeStateChanged;
+    return this.#activeStateChanged;
   }
 
   set isWanted(isWanted: boolean) {
-    this._isWanted = isWanted;
-    this._activeStateChanged.emit();
+    this.#isWanted = isWanted;
+    this.#activeStateChanged.emit();
   }
 
   override dispose(): void {
@@ -50,11 +50,11 @@ export class StatusItem extends Widget {
   private refresh(): void {
     const { rows, feed } = this.clusters;
     const said = summary(rows);
-    setText(this._text, feed.problem ? `${said} · no news` : said);
+    setText(this.#text, feed.problem ? `${said} · no news` : said);
     const { problem } = feed;
-    this._button.title = problem || 'Show the clusters';
+    this.#button.title = problem || 'Show the clusters';
     const isAlarming = rows.some(row => row.hung > 0 || row.lost > 0);
     this.node.toggleAttribute('data-alarm', isAlarming);
-    this._activeStateChanged.emit();
+    this.#activeStateChanged.emit();
   }
 }
