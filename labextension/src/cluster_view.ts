@@ -8,102 +8,138 @@ import { OutputView, RankLog } from './output_view';
 import { Section } from './section';
 import type { FeedMessage, ITopology } from './wire';
 
+const PICTURE_WITHIN_MS = 5000;
+
 /** Everything about the chosen cluster: its picture, the output of its cell, the log of a rank. */
 export class ClusterView {
   readonly node = element('div', { class: 'jdp-chosen' });
   readonly output: OutputView;
-  private readonly _topology = new Section('Topology', 'jdp-topology-section');
-  private readonly _cell = new Section('Output', 'jdp-output-section');
-  private readonly _log = new Section('Log of a rank', 'jdp-log-section', false);
-  private readonly _past = new Section('History', 'jdp-history-section', false);
-  private readonly _history = new HistoryView();
-  private readonly _rankLog: RankLog;
-  private _view: IView | null = null;
-  private _shown: string | null = null;
-  private _state: ITopology | null = null;
+  readonly #topology = new Section('Topology', 'jdp-topology-section');
+  readonly #cell = new Section('Output', 'jdp-output-section');
+  readonly #log = new Section('Log of a rank', 'jdp-log-section', false);
+  readonly #past = new Section('History', 'jdp-history-section', false);
+  readonly #history = new HistoryView();
+  readonly #rankLog: RankLog;
+  #view: IView | null = null;
+  #shown: string | null = null;
+  #state: ITopology | null = null;
+  #isGone = false;
+  #onPicture = (): void => undefined;
 
   constructor(
     private readonly clusters: Clusters,
     registry: IRenderMimeRegistry
   ) {
     this.output = new OutputView(registry);
-    this._rankLog = new RankLog(rank => clusters.followRank(rank));
-    this._cell.body.append(this.output.node);
-    this._log.body.append(this._rankLog.node);
-    this._log.node.addEventListener('toggle', () => this.followLog());
-    this._past.body.append(this._history.node);
-    this._past.node.addEventListener('toggle', () => this._history.draw());
-    this.node.append(this._topology.node, this._cell.node, this._log.node, this._past.node);
+    this.#rankLog = new RankLog(rank => clusters.followRank(rank));
+    this.#cell.body.append(this.output.node);
+    this.#log.body.append(this.#rankLog.node);
+    this.#log.node.addEventListener('toggle', () => this.followLog());
+    this.#past.body.append(this.#history.node);
+    this.#past.node.addEventListener('toggle', () => this.#history.draw());
+    this.node.append(this.#topology.node, this.#cell.node, this.#log.node, this.#past.node);
     clusters.news.connect((_, message) => this.take(message));
   }
 
   /** Show the chosen cluster; another one starts with an empty picture. */
   refresh(): void {
     const name = this.clusters.chosen;
-    if (name === this._shown) return;
-    this._shown = name;
-    this._state = null;
-    this._view?.destroy();
-    this._topology.body.replaceChildren();
-    this._view = name === null ? null : this.makeView(name);
-    this._cell.title = 'Output';
-    this.output.clear();
-    this._rankLog.clear();
-    this._rankLog.offer(0);
-    this._history.clear();
+    if (name !== this.#shown) this.reset(name);
   }
 
-  /** Press a button of the picture, so that the request's honest state is seen where it always is. */
-  press(selector: string): void {
-    this._topology.node.open = true;
-    this.node.querySelector<HTMLButtonElement>(`.jd-topology ${selector}`)?.click();
+  /** Whether a button of the picture can be pressed. */
+  canPress(selector: string): boolean {
+    const button = this.button(selector);
+    return button !== null && !button.disabled;
+  }
+
+  /**
+   * Press a button of the picture, so that the request's honest state is seen where it always is.
+   * What has just come into view may have to wait for its picture. Tells whether it was pressed.
+   */
+  async press(selector: string): Promise<boolean> {
+    const name = this.#shown;
+    this.#topology.node.open = true;
+    if (!this.canPress(selector)) await this.nextPicture();
+    if (this.#shown !== name || !this.canPress(selector)) return false;
+    this.button(selector)?.click();
+    return true;
   }
 
   dispose(): void {
-    this._view?.destroy();
+    this.#view?.destroy();
     this.output.dispose();
+  }
+
+  private button(selector: string): HTMLButtonElement | null {
+    return this.node.querySelector(`.jd-topology ${selector}`);
+  }
+
+  private nextPicture(): Promise<void> {
+    return new Promise(resolve => {
+      this.#onPicture = resolve;
+      window.setTimeout(resolve, PICTURE_WITHIN_MS);
+    });
+  }
+
+  private reset(name: string | null): void {
+    this.#shown = name;
+    this.#state = null;
+    this.#isGone = false;
+    this.#view?.destroy();
+    this.#topology.body.replaceChildren();
+    this.#view = name === null ? null : this.makeView(name);
+    this.#cell.title = 'Output';
+    this.output.clear();
+    this.#rankLog.clear();
+    this.#rankLog.offer(0);
+    this.#history.clear();
   }
 
   private makeView(name: string): IView {
     return createView(
-      this._topology.body,
+      this.#topology.body,
       request => void this.clusters.request(name, request),
       { source: 'the Jupyter server' }
     );
   }
 
   private take(message: FeedMessage): void {
-    if (message.kind === 'start' || message.kind === 'clusters' || message.cluster !== this._shown) return;
+    if (message.kind === 'start' || message.kind === 'clusters' || message.cluster !== this.#shown) return;
+    // After its end only another cluster of the same name has anything to say.
+    if (this.#isGone && message.kind !== 'gone' && message.kind !== 'reply') this.reset(this.#shown);
     switch (message.kind) {
       case 'topology':
         this.showTopology(message.topology);
         break;
       case 'cell':
-        this._cell.title = message.is_running ? `Output of ${message.label} (running)` : `Output of ${message.label}`;
+        this.#cell.title = message.is_running ? `Output of ${message.label} (running)` : `Output of ${message.label}`;
         void this.output.show(message);
         break;
       case 'tail':
-        this._rankLog.show(message.rank, message.text);
+        this.#rankLog.show(message.rank, message.text);
         break;
       case 'reply':
-        this._view?.reply(message);
+        this.#view?.reply(message);
         break;
       case 'gone':
-        if (this._state) this._view?.update({ ...this._state, state: 'gone', note: message.text });
+        this.#isGone = true;
+        if (this.#state) this.#view?.update({ ...this.#state, state: 'gone', note: message.text });
         break;
     }
   }
 
   private showTopology(topology: ITopology): void {
-    this._state = topology;
-    this._view?.update(topology);
-    this._rankLog.offer(topology.hosts.reduce((count, host) => count + host.engines.length, 0));
-    this._history.take(topology, this._past.node.open);
+    this.#state = topology;
+    this.#view?.update(topology);
+    this.#rankLog.offer(topology.hosts.reduce((count, host) => count + host.engines.length, 0));
+    this.#history.take(topology, this.#past.node.open);
     this.followLog();
+    this.#onPicture();
   }
 
   /** Lines of a rank travel only while somebody looks at them. */
   private followLog(): void {
-    if (this._state) this.clusters.followRank(this._log.node.open ? this._rankLog.rank : null);
+    if (this.#state) this.clusters.followRank(this.#log.node.open ? this.#rankLog.rank : null);
   }
 }

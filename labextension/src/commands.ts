@@ -3,7 +3,6 @@ import { Dialog, Notification, showDialog, type ICommandPalette } from '@jupyter
 
 import type { Clusters } from './clusters';
 import type { ClustersPanel } from './panel';
-import type { IClusterRow } from './wire';
 
 const CATEGORY = 'Clusters';
 const INSERT_CELL = 'notebook:insert-cell-below';
@@ -25,13 +24,13 @@ interface IOrder {
   label: string;
   /** The button of the picture that does it. */
   button: string;
-  isPossible: (row: IClusterRow) => boolean;
+  needsLoss?: boolean;
 }
 
 const ORDERS: IOrder[] = [
-  { id: CommandIds.interrupt, label: 'Interrupt the Cell on', button: '.jd-interrupt', isPossible: () => true },
-  { id: CommandIds.stacks, label: 'Show the Stacks of', button: '.jd-stacks', isPossible: () => true },
-  { id: CommandIds.heal, label: 'Heal', button: '.jd-heal', isPossible: row => row.lost > 0 }
+  { id: CommandIds.interrupt, label: 'Interrupt the Cell on', button: '.jd-interrupt' },
+  { id: CommandIds.stacks, label: 'Show the Stacks of', button: '.jd-stacks' },
+  { id: CommandIds.heal, label: 'Heal', button: '.jd-heal', needsLoss: true }
 ];
 
 /** Whether a cell can be inserted into the notebook that is in front. */
@@ -75,10 +74,14 @@ export function addCommands(
   for (const order of ORDERS) {
     commands.addCommand(order.id, {
       label: () => `${order.label} ${chosenName()}`,
-      isEnabled: () => clusters.chosenRow !== null && order.isPossible(clusters.chosenRow),
-      execute: () => {
+      isEnabled: () => {
+        const row = clusters.chosenRow;
+        return row !== null && (!order.needsLoss || row.lost > 0) && panel.canPress(order.button);
+      },
+      execute: async () => {
         show();
-        panel.press(order.button);
+        if (await panel.press(order.button)) return;
+        Notification.error(`${chosenName()} was asked nothing: it does not tell how it is. Try again in a moment.`);
       }
     });
   }

@@ -25,12 +25,15 @@ export interface IPanelActions {
 /** The panel "Clusters": list, start form, and the chosen cluster, none of it by way of a kernel. */
 export class ClustersPanel extends Widget {
   readonly form: StartForm;
-  private readonly _list: ClusterList;
-  private readonly _view: ClusterView;
-  private readonly _problem = element('div', { class: 'jdp-problem', role: 'status', hidden: true });
-  private readonly _none = element('p', { class: 'jdp-empty' });
-  private readonly _gone = element('p', { class: 'jdp-empty jdp-gone' });
-  private readonly _attach: HTMLButtonElement;
+  readonly #list: ClusterList;
+  readonly #view: ClusterView;
+  readonly #problem = element('div', { class: 'jdp-problem', role: 'status', hidden: true });
+  readonly #none = element('p', { class: 'jdp-empty' });
+  readonly #gone = element('p', { class: 'jdp-empty jdp-gone' });
+  readonly #attach: HTMLButtonElement;
+  readonly #look = (): void => {
+    this.clusters.isLookedAt = this.isVisible && !document.hidden;
+  };
 
   constructor(
     private readonly clusters: Clusters,
@@ -43,50 +46,69 @@ export class ClustersPanel extends Widget {
     this.title.caption = 'Clusters';
     this.addClass('jdp-panel');
     this.form = new StartForm(clusters);
-    this._list = new ClusterList(clusters);
-    this._view = new ClusterView(clusters, registry);
-    this._attach = button('Attach', () => actions.attach(), 'jdp-attach');
-    this._attach.setAttribute('aria-label', 'Attach notebook');
+    this.#list = new ClusterList(clusters);
+    this.#view = new ClusterView(clusters, registry);
+    this.#attach = button('Attach', () => actions.attach(), 'jdp-attach');
+    this.#attach.setAttribute('aria-label', 'Attach notebook');
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Clusters');
     this.node.append(
-      this.head(), this._problem, this.form.node, this._list.node, this._none, this._gone, this._view.node
+      this.head(), this.#problem, this.form.node, this.#list.node, this.#none, this.#gone, this.#view.node
     );
     clusters.changed.connect(this.refresh, this);
+    document.addEventListener('visibilitychange', this.#look);
     this.refresh();
   }
 
   configure(settings: IPanelSettings): void {
     this.form.defaultHosts = settings.defaultHosts;
-    this._view.output.lines = settings.outputLines;
+    this.#view.output.lines = settings.outputLines;
   }
 
-  /** Press a button of the chosen cluster's picture, by its selector. */
-  press(selector: string): void {
-    this._view.press(selector);
+  /** Whether a button of the picture, by its selector, can be pressed; unseen, it is shown first. */
+  canPress(selector: string): boolean {
+    return !this.isVisible || this.#view.canPress(selector);
+  }
+
+  /** Press a button of the chosen cluster's picture; tells whether it could be. */
+  press(selector: string): Promise<boolean> {
+    return this.#view.press(selector);
   }
 
   /** Write what has changed; also called when another notebook has come to the front. */
   refresh(): void {
     const { feed, rows, chosen, chosenRow, isKnown } = this.clusters;
-    this._problem.hidden = !feed.problem;
-    setText(this._problem, feed.problem);
-    this._list.refresh();
-    this._none.hidden = rows.length > 0 || !isKnown;
-    setText(this._none, 'No cluster of yours is running. Start one here, or in a notebook with %dist_start.');
-    this._gone.hidden = chosen === null || chosenRow !== null || !isKnown;
-    setText(this._gone, `${chosen} is not running any more.`);
-    this._view.node.hidden = chosen === null;
-    this._attach.disabled = !this.actions.canAttach();
-    this._attach.title = this.attachHint();
-    this._view.refresh();
+    this.#problem.hidden = !feed.problem;
+    setText(this.#problem, feed.problem);
+    this.#list.refresh();
+    this.#none.hidden = rows.length > 0 || !isKnown;
+    setText(this.#none, 'No cluster of yours is running. Start one here, or in a notebook with %dist_start.');
+    this.#gone.hidden = chosen === null || chosenRow !== null || !isKnown;
+    setText(this.#gone, `${chosen} is not running any more.`);
+    this.#view.node.hidden = chosen === null;
+    this.#attach.disabled = !this.actions.canAttach();
+    this.#attach.title = this.attachHint();
+    this.#view.refresh();
   }
 
   override dispose(): void {
     if (this.isDisposed) return;
     this.clusters.changed.disconnect(this.refresh, this);
-    this._view.dispose();
+    document.removeEventListener('visibilitychange', this.#look);
+    this.#view.dispose();
     super.dispose();
+  }
+
+  protected override onAfterAttach(): void {
+    this.#look();
+  }
+
+  protected override onAfterShow(): void {
+    this.#look();
+  }
+
+  protected override onAfterHide(): void {
+    this.#look();
   }
 
   protected override onActivateRequest(msg: Message): void {
@@ -96,13 +118,13 @@ export class ClustersPanel extends Widget {
 
   private head(): HTMLElement {
     const start = button('Start…', () => this.toggleForm(), 'jdp-open-form');
-    return element('div', { class: 'jdp-head' }, element('h2', {}, 'Clusters'), this._attach, start);
+    return element('div', { class: 'jdp-head' }, element('h2', {}, 'Clusters'), this.#attach, start);
   }
 
   private attachHint(): string {
     const { chosenRow } = this.clusters;
     if (chosenRow === null) return 'Choose a cluster first';
-    if (this._attach.disabled) return 'Open a notebook first';
+    if (this.#attach.disabled) return 'Open a notebook first';
     return `Insert a cell that attaches the notebook to ${chosenRow.name}`;
   }
 

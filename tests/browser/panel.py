@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 OPEN_PANEL = "() => window.jupyterapp.commands.execute('jupyter-dist:open-panel').then(() => 0)"
+HIDE_PANEL = "() => window.jupyterapp.shell.collapseLeft()"
+PANEL_CHOICE = "JUPYTER_DIST_LABEXTENSION"
 _ROOT = Path(__file__).parents[2]
 _AXE = _ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from .lab import LabNotebook
+from .lab import LabNotebook, a_notebook
 from .panel import (
+    HIDE_PANEL,
     OPEN_PANEL,
+    PANEL_CHOICE,
     Panel,
     build_panel,
     find_violations,
@@ -21,9 +23,8 @@ from .panel import (
     wait_until_the_layout_is_kept,
 )
 from .server import JupyterServer
-from .test_first_cell_in_lab import a_notebook
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120, func_only=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4 --name demo"
@@ -48,6 +49,30 @@ CLICKS = 5
 HANG = """%%spmd
 if rank != 2:
     comm.barrier()"""
+# Notes each text and each end of the bar that the start form shows.
+FOLLOW_START = """() => {
+  window.shown = [];
+  const form = document.querySelector('.jdp-start');
+  const [line, bar] = [form.querySelector('.jdp-progress'), form.querySelector('progress')];
+  const note = () => window.shown.push([line.textContent, bar.hidden ? 0 : bar.max]);
+  new MutationObserver(note).observe(form,
+    { subtree: true, childList: true, characterData: true, attributes: true });
+}"""
+# Breaks the answer to the next question for the list in the middle, once `window.cut` is set.
+CUT_AN_ANSWER = """
+const ask = window.fetch;
+window.fetch = (request, ...options) => {
+  if (!window.cut || !request.url.includes('/jupyter-dist/clusters')) return ask(request, ...options);
+  window.cut = false;
+  const body = new ReadableStream({ start: stream => stream.error(new TypeError('network error')) });
+  return Promise.resolve(new Response(body));
+};"""
+FOLLOW_PROBLEM = """() => {
+  window.told = [];
+  const node = document.querySelector('.jdp-problem');
+  new MutationObserver(() => window.told.push(node.textContent)).observe(
+    node, { childList: true, characterData: true, subtree: true });
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +80,8 @@ def panel_lab(request: pytest.FixtureRequest) -> JupyterServer:
     """A JupyterLab that has the panel as its sources stand now."""
     problem = build_panel()
     if problem:
-        pytest.skip(f"the panel is not built: {problem}")
+        say = pytest.fail if os.environ.get(PANEL_CHOICE) == "require" else pytest.skip
+        say(f"the panel is not built: {problem}")
     lab: JupyterServer = request.getfixturevalue("lab")
     if not lab.has_panel:
         pytest.skip("JupyterLab was started before the panel was built: run these tests again")
@@ -88,11 +114,14 @@ def test_a_cluster_is_started_by_the_form_and_attached_to_the_notebook(
     panel.node.get_by_role("button", name="Start…").click()
     panel.node.get_by_label("Ranks", exact=True).fill("2")
     panel.node.get_by_label("Name (if you like)").fill("by-form")
+    page.evaluate(FOLLOW_START)
     panel.node.get_by_role("button", name="Start", exact=True).click()
     panel.node.locator('[data-cluster="by-form"]').wait_for()
     page.wait_for_selector('.jdp-panel .jd-topology [data-rank="1"][data-state="idle"]')
     page.screenshot(path=pictures / "panel_started.png")
     assert panel.node.locator(".jdp-start").is_hidden()
+    shown = page.evaluate("window.shown")
+    assert any(end == 2 and "asked the server" not in text for text, end in shown), shown
     assert page.locator(".jdp-status-button").inner_text().strip() == "2 ranks"
     panel.node.get_by_role("button", name="Attach notebook").click()
     cells = page.evaluate(
@@ -247,6 +276,43 @@ def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -
     assert not is_enabled(page, "jupyter-dist:stop")
 
 
+def test_another_cluster_of_the_same_name_is_shown_without_what_the_first_has_said(
+    open_panel: OpenPanel,
+) -> None:
+    notebook, panel = open_panel("same_name", LOAD, START, PIDS, "%dist_stop", START)
+    for index in range(3):
+        notebook.run(index)
+    panel.wait_for_text(".jdp-output", "pid=")
+    notebook.run(3)
+    panel.node.locator('.jd-topology[data-cluster-state="gone"]').wait_for()
+    panel.wait_for_text(".jdp-output", "pid=")
+    panel.wait_for_text(".jdp-gone", "demo is not running any more")
+    assert not is_enabled(panel.page, "jupyter-dist:stacks")
+    notebook.run(4)
+    panel.node.locator('.jd-topology[data-cluster-state="ready"]').wait_for()
+    panel.wait_for_states("idle")
+    panel.wait_for_text(".jdp-output", "No cell has run on it yet")
+    assert is_enabled(panel.page, "jupyter-dist:stacks")
+
+
+def test_a_cluster_lives_while_somebody_looks_at_it_in_the_panel_and_ends_when_nobody_does(
+    open_panel: OpenPanel,
+) -> None:
+    start = "%dist_start -n 1 --name demo --keep 1s"
+    notebook, panel = open_panel("looked_at", LOAD, start)
+    notebook.run(0)
+    panel.page.evaluate(HIDE_PANEL)
+    notebook.run(1)
+    # An order shows the panel first, and the picture that it is given in.
+    notebook.command("jupyter-dist:stacks")
+    panel.wait_for_text(".jd-request", "delivered")
+    notebook.shut_kernel_down()
+    # They come at most four times a second: it would have ended before the last.
+    panel.wait_for_news(30)
+    panel.page.evaluate(HIDE_PANEL)
+    panel.page.locator(".jdp-status-button").wait_for(state="hidden")
+
+
 def test_keys_alone_start_a_cluster_and_read_a_rank(open_panel: OpenPanel) -> None:
     _, panel = open_panel("keys", "x = 1")
     page = panel.page
@@ -324,6 +390,7 @@ def test_a_broken_feed_is_said_and_connects_again_by_itself(
     panel_lab: JupyterServer, chromium: Any
 ) -> None:
     context = chromium.new_context()
+    context.add_init_script(CUT_AN_ANSWER)
     page = context.new_page()
     sockets: list[Any] = []
 
@@ -335,16 +402,18 @@ def test_a_broken_feed_is_said_and_connects_again_by_itself(
     page.goto(panel_lab.address(""))
     panel = Panel(page).open()
     panel.wait_for_text(".jdp-empty", "No cluster")
-    page.evaluate(
-        """() => { window.told = []; const node = document.querySelector('.jdp-problem');
-          new MutationObserver(() => window.told.push(node.textContent)).observe(
-            node, { childList: true, characterData: true, subtree: true }); }"""
-    )
+    page.evaluate(FOLLOW_PROBLEM)
     sockets[0].close()
     page.wait_for_function("() => window.told.length >= 2")
     assert "live connection to the Jupyter server is broken" in page.evaluate("window.told[0]")
     assert page.evaluate("window.told.at(-1)") == ""
     assert len(sockets) == 2
+    page.evaluate("() => { window.told = []; window.cut = true; }")
+    sockets[1].close()
+    page.wait_for_function("() => window.told.length >= 2")
+    assert "The Jupyter server does not answer" in page.evaluate("window.told[0]")
+    assert page.evaluate("window.told.at(-1)") == ""
+    assert len(sockets) == 3
     context.close()
 
 
