@@ -20,13 +20,18 @@ def hang(four, tmp_path, in_background):
     hang.end()
 
 
-def test_a_rank_that_finished_without_calling_is_named(hang):
+def states_of(cluster):
+    return [engine.state for engine in cluster.topology().engines]
+
+
+def test_a_rank_that_finished_without_calling_is_named(hang, four):
     hang.begin("if rank != 2:\n    comm.all_reduce(np.ones(4))")
     note = hang.verdict("rank 2")
     assert note.startswith("ranks 0-1,3 wait in all_reduce #")
     assert "(In[5]:8) for " in note
     assert "; rank 2 finished the cell and never called it" in note
     assert note.endswith("; ■ releases them")
+    assert states_of(four) == ["hung", "hung", "idle", "hung"]
 
 
 def test_ranks_that_never_meet_are_told_apart(hang):
@@ -41,7 +46,7 @@ def test_ranks_that_never_meet_are_told_apart(hang):
         assert f"waits in barrier #1 of group {group} (In[5]:" in note
 
 
-def test_a_straggler_is_no_hang_and_its_line_is_told(hang):
+def test_a_straggler_is_no_hang_and_its_line_is_told(hang, four):
     hang.begin(
         "def load_batch():\n    while not os.path.exists({gate!r}): sum(range(1000))\n"
         "if rank == 1: load_batch()\ncomm.barrier()"
@@ -50,6 +55,7 @@ def test_a_straggler_is_no_hang_and_its_line_is_told(hang):
     assert note.startswith("ranks 0,2-3 wait in barrier #")
     assert "; rank 1 has not called it yet: it still computes at In[5]:8 in load_batch (`" in note
     assert note.endswith("; no hang as far as can be seen")
+    assert states_of(four) == ["collective", "busy", "collective", "collective"]
     assert hang.end().ok
 
 
