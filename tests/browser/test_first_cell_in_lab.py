@@ -10,7 +10,7 @@ import pytest
 
 from .lab import FOLLOW_STATES, WIDGET, LabNotebook, a_notebook, wait_until_all_are
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120, func_only=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 OpenNotebook = Callable[..., LabNotebook]
 FIRST_CELL = Path(__file__).parents[2] / "notebooks" / "01_first_cell.ipynb"

@@ -13,7 +13,7 @@ from .kernels import VERSIONS, packages_of
 from .lab import WIDGET, LabNotebook, a_notebook, wait_until_all_are
 from .server import JupyterServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180, func_only=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 OpenNotebook = Callable[..., LabNotebook]
 CLICKS = 5

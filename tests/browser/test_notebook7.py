@@ -11,7 +11,7 @@ from .conftest import opening_notebooks
 from .lab import FOLLOW_STATES, WIDGET, LabNotebook, a_notebook, wait_until_all_are
 from .server import JupyterServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120, func_only=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START, STOP = "%load_ext jupyter_dist", "%dist_start -n 4", "%dist_stop"
