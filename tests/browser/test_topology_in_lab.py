@@ -11,7 +11,7 @@ import pytest
 
 from .lab import WIDGET, LabNotebook, a_notebook, wait_until_all_are
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120, func_only=True)]
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4"
@@ -188,3 +188,22 @@ def test_a_notebook_that_is_saved_while_the_cluster_runs_reads_well_untrusted(
     assert "not live" in text
     assert "3\t○ idle" in text
     assert reader.page.locator(WIDGET).count() == 0
+
+
+def test_a_cluster_that_is_shown_again_and_again_is_live_in_each_view_of_one_widget(
+    started: Callable[..., LabNotebook],
+) -> None:
+    count = "import ipywidgets.widgets.widget as w\nprint(len(w._instances), 'models')"
+    notebook = started("shown_again", count, "%dist_topology", count, "%dist_stop")
+    page = notebook.page
+    before = notebook.run(2)
+    assert "models" in before
+    for _time in range(3):
+        notebook.run(3)
+        wait_until_all_are("idle", page, 8)
+    assert page.locator(WIDGET).count() == 2
+    assert notebook.run(4) == before
+    notebook.run(5)
+    for index in (1, 3):
+        notebook.wait_for_text(index, "not live")
+    assert page.locator(WIDGET).count() == 0
