@@ -28,12 +28,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4 --name demo"
+# Of long output the first lines are not shown any more: these stay for more than a minute.
 TICK = """%%spmd
 import time
 print("begun by", rank, flush=True)
 for tick in range(600):
     print("tick", tick, flush=True)
-    time.sleep(0.1)"""
+    time.sleep(0.5)"""
 PIDS = """%%spmd
 import os
 print(f"pid={os.getpid()}")"""
