@@ -11,7 +11,7 @@ from jupyter_dist.model.command_options import OptionParser
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.views.cell_output import Display
+    from jupyter_dist.views.place import Display
 
 Shell: TypeAlias = Any
 """An IPython `InteractiveShell`, which is typed only in parts, and in other parts each release."""

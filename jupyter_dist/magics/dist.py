@@ -20,7 +20,7 @@ from jupyter_dist.model.start_options import (
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.views.cell_output import Display
+    from jupyter_dist.views.place import Display
     from jupyter_dist.views.transfer_bar import TransferBar
 
 

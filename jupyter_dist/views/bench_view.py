@@ -3,7 +3,6 @@
 import html
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -11,7 +10,8 @@ from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.model.bench import PROGRESS_MIME, REPORT_MIME, BenchProgress, BenchReport
 from jupyter_dist.protocol.messages import Output, RankFinished
 from jupyter_dist.views.bench_table import bench_bundle, bench_text
-from jupyter_dist.views.cell_output import REDRAW_INTERVAL_S, CellOutputView, Display
+from jupyter_dist.views.cell_output import REDRAW_INTERVAL_S, CellOutputView
+from jupyter_dist.views.place import Display, Place
 from jupyter_dist.views.terminal import Terminal
 
 
@@ -31,13 +31,7 @@ class BenchView:
     ) -> None:
         self._cell = cell
         self._clock = clock
-        self._terminal: Terminal | None = None
-        self._display: Display | None = None
-        if display is None or isinstance(display, Terminal):
-            self._terminal = display or Terminal()
-        else:
-            self._display = display
-        self._handle: Any = None
+        self._place = Place(display)
         self._text = "measuring …"
         self._shown = ""
         self._has_more = False
@@ -70,35 +64,29 @@ class BenchView:
         now_s = self._clock()
         if self._has_more:
             self._cell.on_tick()
-        if self._terminal is not None:
-            self._terminal.show_status(self._text)
+        if self._place.terminal is not None:
+            self._place.terminal.show_status(self._text)
         elif self._text != self._shown and now_s >= self._next_redraw_s:
             self._next_redraw_s = now_s + REDRAW_INTERVAL_S
             self._shown = self._text
-            self._show(_line(self._text))
+            self._place.show(_line(self._text))
 
     def finish(self, result: SpmdResult, report: BenchReport) -> None:
         """Replace the line by what was measured."""
         self._cell.finish(result)
-        if self._terminal is not None:
-            self._terminal.show_status("")
-            self._terminal.write_lines(bench_text(report).splitlines())
+        if self._place.terminal is not None:
+            self._place.terminal.show_status("")
+            self._place.terminal.write_lines(bench_text(report).splitlines())
         else:
-            self._show(bench_bundle(report))
+            self._place.show(bench_bundle(report))
 
     def fail(self, result: SpmdResult | None, raised_rank: int | None = None) -> None:
         """Replace the line by how the cell ended; `result` None means that it was given up."""
-        if self._terminal is not None:
-            self._terminal.show_status("")
-        elif self._handle is not None:
-            self._show(_line("not measured"))
+        if self._place.terminal is not None:
+            self._place.terminal.show_status("")
+        elif self._place.is_taken:
+            self._place.show(_line("not measured"))
         self._cell.finish(result, raised_rank)
-
-    def _show(self, bundle: dict[str, str]) -> None:
-        if self._handle is not None:
-            self._handle.update(bundle, raw=True)
-        elif self._display is not None:
-            self._handle = self._display(bundle, raw=True, display_id=True)
 
 
 def _line(text: str) -> dict[str, str]:

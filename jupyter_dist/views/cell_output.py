@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.protocol.messages import Output, RankFinished
 from jupyter_dist.views.cell_picture import CellPicture, CellRecord
 from jupyter_dist.views.grouping import Entry
 from jupyter_dist.views.output_html import live_bundle, saved_bundle
+from jupyter_dist.views.place import Display, Place
 from jupyter_dist.views.terminal import Terminal, TerminalScreen
 
 REDRAW_INTERVAL_S = 0.22
@@ -17,13 +18,6 @@ _BYTES_PER_S = 2_000_000
 """Bound on what redraws send, so that images in a running cell slow them down."""
 _BUSY_SHARE = 0.1
 """Bound on the share of time that redraws may cost the notebook's thread."""
-
-
-class Display(Protocol):
-    """IPython's `display`, as far as it is needed here."""
-
-    def __call__(self, bundle: dict[str, str], /, *, raw: bool, display_id: bool) -> Any:
-        """Show a MIME bundle; return a handle with `update(bundle, raw=True)`."""
 
 
 class _Screen(Protocol):
@@ -131,9 +125,8 @@ class NotebookScreen:
     """Show a cell in a notebook through one display that is updated; none for an empty cell."""
 
     def __init__(self, display: Display, record: CellRecord) -> None:
-        self._display = display
+        self._place = Place(display)
         self._record = record
-        self._handle: Any = None
         self._is_changed = False
         self._next_redraw_s = float("-inf")
 
@@ -150,25 +143,19 @@ class NotebookScreen:
         if not self._is_changed or now_s < self._next_redraw_s:
             return
         self._is_changed = False
-        if self._handle is None and not self._record.has_something:
+        if not self._place.is_taken and not self._record.has_something:
             return
         started = time.perf_counter()
         bundle = live_bundle(self._record.live_picture())
-        self._show(bundle)
+        self._place.show(bundle)
         cost_s = (time.perf_counter() - started) / _BUSY_SHARE
         transfer_s = len(bundle["text/html"]) / _BYTES_PER_S
         self._next_redraw_s = now_s + max(REDRAW_INTERVAL_S, cost_s, transfer_s)
 
     def finish(self, picture: CellPicture, now_s: float) -> None:  # noqa: ARG002
         """Replace the running cell by static HTML and plain text."""
-        if self._handle is not None or not picture.is_empty:
-            self._show(saved_bundle(picture))
-
-    def _show(self, bundle: dict[str, str]) -> None:
-        if self._handle is None:
-            self._handle = self._display(bundle, raw=True, display_id=True)
-        else:
-            self._handle.update(bundle, raw=True)
+        if self._place.is_taken or not picture.is_empty:
+            self._place.show(saved_bundle(picture))
 
 
 def choose_view(

@@ -2,12 +2,11 @@
 
 import html
 from collections.abc import Sequence
-from typing import Any
 
 from jupyter_dist.model.diagnosis import Diagnosis
 from jupyter_dist.model.host_names import name_hosts
-from jupyter_dist.views.cell_output import Display
 from jupyter_dist.views.findings_table import findings_bundle, findings_text
+from jupyter_dist.views.place import Display, Place
 from jupyter_dist.views.terminal import Terminal
 
 
@@ -18,29 +17,27 @@ class FindingsView:
     """
 
     def __init__(self, hosts: Sequence[str], *, display: Display | Terminal | None = None) -> None:
-        self._terminal: Terminal | None = None
-        self._handle: Any = None
+        self._place = Place(display)
         text = f"examining {name_hosts(hosts)} …"
-        if display is None or isinstance(display, Terminal):
-            self._terminal = display or Terminal()
-            self._terminal.show_status(text)
+        if self._place.terminal is not None:
+            self._place.terminal.show_status(text)
         else:
-            self._handle = display(_line(text), raw=True, display_id=True)
+            self._place.show(_line(text))
 
     def finish(self, diagnosis: Diagnosis) -> None:
         """Replace the line by what was found."""
-        if self._terminal is not None:
-            self._terminal.show_status("")
-            self._terminal.write_lines(findings_text(diagnosis).splitlines())
+        if self._place.terminal is not None:
+            self._place.terminal.show_status("")
+            self._place.terminal.write_lines(findings_text(diagnosis).splitlines())
         else:
-            self._handle.update(findings_bundle(diagnosis), raw=True)
+            self._place.show(findings_bundle(diagnosis))
 
     def fail(self, text: str) -> None:
         """Replace the line by why there is nothing to show."""
-        if self._terminal is not None:
-            self._terminal.show_status("")
+        if self._place.terminal is not None:
+            self._place.terminal.show_status("")
         else:
-            self._handle.update(_line(text), raw=True)
+            self._place.show(_line(text))
 
 
 def _line(text: str) -> dict[str, str]:

@@ -4,9 +4,9 @@ import html
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from jupyter_dist.views.cell_output import Display
+from jupyter_dist.views.place import Display, Place
 from jupyter_dist.views.terminal import Terminal
 
 
@@ -23,13 +23,7 @@ class StageView:
         display: Display | Terminal | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._terminal: Terminal | None = None
-        self._display: Display | None = None
-        if display is None or isinstance(display, Terminal):
-            self._terminal = display or Terminal()
-        else:
-            self._display = display
-        self._handle: Any = None
+        self._place = Place(display)
         self._clock = clock
         self._stages: list[tuple[str, float]] = []
         """What was said, and when it began."""
@@ -37,23 +31,23 @@ class StageView:
     def on_stage(self, text: str) -> None:
         """Show that this is waited for now."""
         self._stages.append((text, self._clock()))
-        if self._terminal is None:
+        if self._place.terminal is None:
             self._show(f"{self._past()} …")
-        elif self._terminal.is_tty:
-            self._terminal.show_status(f"{self._past()} …")
+        elif self._place.terminal.is_tty:
+            self._place.terminal.show_status(f"{self._past()} …")
         else:
-            self._terminal.write_lines([text])
+            self._place.terminal.write_lines([text])
 
     def finish(self) -> None:
         """Leave one line: every stage with its time."""
         if not self._stages:
             return
         text = self._past(self._clock())
-        if self._terminal is None:
+        if self._place.terminal is None:
             self._show(text)
-        elif self._terminal.is_tty:
-            self._terminal.show_status("")
-            self._terminal.write_lines([text])
+        elif self._place.terminal.is_tty:
+            self._place.terminal.show_status("")
+            self._place.terminal.write_lines([text])
 
     def __enter__(self) -> Self:
         return self
@@ -77,8 +71,4 @@ class StageView:
 
     def _show(self, text: str) -> None:
         markup = f'<div style="margin-left:8px">{html.escape(text, quote=False)}</div>'
-        bundle = {"text/html": markup, "text/plain": text}
-        if self._handle is not None:
-            self._handle.update(bundle, raw=True)
-        elif self._display is not None:
-            self._handle = self._display(bundle, raw=True, display_id=True)
+        self._place.show({"text/html": markup, "text/plain": text})

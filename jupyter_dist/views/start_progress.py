@@ -2,10 +2,9 @@
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from jupyter_dist.protocol.messages import StartProgress
-from jupyter_dist.views.cell_output import Display
+from jupyter_dist.views.place import Display, Place
 from jupyter_dist.views.start_table import passed_text, start_line, table_html, table_lines
 from jupyter_dist.views.terminal import Terminal
 
@@ -22,13 +21,7 @@ class StartProgressView:
     """
 
     def __init__(self, *, display: Display | Terminal | None = None) -> None:
-        self._terminal: Terminal | None = None
-        self._display: Display | None = None
-        if display is None or isinstance(display, Terminal):
-            self._terminal = display or Terminal()
-        else:
-            self._display = display
-        self._handle: Any = None
+        self._place = Place(display)
         self._last: StartProgress | None = None
 
     def on_progress(self, progress: StartProgress) -> None:
@@ -36,8 +29,10 @@ class StartProgressView:
         if progress == self._last:
             return
         self._last = progress
-        if self._terminal is not None:
-            self._terminal.show_status(_words(progress) if progress.hosts else _text_bar(progress))
+        if self._place.terminal is not None:
+            self._place.terminal.show_status(
+                _words(progress) if progress.hosts else _text_bar(progress)
+            )
         else:
             self._show(_html_bar(progress), _text_bar(progress))
 
@@ -59,20 +54,16 @@ class StartProgressView:
 
     def _end(self, text: str, style: str, parts: tuple[str, str] | None = None) -> None:
         """Show this for good; `parts` are the words and the markup for it in a notebook."""
-        if self._terminal is not None:
-            self._terminal.show_status("")
-            self._terminal.write_lines(text.splitlines())
+        if self._place.terminal is not None:
+            self._place.terminal.show_status("")
+            self._place.terminal.write_lines(text.splitlines())
             return
         words, more = parts or (text, "")
         body = html.escape(words, quote=False)
         self._show(f'<div style="{_INDENT};{style}white-space:pre-wrap">{body}{more}</div>', text)
 
     def _show(self, markup: str, text: str) -> None:
-        bundle = {"text/html": markup, "text/plain": text}
-        if self._handle is not None:
-            self._handle.update(bundle, raw=True)
-        elif self._display is not None:
-            self._handle = self._display(bundle, raw=True, display_id=True)
+        self._place.show({"text/html": markup, "text/plain": text})
 
 
 def ready_text(

@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from jupyter_dist.protocol.messages import TransferMoved
-from jupyter_dist.views.cell_output import Display
+from jupyter_dist.views.place import Display, Place
 from jupyter_dist.views.terminal import Terminal
 
 SPEED_OVER_S = 3.0
@@ -30,13 +30,7 @@ class TransferBar:
         display: Display | Terminal | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._terminal: Terminal | None = None
-        self._display: Display | None = None
-        if display is None or isinstance(display, Terminal):
-            self._terminal = display or Terminal()
-        else:
-            self._display = display
-        self._handle: Any = None
+        self._place = Place(display)
         self._clock = clock
         self._began_s = clock()
         self._seen: deque[tuple[float, int]] = deque()
@@ -51,16 +45,16 @@ class TransferBar:
         while len(self._seen) > 2 and self._seen[0][0] < now_s - SPEED_OVER_S:
             self._seen.popleft()
         words = self._words(moved, now_s)
-        if self._terminal is not None:
-            self._terminal.show_status(_text_bar(moved, words))
+        if self._place.terminal is not None:
+            self._place.terminal.show_status(_text_bar(moved, words))
         else:
             self._show(_html_bar(moved, words), _text_bar(moved, words))
 
     def close(self) -> None:
         """Remove the bar."""
-        if self._terminal is not None:
-            self._terminal.show_status("")
-        elif self._handle is not None:
+        if self._place.terminal is not None:
+            self._place.terminal.show_status("")
+        elif self._place.is_taken:
             self._show("", "")
 
     def __enter__(self) -> Self:
@@ -75,11 +69,7 @@ class TransferBar:
         self.close()
 
     def _show(self, markup: str, text: str) -> None:
-        bundle = {"text/html": markup, "text/plain": text}
-        if self._handle is not None:
-            self._handle.update(bundle, raw=True)
-        elif self._display is not None:
-            self._handle = self._display(bundle, raw=True, display_id=True)
+        self._place.show({"text/html": markup, "text/plain": text})
 
     def _words(self, moved: TransferMoved, now_s: float) -> str:
         """Write what is known; where no total is known, the time that has gone by."""

@@ -1,0 +1,41 @@
+"""Where a view stands: one output of a notebook that is replaced again and again, or a terminal."""
+
+from typing import Any, Protocol
+
+from jupyter_dist.views.terminal import Terminal
+
+
+class Display(Protocol):
+    """IPython's `display`, as far as it is needed here."""
+
+    def __call__(self, bundle: dict[str, str], /, *, raw: bool, display_id: bool) -> Any:
+        """Show a MIME bundle; return a handle with `update(bundle, raw=True)`."""
+
+
+class Place:
+    """One place on the screen.
+
+    `display` is IPython's in a notebook, or a Terminal (None: one on `sys.stdout`); `terminal`
+    is None in a notebook.
+    """
+
+    def __init__(self, display: Display | Terminal | None) -> None:
+        self.terminal: Terminal | None = None
+        self._display: Display | None = None
+        if display is None or isinstance(display, Terminal):
+            self.terminal = display or Terminal()
+        else:
+            self._display = display
+        self._handle: Any = None
+
+    @property
+    def is_taken(self) -> bool:
+        """Something stands there in a notebook."""
+        return self._handle is not None
+
+    def show(self, bundle: dict[str, str]) -> None:
+        """Put a MIME bundle there in a notebook, instead of what stood there."""
+        if self._handle is not None:
+            self._handle.update(bundle, raw=True)
+        elif self._display is not None:
+            self._handle = self._display(bundle, raw=True, display_id=True)
