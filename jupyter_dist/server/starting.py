@@ -13,6 +13,7 @@ from jupyter_dist.server.on_thread import on_thread
 from jupyter_dist.server.rows import ClusterRow, row_of
 from jupyter_dist.server.said import StartSeen
 from jupyter_dist.server.specs import SpecFolders
+from jupyter_dist.views.start_table import start_line
 
 
 class Starts:
@@ -59,7 +60,7 @@ class Starts:
             self._tell(
                 StartSeen(
                     id=asked.id,
-                    text=progress.stage,
+                    text=start_line(progress),
                     ready_ranks=progress.ready_ranks,
                     world_size=progress.world_size,
                     cluster=asked.name or "",
