@@ -11,7 +11,7 @@ import pytest
 
 from .lab import WIDGET, LabNotebook, a_notebook, wait_until_all_are
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120, func_only=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4"
