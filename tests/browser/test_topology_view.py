@@ -21,6 +21,8 @@ from .topologies import (
     one_rank,
     shared_and_several,
     show,
+    text_content,
+    text_of,
     two_hosts,
     with_gpus,
 )
@@ -29,15 +31,6 @@ pytestmark = pytest.mark.browser
 
 OpenView = Callable[..., Any]
 replace = msgspec.structs.replace
-
-
-def text_of(page: Any, selector: str) -> str:
-    return str(page.inner_text(selector)).strip()
-
-
-def text_content(page: Any, selector: str) -> str:
-    """For what is drawn: SVG has no inner text."""
-    return str(page.text_content(selector))
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -24,6 +24,15 @@ def show(page: Any, topology: Topology) -> None:
     page.evaluate("text => window.model.show(JSON.parse(text))", text)
 
 
+def text_of(page: Any, selector: str) -> str:
+    return str(page.inner_text(selector)).strip()
+
+
+def text_content(page: Any, selector: str) -> str:
+    """For what is drawn: SVG has no inner text."""
+    return str(page.text_content(selector))
+
+
 STATES = ("starting", "idle", "busy", "collective", "hung", "lost", "left")
 WAITS = "waits in all_reduce #17 for 12 s; rank 5 has not called it yet"
 _RECORDED = Path(__file__).parents[1] / "data" / "topology_2x8_hgx.json"
