@@ -22,8 +22,8 @@ panel: $(VENV)/lab ## build the panel of JupyterLab again after a change to it (
 hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this machine (root)
 	@$(BIN)/python tests/hosts/open_lab.py
 
-test: $(VENV)/test node-packages chromium host-tools ## install what the tests need, and run them all
-	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+test: $(VENV)/test node-packages chromium host-tools batch-tools ## install what the tests need, and run them all
+	$(BIN)/python tests/streams.py $(PYTEST_OPTIONS)
 
 lint: $(VENV)/test ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -36,9 +36,11 @@ check: lint ## the same, and the unit tests
 
 # As long as you like: `make chaos CHAOS_FAULTS=20000`; CHAOS_SEED walks a walk again.
 CHAOS_FAULTS ?= 3000
+CHAOS_ROUNDS ?= 400
 CHAOS_SEED := $(or $(CHAOS_SEED),$(shell date +%s))
 chaos: $(VENV)/test ## let thousands of faults befall one cluster, in an order from a seed
 	@echo "CHAOS_SEED=$(CHAOS_SEED) CHAOS_FAULTS=$(CHAOS_FAULTS)"
+	CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -s tests/processes/test_ring_chaos.py
 	CHAOS_SEED=$(CHAOS_SEED) CHAOS_FAULTS=$(CHAOS_FAULTS) $(BIN)/python -m pytest -s tests/faults/test_chaos.py
 
 bench: $(VENV)/test ## measure against ipyparallel and jupyter-distributed in one run
@@ -70,7 +72,11 @@ $(NODE_PACKAGES): labextension/package-lock.json
 	@touch $@
 
 host-tools: ## install what the lab of hosts needs if it is missing and we may
-	@sh tests/hosts/install_packages.sh
+	@sh tests/install_packages.sh sshd:openssh-server ssh:openssh-client nft:nftables ip:iproute2 \
+		rsync:rsync cc:build-essential zsh:zsh tcsh:tcsh fish:fish
+
+batch-tools: ## install the batch system of the tests (Slurm) if it is missing and we may
+	@sh tests/install_packages.sh slurmctld:slurmctld slurmd:slurmd sbatch:slurm-client munged:munge
 
 $(VENV)/bin/python:
 	sh tests/make_venv.sh $(PYTHON) $(VENV)
@@ -82,4 +88,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test lint check chaos bench proto clean chromium host-tools node-packages
+.PHONY: help demo lab panel hosts-lab test lint check chaos bench proto clean chromium host-tools batch-tools node-packages

@@ -20,12 +20,17 @@ DistError
 │   └── CellTimedOut                  the cell's own time limit passed
 ├── TransferError                     an object could not be pushed or pulled
 ├── SyncFailed                        code could not be copied to some host
+├── CheckpointError                   the state of the ranks could not be saved or restored
+│   ├── CheckpointFailed              saving did not end well; earlier checkpoints are as they were
+│   ├── CheckpointNotFound            there is no such checkpoint
+│   ├── CheckpointDamaged             it is not what was saved: bytes differ, or parts are missing
+│   └── CheckpointTooNew              a newer jupyter-dist wrote it
 ├── CommunicatorError                 a collective did not complete
 │   ├── PeerFailed                    another rank raised, left or was lost meanwhile
 │   ├── CollectiveMismatch            ranks called different collectives
 │   ├── CollectiveMissed              ranks have finished the cell without this one
 │   └── CollectiveTimeout             a peer did not come within the deadline
-├── FrameworkError (also RuntimeError)  JAX, torch, CuPy or MPI cannot be formed, or used, like this
+├── FrameworkError (also RuntimeError)  JAX, torch, CuPy, MPI, ipyparallel cannot be used so
 ├── ValuesDiffer (also AssertionError)  assert_equal found different values on ranks
 └── WireError                         what arrived is not what was expected
     ├── VersionMismatch               the peer speaks another protocol version
@@ -230,6 +235,26 @@ class SyncFailed(DistError):
         super().__init__(f"{told}. {consequence}")
 
 
+class CheckpointError(DistError):
+    """The state of the ranks could not be saved or restored; the text names what, and where."""
+
+
+class CheckpointFailed(CheckpointError):
+    """Saving did not end well; earlier checkpoints are as they were."""
+
+
+class CheckpointNotFound(CheckpointError):
+    """There is no such checkpoint."""
+
+
+class CheckpointDamaged(CheckpointError):
+    """A checkpoint is not what was saved: bytes differ, or parts of it are missing."""
+
+
+class CheckpointTooNew(CheckpointError):
+    """A newer jupyter-dist wrote the checkpoint, in a format that this one cannot read."""
+
+
 class CommunicatorError(DistError):
     """A collective did not complete."""
 
@@ -276,9 +301,9 @@ class CollectiveTimeout(CommunicatorError):
 
 
 class FrameworkError(DistError, RuntimeError):
-    """JAX, torch, CuPy or MPI cannot be formed, or used, like this; the process goes on.
+    """JAX, torch, CuPy, MPI or ipyparallel cannot be formed, or used, like this.
 
-    Where the framework itself would end the process, or hang, this is raised before.
+    The process goes on: where the framework itself would end it, or hang, this is raised before.
     """
 
 

@@ -6,7 +6,9 @@ python notebooks/make_notebooks.py
 from pathlib import Path
 
 import nbformat
+from checkpoints import CHECKPOINTS
 from cupy_and_torch import CUPY_AND_TORCH
+from ipyparallel_on_ranks import IPYPARALLEL_ON_RANKS
 from jax_from_one_notebook import JAX_FROM_ONE_NOTEBOOK
 from lose_a_rank import LOSE_A_RANK
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -238,3 +240,5 @@ if __name__ == "__main__":
     nbformat.write(build(LOSE_A_RANK), HERE / "04_lose_a_rank.ipynb")
     nbformat.write(build(JAX_FROM_ONE_NOTEBOOK), HERE / "05_jax_from_one_notebook.ipynb")
     nbformat.write(build(CUPY_AND_TORCH), HERE / "06_cupy_and_torch.ipynb")
+    nbformat.write(build(IPYPARALLEL_ON_RANKS), HERE / "07_ipyparallel_on_ranks.ipynb")
+    nbformat.write(build(CHECKPOINTS), HERE / "08_checkpoints.ipynb")

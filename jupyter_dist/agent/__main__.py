@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,11 +41,15 @@ def main() -> int:
     signal.signal(signal.SIGINT, (lambda *_: sys.exit(1)) if options.join else signal.SIG_IGN)
     try:
         # A join file that cannot be read is told before anything is started.
-        joining = _read_join_file(options.join) if options.join else None
+        is_joining = options.join and not options.sealed
+        joining = _read_join_file(options.join) if is_joining else None
         with _directories() as (run_dir, memory_dir), _zygote(run_dir, options) as zygote:
             if options.over_ssh:
                 _greet()
-            invitation = joining or _read_invitation(options.over_ssh)
+            if options.sealed:
+                invitation = _receive_sealed()
+            else:
+                invitation = joining or _read_invitation(options.over_ssh)
             if invitation is not None:
                 _serve(invitation, options, (run_dir, memory_dir), zygote)
     except DistError as error:
@@ -68,6 +73,7 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--parent-pid", type=int, default=0)
     parser.add_argument("--over-ssh", action="store_true")
     parser.add_argument("--join", default="")
+    parser.add_argument("--sealed", action="store_true")
     parser.add_argument("--name", default="")
     parser.add_argument("--slots", type=int, default=0)
     return parser.parse_args()
@@ -91,12 +97,14 @@ def _serve(
     try:
         found = find_home(invitation)
     except DistError as error:
-        if not options.join:
+        if not options.join or options.sealed:
             raise
         raise StartFailed(f"{error}. {_describe_age(invitation.good_until_s)}") from error
     agent = Agent(invitation, found, directories, zygote)
     agent.introduce(options.name or invitation.host, options.slots)
-    if options.join:
+    if options.sealed:
+        agent.on_admitted = _say_joined_and_let_go
+    elif options.join:
         agent.on_admitted = _say_joined
     else:
         agent.on_admitted = lambda _cluster, _host: orphan.set()
@@ -113,6 +121,27 @@ def _describe_age(good_until_s: float) -> str:
 
 def _say_joined(cluster: str, host: str) -> None:
     sys.stderr.write(f"joined cluster {cluster} as {host}; this agent ends with it\n")
+
+
+def _say_joined_and_let_go(_cluster: str, _host: str) -> None:
+    """Tell who has started this agent that it has joined; it may end before this agent does."""
+    sys.stdout.write("joined\n")
+    sys.stdout.flush()
+    os.dup2(2, 1)
+
+
+def _receive_sealed() -> Invitation | None:
+    """Say a key, and read the invitation that is sealed with it; None at the end of stdin."""
+    from jupyter_dist.launch.sealing import Readiness, SealedBox
+
+    box = SealedBox()
+    readiness = Readiness(WIRE, __version__, box.public_key)
+    sys.stdout.write(f"{msgspec.json.encode(readiness).decode()}\n")
+    sys.stdout.flush()
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return None
+    return msgspec.json.decode(box.open(b64decode(line)), type=Invitation)
 
 
 def _greet() -> None:

@@ -18,6 +18,7 @@ from jupyter_dist.agent.engines import EngineTable
 from jupyter_dist.agent.evidence import Ended
 from jupyter_dist.agent.home import Home
 from jupyter_dist.agent.placements import Placements
+from jupyter_dist.agent.preempt_watch import PreemptWatch
 from jupyter_dist.agent.ras_reader import RasReader
 from jupyter_dist.agent.record_reader import RecordReader
 from jupyter_dist.agent.services import Services
@@ -72,13 +73,14 @@ class Agent:
         self._stacks = StackDumper(self._engines, self._run_dir, self._home.tell)
         self._ras = RasReader(self._run_dir, self._home.tell)
         self._services = Services(self._run_dir, self._home.tell)
+        self._preemption = PreemptWatch(self._home.tell, self._home.hang_up)
         self._host = ""
         """What the cluster calls this host, once it has taken us in."""
         self.on_admitted: Callable[[str, str], None] = lambda _cluster, _host: None
         """Called with the cluster's name and the host's once the coordinator has taken us in."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, lambda *_: self._home.hang_up())
+        signal.signal(signal.SIGTERM, lambda *_: self._preemption.on_terminate())
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, lambda *_: self._home.hang_up())
 
     def introduce(self, host: str, slots: int) -> None:
         """Say what this host is; `host` and `slots` are wishes of an agent that joins by itself."""
@@ -120,6 +122,7 @@ class Agent:
         for command in self._home.commands():
             self._obey(command)
         self._over.set()
+        self._preemption.close()
         self._services.close()
         self._home.close()
         self._engines.evidence.close()
@@ -143,7 +146,10 @@ class Agent:
                 self._look(command)
             case "start_service" | "end_service":
                 self._services.obey(command)
+            case "heed_notices" | "let_go":
+                self._preemption.obey(command)
             case "stop":
+                self._preemption.close()
                 self._stop_engines(command.stop.grace_s)
                 self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))
 
@@ -174,6 +180,7 @@ class Agent:
         wishes = {**interface_wishes(command.interface), **self._ras.wishes(command.env)}
         env = {**thread_wishes(), **wishes, **command.env}
         self._services.live_like(command.bind_host, env)
+        self._preemption.ask(command.preempt_command)
         births = [
             describe_birth(
                 place.engine,
@@ -204,6 +211,7 @@ class Agent:
                 collective_timeout_s=command.collective_timeout_s,
                 lost_after_s=self._invitation.lost_after_s,
                 jax=command.jax,
+                save_on_preempt=command.save_on_preempt,
                 env={**env, **device_wishes(place.device, command.env)},
                 cwd=cwd,
             )

@@ -1,4 +1,4 @@
-"""`jupyter dist check|start|spec|list|run|sync|bench|stop`; more is in `looking.py`, `mending.py`.
+"""`jupyter dist check|start|spec|list|run|sync|bench|stop`; the other files have the others.
 
 Exit status: 0, 1 when something did not end well, 2 when the command cannot be meant.
 """
@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
+from jupyter_dist.cli.checkpoints import add_checkpoint_commands, resume_new
 from jupyter_dist.cli.command import add_name, write
 from jupyter_dist.cli.looking import add_looking_commands
 from jupyter_dist.cli.mending import add_mending_commands
 from jupyter_dist.errors import DistError, UsageError
+from jupyter_dist.model.checkpoint_options import add_start_resume
 from jupyter_dist.model.command_options import (
     OptionParser,
     add_bench_options,
@@ -68,7 +70,9 @@ def build_parser() -> OptionParser:
         return one
 
     add_host_options(add(check, "Examine hosts; start nothing.", "check --hosts a:8,b:8"))
-    add_start_options(add(start, "Start a cluster; it lives on.", "start -n 4 --name demo"))
+    starting = add(start, "Start a cluster; it lives on.", "start -n 4 --name demo")
+    add_start_options(starting)
+    add_start_resume(starting)
     add_start_options(
         add(show_spec, "Write what a start would use, as TOML.", "spec --hosts a:8,b:8")
     )
@@ -77,6 +81,7 @@ def build_parser() -> OptionParser:
     _add_sync_options(add(sync, "Copy code to every host.", "sync mypkg --reload"))
     add_looking_commands(add)
     add_mending_commands(add)
+    add_checkpoint_commands(add)
     _add_bench_options(add(bench, "Measure the collectives of a cluster.", "bench demo --max 1M"))
     _add_agent_options(
         add(join_by_file, "Give this machine to a cluster that waits.", "agent --join FILE")
@@ -90,7 +95,10 @@ def build_parser() -> OptionParser:
 
 def _add_agent_options(parser: OptionParser) -> None:
     parser.add_argument(
-        "--join", metavar="FILE", required=True, help="the file that `--hosts join:N` has written"
+        "--join",
+        metavar="FILE",
+        required=True,
+        help="the file that `--hosts join:N` has written; - reads standard input",
     )
     parser.add_argument("--name", metavar="HOST", help="what to call this host in the cluster")
     parser.add_argument(
@@ -163,6 +171,8 @@ def start(options: argparse.Namespace) -> int:
         f"  from here:      jupyter dist run FILE --name {name}\n"
         f"  to end it:      jupyter dist stop {name}\n"
     )
+    if options.resume is not None:
+        resume_new(cluster, options.resume)
     return 0
 
 

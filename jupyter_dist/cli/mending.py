@@ -3,8 +3,10 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from jupyter_dist.cli.checkpoints import resume
 from jupyter_dist.cli.command import add_name, write
 from jupyter_dist.cli.looking import Add
+from jupyter_dist.model.checkpoint_options import add_heal_resume
 from jupyter_dist.model.rank import name_ranks, parse_ranks
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ def add_mending_commands(add: Add) -> None:
     ):
         add_name(parser)
         parser.add_argument("--ranks", metavar="RANKS", help=text)
+    add_heal_resume(replace)
     add_name(add(shrink, "Go on without lost ranks.", "shrink demo"))
 
 
@@ -40,6 +43,8 @@ def heal(options: argparse.Namespace) -> int:
     with _stages() as view:
         healed = cluster.heal(wanted, on_stage=view.on_stage)
     write(f"{healed}\n")
+    if options.resume is not None:
+        resume(cluster, options.resume)
     return 0
 
 

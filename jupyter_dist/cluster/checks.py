@@ -34,6 +34,20 @@ def free_name() -> str:
     return f"cluster-{number}"
 
 
+def read_text_file(path: str | os.PathLike[str], what: str) -> str:
+    """Read a file that a caller has named; raises UsageError."""
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
+        raise UsageError(f"{what} {str(path)!r} cannot be read: {reason}.") from None
+
+
+def whole_path(given: str | os.PathLike[str]) -> str:
+    """Give the path from the root on, of what need not be on this machine; empty stays empty."""
+    return os.path.abspath(os.path.expanduser(given)) if os.fspath(given) else ""
+
+
 def check_directory(cwd: str | os.PathLike[str] | None) -> str:
     """Give the whole path of a directory (None: the present one); raises UsageError."""
     directory = Path(cwd or ".").expanduser().resolve()

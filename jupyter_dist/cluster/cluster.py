@@ -1,17 +1,21 @@
 """The public face: start a cluster, run cells on its ranks, move objects, stop it."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, Unpack
 
 from jupyter_dist.cluster.at_exit import detach_at_exit
+from jupyter_dist.cluster.checkpoints import finish_saving
 from jupyter_dist.cluster.coordinator_process import CoordinatorProcess, start_coordinator
 from jupyter_dist.cluster.following import Replay, ask_outputs, ask_replay, follow_cell
+from jupyter_dist.cluster.from_ipyparallel import Footholds, draft_cluster
+from jupyter_dist.cluster.launching import check_launcher
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.session import Session
-from jupyter_dist.cluster.specification import StrPath, Wishes, name_in, specify
+from jupyter_dist.cluster.specification import JobWishes, StrPath, Wishes, name_in, specify
 from jupyter_dist.cluster.spmd import CellWatcher, Gathering
 from jupyter_dist.cluster.taking_part import leave_place, take_part
 from jupyter_dist.errors import (
@@ -72,6 +76,8 @@ class Cluster(Session):
         suspect_after_s: float | None = None,
         lost_after_s: float | None = None,
         sample_interval_s: float | None = None,
+        save_on_preempt: StrPath | None = None,
+        preempt_command: str | None = None,
         python: str | None = None,
         ssh: str | Sequence[str] | None = None,
         interface: str | None = None,
@@ -82,11 +88,14 @@ class Cluster(Session):
         one_machine: bool | None = None,
         start_method: str | None = None,
         on_progress: Callable[[StartProgress], None] | None = None,
+        **job: Unpack[JobWishes],
     ) -> Self:
         """Start engines on the hosts (none named: four on this machine), until all are ready.
 
         One of `hosts`, `hostfile` (a path) and `spec` (the path of a TOML file, or a ClusterSpec)
-        names the hosts; everything else, where it is given, goes before what the spec says.
+        names the hosts; everything else, where it is given, goes before what the spec says. With
+        `launcher` a batch system they are the nodes of a `job`: nodes, slots, launcher_args,
+        template (a path), queue, account, time_limit_s, job_name, job_dir.
         Raises UsageError (nothing was started) or StartFailed (everything was cleaned up).
         The cluster lives on after this process, for `keep_s` seconds without a client.
         """
@@ -97,13 +106,52 @@ class Cluster(Session):
         wishes |= {"install": install, "wheelhouse": wheelhouse, "one_machine": one_machine}
         wishes |= {"devices_per_engine": devices_per_engine, "cpu_devices": cpu_devices}
         wishes |= {"jax": jax, "start_method": start_method}
-        wishes |= {"sample_interval_s": sample_interval_s}
+        wishes |= {"sample_interval_s": sample_interval_s, "preempt_command": preempt_command}
+        wishes |= {"save_on_preempt": save_on_preempt}
         is_named_by_us = not (name or name_in(spec))
-        spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes)
+        spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes, **job)
+        check_launcher(spec.batch)
+        return cls._begin(spec, is_named_by_us, on_progress)
+
+    @classmethod
+    def from_ipyparallel(
+        cls,
+        client: Any,
+        *,
+        slots: int = 0,
+        on_progress: Callable[[StartProgress], None] | None = None,
+        **options: Unpack[Wishes],
+    ) -> Self:
+        """Start engines on the hosts where the engines of an ipyparallel cluster run.
+
+        `client` is its ipyparallel.Client. One engine of each host starts our agent there, which
+        ends with our cluster and not with theirs; `slots` are the ranks of each host (0: as many
+        as it has engines of theirs). Their engines are busy for some seconds, and free then; we
+        wait for those that are busy. Options and errors as in `start`; `timeout_s` is 60.
+        """
+        with Footholds(client, draft_cluster(slots, options), on_progress) as footholds:
+            spec = footholds.find(slots)
+            footholds.begin()
+            return cls._begin(spec, not options.get("name"), on_progress, footholds.bring)
+
+    @classmethod
+    def _begin(
+        cls,
+        spec: ClusterSpec,
+        is_named_by_us: bool,
+        on_progress: Callable[[StartProgress], None] | None,
+        bring_agents: Callable[[str], None] | None = None,
+    ) -> Self:
+        """Start what is specified; `bring_agents` is called with the name when it waits for them.
+
+        Whatever goes wrong, everything is cleaned up.
+        """
         process, info = start_coordinator(spec, is_named_by_us=is_named_by_us)
         cluster = cls(info, process)
         try:
             cluster._take_part("drive")
+            if bring_agents is not None:
+                bring_agents(info.name)
             cluster._await_ready(on_progress)
         except BaseException as error:
             cluster.detach()
@@ -168,15 +216,18 @@ class Cluster(Session):
         """End every process of the cluster and remove every file; harmless when it is gone.
 
         Raises ClusterInUse when another process drives it, and DistError when its coordinator does
-        not end, because it does not answer; then we are still connected.
+        not end, because it does not answer; then we are still connected. Warns of a batch job that
+        could not be cancelled. First it waits for what ranks save behind cells because we have
+        asked for it (`checkpoint(wait=False)`), and warns if that fails.
         """
         if not self._is_open:
             return
+        lost = "" if self._role == "watch" else finish_saving(self)
         begin_s = monotonic()
-        patience_s = STOP_TIMEOUT_S
+        patience_s, left = STOP_TIMEOUT_S, ""
         try:
             request = StopCluster(self._control.new_request_id())
-            self._control.ask(request, ClusterStopping, timeout_s=STOP_TIMEOUT_S)
+            left = self._control.ask(request, ClusterStopping, timeout_s=STOP_TIMEOUT_S)[0].left
         except ClusterGone:
             patience_s = _LAST_MOMENTS_S
         if not self._wait_for_end(patience_s):
@@ -187,6 +238,8 @@ class Cluster(Session):
                 f"end it now: kill -9 {pid}; its ranks end within 10 s then."
             )
         self.detach()
+        for problem in filter(None, (lost, left)):
+            warnings.warn(problem, stacklevel=2)
 
     def detach(self) -> None:
         """Close our connections; the cluster goes on, and its driver's place is free."""

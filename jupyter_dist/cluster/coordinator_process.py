@@ -21,6 +21,8 @@ from jupyter_dist.model.spec import ClusterSpec
 
 _SLICE_S = 0.1
 _END_TIMEOUT_S = 8.0
+_JOB_END_TIMEOUT_S = 25.0
+"""With a batch job, which schedulers end in their own time."""
 
 
 class CoordinatorProcess:
@@ -74,7 +76,8 @@ class CoordinatorProcess:
         """Have it clean up and end; kill it when it does not (its agents follow)."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-            if not self.wait(_END_TIMEOUT_S):
+            has_job = self._spec.batch is not None
+            if not self.wait(_JOB_END_TIMEOUT_S if has_job else _END_TIMEOUT_S):
                 self._process.kill()
                 self._process.wait()
         self._close_pipes()

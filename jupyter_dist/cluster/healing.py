@@ -34,9 +34,9 @@ class Healed(msgspec.Struct, frozen=True):
         if self.replayed:
             lines.append(f"ran {', '.join(self.replayed)} there (%%spmd --setup)")
         lines += self.problems
-        return "\n".join([*lines, *self._describe_missing(), *self.notes])
+        return "\n".join([*lines, *self.describe_missing(), *self.notes])
 
-    def _describe_missing(self) -> list[str]:
+    def describe_missing(self) -> list[str]:
         """Say which names which ranks lack, those that lack the same together."""
         by_ranks: dict[tuple[int, ...], list[str]] = {}
         for name, ranks in self.missing.items():

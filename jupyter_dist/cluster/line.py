@@ -13,6 +13,7 @@ from jupyter_dist.errors import (
     ClusterGone,
     ClusterInUse,
     DistError,
+    FrameworkError,
     HealFailed,
     StartFailed,
     UsageError,
@@ -31,6 +32,7 @@ _REFUSALS: dict[str, type[DistError]] = {
     "CellRefused": CellRefused,
     "HealFailed": HealFailed,
     "ClusterInUse": ClusterInUse,
+    "FrameworkError": FrameworkError,
     "StartFailed": StartFailed,
     "UsageError": UsageError,
 }

@@ -9,12 +9,14 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from jupyter_dist.cluster.bench import run_bench
+from jupyter_dist.cluster.checkpoints import OnCheckpoints
 from jupyter_dist.cluster.checks import Ranks, read_ranks
 from jupyter_dist.cluster.collectives import CollectiveLog, read_collectives
 from jupyter_dist.cluster.fenced import OnStage
 from jupyter_dist.cluster.healing import Healed, Shrunken, heal_ranks, shrink_cluster
 from jupyter_dist.cluster.line import Line
 from jupyter_dist.cluster.moving import Moving, OnMoved, pull_object, push_objects
+from jupyter_dist.cluster.parallel import OnIpyparallel
 from jupyter_dist.cluster.questions import (
     Stacks,
     ask_completions,
@@ -56,7 +58,7 @@ ANSWER_TIMEOUT_S = 10.0
 """A question that needs no rank is answered at once, or nobody is there."""
 
 
-class Session:
+class Session(OnIpyparallel, OnCheckpoints):
     """What a Cluster is once it runs; see Cluster for how it begins and ends."""
 
     def __init__(self, connection: ConnectionInfo) -> None:

@@ -8,12 +8,19 @@ from typing import Any, TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from jupyter_dist.cluster.checks import check_directory, free_name
+from jupyter_dist.cluster.checks import (
+    check_directory,
+    free_name,
+    read_text_file,
+    whole_path,
+)
+from jupyter_dist.cluster.launching import apply_launcher
 from jupyter_dist.errors import HostSpecError, UsageError
 from jupyter_dist.launch.local import is_this_machine
 from jupyter_dist.model.devices import parse_devices_per_engine
 from jupyter_dist.model.host_list import parse_hostfile, parse_hosts
 from jupyter_dist.model.spec import (
+    JOIN,
     ClusterSpec,
     HostSpec,
     check_spec,
@@ -21,7 +28,7 @@ from jupyter_dist.model.spec import (
     default_timeout_s,
     parse_ssh,
 )
-from jupyter_dist.model.spec_file import read_spec
+from jupyter_dist.model.spec_file import names_hosts, read_spec
 
 INSTALL_TIMEOUT_S = 600.0
 """How long a start may take, unless said, when hosts may have to fetch packages first."""
@@ -36,6 +43,7 @@ _FIELDS = {
     "jax": "jax",
     "on_loss": "on_loss",
     "sample_interval_s": "sample_interval_s",
+    "preempt_command": "preempt_command",
     "start_method": "start_method",
     "interface": "interface",
     "ports": "ports",
@@ -69,6 +77,9 @@ class Wishes(TypedDict, total=False):
     suspect_after_s: float | None
     lost_after_s: float | None
     sample_interval_s: float | None
+    save_on_preempt: StrPath | None
+    """A directory that all hosts can write to."""
+    preempt_command: str | None
     start_method: str | None
     python: str | None
     """On every host."""
@@ -83,26 +94,68 @@ class Wishes(TypedDict, total=False):
     one_machine: bool | None
 
 
+class JobWishes(TypedDict, total=False):
+    """Who starts the agents, and what is asked of the batch system that does."""
+
+    launcher: str | None
+    """Auto, local, ssh, or one of BATCH_SYSTEMS."""
+    nodes: int | None
+    slots: int | None
+    """On each node."""
+    launcher_args: Sequence[str] | None
+    template: StrPath | None
+    queue: str | None
+    account: str | None
+    time_limit_s: float | None
+    job_name: str | None
+    job_dir: StrPath | None
+
+
+class AllWishes(Wishes, JobWishes, total=False):
+    """Everything that `specify` reads."""
+
+
 def specify(
     hosts: str | Sequence[HostSpec] | None = None,
     *,
     hostfile: StrPath | None = None,
     spec_file: StrPath | ClusterSpec | None = None,
-    **wishes: Unpack[Wishes],
+    **wishes: Unpack[AllWishes],
 ) -> ClusterSpec:
     """Put together what a start would use; nothing is started.
 
     The wishes go before what the spec file says; variables of both are joined. Launchers are
     resolved: `local` for this machine, else `ssh`. Raises UsageError.
     """
+    if unknown := sorted(set(wishes) - set(AllWishes.__annotations__)):
+        raise TypeError(f"{unknown[0]!r} is no option of a start")
     asked: dict[str, Any] = {key: value for key, value in wishes.items() if value is not None}
     if "devices_per_engine" in asked:
         asked["devices_per_engine"] = parse_devices_per_engine(asked["devices_per_engine"])
     named = _read_named(hosts, hostfile)
-    spec = _apply(asked, _read_draft(spec_file, named, asked.get("devices_per_engine", 1)))
+    draft = _read_draft(spec_file, named, asked.get("devices_per_engine", 1))
+    spec = _apply(asked, apply_launcher(asked, draft, _name_given(hosts, hostfile, spec_file)))
     given = hosts if isinstance(hosts, str) else ",".join(host.name for host in spec.hosts)
     spec = replace(check_spec(spec), hosts=_resolve(spec, given))
     return check_spec(replace(spec, hosts=tuple(_apply_to(host, asked) for host in spec.hosts)))
+
+
+def _name_given(
+    hosts: str | Sequence[HostSpec] | None,
+    hostfile: StrPath | None,
+    spec_file: StrPath | ClusterSpec | None,
+) -> str:
+    """Say by what hosts were named; empty: by nothing."""
+    if hosts is not None:
+        return hosts if isinstance(hosts, str) else ",".join(host.name for host in hosts)
+    if hostfile is not None:
+        return str(hostfile)
+    if isinstance(spec_file, ClusterSpec):
+        is_job = spec_file.batch is not None and all(h.launcher == JOIN for h in spec_file.hosts)
+        return "" if is_job else ",".join(host.name for host in spec_file.hosts)
+    if spec_file is not None and names_hosts(read_text_file(spec_file, "spec file")):
+        return f"[[hosts]] of {spec_file}"
+    return ""
 
 
 def name_in(spec_file: StrPath | ClusterSpec | None) -> str:
@@ -119,7 +172,7 @@ def _read_named(
             f"hosts {hosts!r} and host file {str(hostfile)!r} both name hosts. Give one of them."
         )
     if hostfile is not None:
-        return parse_hostfile(_read_file(hostfile, "host file"), str(hostfile))
+        return parse_hostfile(read_text_file(hostfile, "host file"), str(hostfile))
     if hosts is None:
         return ()
     if isinstance(hosts, str):
@@ -141,17 +194,9 @@ def _read_draft(
         found = spec_file.hosts or named or parse_hosts(default_hosts(devices_per_engine))
         return replace(spec_file, hosts=found)
     if spec_file is not None:
-        return read_spec(_read_file(spec_file, "spec file"), spec_file, named)
+        return read_spec(read_text_file(spec_file, "spec file"), spec_file, named)
     found = named or parse_hosts(default_hosts(devices_per_engine))
     return ClusterSpec(name="", hosts=found, timeout_s=default_timeout_s(found))
-
-
-def _read_file(path: StrPath, what: str) -> str:
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
-        raise UsageError(f"{what} {str(path)!r} cannot be read: {reason}.") from None
 
 
 def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
@@ -167,6 +212,7 @@ def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
         env={**draft.env, **asked.get("env", {})},
         cwd=check_directory(asked.get("cwd", draft.cwd)),
         wheelhouse=_check_wheelhouse(wheelhouse) if wheelhouse else "",
+        save_on_preempt=whole_path(asked.get("save_on_preempt", draft.save_on_preempt)),
         health=replace(draft.health, **{key: asked[key] for key in _PATIENCE if key in asked}),
         **{field: asked[wish] for wish, field in _FIELDS.items() if wish in asked},
     )

@@ -30,6 +30,8 @@ class ClusterStatus(msgspec.Struct, frozen=True):
         facts = (topology.state, f"generation {topology.generation}")
         ranks = f"{len(topology.engines)} ranks on {hosts}"
         lines = [f"cluster {topology.cluster!r}: {', '.join((*facts, ranks))}"]
+        if topology.job:
+            lines.append(topology.job)
         if topology.note:
             lines.append(topology.note)
         if len(topology.hosts) > 1:

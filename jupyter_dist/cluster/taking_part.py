@@ -34,9 +34,15 @@ def leave_place(line: Line) -> None:
 def name_us() -> str:
     """Name this process as a person knows it: `notebook train.ipynb`, `program train.py`."""
     program = Path(sys.argv[0]).name if sys.argv else ""
-    if program == "ipykernel_launcher.py" or "ipykernel" in sys.modules:
+    if program == "ipykernel_launcher.py" or _is_kernel():
         notebook = Path(os.environ.get(_NOTEBOOK, "")).name
         return f"notebook {notebook}" if notebook else "a notebook"
     if program in ("ipython", "ipython3"):
         return "an IPython"
     return f"program {program}" if program not in ("", "-c", "-") else "a Python"
+
+
+def _is_kernel() -> bool:
+    """Tell whether a front end talks to this process; ipyparallel loads ipykernel elsewhere too."""
+    find_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    return getattr(find_shell(), "kernel", None) is not None

@@ -260,10 +260,10 @@ class Journal:
     def _check_whole(self, operation: str) -> None:
         participants = self.participants
         if participants is not None and len(participants) < self.group.size:
-            running = name_ranks(self.scope.participants or ())
+            else_too = "" if self._is_in_task else ", or use send and recv"
             raise CommunicatorError(
-                f"this cell runs on {running} only; {operation} needs all {self.group.size} ranks"
-                f"{self._whose()}. Run the cell on all of them, or use send and recv."
+                f"{self.where_it_runs}; {operation} needs all {self.group.size} ranks"
+                f"{self._whose()}. {self._run_it_on} all of them{else_too}."
             )
 
     def check_taking_part(self, operation: str, peers: Iterable[int]) -> None:
@@ -272,12 +272,25 @@ class Journal:
         absent = [] if participants is None else sorted(set(peers) - participants)
         if absent:
             members = self.group.members
-            running = name_ranks(self.scope.participants or ())
             raise CommunicatorError(
-                f"this cell runs on {running} only; {operation} cannot reach "
-                f"{name_ranks(members[peer] for peer in absent)}. Run the cell on all ranks that "
+                f"{self.where_it_runs}; {operation} cannot reach "
+                f"{name_ranks(members[peer] for peer in absent)}. {self._run_it_on} all ranks that "
                 "take part."
             )
+
+    @property
+    def _is_in_task(self) -> bool:
+        return self.recorder is not None and self.recorder.is_in_task
+
+    @property
+    def where_it_runs(self) -> str:
+        """What runs now, and on which ranks of the cluster, where that is not on all of them."""
+        work = "task of ipyparallel" if self._is_in_task else "cell"
+        return f"this {work} runs on {name_ranks(self.scope.participants or ())} only"
+
+    @property
+    def _run_it_on(self) -> str:
+        return "Call it in a cell on" if self._is_in_task else "Run the cell on"
 
     def _whose(self) -> str:
         return f" of group {self.group.label}" if self.group.label else ""

@@ -66,6 +66,8 @@ class CollectiveRecorder:
         self._cell_count = 0
         self._running_cell = -1
         self._cell_label = ""
+        self.is_in_task = False
+        """What runs is no cell, but a task of ipyparallel, of this rank alone."""
         self._codes: dict[int, _Sites | None] = {}
         """By id of a code object: None for code of ours, else what its calls have been."""
         self._cached = 0
@@ -130,9 +132,9 @@ class CollectiveRecorder:
 
     # --- cells -------------------------------------------------------------------------------
 
-    def begin_cell(self, label: str, cell_id: str = "") -> None:
+    def begin_cell(self, label: str, cell_id: str = "", is_task: bool = False) -> None:
         """Record that a cell begins now: its `In[3]`, and what the coordinator calls it."""
-        self._cell_label = label
+        self._cell_label, self.is_in_task = label, is_task
         self._forget_sites()
         self._running_cell = index = self._cell_count
         self._cell_count = index + 1
@@ -144,6 +146,7 @@ class CollectiveRecorder:
 
     def end_cell(self) -> None:
         """Record that the cell ends now."""
+        self.is_in_task = False
         if self._running_cell < 0:
             return
         at = CELLS_AT + self._running_cell % CELLS * CELL.size

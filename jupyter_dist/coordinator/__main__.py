@@ -16,7 +16,9 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from jupyter_dist.coordinator.arrivals import Arrivals
+from jupyter_dist.coordinator.job_order import make_job_watch
 from jupyter_dist.errors import DistError
+from jupyter_dist.launch.base import Launcher
 from jupyter_dist.launch.connection_file import StartReport
 from jupyter_dist.launch.local import LocalLauncher
 from jupyter_dist.launch.private_dir import make_private_dir
@@ -108,7 +110,8 @@ def _arrivals(spec: ClusterSpec, log_dir: Path) -> Arrivals:
         wheelhouse=Path(spec.wheelhouse) if spec.wheelhouse else None,
     )
     local = LocalLauncher(log_dir, spec.start_method, os.getpid())
-    return Arrivals({"local": local, "auto": local, "ssh": SshLauncher(order)}, log_dir)
+    launchers: dict[str, Launcher] = {"local": local, "auto": local, "ssh": SshLauncher(order)}
+    return Arrivals(launchers, log_dir, make_job_watch(spec, log_dir))
 
 
 def _give_up(abandon: Callable[[], None], problem: str) -> None:

@@ -6,12 +6,15 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from time import monotonic
 
+from jupyter_dist.coordinator.job_watch import JobWatch
 from jupyter_dist.launch.base import AgentProcess, Approach, Failure, Invitation, Launcher
 from jupyter_dist.launch.ssh_failures import last_lines
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.model.text import name_some
 
 AGENT_END_TIMEOUT_S = 6.0
+JOB_END_TIMEOUT_S = 9.0
+"""A job has a moment to end by itself, and is cancelled then; schedulers take their time."""
 OTHERS_GRACE_S = 3.0
 """After one host failed, the others may fail as well for so long: all of them are told at once."""
 
@@ -19,8 +22,12 @@ OTHERS_GRACE_S = 3.0
 class Arrivals:
     """Every agent that somebody has to start, by host."""
 
-    def __init__(self, launchers: dict[str, Launcher], log_dir: Path) -> None:
+    def __init__(
+        self, launchers: dict[str, Launcher], log_dir: Path, job: JobWatch | None = None
+    ) -> None:
         self._launchers = launchers
+        self.job = job
+        """The batch job that starts agents of hosts that join; None: they come by themselves."""
         self._log_dir = log_dir
         self._agents: dict[str, AgentProcess] = {}
         self._former: list[AgentProcess] = []
@@ -60,6 +67,9 @@ class Arrivals:
     def why_not_back(self, host: str) -> str:
         """Say why no agent will come from this host; empty while one may."""
         agent = self._agents.get(host)
+        if agent is None and self.job is not None:
+            ended = f"; {self.job.problem}" if self.job.problem else ""
+            return f"{self.job.label} has started its agent, and starts each of them once{ended}"
         if agent is None:
             return "its agent was not started from here"
         return "" if agent.poll() is None else str(agent.explain()).rstrip(".")
@@ -74,7 +84,10 @@ class Arrivals:
             else:
                 joiners += 1
         parts = [f"{name_some(names)} ({stage})" for stage, names in groups.items()]
-        if joiners:
+        if joiners and self.job is not None:
+            job = self.job
+            parts.append(f"{_count(joiners, 'host')} of {job.label} ({job.words}{job.last_line})")
+        elif joiners:
             agents = "an agent" if joiners == 1 else f"{joiners} agents"
             path = shlex.quote(str(self.join_path))
             parts.append(f"{agents} to join: jupyter dist agent --join {path}")
@@ -83,14 +96,23 @@ class Arrivals:
     def approach(self, host: str) -> Approach | None:
         """Tell how far the agent of a host is; None: nobody has started one from here."""
         agent = self._agents.get(host)
+        if agent is None and self.job is not None:
+            stage = f"{self.job.label}: {self.job.words}"
+            return Approach(stage, problem=self.job.problem, is_queued=self.job.is_pending)
         if agent is None:
             return None
         if agent.poll() is not None and host not in self._reasons:
             self._reasons[host] = agent.explain().reason
-        return Approach(agent.stage, not agent.is_running, self._reasons.get(host, ""))
+        return Approach(
+            agent.stage,
+            is_connecting=not agent.is_running,
+            problem=self._reasons.get(host, ""),
+        )
 
     def problem(self, missing: Collection[str], now_s: float) -> str:
         """Say why the start cannot succeed, once all that will fail has failed; else empty."""
+        if missing and self.job is not None and (why := self.job.why_nobody_comes):
+            return _with_last_lines(why, self.job)
         failed = [
             host
             for host in missing
@@ -110,6 +132,8 @@ class Arrivals:
         known = {host: self._agents[host].explain() for host in missing if host in self._agents}
         joiners = len(missing) - len(known)
         text = _describe(known)
+        if joiners and self.job is not None:
+            return _explain_late(joiners, self.job)
         if joiners:
             agents = "an agent" if joiners == 1 else f"{joiners} agents"
             text = f"{agents} did not join with {self.join_path}. {text}"
@@ -122,6 +146,8 @@ class Arrivals:
             text = last_lines(path.read_text(errors="replace"), 30)
             if text:
                 parts.append(text if len(self._agents) == 1 else f"[{path.stem}]\n{text}")
+        if self.job is not None and self.job.said:
+            parts.append(self.job.said)
         return "\n".join(parts)
 
     def abandon(self) -> None:
@@ -130,7 +156,9 @@ class Arrivals:
         self.end(AGENT_END_TIMEOUT_S)
 
     def terminate(self, hosts: Collection[str] | None = None) -> None:
-        """Ask the agents of these hosts (None: of all) to end."""
+        """Ask the agents of these hosts (None: of all) to end; a job goes as a whole."""
+        if self.job is not None and (hosts is None or hosts):
+            self.job.cancel()
         for host, agent in self._agents.items():
             if hosts is None or host in hosts:
                 agent.terminate()
@@ -141,6 +169,8 @@ class Arrivals:
         for agent in (*self._former, *self._agents.values()):
             if agent.wait(max(0.0, deadline_s - monotonic())) is None:
                 agent.kill()
+        if self.job is not None:
+            self.job.end(max(timeout_s, JOB_END_TIMEOUT_S))
         self.remove_join_file()
 
     def remove_join_file(self) -> None:
@@ -148,6 +178,31 @@ class Arrivals:
         if self.join_path is not None:
             with contextlib.suppress(FileNotFoundError):
                 self.join_path.unlink()
+
+
+def _explain_late(count: int, job: JobWatch) -> str:
+    """Say why hosts of a job that has not ended are not there in time, and what may help."""
+    state = f"{job.label}: {job.words}"
+    if job.is_pending:
+        return (
+            f"{state}. It is being cancelled. A longer --timeout waits longer, for example "
+            "--timeout 2h; another --queue, fewer --nodes or a shorter --time-limit may start "
+            "sooner."
+        )
+    return _with_last_lines(
+        f"{state}; {_count(count, 'agent')} did not join. Each node must see the directory of the "
+        "join file (--job-dir DIR), have this jupyter-dist (--python PATH), and reach this "
+        "machine (--interface, --ports).",
+        job,
+    )
+
+
+def _with_last_lines(text: str, job: JobWatch) -> str:
+    return f"{text}\n--- the job said last ---\n{job.said}" if job.said else text
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _describe(failures: dict[str, Failure]) -> str:

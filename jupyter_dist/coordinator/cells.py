@@ -83,7 +83,7 @@ class CellRun:
         witness = NcclWitness(roster, parts.ras)
         self._hang_watch = HangWatch(self.ranks, roster, parts.questions, witness)
         self._interruption = Interruption(
-            cell_id, request.timeout_s, roster.world_size, outbox, parts.questions
+            cell_id, request.timeout_s, roster, outbox, parts.questions
         )
         self._bad_news = BadNews()
         self._meetings = Meetings(cell_id, self.ranks, outbox)

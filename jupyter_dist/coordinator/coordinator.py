@@ -4,39 +4,44 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import assert_never
 
+import msgspec
+
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.poller import Poller, Source
 from jupyter_dist.control.router import Received, Router
+from jupyter_dist.coordinator.agent_events import AgentEvents, Listeners
 from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.audience import Audience
 from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellParts, FromCell
 from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.dispatch import Dispatch
+from jupyter_dist.coordinator.farewell import dismiss_agents, dismiss_engines
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.healing import HealingParts
 from jupyter_dist.coordinator.hosts import Hosts, Reach
 from jupyter_dist.coordinator.losses import Losses
-from jupyter_dist.coordinator.nccl_witness import RAS_EVENTS, RasReading
+from jupyter_dist.coordinator.nccl_witness import RasReading
 from jupyter_dist.coordinator.output_log import OutputLog
+from jupyter_dist.coordinator.parallel import FromBridge, Parallel
 from jupyter_dist.coordinator.picture import Picture
-from jupyter_dist.coordinator.questions import QUESTION_EVENTS, Questions
-from jupyter_dist.coordinator.recording import RECORD_EVENTS, Recording
+from jupyter_dist.coordinator.preemption import Preemption
+from jupyter_dist.coordinator.questions import Questions
+from jupyter_dist.coordinator.recording import Recording
 from jupyter_dist.coordinator.recovery import Recovery
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.requests import Parts, Requests
 from jupyter_dist.coordinator.roster import Roster
-from jupyter_dist.coordinator.services import SERVICE_EVENTS, Services
+from jupyter_dist.coordinator.services import Services
 from jupyter_dist.coordinator.setup_cells import SetupCells
-from jupyter_dist.coordinator.syncing import CODE_EVENTS, Syncing
+from jupyter_dist.coordinator.standing import StandingMeetings
+from jupyter_dist.coordinator.syncing import Syncing
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.coordinator.values import Values
-from jupyter_dist.model.engine_state import EngineEvent
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.model.verdict import Verdict
-from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import (
@@ -45,22 +50,28 @@ from jupyter_dist.protocol.messages import (
     AwaitValue,
     CellOutput,
     CellResult,
+    ControllerJoined,
+    ControllerLeft,
     FromClient,
     Hello,
     Leave,
     LeaveMeeting,
+    NoticeHandled,
+    NoticePosition,
+    NoticesWanted,
     NotReady,
     ObjectFetched,
     ObjectsStored,
     PutValue,
     Ready,
+    TaskBegan,
+    TaskEnded,
     ToCoordinator,
     WantService,
 )
 
 TICK_S = 0.1
 BUSY_TICK_S = FLUSH_INTERVAL_S
-LEAVE_GRACE_S = 1.5
 OWN_ABSENCE_S = 1.0
 """A coordinator that was itself held up for so long (a machine asleep) blames no engine."""
 
@@ -82,11 +93,12 @@ class Coordinator:
         self._arrivals = arrivals
         self._engines, self._clients, self._beats, self._agents = engines, clients, beats, agents
         self._roster = Roster(spec)
-        self._picture = Picture(self._roster)
+        self._picture = Picture(self._roster, arrivals.job)
         outbox = self._outbox = Dispatch(self._roster, engines, clients, agents)
         self._rendezvous = Rendezvous(self._roster, outbox)
         self._rendezvous.always_formed = ("jax",) if spec.jax == "start" else ()
         self._values = Values(self._rendezvous, outbox)
+        self._standing = StandingMeetings(self._roster, self._rendezvous, outbox)
         self._services = Services(self._roster, self._values, agents.send)
         self._fence = Fence(self._roster, self._rendezvous, outbox)
         self._fence.signals_under_way = outbox.signals_under_way
@@ -101,11 +113,26 @@ class Coordinator:
             Reach(Deployment(spec, credentials), arrivals, agents.send),
         )
         self._audience.list_notes = self._hosts.list_notes
+        self._parallel = Parallel(self._roster, outbox, spec)
+        self._parallel.has_been_ready = lambda: self._audience.has_been_ready
         self._syncing = Syncing(self._roster, outbox, agents.send)
         self._recording = Recording(self._roster, outbox, agents.send)
-        self._ras = RasReading(agents.send)
+        ras = RasReading(agents.send)
         cell_parts = CellParts(
-            self._roster, self._rendezvous, outbox, self._questions, OutputLog(), self._ras
+            self._roster, self._rendezvous, outbox, self._questions, OutputLog(), ras
+        )
+        self._preemption = Preemption(cell_parts, self._fence, agents.send, arrivals.job)
+        self._agent_events = AgentEvents(
+            agents,
+            Listeners(
+                self._hosts,
+                self._syncing,
+                self._recording,
+                self._questions,
+                ras,
+                self._services,
+                self._preemption,
+            ),
         )
         self._recovery = self._make_recovery(cell_parts)
         self._requests = Requests(
@@ -117,6 +144,7 @@ class Coordinator:
                 recording=self._recording,
                 losses=self._losses,
                 recovery=self._recovery,
+                parallel=self._parallel,
             )
         )
         self._next_beat_s = 0.0
@@ -167,39 +195,23 @@ class Coordinator:
             elif source is self._beats:
                 self._beats.receive()
             else:
-                self._take_agent_events(now_s)
+                self._agent_events.take(now_s)
 
     def _take_from_engine(self, received: Received, now_s: float) -> None:
         if received.problem is not None:
             return
         engine = self._roster.find(received.identity.decode(errors="replace"))
+        message = received.message
         if engine is None:  # its rank has another engine by now
             self._outbox.to_stranger(received.identity, Leave())
-        elif engine.info.rank == received.message.rank:
-            self._on_engine(received.message, received.buffers, now_s)
-
-    def _take_agent_events(self, now_s: float) -> None:
-        for host, event in self._agents.receive():
-            if event is None:
-                self._hosts.on_gone(host)
-                self._syncing.on_gone(host)
-                self._recording.on_gone(host)
-                self._services.on_gone(host)
-            elif event.WhichOneof("event") in CODE_EVENTS:
-                self._syncing.on_event(host, event)
-            elif event.WhichOneof("event") in RECORD_EVENTS:
-                self._recording.on_event(host, event, now_s)
-            elif event.WhichOneof("event") in QUESTION_EVENTS:
-                self._questions.on_event(host, event, now_s)
-            elif event.WhichOneof("event") in RAS_EVENTS:
-                self._ras.on_event(event)
-            elif event.WhichOneof("event") in SERVICE_EVENTS:
-                self._services.on_event(host, event)
-            else:
-                self._hosts.on_event(host, event, now_s)
+        elif isinstance(message, FromBridge):  # in a task it does not hear of its new rank
+            self._on_engine(msgspec.structs.replace(message, rank=engine.info.rank), [], now_s)
+        elif engine.info.rank == message.rank:
+            self._on_engine(message, received.buffers, now_s)
 
     def _tick(self, now_s: float, start_deadline_s: float) -> None:
         self._losses.tick(now_s)
+        self._standing.tick(now_s)
         self._requests.tick(now_s)
         if now_s >= self._next_beat_s:
             if now_s - self._next_beat_s > OWN_ABSENCE_S:
@@ -213,7 +225,9 @@ class Coordinator:
         self._audience.tick(self.describe, now_s)
         self._recording.tick(now_s)
         self._questions.tick(now_s)
+        self._preemption.tick(now_s)
         self._recovery.tick(now_s)
+        self._parallel.tick(now_s)
         if not self._audience.has_been_ready and not self.start_problem:
             self._watch_start(now_s, start_deadline_s)
         if (
@@ -228,13 +242,9 @@ class Coordinator:
 
     def _on_engine(self, message: ToCoordinator, buffers: list[Frame], now_s: float) -> None:
         match message:
-            case Hello():
-                self._rendezvous.on_hello(message)
-            case Ready():
-                self._rendezvous.on_ready(message)
+            case Hello() | Ready() | NotReady():
+                self._rendezvous.on_message(message)
                 self._tell_if_ready(now_s)
-            case NotReady():
-                self._rendezvous.on_not_ready(message)
             case CellOutput() | CellResult() | Attend() | LeaveMeeting():
                 self._on_cell(message, buffers, now_s)
             case ObjectsStored() | ObjectFetched():
@@ -247,6 +257,10 @@ class Coordinator:
                 self._services.on_want(message)
             case Answered():
                 self._questions.on_answered(message)
+            case ControllerJoined() | ControllerLeft() | TaskBegan() | TaskEnded():
+                self._parallel.on_engine(message, now_s)
+            case NoticesWanted() | NoticePosition() | NoticeHandled():
+                self._preemption.on_engine(message, now_s)
             case _:
                 assert_never(message)
         self._audience.on_progress(now_s)
@@ -259,6 +273,8 @@ class Coordinator:
         cell = self._fence.cell
         if cell is not None and cell.cell_id == message.cell_id:
             cell.on_message(message, buffers, now_s)
+        elif isinstance(message, Attend | LeaveMeeting):
+            self._standing.on_message(message, buffers, now_s)
 
     # --- start and stop ---
 
@@ -296,29 +312,10 @@ class Coordinator:
 
         Gives the hosts whose agent has not confirmed: it never came, is stuck, or was lost.
         """
-        for rank in self._roster.present_ranks():
-            self._outbox.to_engine(rank, Leave())
-            self._roster[rank].apply(EngineEvent.TOLD_TO_LEAVE)
+        self._parallel.close()
+        dismiss_engines(self._roster, self._outbox)
         self._audience.say_farewell(self.describe)
-        hosts = {name for name, host in self._roster.hosts.items() if host.joined}
-        waiting = {
-            host
-            for host in hosts
-            if self._agents.send(host, pb.AgentCommand(stop=pb.Stop(grace_s=LEAVE_GRACE_S)))
-        }
-        poller = Poller()
-        poller.add(self._agents.waker)
-        deadline_s = monotonic() + LEAVE_GRACE_S + 8.0
-        broken: set[str] = set()
-        while waiting - self._hosts.stopped - broken and monotonic() < deadline_s:
-            poller.wait(TICK_S)
-            for host, event in self._agents.receive():
-                if event is None:
-                    broken.add(host)  # without its word, unless that came before
-                elif event.WhichOneof("event") == "all_stopped":
-                    self._hosts.stopped.add(host)
-        lost = {name for name, host in self._roster.hosts.items() if host.is_lost}
-        return (set(self._roster.hosts) - self._hosts.stopped) | lost
+        return dismiss_agents(self._roster, self._agents, self._hosts)
 
     @property
     def world_size(self) -> int:
@@ -344,6 +341,6 @@ class Coordinator:
         }
         verdict = self._fence.judge()
         if not verdict.text:
-            verdict = Verdict("", self._recovery.note)
+            verdict = Verdict("", self._recovery.note or self._preemption.note)
         state = state or ("ready" if self._audience.has_been_ready else "starting")
         return self._picture.draw(state, self._rendezvous.generation, verdict, ages, now_s)

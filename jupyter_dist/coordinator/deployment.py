@@ -53,6 +53,8 @@ class Deployment:
             interface=host.interface.name,
             env=self._environment(host, [engine.info.device for engine in engines], devices),
             jax=self._spec.jax,
+            save_on_preempt=self._spec.save_on_preempt,
+            preempt_command=self._spec.preempt_command,
             cwd=host.spec.cwd or self._spec.cwd,
             is_cwd_required=bool(host.spec.cwd) or host.spec.launcher in ("auto", "local"),
         )

@@ -65,6 +65,8 @@ class Fence:
         """The cluster was started to end when a rank is lost."""
         self.on_over: Callable[[Work], None] = lambda _work: None
         """Told of each piece of work that has ended."""
+        self.before_next: Callable[[float], None] = lambda _now_s: None
+        """Called then, with the time, before other work begins; it may put some first."""
         self.signals_under_way: set[str] = set()
         """Interrupts that agents have not confirmed; one that comes late must not hit new work."""
         self._left_busy: set[int] = set()
@@ -84,7 +86,8 @@ class Fence:
     @property
     def deaf_ranks(self) -> tuple[int, ...]:
         """Ranks that are still busy with a cell that has ended without them."""
-        return tuple(sorted(self._left_busy.intersection(self._roster.ranks_in(EngineState.BUSY))))
+        busy = set(self._roster.ranks_in(EngineState.BUSY))
+        return tuple(sorted(self._left_busy & busy.difference(self._roster.ranks_in_tasks)))
 
     def submit(self, work: Work, now_s: float) -> None:
         """Queue work, or refuse it when one of its ranks is gone."""
@@ -125,6 +128,7 @@ class Fence:
                 ended, self.current = self.current, None
                 self._waiting_since_s = now_s
                 self.on_over(ended)
+                self.before_next(now_s)
         if self.current is None:
             self._repair(now_s)
         while self.current is None and self._queue:
@@ -149,8 +153,11 @@ class Fence:
         """Form a new generation as soon as everyone is idle after a failure."""
         everyone_idle = len(self._roster.ranks_in(EngineState.IDLE)) == self._roster.world_size
         if self._rendezvous.is_broken and everyone_idle and not self._rendezvous.problem:
+            # Also within tasks: a moment without any may never come, but they come one by one.
             self._rendezvous.regroup()
             self._regrouping_until_s = now_s + REGROUP_TIMEOUT_S
+        elif self._rendezvous.ranks_kept_by_tasks:
+            self._regrouping_until_s = max(self._regrouping_until_s, now_s + REGROUP_TIMEOUT_S)
         elif self._is_too_late(now_s) and self._rendezvous.generation > 1:
             missing = self._rendezvous.awaited_ranks
             if missing and self._roster.ranks_in(EngineState.STARTING):
@@ -167,12 +174,18 @@ class Fence:
     def _closed_because(self) -> str:
         """Give the reason why nothing can be admitted, or an empty string."""
         busy = self._roster.ranks_in(EngineState.BUSY)
+        if in_tasks := [rank for rank in busy if rank in self._roster.ranks_in_tasks]:
+            verb, them = ("runs a task", "it") if len(in_tasks) == 1 else ("run tasks", "them")
+            first = f"{name_ranks(in_tasks)} {verb} of ipyparallel before the last cell"
+            return f"waits: {first}; %dist_interrupt ends {them}"
         if busy:
             labels = sorted({self._roster[rank].cell_label for rank in busy} - {""})
             doing = f" with {', '.join(labels)}" if labels else ""
             verb = "is" if len(busy) == 1 else "are"
             return f"waits: {name_ranks(busy)} {verb} still busy{doing} ({self._way_out()})"
         starting = self._roster.ranks_in(EngineState.STARTING)
+        if starting and (tasks := self._rendezvous.describe_tasks()):
+            return f"waits: {tasks}"
         if starting:
             return f"waits: {name_ranks(starting)} joining generation {self._rendezvous.generation}"
         if self.signals_under_way:

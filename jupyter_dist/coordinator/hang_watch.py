@@ -117,6 +117,8 @@ class HangWatch:
             error=error,
             collective=collective,
             busy_s=now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0,
+            task=engine.task if is_running else "",
+            task_s=now_s - engine.task_since_s if engine.task else 0.0,
             stack=look.stack,
             stack_s=look.stack_until_s - look.stack_since_s if look.stack else 0.0,
             is_deaf=look.is_deaf,

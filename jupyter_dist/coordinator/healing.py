@@ -184,6 +184,9 @@ class Healing:
 
     def _await_generation(self, now_s: float) -> None:
         missing = name_ranks(self._rendezvous.awaited_ranks)
+        tasks = self._rendezvous.describe_tasks()
+        if tasks:
+            self._deadline_s = max(self._deadline_s, now_s + self._parts.timeout_s)
         if problem := self._hosts.take_problem() or self._rendezvous.problem:
             self._fail(problem)
         elif self._rendezvous.is_complete:
@@ -197,11 +200,8 @@ class Healing:
         else:
             generation = f"generation {self._rendezvous.generation}"
             is_slow = now_s > self._deadline_s - self._parts.timeout_s + NAMING_AFTER_S
-            self._say(
-                f"waiting for {missing} to join {generation}"
-                if is_slow
-                else f"forming {generation}"
-            )
+            waiting = f"waiting for {missing} to join {generation}"
+            self._say(tasks or (waiting if is_slow else f"forming {generation}"))
 
     @property
     def _more_s(self) -> float:

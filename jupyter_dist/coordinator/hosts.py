@@ -11,6 +11,7 @@ from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.errors import UsageError, VersionMismatch
+from jupyter_dist.model.host_names import place_in_order
 from jupyter_dist.model.interfaces import choose_interfaces
 from jupyter_dist.model.text import name_some
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -43,6 +44,7 @@ class Hosts:
         self._fence = fence
         self._losses = losses
         self._deployment, self._arrivals, self._send = reach
+        losses.witness = self._arrivals.job
         self._has_started = False
         self.stopped: set[str] = set()
         """Hosts on which nothing of ours runs any more but the agent."""
@@ -136,8 +138,6 @@ class Hosts:
                 if under_way.endswith(f"@{host}")
             }
             self._losses.on_host_gone(host)
-            if not self._roster.engines:  # no rank is seated yet whose loss would be told
-                self.problem = f"the agent of host {host} is gone"
 
     def _on_joined(self, host: str, joined: pb.Joined) -> None:
         """Take in a host; with the last one every rank has its place, and engines are started."""
@@ -158,6 +158,8 @@ class Hosts:
         except UsageError as error:
             self.problem = str(error)
             return
+        if self._arrivals.job is not None:  # one node comes as late as the other, by chance
+            self._roster.sort_hosts(place_in_order)
         self._roster.seat()
         self._rendezvous.communicator = choice.kind
         self._rendezvous.expect_all()

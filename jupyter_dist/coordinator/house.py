@@ -21,12 +21,15 @@ from jupyter_dist.coordinator.coordinator import Coordinator
 from jupyter_dist.coordinator.guests import GuestBook
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.base import Invitation, Ports
+from jupyter_dist.launch.batch.files import make_job_dir
 from jupyter_dist.launch.connection_file import (
     ConnectionInfo,
     connection_path,
+    keep_connection,
     write_connection,
 )
 from jupyter_dist.launch.join_file import JOINER, join_path, write_join_file
+from jupyter_dist.launch.private_dir import this_machine
 from jupyter_dist.model.interfaces import find_interface
 from jupyter_dist.model.spec import ClusterSpec, HostSpec, parse_ports
 from jupyter_dist.probe.network import list_interfaces, offered_addresses
@@ -97,7 +100,8 @@ class House:
             self._path.unlink()
         request = self.coordinator.stop_request
         if request is not None:
-            self.clients.send(request[0], ClusterStopping(request[1]))
+            left = self._arrivals.job.left if self._arrivals.job is not None else ""
+            self.clients.send(request[0], ClusterStopping(request[1], left))
         self._stack.close()
 
     def abandon(self) -> None:
@@ -155,12 +159,16 @@ class House:
         )
 
     def _write_join_file(self, at: str, ports: Ports, authority: Authority) -> None:
-        path = join_path(self._spec.name)
+        path, batch, job = join_path(self._spec.name), self._spec.batch, self._arrivals.job
+        if batch is not None:
+            path = make_job_dir(batch.directory or path.parent, self._spec.name) / path.name
         homes = (*_offered(at), LOOPBACK) if at in _ALL else _offered(at)
         invitation = self._invitation("", homes, ports, authority)
         good_until_s = time() + self._spec.timeout_s
         write_join_file(path, msgspec.structs.replace(invitation, good_until_s=good_until_s))
         self._arrivals.join_path = path
+        if job is not None:
+            job.start(path)
 
     def _publish(self, clients_port: int, keys: ClusterKeys) -> ConnectionInfo:
         self._path = connection_path(self._spec.name)
@@ -172,6 +180,8 @@ class House:
             world_size=self._spec.world_size,
             log_path=str(self._log_path),
             hosts=self._spec.hosts,
+            job_dir=self._spec.batch.directory if self._spec.batch is not None else "",
+            machine=this_machine(),
         )
         write_connection(self._path, self._info, is_new=True)
         self._next_check_s = monotonic() + FILE_CHECK_INTERVAL_S
@@ -184,17 +194,14 @@ class House:
             self._info = msgspec.structs.replace(
                 self._info, world_size=self.coordinator.world_size, hosts=hosts
             )
-            self._write_connection()
+            with contextlib.suppress(OSError):  # a full disk: tried again next time
+                write_connection(self._path, self._info)
         if now_s >= self._next_check_s:
             self._next_check_s = now_s + FILE_CHECK_INTERVAL_S
-            if not self._path.exists():
-                self._write_connection()
+            with contextlib.suppress(OSError):
+                keep_connection(self._path, self._info)
             if self._guests.is_full:
                 self._arrivals.remove_join_file()
-
-    def _write_connection(self) -> None:
-        with contextlib.suppress(OSError):  # a full disk: tried again next time
-            write_connection(self._path, self._info)
 
 
 def _listening_address(spec: ClusterSpec) -> str:

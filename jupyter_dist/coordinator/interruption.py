@@ -12,6 +12,7 @@ from typing import NamedTuple, assert_never
 
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.questions import Answers, Questions
+from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.model.stacks import RankStacks
 from jupyter_dist.protocol.messages import (
@@ -143,13 +144,13 @@ class Interruption:
         self,
         cell_id: str,
         limit_s: float | None,
-        world_size: int,
+        roster: Roster,
         outbox: Outbox,
         questions: Questions,
     ) -> None:
         self._cell_id = cell_id
         self._limit_s = limit_s
-        self._world_size = world_size
+        self._roster = roster
         self._outbox = outbox
         self._questions = questions
         self._started_s = 0.0
@@ -169,11 +170,18 @@ class Interruption:
         if ranks:
             self.causes.add(cause)
             self._ladder.begin(cause, ranks, now_s)
-            self._outbox.send_signal(ranks, signal.SIGINT, request_id, self._cell_id)
+            kept = set() if cause is Cause.PERSON else self._kept_by_tasks(ranks)
+            self._roster.owe_interrupt(kept, self._cell_id)
+            if free := tuple(rank for rank in ranks if rank not in kept):
+                self._outbox.send_signal(free, signal.SIGINT, request_id, self._cell_id)
 
     def send_to_fresh(self, waiting: Iterable[int], now_s: float) -> None:
         """Interrupt the ranks that nobody has interrupted yet: another one has raised."""
-        fresh = tuple(rank for rank in sorted(waiting) if rank not in self._ladder)
+        self.causes.add(Cause.ERROR)
+        waiting = set(waiting)
+        # A task of ipyparallel has nothing to do with it: its rank is interrupted after that.
+        later = self._kept_by_tasks(waiting)
+        fresh = tuple(rank for rank in sorted(waiting - later) if rank not in self._ladder)
         self.send(Cause.ERROR, fresh, f"error-{self._cell_id}", now_s)
 
     def end(self, rank: int) -> None:
@@ -185,6 +193,8 @@ class Interruption:
         limit_s, is_past = self._limit_s, Cause.LIMIT in self.causes
         if limit_s is not None and not is_past and now_s - self._started_s >= limit_s:
             self.send(Cause.LIMIT, sorted(waiting), f"limit-{self._cell_id}", now_s)
+        if Cause.ERROR in self.causes:
+            self.send_to_fresh(waiting, now_s)
         events = self._name_unanswered(waiting)
         for due in self._ladder.take_due(now_s):
             events += self._take(due, now_s)
@@ -202,17 +212,32 @@ class Interruption:
                 )
                 return []
             case Step.LEAVE_DEAF:
-                others = self._world_size > len(due.ranks)
+                others = self._roster.world_size > len(due.ranks)
                 return [
                     CellNote(offer_healing(due.ranks, with_others=others)),
                     *(self._leave(rank, now_s) for rank in due.ranks),
                 ]
             case Step.TIME_OUT:
-                error = ErrorInfo("CellTimedOut", f"ran into {limit} and is still busy")
-                busy_s = now_s - self._started_s
-                return [RankFinished(rank, "timed_out", busy_s, error=error) for rank in due.ranks]
+                busy_s, kept = now_s - self._started_s, self._kept_by_tasks(due.ranks)
+                late = "has not begun it: a task of ipyparallel has not ended"
+                return [
+                    RankFinished(
+                        rank,
+                        "timed_out",
+                        busy_s,
+                        error=ErrorInfo(
+                            "CellTimedOut",
+                            f"ran into {limit} and {late if rank in kept else 'is still busy'}",
+                        ),
+                    )
+                    for rank in due.ranks
+                ]
             case _:
                 assert_never(due.step)
+
+    def _kept_by_tasks(self, ranks: Iterable[int]) -> set[int]:
+        """Give those that have not begun the cell, as they run a task of ipyparallel."""
+        return set(ranks).intersection(self._roster.ranks_in_tasks)
 
     def _leave(self, rank: int, now_s: float) -> RankFinished:
         text = f"is still busy{self._places.get(rank, '')}"

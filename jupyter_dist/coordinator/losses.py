@@ -1,7 +1,7 @@
 """Engines that are gone: told by an agent, or found out by their silence. One way out for all."""
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -19,12 +19,46 @@ from jupyter_dist.protocol.messages import RankOutput
 EXIT_GRACE_S = 0.05
 """An exit is told by the agent; what the engine sent just before may still be on its way."""
 
+CONFIRM_S = 0.5
+"""What ends agents may be known a moment later to who started them."""
+
 
 class Beats(Protocol):
     """When each rank's heart was last heard."""
 
     def last_beat_s(self, identity: bytes) -> float:
         """Give the monotonic time of the last beat."""
+
+
+class Witness(Protocol):
+    """A scheduler, which may know why what it has started is gone."""
+
+    def ask(self, confirm_s: float = 0.0) -> int:
+        """Have it asked at once; gives the number of the question.
+
+        That all is well is believed only so long after the question.
+        """
+
+    def has_answered(self, question: int) -> bool:
+        """Tell whether it has answered, or had its time for it."""
+
+    def why_lost(self, host: str) -> str:
+        """Say what it knows of the loss of this host; empty: nothing.
+
+        Without a host: of a rank whose agent has told of its end, so that its host lives.
+        """
+
+    def take_news(self) -> str:
+        """Say that the end of all of them nears, once for each step; empty: nothing new."""
+
+
+class _Exit(NamedTuple):
+    """The end of a process that is not believed yet."""
+
+    due_s: float
+    exited: pb.EngineExited
+    question: int | None
+    """To the witness, which is heard first; None: nobody is."""
 
 
 class Losses:
@@ -39,23 +73,58 @@ class Losses:
         self._on_loss = on_loss
         self.announce: Callable[[int], str] = lambda _rank: ""
         """Says what will be done about the loss of a rank."""
-        self._exits: list[tuple[float, pb.EngineExited]] = []
+        self.witness: Witness | None = None
+        """Who started the agents, if it may say why they or their ranks end."""
+        self._exits: list[_Exit] = []
+        self._gone_hosts: dict[str, int] = {}
+        """Hosts without an agent of which the witness has not spoken, with the question to it."""
+        self._silent: dict[str, int] = {}
+        """The same for engines that are given up for their silence."""
         self.crashes: dict[int, CrashReport] = {}
         """How ranks ended that are lost, until they are replaced."""
 
     def on_exit(self, exited: pb.EngineExited, now_s: float) -> None:
         """Take in that a process has ended; believed after a moment, see EXIT_GRACE_S."""
-        self._exits.append((now_s + EXIT_GRACE_S, exited))
+        # Who exits with a code has done so itself; of a signal others may know.
+        question = self._ask() if exited.signal else None
+        self._exits.append(_Exit(now_s + EXIT_GRACE_S, exited, question))
 
     def on_host_gone(self, host: str) -> None:
-        """Lose all engines of a host: they end with their agent."""
-        self._act_on_exits(lambda _due_s, engine: engine.info.host == host)
-        for engine in self._roster.on_host(host):
-            self._lose(report_loss(engine, f"the agent of host {host} is gone"))
+        """Lose all engines of a host, which end with their agent, once a witness was heard."""
+        question = self._ask(CONFIRM_S)
+        if question is None:
+            self._lose_host(host)
+        else:
+            self._gone_hosts[host] = question
 
     def tick(self, now_s: float) -> None:
-        """Act on the exits that are due."""
-        self._act_on_exits(lambda due_s, _engine: due_s <= now_s)
+        """Act on the exits that are due, and on hosts and ranks of which all has been heard."""
+        self._act_on_exits(lambda exit_, _: exit_.due_s <= now_s and self._is_heard(exit_.question))
+        for host, question in tuple(self._gone_hosts.items()):
+            if self._is_heard(question):
+                del self._gone_hosts[host]
+                self._lose_host(host)
+        cell = self._fence.cell
+        if cell is not None and self.witness is not None and (news := self.witness.take_news()):
+            cell.tell(news)
+
+    def _ask(self, confirm_s: float = 0.0) -> int | None:
+        return self.witness.ask(confirm_s) if self.witness is not None else None
+
+    def _is_heard(self, question: int | None) -> bool:
+        return question is None or self.witness is None or self.witness.has_answered(question)
+
+    def _why_lost(self, host: str) -> str:
+        return self.witness.why_lost(host) if self.witness is not None else ""
+
+    def _lose_host(self, host: str) -> None:
+        self._act_on_exits(lambda _, engine: engine.info.host == host)
+        why = self._why_lost(host)
+        reason = f"the agent of host {host} is gone{f': {why}' if why else ''}"
+        for engine in self._roster.on_host(host):
+            self._lose(report_loss(engine, reason))
+        if not self._roster.engines:  # no rank is seated yet whose loss would be told
+            self._on_loss(reason)
 
     def judge(self, beats: Beats, policy: HealthPolicy, now_s: float) -> None:
         """Look at the heartbeats of every engine that has a process."""
@@ -69,20 +138,32 @@ class Losses:
             engine.is_suspect = verdict is Verdict.SUSPECT
             engine.reason = reason if engine.is_suspect else ""
             if verdict is Verdict.LOST:
-                self._lose(report_loss(engine, reason))
+                self._give_up(engine, reason)
 
-    def _act_on_exits(self, is_due: Callable[[float, EngineRecord], bool]) -> None:
+    def _give_up(self, engine: EngineRecord, reason: str) -> None:
+        """Lose an engine for its silence, once a witness was heard."""
+        if engine.name not in self._silent and (question := self._ask()) is not None:
+            self._silent[engine.name] = question
+        if self._is_heard(self._silent.get(engine.name)):
+            self._silent.pop(engine.name, None)
+            why = self._why_lost(engine.info.host)
+            self._lose(report_loss(engine, f"{reason}: {why}" if why else reason))
+
+    def _act_on_exits(self, is_due: Callable[[_Exit, EngineRecord], bool]) -> None:
         exits, self._exits = self._exits, []
-        for due_s, exited in exits:
+        for each in exits:
+            exited = each.exited
             engine = self._roster.find(exited.engine)
             if engine is None:
                 continue  # it was replaced meanwhile
-            if not is_due(due_s, engine):
-                self._exits.append((due_s, exited))
+            if not is_due(each, engine):
+                self._exits.append(each)
                 continue
             host = self._roster.hosts[engine.info.host]
             memory_bytes = host.joined.memory_total_bytes if host.joined is not None else 0
             report = report_exit(exited, engine, memory_bytes)
+            if each.question is not None and (why := self._why_lost(host="")):
+                report = replace(report, reason=why)
             self._lose(report, last_words(exited, engine))
 
     def _lose(self, report: CrashReport, words: RankOutput | None = None) -> None:

@@ -129,6 +129,17 @@ class Meetings:
                 text = f"did not come to {claim} within {meeting.first_timeout_s:g} s"
                 self._fail(key, "timeout", tuple(sorted(meeting.missing)), text)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Some ranks wait in a meeting for others."""
+        return any(meeting.there for meeting in self._meetings.values())
+
+    def fail_all(self, rank: int, text: str) -> None:
+        """Let all that wait know that a rank will not come, and why: words that follow its name."""
+        for key, meeting in list(self._meetings.items()):
+            if meeting.failure is None:
+                self._fail(key, "left", (rank,), text)
+
     def _settle(self, key: Key, now_s: float) -> None:
         """Hold a meeting when all are there, or fail it when that cannot be any more.
 

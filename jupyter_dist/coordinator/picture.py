@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from jupyter_dist.coordinator.job_watch import JobWatch
 from jupyter_dist.coordinator.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.topology import EngineView, HostView, Topology
@@ -23,8 +24,9 @@ class Moment(NamedTuple):
 class Picture:
     """Draws the roster; each drawing has a number."""
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, roster: Roster, job: JobWatch | None = None) -> None:
         self._roster = roster
+        self._job = job
         self._sequence = 0
 
     def draw(
@@ -35,7 +37,7 @@ class Picture:
         beat_ages_s: dict[int, float],
         now_s: float,
     ) -> Topology:
-        """Describe everything at this moment; the verdict's text is the picture's note."""
+        """Describe everything at this moment; its note is the verdict's text, and the job's."""
         self._sequence += 1
         moment = Moment(now_s, beat_ages_s, is_hang=verdict.kind == "hang")
         engines: dict[str, list[EngineRecord]] = {}
@@ -50,9 +52,14 @@ class Picture:
             state=state,
             generation=generation,
             sequence=self._sequence,
-            note=verdict.text,
+            note=verdict.text if self._job is None else _join(verdict.text, self._job.note),
+            job=self._job.describe() if self._job is not None else "",
             hosts=hosts,
         )
+
+
+def _join(*sentences: str) -> str:
+    return "; ".join(sentence for sentence in sentences if sentence)
 
 
 def _host_view(host: HostRecord, engines: Iterable[EngineRecord], moment: Moment) -> HostView:
@@ -85,8 +92,14 @@ def _engine_view(engine: EngineRecord, host: HostRecord, moment: Moment) -> Engi
     if engine.state is EngineState.BUSY and last is not None and last.is_running:
         state = "hung" if moment.is_hang else "collective"
     sample = engine.sample if engine.is_present else None
-    beat_age_s = moment.beat_ages_s.get(engine.info.rank, 0.0)
-    busy_s = moment.now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0
+    # A beat may have come since this moment was taken.
+    beat_age_s = max(0.0, moment.beat_ages_s.get(engine.info.rank, 0.0))
+    what, busy_s = engine.cell_label, 0.0
+    if engine.state is EngineState.BUSY:
+        busy_s = moment.now_s - engine.busy_since_s
+    if engine.task and engine.is_present:
+        state, busy_s = "busy", moment.now_s - engine.task_since_s
+        what = f"{engine.task} (ipyparallel){f', then {what}' if what else ''}"
     return EngineView(
         rank=engine.info.rank,
         local_rank=engine.info.local_rank,
@@ -99,7 +112,7 @@ def _engine_view(engine: EngineRecord, host: HostRecord, moment: Moment) -> Engi
         gpu_memory_bytes=sample.gpu_memory_bytes if sample else 0,
         device=host.index_of(engine.info.device),
         devices=host.indices_of(engine.info.device),
-        cell=engine.cell_label,
+        cell=what,
         busy_s=round(busy_s, 3),
         collective=last,
     )

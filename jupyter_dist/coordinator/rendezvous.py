@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterable
+from typing import assert_never
 
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.roster import Roster
@@ -44,6 +45,9 @@ class Rendezvous:
         self._expected = set(range(roster.world_size))
         self.is_broken = False
         """The communicator was aborted, or may be out of step: the next cell needs a new one."""
+        self.lost_rank = -1
+        """The one that was lost last."""
+        self._whole_since = 1
 
     @property
     def is_complete(self) -> bool:
@@ -70,9 +74,40 @@ class Rendezvous:
         """Ranks that the others wait for: who has not said Hello, else who is not ready yet."""
         return sorted(self._expected - set(self._hellos)) or self.missing_ranks
 
+    @property
+    def ranks_kept_by_tasks(self) -> list[int]:
+        """Ranks that the others wait for, and that hear of it after a task of ipyparallel."""
+        return [rank for rank in self.awaited_ranks if rank in self._roster.ranks_in_tasks]
+
+    def describe_tasks(self) -> str:
+        """Say which tasks keep ranks from this generation; empty: none does."""
+        ranks = self.ranks_kept_by_tasks
+        if not ranks:
+            return ""
+        labels = sorted({self._roster[rank].task for rank in ranks})
+        verb, them = ("runs a task", "it") if len(ranks) == 1 else ("run tasks", "them")
+        told = f"{name_ranks(ranks)} {verb} of ipyparallel ({', '.join(labels)})"
+        return f"all ranks must meet anew first, and {told}; %dist_interrupt ends {them}"
+
+    def is_whole_since(self, generation: int) -> bool:
+        """Tell whether all ranks that were there in this generation live, with the same ranks."""
+        return self._whole_since <= generation <= self.generation
+
     def expect_all(self) -> None:
         """Wait for every rank, now that it is known how many there are."""
         self._expected = set(range(self._roster.world_size))
+
+    def on_message(self, message: Hello | Ready | NotReady) -> None:
+        """Take in what an engine says of a generation."""
+        match message:
+            case Hello():
+                self.on_hello(message)
+            case Ready():
+                self.on_ready(message)
+            case NotReady():
+                self.on_not_ready(message)
+            case _:
+                assert_never(message)
 
     def on_hello(self, hello: Hello) -> None:
         """Take in who is there; with the last one, tell everybody."""
@@ -114,6 +149,7 @@ class Rendezvous:
         the first round ends the start.
         """
         self.is_broken = True
+        self.lost_rank, self._whole_since = rank, self.generation + 1
         joining = [other for other in self._roster.ranks_in(EngineState.STARTING) if other != rank]
         reason = f"was lost while generation {self.generation} was formed"
         self._outbox.to_engines(joining, AbortCommunicator(self.generation, rank, reason))

@@ -9,6 +9,7 @@ from jupyter_dist.coordinator.audience import Audience, Describe
 from jupyter_dist.coordinator.cells import CellParts, CellRun
 from jupyter_dist.coordinator.fence import Fence, Work
 from jupyter_dist.coordinator.losses import Losses
+from jupyter_dist.coordinator.parallel import Parallel
 from jupyter_dist.coordinator.participation import Participation
 from jupyter_dist.coordinator.recording import Recording
 from jupyter_dist.coordinator.recovery import Recovery
@@ -21,6 +22,7 @@ from jupyter_dist.protocol.messages import (
     AskRanks,
     AwaitReady,
     CellInterruptSent,
+    EndController,
     Explain,
     Explained,
     FollowCell,
@@ -38,6 +40,7 @@ from jupyter_dist.protocol.messages import (
     SendPiece,
     SettleCode,
     ShrinkCluster,
+    StartController,
     StopCluster,
     SubmitCell,
     SyncCode,
@@ -58,6 +61,7 @@ class Parts:
     recording: Recording
     losses: Losses
     recovery: Recovery
+    parallel: Parallel
 
 
 class Requests:
@@ -71,6 +75,7 @@ class Requests:
         self._recording = parts.recording
         self._losses = parts.losses
         self._recovery = parts.recovery
+        self._parallel = parts.parallel
         self._participation = Participation(self._roster.cluster, self._outbox)
         self._uploads = Uploads(self._outbox)
         self._cell_parts = parts.cell
@@ -87,6 +92,7 @@ class Requests:
         client = received.identity
         self._audience.hear(client, now_s)
         self._participation.hear(client, now_s)
+        self._parallel.hear(client, now_s)
         if received.problem is not None:
             kind = type(received.problem).__name__
             self._outbox.to_client(client, Refused("", kind, str(received.problem)))
@@ -139,8 +145,8 @@ class Requests:
                 self._steer(client, message, now_s)
             case SyncCode() | SendCode() | SettleCode():
                 self._syncing.on_request(client, message, received.buffers)
-            case HealRanks() | ShrinkCluster():
-                self._recovery.on_request(client, message, now_s)
+            case HealRanks() | ShrinkCluster() | StartController() | EndController():
+                self._change(client, message, now_s)
             case WatchTopology() | ReadCollectives() | AskRanks() | Explain():
                 self._show(client, message, describe, now_s)
             case ListCells() | ReplayOutput() | FollowCell():
@@ -171,6 +177,17 @@ class Requests:
                 self._interrupt(client, message, now_s)
             case _:
                 assert_never(message)
+
+    def _change(
+        self,
+        client: bytes,
+        message: HealRanks | ShrinkCluster | StartController | EndController,
+        now_s: float,
+    ) -> None:
+        if isinstance(message, HealRanks | ShrinkCluster):
+            self._recovery.on_request(client, message, now_s)
+        else:
+            self._parallel.on_request(client, message, now_s)
 
     def _show(
         self,
@@ -255,7 +272,8 @@ class Requests:
         targets: tuple[int, ...] = ()
         if current is not None:
             targets = current.interrupt(wanted, message.request_id, now_s)
-        else:  # ranks may still be busy with a cell that ran into its limit
-            targets = tuple(sorted(wanted & set(self._roster.ranks_in(EngineState.BUSY))))
+        else:  # ranks may still be busy with a cell that ran into its limit, or with a task
+            busy = {*self._roster.ranks_in(EngineState.BUSY), *self._roster.ranks_in_tasks}
+            targets = tuple(sorted(wanted & busy))
             self._outbox.send_signal(targets, signal.SIGINT, message.request_id)
         self._outbox.to_client(client, CellInterruptSent(message.request_id, targets))

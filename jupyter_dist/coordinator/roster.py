@@ -1,7 +1,8 @@
 """Who is there: every engine and host with its state, as the coordinator knows it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,7 @@ from jupyter_dist.model.devices import (
 from jupyter_dist.model.engine_state import EngineEvent, EngineState, next_state
 from jupyter_dist.model.interfaces import HostNetwork, Interface
 from jupyter_dist.model.rank import RankInfo, assign_ranks, default_slots
-from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.model.spec import JOIN, ClusterSpec, HostSpec
 from jupyter_dist.model.topology import CollectiveView
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
@@ -41,6 +42,11 @@ class EngineRecord:
     """Since its last heartbeat."""
     cell_label: str = ""
     busy_since_s: float = 0.0
+    task: str = ""
+    """Label of the ipyparallel task that has its main thread; a cell waits behind that."""
+    task_since_s: float = 0.0
+    owed_cell: str = ""
+    """Id of a cell behind that task, which is to be interrupted as soon as it begins."""
     offsets: tuple[int, int] = (0, 0)
     """Bytes of stdout and stderr that have arrived."""
     offsets_before: tuple[int, int] = (0, 0)
@@ -149,7 +155,8 @@ class Roster:
             for host in spec.hosts
         }
         self.engines: list[EngineRecord] = []
-        if spec.world_size:
+        # Who joins brings its own name, so that nobody has a place before all have come.
+        if spec.world_size and not any(host.launcher == JOIN for host in spec.hosts):
             self._seat(spec.hosts)
         self._replacements = 0
 
@@ -186,6 +193,10 @@ class Roster:
         if VISIBLE in env:
             return visible_devices((), env[VISIBLE], joined.gpu_count)
         return visible_devices(host.devices, ",".join(joined.devices), joined.gpu_count)
+
+    def sort_hosts(self, key: Callable[[str], Any]) -> None:
+        """Put hosts into another order, by their names, before anybody has a seat."""
+        self.hosts = {name: self.hosts[name] for name in sorted(self.hosts, key=key)}
 
     def seat(self) -> None:
         """Give every slot its rank and device, now that all hosts have told what they have."""
@@ -306,6 +317,26 @@ class Roster:
         if engine.state is EngineState.BUSY:
             engine.apply(EngineEvent.WORK_DONE)
             engine.cell_label = ""
+
+    @property
+    def ranks_in_tasks(self) -> list[int]:
+        """Ranks that run a task of ipyparallel."""
+        return [each.info.rank for each in self.engines if each.task and each.is_present]
+
+    def start_task(self, rank: int, label: str, since_s: float) -> None:
+        """Note that a task of ipyparallel has the main thread of an engine."""
+        self[rank].task, self[rank].task_since_s = label, since_s
+
+    def owe_interrupt(self, ranks: Iterable[int], cell_id: str) -> None:
+        """Note that a cell is to be interrupted, but not the tasks before it."""
+        for rank in ranks:
+            self[rank].owed_cell = cell_id
+
+    def end_task(self, rank: int) -> str:
+        """Note that the task is over; gives the cell that is to be interrupted now, or nothing."""
+        engine = self[rank]
+        cell_id, engine.task, engine.owed_cell = engine.owed_cell, "", ""
+        return cell_id
 
     def lose(self, rank: int, reason: str) -> bool:
         """Note that an engine is gone; True when that is news."""

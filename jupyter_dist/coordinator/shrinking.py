@@ -5,7 +5,7 @@ import signal
 from jupyter_dist.coordinator.dispatch import NOBODY
 from jupyter_dist.coordinator.healing import HealingParts
 from jupyter_dist.model.rank import name_ranks
-from jupyter_dist.protocol.messages import Leave, Refused, ShrinkCluster, Shrunk
+from jupyter_dist.protocol.messages import HealProgress, Leave, Refused, ShrinkCluster, Shrunk
 
 
 class Shrinking:
@@ -24,6 +24,7 @@ class Shrinking:
         self._setup_cells = parts.setup_cells
         self._timeout_s = parts.timeout_s
         self._deadline_s = 0.0
+        self._told_stage = ""
         self.renumbered: dict[int, int] = {}
         """The new number of each rank by its old one, once they have new ones."""
 
@@ -47,6 +48,9 @@ class Shrinking:
         if self.is_over:
             return
         missing = name_ranks(self._rendezvous.awaited_ranks)
+        if tasks := self._rendezvous.describe_tasks():
+            self._deadline_s = max(self._deadline_s, now_s + self._timeout_s)
+            self._say(tasks)
         if self._rendezvous.is_complete:
             self.is_over = True
             shrunk = Shrunk(
@@ -67,6 +71,11 @@ class Shrinking:
         """Take in that another rank is gone meanwhile: the cluster can shrink once more."""
         if not self.is_over:
             self._fail(f"rank {rank} (of the new numbers) was lost meanwhile: {reason}")
+
+    def _say(self, stage: str) -> None:
+        if stage != self._told_stage:
+            self._told_stage = stage
+            self._outbox.to_client(self.client, HealProgress(self.request_id, stage))
 
     def _fail(self, problem: str, error: str = "HealFailed") -> None:
         self.is_over = True

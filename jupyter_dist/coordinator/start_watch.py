@@ -32,8 +32,8 @@ class StartWatch:
         self._roster = roster
         self._rendezvous = rendezvous
         self._coming = coming
-        # By place and not by name: a host that joins by itself brings its own name.
-        self._clocks = [StageClock(coming.began_s) for _ in roster.hosts]
+        # By record and not by name: a host that joins by itself brings its own name.
+        self._clocks = {id(host): StageClock(coming.began_s) for host in roster.hosts.values()}
         self._since_s = coming.began_s
         self._next_look_s = float("-inf")
         self._was_welcomed = False
@@ -50,8 +50,9 @@ class StartWatch:
         by_host: dict[str, list[EngineRecord]] = {}
         for engine in self._roster.engines:
             by_host.setdefault(engine.info.host, []).append(engine)
-        for clock, host in zip(self._clocks, self._roster.hosts.values(), strict=True):
-            clock.take(self._observe(host, by_host.get(host.name, [])), now_s)
+        for host in self._roster.hosts.values():
+            seen = self._observe(host, by_host.get(host.name, []))
+            self._clocks[id(host)].take(seen, now_s)
         self._take_time(now_s)
 
     def describe_waiting(self) -> str:
@@ -61,8 +62,8 @@ class StartWatch:
 
     def hosts(self, now_s: float) -> tuple[HostProgress, ...]:
         """Tell how far each host is."""
-        pairs = zip(self._clocks, self._roster.hosts, strict=True)
-        return tuple(clock.tell(name, now_s) for clock, name in pairs)
+        hosts = self._roster.hosts.items()
+        return tuple(self._clocks[id(host)].tell(name, now_s) for name, host in hosts)
 
     def _observe(self, host: HostRecord, engines: Sequence[EngineRecord]) -> Observed:
         approach = self._coming.approach(host.name) if host.joined is None else None
@@ -76,6 +77,7 @@ class StartWatch:
         return Observed(
             problem=problem,
             is_awaited=approach is None,
+            is_queued=approach is not None and approach.is_queued,
             is_connecting=approach is not None and approach.is_connecting,
             is_up=host.joined is not None,
             is_ordered=host.interface is not None,

@@ -10,39 +10,45 @@ import msgspec
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.engine.birth import Birth, prepare_process, record_path, stream_path
+from jupyter_dist.engine.checkpoint_work import CheckpointWork
+from jupyter_dist.engine.checkpointing import Checkpoint
 from jupyter_dist.engine.code_imports import present_imports
 from jupyter_dist.engine.communicators import make_communicator
+from jupyter_dist.engine.council import Seat
 from jupyter_dist.engine.executor import Executor
 from jupyter_dist.engine.frameworks import Frameworks, make_frameworks
-from jupyter_dist.engine.link import Delivery, Link
+from jupyter_dist.engine.link import AboutNotices, Delivery, Link
 from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
 from jupyter_dist.engine.observer import Observer
 from jupyter_dist.engine.outputs import STREAMS, Outputs
+from jupyter_dist.engine.parallel_tasks import ParallelTasks
+from jupyter_dist.engine.preemption import Preemption
 from jupyter_dist.engine.rich_colours import watch_rich
 from jupyter_dist.engine.shell import RankShell, make_shell
+from jupyter_dist.engine.standing import StandingMeetings
 from jupyter_dist.engine.surroundings import RankSurroundings
+from jupyter_dist.engine.termination import Termination
 from jupyter_dist.engine.tqdm_bars import watch_tqdm
+from jupyter_dist.engine.waiting import Answer
 from jupyter_dist.engine.widget_areas import watch_widgets
 from jupyter_dist.errors import CommunicatorError, TransferError
+from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
     CellOutput,
     FetchObject,
+    HeedNotices,
     Hello,
     Leave,
-    MeetingFailed,
-    MeetingHeld,
     Message,
     NotReady,
     ObjectFetched,
     ObjectsStored,
-    Question,
     Ready,
     Regroup,
     RunCell,
     StoreObjects,
-    ValueFound,
     Welcome,
 )
 
@@ -60,6 +66,7 @@ class Engine:
         paths = {name: stream_path(birth.run_dir, birth.engine, name) for name in STREAMS}
         self._outputs = Outputs(paths)
         self._outputs.install()
+        self._told_offsets = self._outputs.offsets
         watch_tqdm(self._outputs.bars)
         watch_rich()
         watch_widgets(shell.display_pub)
@@ -70,6 +77,12 @@ class Engine:
         self._recorder.rank = self._rank
         self._namespace = Namespace(shell, birth.info)
         self._meetings = Meetings(self._rank, birth.info.world_size, self._link.post)
+        self._standing = StandingMeetings(self._link.post)
+        self._checkpoints = CheckpointWork(
+            self._namespace, self._meetings, self._standing, self._outputs.bars
+        )
+        self._termination = Termination()
+        self._preemption = shell.preemption = self._make_preemption()
         self._frameworks = self._make_frameworks(shell)
         self._executor = Executor(
             self._rank,
@@ -80,9 +93,27 @@ class Engine:
             self._frameworks,
             self._recorder,
         )
+        self._executor.is_cell_waiting = lambda: self._link.is_cell_waiting
+        self._tasks = ParallelTasks(
+            self._executor, self._outputs, self._link.post, self._link.inbox.put
+        )
         self._recorder.name_cell = shell.name_cell
         self._observer = Observer(shell, lambda: self._rank, self._link.post)
         self._listener = bind_listener(birth.bind_host)
+
+    def _make_preemption(self) -> Preemption:
+        """Make it, and the `checkpoint` of the namespace, by which users reach it."""
+        preemption = Preemption(lambda: self._rank, self._link.post)
+        preemption.on_wanted = self._termination.install
+        preemption.tell_jax = self._termination.tell_jax
+        preemption.is_saving = lambda: self._checkpoints.background.is_saving
+        checkpoint = self._namespace.checkpoint = Checkpoint(self._checkpoints, preemption)
+        preemption.has_marks = lambda: bool(checkpoint.marked)
+        if directory := self._birth.save_on_preempt:
+            preemption.save_marked = lambda: checkpoint.save_variables(
+                directory, tuple(checkpoint.marked)
+            )
+        return preemption
 
     def _make_frameworks(self, shell: RankShell) -> Frameworks:
         birth = self._birth
@@ -101,15 +132,21 @@ class Engine:
     def live(self) -> NoReturn:
         """Join, serve, leave."""
         self._link.on_abort = self._abort
-        self._link.on_answer = self._meetings.on_answer
+        self._link.on_answer = self._on_answer
         self._link.on_beginning = self._begin_anew
+        self._link.on_controller = self._tasks.order
+        self._link.on_notice = self._on_notice
         self._link.on_question = self._observer.ask
         self._link.take_output = self._take_output
         self._link.look = self._look
         self._link.start()
         self._say_hello(self._birth.generation)
         while True:
-            self._handle(self._link.inbox.get())
+            work = self._link.inbox.get()
+            if isinstance(work, Delivery):
+                self._handle(work)
+            else:
+                work()
 
     def _handle(self, delivery: Delivery) -> None:
         message = delivery.message
@@ -119,21 +156,28 @@ class Engine:
             case Welcome():
                 self._join(message)
             case RunCell():
-                self._link.post(self._executor.run(message))
+                self._run(message)
             case StoreObjects():
                 self._store(message, delivery)
             case FetchObject():
                 self._fetch(message)
             case Leave():
                 self._leave()
-            case AbortCommunicator():
-                self._abort(message)
-            case MeetingHeld() | MeetingFailed() | ValueFound():
-                self._meetings.on_answer(message, delivery.buffers)
-            case Question():
-                self._observer.ask(message)
             case _:
                 assert_never(message)
+
+    def _run(self, cell: RunCell) -> None:
+        self._link.is_cell_waiting = False
+        self._told_offsets, told = self._outputs.offsets, self._told_offsets
+        if self._told_offsets != told:
+            # What tasks of ipyparallel have said is told elsewhere: these are no words of the cell.
+            self._link.post(CellOutput(self._rank, cell.cell_id, (), self._told_offsets))
+        self._termination.install()  # others may want to know before this rank has asked
+        self._preemption.enter_cell(cell.cell_id)
+        result = self._executor.run(cell)
+        self._told_offsets = result.offsets
+        self._link.post(result)
+        self._preemption.leave_cell()  # what it tells may end the agent, and with it this rank
 
     def _regroup(self, regroup: Regroup) -> None:
         self._rank = self._executor.rank = self._recorder.rank = regroup.rank
@@ -153,6 +197,7 @@ class Engine:
     def _join(self, welcome: Welcome) -> None:
         info = welcome.info
         self._meetings.enter_generation(welcome.generation, info.rank, info.world_size)
+        self._checkpoints.enter_generation(Seat(info, welcome.generation, self._birth.cluster))
         try:
             communicator = make_communicator(
                 welcome,
@@ -167,6 +212,7 @@ class Engine:
             self._link.post(NotReady(self._rank, welcome.generation, str(error)))
             return
         self._link.post(Ready(self._rank, welcome.generation, notes))
+        self._preemption.tell_interest(again=True)
 
     def _abort(self, message: AbortCommunicator) -> None:
         """Break the communicator; called by the link thread while a cell may run."""
@@ -176,22 +222,37 @@ class Engine:
         if communicator.generation == message.generation:
             communicator.abort(message.failed_rank, message.reason)
 
+    def _on_answer(self, answer: Answer, frames: list[Frame]) -> None:
+        self._meetings.on_answer(answer, frames)
+        self._standing.on_answer(answer, frames)
+
     def _begin_anew(self) -> None:
         """Forget, on the link thread, who has failed before: a cell or a generation has come."""
         self._meetings.expect_cell()
         self._frameworks.expect_cell()
 
+    def _on_notice(self, message: AboutNotices) -> None:
+        """Take in, on the link thread, that a host will be taken away, or that it matters."""
+        if not isinstance(message, HeedNotices):
+            self._preemption.on_message(message)
+            return
+        self._termination.is_passed_over = message.is_wanted
+        if message.is_wanted:
+            self._link.inbox.put(self._termination.install)
+
     def _look(self) -> None:
-        if self._executor.running_cell_id:
+        self._preemption.look()
+        is_working = bool(self._executor.running_cell_id) or self._executor.is_in_task
+        if is_working:
             self._namespace.communicator.look()
-        if self._executor.running_cell_id or self._frameworks.is_forming:
+        if is_working or self._frameworks.is_forming:
             self._frameworks.look()
 
     def _take_output(self) -> Message | None:
         cell_id = self._executor.running_cell_id
         if not cell_id:
             return None
-        outputs, offsets = self._outputs.take()
+        outputs, offsets = self._outputs.take(cell_id)
         return CellOutput(self._rank, cell_id, outputs, offsets) if outputs else None
 
     def _store(self, message: StoreObjects, delivery: Delivery) -> None:
@@ -214,6 +275,7 @@ class Engine:
         self._link.post(ObjectFetched(self._rank, message.request_id), frames)
 
     def _leave(self) -> NoReturn:
+        self._tasks.leave()
         self._namespace.communicator.close()
         self._frameworks.leave()
         self._recorder.close()

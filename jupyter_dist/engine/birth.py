@@ -44,6 +44,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     """After a silence of so long it is given up by its coordinator."""
     jax: str = "auto"
     """When ranks form JAX by themselves: at the start, with the first cell that needs it, never."""
+    save_on_preempt: str = ""
+    """Where variables that are marked are saved before a host is taken away; empty: nowhere."""
     env: dict[str, str] = {}
     cwd: str = "."
 

@@ -1,11 +1,14 @@
-"""Runs one cell in the shell and says how it ended."""
+"""Runs one cell, or one task of ipyparallel, on the main thread and says how it ended."""
 
 import builtins
 import signal
+import threading
 import warnings
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.collective.recorder import CollectiveRecorder
@@ -16,7 +19,48 @@ from jupyter_dist.engine.outputs import Outputs
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.engine.swallowed_interrupts import SwallowedInterrupts
 from jupyter_dist.errors import CommunicatorError, PeerFailed
-from jupyter_dist.protocol.messages import CellResult, ErrorInfo, RunCell
+from jupyter_dist.protocol.messages import CellResult, ErrorInfo, Output, RunCell
+
+Call = Callable[[], tuple[BaseException | None, Any]]
+"""User code: gives its error, or its value."""
+
+
+class Ending(NamedTuple):
+    """How user code has ended."""
+
+    status: str
+    """ok, raised, interrupted or peer_failed."""
+    duration_s: float
+    value: Any
+    error: ErrorInfo | None
+    outputs: tuple[Output, ...]
+    """What was said since it was last asked for."""
+    offsets: tuple[int, int]
+
+
+class Task(Protocol):
+    """Work of one rank alone, which others have sent; it has the main thread between two cells."""
+
+    @property
+    def task_id(self) -> str:
+        """Its name; no other has it."""
+
+    @property
+    def label(self) -> str:
+        """What is said of the rank while it runs."""
+
+    @property
+    def code(self) -> str:
+        """As the user has written it; empty for a function."""
+
+    def claim(self) -> bool:
+        """Begin, unless nobody wants it any more."""
+
+    def carry_out(self, shell: RankShell) -> tuple[BaseException | None, Any]:
+        """Run it; gives its error, or its value."""
+
+    def end(self, ending: Ending) -> None:
+        """Tell who wanted it how it has ended."""
 
 
 class Executor:
@@ -41,69 +85,128 @@ class Executor:
         self._recorder = recorder
         self.running_cell_id = ""
         """Read by the link thread, so that what is said is sent while the cell runs."""
+        self.is_cell_waiting: Callable[[], bool] = lambda: False
+        """Tells whether a cell has come that has not begun."""
+        self._turn = 0
+        """Number of the cell or task that has the main thread, or had it last."""
         self._is_in_user_code = False
         self._is_running = False
         self._is_interrupted_early = False
         """SIGINT has come between the beginning of a cell and that of its code."""
+        self.is_in_task = False
+        """Read by the link thread, too."""
+        self._is_task_interrupt = False
+        """The SIGINT that comes now is for the task alone."""
+        self._is_next_interrupted = False
+        """The cell that waits behind a task was interrupted before it began."""
+        self._main = threading.get_ident()
         self._lost: CommunicatorError | None = None
         """What the device has lost in this cell, even if user code has swallowed it."""
         signal.signal(signal.SIGINT, self._on_idle_interrupt)
         signal.signal(WAKING_SIGNAL, self._raise_lost)
-        SwallowedInterrupts(lambda: self._is_in_user_code and self.running_cell_id)
+        SwallowedInterrupts(lambda: self._is_in_user_code and self._turn)
         builtins.input = _no_input
         # IPython's advice to type `exit` does not hold on a rank.
         warnings.filterwarnings("ignore", message="To exit: use")
 
+    # --- cells and tasks ---
+
     def run(self, cell: RunCell) -> CellResult:
         """Run the cell to its end, whatever that is."""
-        self._outputs.repair()
+        self._is_interrupted_early, self._is_next_interrupted = self._is_next_interrupted, False
+        self._is_running = True
         self._namespace.enter_cell(cell.ranks, cell.is_checked)
         self._meetings.enter_cell(cell.cell_id, cell.ranks)
         self._frameworks.enter_cell(cell)
+        self._show_code(cell.code, cell.is_plain_python)
         self._shell.execution_count = cell.label
-        self._shell.current_cell = cell.code
-        self._shell.is_plain_python = cell.is_plain_python
-        self._shell.last_traceback = ()
         self.running_cell_id = cell.cell_id
-        self._lost = None
-        start_s = perf_counter()
-        self._is_interrupted_early, self._is_running = False, True
-        self._recorder.begin_cell(f"In[{cell.label}]", cell.cell_id)
+        label, call = f"In[{cell.label}]", partial(self._run_cell, cell.code)
         try:
-            error, value = self._run_user_code(cell.code)
-            error = self._settle() if error is None else self._explain(error)
+            ending = self._carry_out(cell.cell_id, label, call)
         finally:
-            self._recorder.end_cell()
-            self._is_running = False
             self.running_cell_id = ""
             self._frameworks.leave_cell()
             self._meetings.leave_cell()
             self._namespace.leave_cell(cell.is_checked)
-        duration_s = perf_counter() - start_s
-        self._outputs.repair()
-        outputs, offsets = self._outputs.take(is_final=True)
-        status, info = self._judge(error)
+        is_ok = ending.error is None
         return CellResult(
             rank=self.rank,
             cell_id=cell.cell_id,
-            status=status,
-            duration_s=duration_s,
-            value_repr=_value_repr(value, outputs) if error is None else None,
-            error=info,
-            outputs=outputs,
-            offsets=offsets,
+            status=ending.status,
+            duration_s=ending.duration_s,
+            value_repr=_value_repr(ending.value, ending.outputs) if is_ok else None,
+            error=ending.error,
+            outputs=ending.outputs,
+            offsets=ending.offsets,
         )
 
-    def _run_user_code(self, code: str) -> tuple[BaseException | None, Any]:
+    def run_task(self, task: Task) -> None:
+        """Run the task to its end, and tell it; collectives refuse to begin within it."""
+        if not task.claim():
+            return
+        self._is_interrupted_early = self._is_task_interrupt = False
+        self._is_running = self.is_in_task = True
+        self._namespace.enter_cell((self.rank,), is_checked=False)
+        self._frameworks.enter_task()
+        self._show_code(task.code)
+        call = partial(task.carry_out, self._shell)
+        try:
+            ending = self._carry_out(task.task_id, task.label, call)
+        finally:
+            self.is_in_task = False
+            self._frameworks.leave_cell()
+            self._namespace.leave_cell(is_checked=False)
+        task.end(ending)
+
+    def interrupt_task(self) -> None:
+        """Send SIGINT for the running task, and for no cell that waits behind it; any thread."""
+        if not self.is_in_task:
+            return
+        self._is_task_interrupt = True
+        signal.pthread_kill(self._main, signal.SIGINT)
+
+    def _show_code(self, code: str, is_plain_python: bool = False) -> None:
+        self._shell.current_cell, self._shell.is_plain_python = code, is_plain_python
+        self._shell.last_traceback = ()
+
+    def _run_cell(self, code: str) -> tuple[BaseException | None, Any]:
+        self._frameworks.prepare_cell(code)
+        result = self._shell.run_cell(code, store_history=False)
+        return result.error_before_exec or result.error_in_exec, result.result
+
+    # --- what both have in common ---
+
+    def _carry_out(self, owner: str, label: str, call: Call) -> Ending:
+        """Run user code until all is done that it has begun; `owner` has said what it says."""
+        self._outputs.repair()
+        self._outputs.owner = owner
+        self._turn += 1
+        self._lost = None
+        start_s = perf_counter()
+        self._recorder.begin_cell(label, owner, self.is_in_task)
+        try:
+            error, value = self._run_user_code(call)
+            error = self._settle() if error is None else self._explain(error)
+        finally:
+            self._recorder.end_cell()
+            self._is_running = False
+        duration_s = perf_counter() - start_s
+        self._outputs.repair()
+        outputs, offsets = self._outputs.take(owner, is_final=True)
+        status, info = self._judge(error)
+        return Ending(status, duration_s, value, info, outputs, offsets)
+
+    def _run_user_code(self, call: Call) -> tuple[BaseException | None, Any]:
         try:
             # The interpreter's own handler, so that no frame of ours shows in the traceback.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            interrupt = signal.default_int_handler if self.running_cell_id else self._on_interrupt
+            signal.signal(signal.SIGINT, interrupt)
             if self._is_interrupted_early:
                 raise KeyboardInterrupt
             self._is_in_user_code = True
             try:
-                self._frameworks.prepare_cell(code)
-                result = self._shell.run_cell(code, store_history=False)
+                return call()
             finally:
                 self._is_in_user_code = False
                 signal.signal(signal.SIGINT, self._on_idle_interrupt)
@@ -114,7 +217,6 @@ class Executor:
             if not isinstance(error, KeyboardInterrupt):
                 self._show_alone(error)
             return error, None
-        return result.error_before_exec or result.error_in_exec, result.result
 
     def _settle(self) -> BaseException | None:
         """Wait for what the cell has queued on devices; give the error of what did not end well."""
@@ -150,6 +252,13 @@ class Executor:
         if error is not None:
             self._lost = error
             raise error
+
+    def _on_interrupt(self, signal_number: int, frame: FrameType | None) -> None:
+        """End the running task; a cell that waits behind it was meant, too, or alone."""
+        if not self._is_task_interrupt and self.is_cell_waiting():
+            self._is_next_interrupted = True
+        self._is_task_interrupt = False
+        signal.default_int_handler(signal_number, frame)
 
     def _on_idle_interrupt(self, signal_number: int, frame: FrameType | None) -> None:
         """Let an interrupt that comes too late pass; one that comes early is not forgotten."""

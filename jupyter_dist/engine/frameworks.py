@@ -84,6 +84,10 @@ class Frameworks:
         """Note that a cell begins."""
         self._surroundings.enter_cell(cell.ranks, cell.is_checked)
 
+    def enter_task(self) -> None:
+        """Note that a task of ipyparallel begins, which is of this rank alone."""
+        self._surroundings.enter_task()
+
     def prepare_cell(self, code: str) -> None:
         """Get ready for what the cell needs; part of the cell, so it may be interrupted."""
         for framework in self._all:
@@ -104,7 +108,7 @@ class Frameworks:
         return error if meant is None else meant
 
     def leave_cell(self) -> None:
-        """Note that the cell has ended."""
+        """Note that the cell, or the task, has ended."""
         self._surroundings.leave_cell()
 
     # --- from the link thread ---

@@ -27,12 +27,29 @@ from jupyter_dist.protocol.messages import (
     Answered,
     Attend,
     AwaitValue,
+    CellOutput,
+    ControllerJoined,
+    ControllerLeft,
+    FetchObject,
+    HeedNotices,
+    JoinController,
     Leave,
+    LeaveController,
     LeaveMeeting,
     Message,
+    NoticeHandled,
+    NoticeOver,
+    NoticePosition,
+    NoticesWanted,
+    PreemptNotice,
     PutValue,
     Question,
+    Regroup,
     RunCell,
+    SavePointChosen,
+    StoreObjects,
+    TaskBegan,
+    TaskEnded,
     ToEngine,
     WantService,
     Welcome,
@@ -44,14 +61,24 @@ IDLE_INTERVAL_S = 0.5
 ORPHAN_AFTER_S = 10.0
 """An engine whose coordinator is out of reach for so long ends itself, unless the coordinator waits
 even longer for it."""
-WITHIN_WORK = (Attend, LeaveMeeting, PutValue, AwaitValue, WantService, Answered)
+_OF_CELLS = (Attend, LeaveMeeting, PutValue, AwaitValue, WantService, Answered, CellOutput)
+_OF_IPYPARALLEL = (ControllerJoined, ControllerLeft, TaskBegan, TaskEnded)
+_OF_NOTICES = (NoticesWanted, NoticePosition, NoticeHandled)
+WITHIN_WORK = _OF_CELLS + _OF_IPYPARALLEL + _OF_NOTICES
 """What is posted while the main thread works; anything else is the end of its work."""
+
+
+ForMain = Regroup | Welcome | RunCell | StoreObjects | FetchObject | Leave
+"""What waits for the main thread; all else is looked at on the link thread."""
+
+
+AboutNotices = HeedNotices | PreemptNotice | SavePointChosen | NoticeOver
 
 
 class Delivery(NamedTuple):
     """A message for the main thread."""
 
-    message: ToEngine
+    message: ForMain
     buffers: list[Frame]
 
 
@@ -60,12 +87,17 @@ class Link(threading.Thread):
 
     def __init__(self, birth: Birth) -> None:
         super().__init__(name="link", daemon=True)
-        self.inbox: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[Delivery | Callable[[], None]] = queue.SimpleQueue()
+        """Also has what others want the main thread to do, as a task of ipyparallel."""
+        self.is_cell_waiting = False
+        """A cell is in the inbox; whoever takes it out denies that."""
         self.on_abort: Callable[[AbortCommunicator], None] = lambda _: None
         self.on_answer: Callable[[Answer, list[Frame]], None] = lambda _answer, _frames: None
         self.on_beginning: Callable[[], None] = lambda: None
         """A cell, or a generation, has come; the main thread will find it in the inbox."""
         self.on_question: Callable[[Question], None] = lambda _: None
+        self.on_controller: Callable[[JoinController | LeaveController], None] = lambda _: None
+        self.on_notice: Callable[[AboutNotices], None] = lambda _: None
         self.take_output: Callable[[], Message | None] = lambda: None
         """Gives a message with what the running cell said, or None."""
         self.look: Callable[[], None] = lambda: None
@@ -143,9 +175,14 @@ class Link(threading.Thread):
                     self.on_answer(message, buffers)
                 elif isinstance(message, Question):
                     self.on_question(message)
+                elif isinstance(message, JoinController | LeaveController):
+                    self.on_controller(message)
+                elif isinstance(message, AboutNotices):
+                    self.on_notice(message)
                 else:
                     if isinstance(message, RunCell | Welcome):
                         self.on_beginning()
+                    self.is_cell_waiting |= isinstance(message, RunCell)
                     self._has_work = True
                     self.inbox.put(Delivery(message, buffers))
         except WireError:

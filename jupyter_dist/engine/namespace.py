@@ -1,4 +1,4 @@
-"""What a cell finds: rank, world_size, local_rank, local_world_size and comm."""
+"""What a cell finds: rank, world_size, local_rank, local_world_size, comm and checkpoint."""
 
 import mmap
 import os
@@ -47,7 +47,10 @@ class Namespace:
     """The names of one rank."""
 
     def __init__(self, shell: RankShell, info: RankInfo) -> None:
-        self._shell = shell
+        self.shell = shell
+        """Runs cells, and has the user's names."""
+        self.checkpoint: object = None
+        """What is called so in cells."""
         self._info = info
         self._is_checked_always = False
         self._placed = place_variables(info)
@@ -74,8 +77,10 @@ class Namespace:
             "local_rank": info.local_rank,
             "local_world_size": info.local_world_size,
             "comm": self._comm,
+            "checkpoint": self.checkpoint,
         }
-        self._shell.push(names, interactive=False)
+        self.shell.own_names = names
+        self.shell.push(names, interactive=False)
         for name, value in place_variables(info).items():
             if os.environ.get(name) == self._placed.get(name):  # else it is the user's own
                 os.environ[name] = self._placed[name] = value
@@ -96,7 +101,7 @@ class Namespace:
         """Put pushed objects under their names, all or none; raises TransferError."""
         pieces = split_frames(frames, frame_counts)
         values = {name: unpack(name, piece) for name, piece in zip(names, pieces, strict=True)}
-        self._shell.push(values, interactive=True)
+        self.shell.push(values, interactive=True)
 
     def store_placed(self, message: StoreObjects) -> None:
         """Put pushed objects from a file under their names; raises TransferError.
@@ -118,6 +123,6 @@ class Namespace:
 
     def fetch(self, name: str) -> list[Frame]:
         """Pack the object with this name; raises TransferError."""
-        if name not in self._shell.user_ns:
+        if name not in self.shell.user_ns:
             raise TransferError(f"rank {self._info.rank} has no {name!r}")
-        return pack(name, self._shell.user_ns[name])
+        return pack(name, self.shell.user_ns[name])

@@ -128,6 +128,8 @@ class Outputs:
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._lock = threading.Lock()
         self._batch: list[Output] = []
+        self.owner = ""
+        """The cell or task that says what comes; the main thread sets it."""
         self.bars = ProgressBars()
         self._tails = [
             _Tail(name, paths[name], descriptor)
@@ -159,13 +161,26 @@ class Outputs:
             self._batch += self.bars.take(monotonic(), is_final=False)
             self._batch.append(output)
 
-    def take(self, is_final: bool = False) -> tuple[tuple[Output, ...], tuple[int, int]]:
-        """Hand out what was said since the last call, and how many bytes of each stream it is."""
+    def take(
+        self, owner: str = "", is_final: bool = False
+    ) -> tuple[tuple[Output, ...], tuple[int, int]]:
+        """Hand out what this owner has said, and how many bytes of each stream are read so far.
+
+        What was said before it began, and not taken, counts as its own.
+        """
         with self._lock:
+            if self.owner != owner:  # it has ended meanwhile, with all that it had said
+                return (), self.offsets
             self._collect(is_final)
             self._batch += self.bars.take(monotonic(), is_final=is_final)
             batch, self._batch = tuple(self._batch), []
-            return batch, (self._tails[0].offset, self._tails[1].offset)
+            self.owner = "" if is_final else owner
+            return batch, self.offsets
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """How many bytes of stdout and stderr are read so far."""
+        return self._tails[0].offset, self._tails[1].offset
 
     def _collect(self, is_final: bool) -> None:
         for tail in self._tails:

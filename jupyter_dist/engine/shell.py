@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +14,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from jupyter_dist.engine.outputs import plain_bundle
+from jupyter_dist.engine.preemption import Preemption
 from jupyter_dist.errors import DistError
 from jupyter_dist.model.cell_file import write_file_name
 from jupyter_dist.protocol.messages import Output
@@ -113,6 +114,10 @@ class RankShell(InteractiveShell):
     is_plain_python = False
     """The notebook's side has found nothing of IPython's own syntax in the current cell."""
     last_traceback: tuple[str, ...] = ()
+    preemption: Preemption
+    """For the cell that ranks run before a host is taken away while they are idle."""
+    own_names: Mapping[str, Any] = {}
+    """Names that each rank has from us: `rank`, `comm` and their like."""
     _usual_transformers = (0, 0, 0, 0)
 
     def warm_up(self) -> None:
@@ -128,6 +133,11 @@ class RankShell(InteractiveShell):
         self.display_pub.show = show
         self.compile.source_dir = source_dir
         self.compile.writes_sources = writes_sources
+
+    def reset(self, new_session: bool = True, aggressive: bool = False) -> None:
+        """Forget the user's names, but not what makes this process a rank."""
+        super().reset(new_session, aggressive)
+        self.push(dict(self.own_names), interactive=False)
 
     def transform_cell(self, raw_cell: str) -> str:
         """Translate IPython's syntax, which half of a short cell's time would go to in vain."""

@@ -51,6 +51,7 @@ class RankSurroundings:
         self.run_dir = run_dir
         self.cell_ranks: tuple[int, ...] = ()
         self.is_checked = False
+        self.is_in_task = False
         self._shell = shell
         self._meetings = meetings
         self._recorder = recorder
@@ -69,9 +70,13 @@ class RankSurroundings:
         for sentence in untold:
             self.tell(sentence)
 
+    def enter_task(self) -> None:
+        """Be in a task of ipyparallel from now on; its client need not know what is to be told."""
+        self.cell_ranks, self.is_in_task = (self.info.rank,), True
+
     def leave_cell(self) -> None:
-        """Be in no cell any more."""
-        self.cell_ranks, self.is_checked = (), False
+        """Be in no cell, and in no task, any more."""
+        self.cell_ranks, self.is_checked, self.is_in_task = (), False, False
 
     # --- the others ---
 
@@ -83,10 +88,15 @@ class RankSurroundings:
         if not self.cell_ranks:
             return self._agree_by_values(claim, facts, timeout_s)
         if self.cell_ranks != everyone:
+            work, advice = "cell", "Run it without --ranks."
+            if self.is_in_task:
+                work, advice = "task of ipyparallel", "Call it in a cell that runs on all of them."
             raise UsageError(
-                f"{claim} needs all {self.info.world_size} ranks, and this cell runs on "
-                f"{name_ranks(self.cell_ranks)} only. Run it without --ranks."
+                f"{claim} needs all {self.info.world_size} ranks, and this {work} runs on "
+                f"{name_ranks(self.cell_ranks)} only. {advice}"
             )
+        if self.is_in_task:
+            return {self.info.rank: facts}
         brought = self._meetings.meet(
             "frameworks", "all_gather", everyone, [facts], claim=claim, timeout_s=timeout_s
         )
@@ -201,7 +211,7 @@ class RankSurroundings:
 
     def tell(self, sentence: str) -> None:
         """Tell the user something in the output of the cell, else in that of the next one."""
-        if self.cell_ranks:
+        if self.cell_ranks and not self.is_in_task:
             self._show(Output("note", sentence))
         else:
             self._untold.append(sentence)

@@ -45,7 +45,9 @@ class Zygote:
         self._child_ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wake = wake
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        # A batch system that ends a job sends SIGTERM to all its processes; the agent decides.
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
 
     def serve(self) -> None:
         """Serve until the agent closes our stdin; then end every engine."""
@@ -151,7 +153,8 @@ def be_born(birth: Birth, shell: RankShell, zygote_pid: int) -> NoReturn:
     die_with_parent(zygote_pid)
     os.setsid()
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     prepare_process(birth)
     from jupyter_dist.engine.__main__ import live
 

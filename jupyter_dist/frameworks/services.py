@@ -8,6 +8,7 @@ It says one line of JSON, an Answer, and serves until its stdin is closed.
 import importlib
 import os
 import resource
+import signal
 import sys
 from typing import NoReturn, Protocol
 
@@ -43,6 +44,8 @@ class Answer(msgspec.Struct, frozen=True):
 def main(service: str, bind: str, world_size: int) -> NoReturn:
     """Serve until stdin is closed, and end at once: nobody waits for what threads still do."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A batch system sends it to all processes of a job; this one ends with its agent.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     told = os.dup(1)
     os.dup2(2, 1)  # whatever is printed meanwhile goes to the log
     try:

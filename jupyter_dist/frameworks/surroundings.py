@@ -28,7 +28,11 @@ class Surroundings(Protocol):
 
     @property
     def cell_ranks(self) -> tuple[int, ...]:
-        """Ranks that run the present cell; empty outside a cell."""
+        """Ranks that run the present cell, this one in a task of ipyparallel; else empty."""
+
+    @property
+    def is_in_task(self) -> bool:
+        """A task of ipyparallel runs, on this rank alone."""
 
     @property
     def is_checked(self) -> bool:

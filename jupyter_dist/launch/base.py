@@ -95,6 +95,8 @@ class Approach(msgspec.Struct, frozen=True):
     """It is not running yet: ssh is on its way, or busy with what goes before."""
     problem: str = ""
     """Why it will not come, or empty."""
+    is_queued: bool = False
+    """It is not running yet: its job waits in a scheduler's queue."""
 
 
 class AgentProcess(Protocol):

@@ -3,16 +3,24 @@
 import contextlib
 import os
 from pathlib import Path
+from time import time
 
 import msgspec
 
 from jupyter_dist.launch.lifeline import process_lives
+from jupyter_dist.launch.private_dir import this_machine
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.protocol.credentials import Credentials
 
 _PREFIX = "jupyter-dist-"
 JOIN_SUFFIX = ".join"
 """Of the file beside it with which agents join."""
+
+TOUCH_INTERVAL_S = 60.0
+"""So often a coordinator says with its file's time that it lives."""
+ABANDONED_AFTER_S = 15 * 60.0
+"""A file of another machine that nobody has touched for so long is of a coordinator that is gone;
+the clocks of machines differ, and file servers lag behind."""
 
 
 class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +35,10 @@ class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     log_path: str
     hosts: tuple[HostSpec, ...] = ()
     """How each host was reached, for what is to be copied there later."""
+    job_dir: str = ""
+    """Where the directory of its batch job is; empty: beside the connection file, or no job."""
+    machine: str = ""
+    """Where its coordinator runs, as `private_dir.this_machine` has it; empty: on this machine."""
 
 
 class StartReport(msgspec.Struct, frozen=True):
@@ -60,10 +72,22 @@ def write_connection(path: Path, info: ConnectionInfo, *, is_new: bool = False) 
         draft.unlink(missing_ok=True)
 
 
+def keep_connection(path: Path, info: ConnectionInfo) -> None:
+    """Write it again when somebody has deleted it; let its time tell that its coordinator lives."""
+    try:
+        age_s = time() - path.stat().st_mtime
+    except FileNotFoundError:
+        write_connection(path, info)
+    else:
+        if age_s > TOUCH_INTERVAL_S:
+            os.utime(path)
+
+
 def read_connection(path: Path) -> ConnectionInfo | None:
     """Read it; None when there is none, or when its coordinator is gone (it is removed then).
 
-    None as well for a file that is not ours to read, or that names another cluster than it says.
+    None as well for a file that is not ours to read, or that names another cluster than it says,
+    or one of another machine whose home is ours as well: its addresses lead nowhere here.
     """
     try:
         info = msgspec.json.decode(path.read_bytes(), type=ConnectionInfo)
@@ -73,11 +97,16 @@ def read_connection(path: Path) -> ConnectionInfo | None:
         return None  # this is something else
     if path.name != _file_name(info.name):
         return None  # whoever checks the file of that name must not be given another one
+    if info.machine not in ("", this_machine()):
+        if _is_abandoned(path):
+            _remove(path)
+        return None
     if process_lives(info.coordinator_pid):
         return info
-    for left in (path, path.with_suffix(JOIN_SUFFIX)):
-        with contextlib.suppress(FileNotFoundError, PermissionError):
-            left.unlink()
+    _remove(path)
+    from jupyter_dist.launch.batch.files import sweep_job_dirs  # not needed where all is well
+
+    sweep_job_dirs(Path(info.job_dir) if info.job_dir else path.parent)
     return None
 
 
@@ -85,6 +114,20 @@ def running_clusters() -> list[ConnectionInfo]:
     """Every cluster of this user on this machine whose coordinator lives, by name."""
     found = (read_connection(path) for path in sorted(_folder().glob(f"{_PREFIX}*.json")))
     return [info for info in found if info is not None]
+
+
+def _is_abandoned(path: Path) -> bool:
+    try:
+        return time() - path.stat().st_mtime > ABANDONED_AFTER_S
+    except OSError:
+        return False
+
+
+def _remove(path: Path) -> None:
+    """Remove the connection file of a cluster that is gone, and its join file beside it."""
+    for left in (path, path.with_suffix(JOIN_SUFFIX)):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            left.unlink()
 
 
 def _file_name(cluster: str) -> str:

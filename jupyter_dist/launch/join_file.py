@@ -1,6 +1,7 @@
 """The file with which agents join by themselves: an invitation that is good for any host."""
 
-import os
+import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -11,19 +12,25 @@ from jupyter_dist.launch.connection_file import JOIN_SUFFIX, connection_path
 
 JOINER = "(joins by file)"
 """Common name of the certificate in a join file; no host can be called so."""
+STDIN = Path("-")
+"""In place of the path of a join file: its content comes on stdin."""
 
 
 def join_path(cluster: str) -> Path:
-    """Path of the join file of the cluster with this name."""
+    """Path of the join file of the cluster with this name, beside its connection file.
+
+    That of a batch job is in the job's own directory.
+    """
     return connection_path(cluster).with_suffix(JOIN_SUFFIX)
 
 
 def write_join_file(path: Path, invitation: Invitation) -> None:
     """Write it whole or not at all, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    # Made anew under a name that nobody can guess: a file of another owner would stay his.
+    descriptor, name = tempfile.mkstemp(".draft", f"{path.name}.", path.parent)
+    draft = Path(name)
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "wb") as file:
             file.write(msgspec.json.encode(invitation))
         draft.replace(path)
@@ -32,9 +39,10 @@ def write_join_file(path: Path, invitation: Invitation) -> None:
 
 
 def read_join_file(path: Path) -> Invitation:
-    """Read it; raises UsageError when there is none, or when it is something else."""
+    """Read it, for `-` from stdin; raises UsageError when there is none, or something else."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Invitation)
+        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        return msgspec.json.decode(content, type=Invitation)
     except OSError as error:
         reason = error.strerror or str(error)
     except msgspec.DecodeError as error:

@@ -7,6 +7,7 @@ found and removed by the next one.
 import os
 import re
 import shutil
+import socket
 import tempfile
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def make_private_dir(base: Path | None = None) -> Path:
     """Make a directory (mode 0700) below `base`, by default where temporary files go."""
     folder = base or Path(tempfile.gettempdir())
     _sweep(folder)
-    prefix = f"{_PREFIX}-{_pid_namespace()}-{os.getpid()}-"
+    prefix = f"{_PREFIX}-{pid_namespace()}-{os.getpid()}-"
     return Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
 
 
@@ -36,14 +37,20 @@ def _sweep(folder: Path) -> None:
     """Remove what processes of ours that were killed have left."""
     for left in folder.glob(f"{_PREFIX}-*"):
         match = _NAME.fullmatch(left.name)
-        if match is None or int(match["namespace"]) != _pid_namespace():
+        if match is None or int(match["namespace"]) != pid_namespace():
             continue  # a container that shares this folder numbers its processes differently
         if not process_lives(int(match["pid"])):
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _pid_namespace() -> int:
+def pid_namespace() -> int:
+    """Tell apart containers, which number their processes each for themselves."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         return 0
+
+
+def this_machine() -> str:
+    """Tell apart machines, and containers on one, where files of several lie together."""
+    return f"{pid_namespace()} {socket.gethostname()}"

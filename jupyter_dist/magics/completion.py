@@ -1,11 +1,13 @@
 """Tab completion: options of our magics and what they accept, and names of the ranks."""
 
+import builtins
+import keyword
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from jupyter_dist.errors import DistError
 from jupyter_dist.magics.command import CurrentCluster, Shell
-from jupyter_dist.magics.options import ATTACH, PARSERS, PUSH, SPMD
+from jupyter_dist.magics.options import ATTACH, CHECKPOINT, PARSERS, PUSH, RESTORE, SPMD
 from jupyter_dist.magics.spmd import AutoSpmd
 from jupyter_dist.model.command_options import OptionParser
 from jupyter_dist.model.rank import parse_ranks
@@ -38,8 +40,9 @@ class OptionCompleter:
     matcher_identifier = "jupyter_dist.options"
     matcher_priority = 100.0
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Shell, current: CurrentCluster) -> None:
         self._shell = shell
+        self._current = current
         self.__qualname__ = self.matcher_identifier  # IPython asks for it, as a function has one
 
     def __call__(self, context: CompletionContext) -> dict[str, Any]:
@@ -56,10 +59,12 @@ class OptionCompleter:
         if parser is None or text.strip() == words[0] == token:
             return []
         before = words[1:-1] if token and len(words) > 1 else words[1:]
-        return [word for word in self._offer(parser, before) if word.startswith(token)]
+        return [word for word in self._offer(parser, before, token) if word.startswith(token)]
 
-    def _offer(self, parser: OptionParser, before: list[str]) -> list[str]:
+    def _offer(self, parser: OptionParser, before: list[str], token: str) -> list[str]:
         offered = parser.complete(before)
+        if parser in (CHECKPOINT, RESTORE) and offered:
+            return [*offered, *self._saved_or_to_save(parser, before, token)]
         if parser is ATTACH:
             from jupyter_dist.cluster.cluster import Cluster
 
@@ -67,6 +72,33 @@ class OptionCompleter:
         if parser is PUSH and "--ranks" not in before[-1:]:
             return [*offered, *self._variables()]
         return offered
+
+    def _saved_or_to_save(self, parser: OptionParser, before: list[str], token: str) -> list[str]:
+        """Name checkpoints; behind one of them what it holds, or what rank 0 has."""
+        from jupyter_dist.cluster.checkpoints import list_here
+
+        given = parser.positionals(before)
+        if given and parser is CHECKPOINT:
+            return self._variables_of_ranks(token)
+        where = before[before.index("--dir") + 1] if "--dir" in before[:-1] else None
+        seen = [row.seen for row in list_here(where).rows]
+        if not given:
+            return sorted({each.name for each in seen if each.name})
+        return sorted({held for each in seen if each.name == given[0] for held in each.variables})
+
+    def _variables_of_ranks(self, token: str) -> list[str]:
+        cluster = self._current.running
+        if cluster is None:
+            return []
+        try:
+            names = cluster.complete(token, len(token)).matches
+        except DistError:  # it ended at this moment
+            return []
+        return [
+            name
+            for name in names
+            if name.isidentifier() and not hasattr(builtins, name) and not keyword.iskeyword(name)
+        ]
 
     def _variables(self) -> list[str]:
         hidden = self._shell.user_ns_hidden
@@ -150,7 +182,9 @@ def _first_rank(options: str, world_size: int) -> int:
 
 def install(shell: Shell, current: CurrentCluster, auto: AutoSpmd) -> None:
     """Complete the options of our magics, and names of the ranks, in this shell."""
-    shell.Completer.custom_matchers.extend([OptionCompleter(shell), RankCompleter(current, auto)])
+    shell.Completer.custom_matchers.extend(
+        [OptionCompleter(shell, current), RankCompleter(current, auto)]
+    )
 
 
 def remove(shell: Shell) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_dist.errors import RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.attaching import take_up
+from jupyter_dist.magics.checkpoints import resume_new
 from jupyter_dist.magics.command import CurrentCluster, Shell, command, find_display, say
 from jupyter_dist.magics.spmd import find_failure, number_of_cell
 from jupyter_dist.model.command_options import (
@@ -55,7 +56,8 @@ class ClusterMagics:
     def dist_start(self, options: Namespace) -> None:
         """Start a cluster; `%%spmd` cells then run on every one of its ranks.
 
-        It lives on when the notebook's kernel ends: %dist_attach finds it again.
+        It lives on when the notebook's kernel ends: %dist_attach finds it again. With --resume it
+        goes on from a checkpoint; should that fail, the cluster runs all the same.
         """
         from jupyter_dist.cluster.cluster import Cluster
         from jupyter_dist.views.start_progress import StartProgressView, ready_text
@@ -75,6 +77,8 @@ class ClusterMagics:
         name, ranks = cluster.name, cluster.world_size
         view.finish(ready_text(name, ranks, ready_s, cluster.notes, view.passed_s))
         take_up(cluster, self._shell, self._current)
+        if options.resume is not None:
+            resume_new(cluster, options.resume, self._shell)
 
     @command(accepted.STATUS)
     def dist_status(self, options: Namespace) -> None:  # noqa: ARG002

@@ -6,10 +6,12 @@ from weakref import WeakKeyDictionary
 
 from jupyter_dist.magics import completion, inspection
 from jupyter_dist.magics.attaching import AttachingMagics
+from jupyter_dist.magics.checkpoints import CheckpointMagics
 from jupyter_dist.magics.command import CurrentCluster, Shell
 from jupyter_dist.magics.dist import ClusterMagics
 from jupyter_dist.magics.looking import LookingMagics
 from jupyter_dist.magics.mending import MendingMagics
+from jupyter_dist.magics.parallel import ParallelMagics
 from jupyter_dist.magics.spmd import AUTO_CELL, AutoSpmd, SpmdMagics
 
 # By shell, so that the cluster is still known after %reload_ext.
@@ -31,6 +33,7 @@ _LINE_MAGICS = (
 )
 _ATTACHING_MAGICS = ("dist_attach", "dist_output")
 _MENDING_MAGICS = ("dist_heal", "dist_shrink")
+_CHECKPOINT_MAGICS = ("dist_checkpoint", "dist_restore", "dist_checkpoints")
 _LOOKING_MAGICS = ("dist_who", "dist_stacks", "dist_explain")
 
 
@@ -63,12 +66,14 @@ def _magics(
     """List every magic as (kind, name, what to call)."""
     cluster, spmd = ClusterMagics(shell, current), SpmdMagics(shell, current, auto)
     attaching, looking = AttachingMagics(shell, current), LookingMagics(shell, current)
-    mending = MendingMagics(shell, current)
+    mending, checkpoints = MendingMagics(shell, current), CheckpointMagics(shell, current)
     return [
         *(("line", name, getattr(cluster, name)) for name in _LINE_MAGICS),
         *(("line", name, getattr(attaching, name)) for name in _ATTACHING_MAGICS),
         *(("line", name, getattr(looking, name)) for name in _LOOKING_MAGICS),
         *(("line", name, getattr(mending, name)) for name in _MENDING_MAGICS),
+        *(("line", name, getattr(checkpoints, name)) for name in _CHECKPOINT_MAGICS),
+        ("line", "dist_ipyparallel", ParallelMagics(shell, current).dist_ipyparallel),
         ("line", "dist_auto", spmd.dist_auto),
         ("cell", AUTO_CELL, spmd.auto_cell),
         ("cell", "spmd", spmd.spmd),

@@ -1,5 +1,12 @@
 """The options of every magic, as parsers: they read a line, explain themselves and complete."""
 
+from jupyter_dist.model.checkpoint_options import (
+    add_heal_resume,
+    add_list_options,
+    add_restore_options,
+    add_save_options,
+    add_start_resume,
+)
 from jupyter_dist.model.command_options import (
     OptionParser,
     add_bench_options,
@@ -33,6 +40,10 @@ STACKS = OptionParser(prog="%dist_stacks", example="%dist_stacks --ranks 2")
 EXPLAIN = OptionParser(prog="%dist_explain", example="%dist_explain")
 HEAL = OptionParser(prog="%dist_heal", example="%dist_heal --ranks 2")
 SHRINK = OptionParser(prog="%dist_shrink", example="%dist_shrink")
+CHECKPOINT = OptionParser(prog="%dist_checkpoint", example="%dist_checkpoint run1 weights step")
+RESTORE = OptionParser(prog="%dist_restore", example="%dist_restore run1 --step 3")
+CHECKPOINTS = OptionParser(prog="%dist_checkpoints", example="%dist_checkpoints --dir /scratch/me")
+IPYPARALLEL = OptionParser(prog="%dist_ipyparallel", example="%dist_ipyparallel -o client")
 STOP = OptionParser(prog="%dist_stop", example="%dist_stop")
 ATTACH = OptionParser(prog="%dist_attach", example="%dist_attach demo --watch")
 OUTPUT = OptionParser(prog="%dist_output", example="%dist_output 3")
@@ -57,6 +68,10 @@ PARSERS = (
     EXPLAIN,
     HEAL,
     SHRINK,
+    CHECKPOINT,
+    RESTORE,
+    CHECKPOINTS,
+    IPYPARALLEL,
     STOP,
     ATTACH,
     OUTPUT,
@@ -68,13 +83,17 @@ PARSERS = (
 def _fill() -> None:
     add_host_options(CHECK)
     add_start_options(START)
+    add_start_resume(START)
+    add_save_options(CHECKPOINT)
+    add_restore_options(RESTORE)
+    add_list_options(CHECKPOINTS)
     add_sync_options(SYNC)
     add_bench_options(BENCH)
     add_collectives_options(COLLECTIVES)
     add_timeline_options(TIMELINE)
     BENCH.add_argument("-o", type=read_identifier, metavar="NAME", help="store the report here")
     add_native_option(STACKS)
-    for parser in (SPMD, INTERRUPT, PUSH, PULL, WHO, STACKS):
+    for parser in (SPMD, INTERRUPT, PUSH, PULL, WHO, STACKS, IPYPARALLEL):
         parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")
     SPMD.add_argument(
         "--timeout",
@@ -100,9 +119,24 @@ def _fill() -> None:
         "--show", metavar="RANKS", help="show the outputs of these ranks only; all run the cell"
     )
     SPMD.add_argument("--quiet", action="store_true", help="show nothing but errors")
+    IPYPARALLEL.add_argument(
+        "-o", type=read_identifier, metavar="NAME", help="store the ipyparallel.Client here"
+    )
+    IPYPARALLEL.add_argument(
+        "--timeout",
+        dest="timeout_s",
+        type=read_duration_s,
+        default=30.0,
+        metavar="S",
+        help="for the controller to start and all ranks to join, as 30, 30s or 5m (default: 30s)",
+    )
+    IPYPARALLEL.add_argument(
+        "--stop", action="store_true", help="end the controller; ranks go on with all they have"
+    )
     HEAL.add_argument(
         "--ranks", metavar="RANKS", help="these ranks, as 2 or 0,2-3, though they may live"
     )
+    add_heal_resume(HEAL)
     PUSH.add_argument("names", nargs="+", metavar="NAME", help="variables of the notebook")
     PULL.add_argument("name", type=read_identifier, metavar="NAME", help="a variable of the ranks")
     PULL.add_argument(

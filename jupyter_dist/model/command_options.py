@@ -41,6 +41,16 @@ class OptionParser(argparse.ArgumentParser):
         width = max((len(_form(action)) for action in shown), default=0)
         return "\n".join(f"    {_form(action):<{width}}  {action.help}" for action in shown)
 
+    def positionals(self, words: Sequence[str]) -> list[str]:
+        """Give the words that are neither options nor values of options."""
+        found, is_value = [], False
+        for word in words:
+            if not is_value and not word.startswith("-"):
+                found.append(word)
+            option = self._option_string_actions.get(word)
+            is_value = not is_value and option is not None and option.nargs != 0
+        return found
+
     def complete(self, words: Sequence[str]) -> list[str]:
         """Say what can follow: the values of the last option if it wants one, else options."""
         option = self._option_string_actions.get(words[-1]) if words else None

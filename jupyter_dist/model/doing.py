@@ -155,6 +155,8 @@ def find_doing(rank: RankSeen) -> Doing:
     trouble = find_trouble(rank)
     if trouble is not None:
         return trouble
+    if rank.task:
+        return Doing("straggler", _describe_task(rank))
     if rank.inside is not None:
         call = rank.inside
         what = f"{call.operation} #{call.sequence}{tell_group(call.group)}"
@@ -166,6 +168,11 @@ def find_doing(rank: RankSeen) -> Doing:
     if rank.is_idle:
         return Doing("unsure")
     return Doing("straggler", f"{{it}} still compute{{s}} ({rank.cpu_percent:.0f}% CPU)")
+
+
+def _describe_task(rank: RankSeen) -> str:
+    task = f"an ipyparallel task ({escape(rank.task)}) for {rank.task_s:.0f} s"
+    return f"{{it}} run{{s}} {task} and {{has}} not begun this cell"
 
 
 def _read_stack(rank: RankSeen) -> Doing:

@@ -50,6 +50,13 @@ def parse_hosts(text: str) -> tuple[HostSpec, ...]:
     return hosts
 
 
+def hosts_of_job(system: str, nodes: int, like: HostSpec) -> tuple[HostSpec, ...]:
+    """Give the hosts of a batch job, as slurm-1 and slurm-2 until their agents come."""
+    return tuple(
+        replace(like, name=f"{system}-{number}", launcher=JOIN) for number in range(1, nodes + 1)
+    )
+
+
 def parse_hostfile(text: str, path: str) -> tuple[HostSpec, ...]:
     """Read a host file; raises HostSpecError naming the file and the line."""
     found: list[tuple[int, HostSpec]] = []

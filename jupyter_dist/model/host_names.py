@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from jupyter_dist.model.text import name_some
 
 _NUMBERED = re.compile(r"(?P<before>.*?)(?P<number>\d+)(?P<after>\D*)")
+_DIGITS = re.compile(r"(\d+)")
 _FEWEST_IN_RANGE = 3
 
 
@@ -23,6 +24,11 @@ def name_hosts(hosts: Sequence[str]) -> str:
         else:
             names += [f"{before}{number}{after}" for number in numbers]
     return name_some(names)
+
+
+def place_in_order(host: str) -> tuple[tuple[str, int], ...]:
+    """Give what sorts hosts as people count them: node2 stands before node10."""
+    return tuple(("", int(part)) if part.isdecimal() else (part, 0) for part in _DIGITS.split(host))
 
 
 def _ranges(numbers: Sequence[str]) -> str:

@@ -25,6 +25,10 @@ class RankSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Its last collective, as its recorder has it."""
     busy_s: float = 0.0
     """For how long it has been running the cell."""
+    task: str = ""
+    """Label of the ipyparallel task that it runs first; empty: it runs the cell."""
+    task_s: float = 0.0
+    """For how long it has been running that."""
     stack: tuple[Frame, ...] = ()
     """Of its main thread, the innermost call last; empty: nobody has looked yet, or could."""
     stack_s: float = 0.0

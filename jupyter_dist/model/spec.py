@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from jupyter_dist.errors import HostSpecError, UsageError
+from jupyter_dist.model.batch import BatchSpec, check_batch
 from jupyter_dist.model.devices import ALL, why_not_shared
 from jupyter_dist.model.health import HealthPolicy, check_health
 from jupyter_dist.model.on_loss import OnLoss, parse_on_loss
+from jupyter_dist.model.preempt_options import check_preemption
 
 COMMUNICATOR_KINDS = ("auto", "ring", "gloo", "nccl", "none")
 LAUNCHERS = ("auto", "local", "ssh", "join")
@@ -115,6 +117,12 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How often each host observes its cores, memory, GPUs and network cards."""
     on_loss: OnLoss = OnLoss.ASK
     """What it does by itself when a rank is lost."""
+    save_on_preempt: str = ""
+    """Where marked variables are saved before a host is taken away, a whole path; empty: not."""
+    preempt_command: str = ""
+    """What each agent asks whether its host will be taken away, as its shell takes it."""
+    batch: BatchSpec | None = None
+    """The job whose nodes are its hosts, which all join then; None: there is no job."""
 
     @property
     def world_size(self) -> int:
@@ -221,8 +229,11 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
     _check_variables(spec.env, "the cluster")
     _check_interface(spec.interface, "the cluster")
     parse_ports(spec.ports)
+    check_preemption(spec.save_on_preempt, spec.preempt_command)
     if not 0 < len(spec.hosts) <= MOST_HOSTS:
         raise UsageError(f"{len(spec.hosts)} hosts are not accepted: a cluster has 1-{MOST_HOSTS}.")
+    if spec.batch is not None:
+        check_batch(spec.batch, MOST_HOSTS)
     for host in spec.hosts:
         _check_host(host)
     check_named_once(spec.hosts, ",".join(host.name for host in spec.hosts))

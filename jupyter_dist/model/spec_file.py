@@ -10,8 +10,16 @@
     name = "node[01-04]"              # or user@host:8, as after --hosts
     slots = 8
 
-Relative paths of `cwd` and `wheelhouse` at the top are meant from the folder of the file; those
-of hosts, and those inside ssh commands, stay as they are.
+In place of [[hosts]] it may have one table [batch], of a job whose nodes are the hosts:
+
+    [batch]
+    system = "slurm"
+    nodes = 2
+    slots = 8
+
+Relative paths of `cwd`, `wheelhouse` and `save_on_preempt` at the top, and of `template` and
+`directory` of a job, are meant from the folder of the file; those of hosts, and those inside ssh
+commands, stay as they are.
 """
 
 import difflib
@@ -26,10 +34,18 @@ import tomli_w
 from msgspec.structs import asdict, replace
 
 from jupyter_dist.errors import HostSpecError, UsageError
+from jupyter_dist.model.batch import BatchSpec
 from jupyter_dist.model.health import HealthPolicy
-from jupyter_dist.model.host_list import parse_hosts
-from jupyter_dist.model.spec import ClusterSpec, HostSpec, default_hosts, default_timeout_s
+from jupyter_dist.model.host_list import hosts_of_job, parse_hosts
+from jupyter_dist.model.spec import (
+    MOST_HOSTS,
+    ClusterSpec,
+    HostSpec,
+    default_hosts,
+    default_timeout_s,
+)
 from jupyter_dist.model.spec_keys import (
+    BATCH,
     CLUSTER,
     DEFAULTS,
     FIELDS,
@@ -54,18 +70,29 @@ def read_spec(text: str, path: str | PathLike[str], hosts: Sequence[HostSpec] = 
         raise UsageError(f"{path} is not TOML: {problem}.") from None
     tables, where = table.pop("hosts", []), str(path)
     defaults = table.pop("defaults", {})
+    job = table.pop("batch", None)
     health = table.pop("health", {})
-    fields = _read_table(table, CLUSTER, where, also=("defaults", "health", "hosts"))
+    fields = _read_table(table, CLUSTER, where, also=("defaults", "health", "hosts", "batch"))
     common = _read_table(_as_table(defaults, where, "defaults"), DEFAULTS, f"{where}: [defaults]")
     policy = _read_table(_as_table(health, where, "health"), HEALTH, f"{where}: [health]")
-    if not tables and not hosts:
+    batch = None
+    if job is not None:
+        batch, hosts = _read_job(_as_table(job, where, "batch"), path, tables, hosts)
+    elif not tables and not hosts:
         hosts = parse_hosts(default_hosts(fields.get("devices_per_engine", 1)))
     all_hosts = tuple(_make_host(common, own) for own in _read_hosts(tables, hosts, where))
     fields.setdefault("timeout_s", default_timeout_s(all_hosts))
-    for key in ("cwd", "wheelhouse"):
+    for key in ("cwd", "wheelhouse", "save_on_preempt"):
         if key in fields:
             fields[key] = _beside(path, fields[key])
-    return ClusterSpec(**{"name": "", **fields}, hosts=all_hosts, health=HealthPolicy(**policy))
+    return ClusterSpec(
+        **{"name": "", **fields}, hosts=all_hosts, health=HealthPolicy(**policy), batch=batch
+    )
+
+
+def names_hosts(text: str) -> bool:
+    """Tell whether a specification that can be read names hosts by itself."""
+    return bool(tomllib.loads(text).get("hosts"))
 
 
 def write_spec(spec: ClusterSpec) -> str:
@@ -75,7 +102,10 @@ def write_spec(spec: ClusterSpec) -> str:
     health = _write_table(spec.health, usual.health, HEALTH)
     if health:
         table["health"] = health
-    table["hosts"] = [_write_table(host, HostSpec(""), HOST) for host in spec.hosts]
+    if spec.batch is None:
+        table["hosts"] = [_write_table(host, HostSpec(""), HOST) for host in spec.hosts]
+    else:
+        table |= _write_job(spec.batch, spec.hosts[0])
     return tomli_w.dumps(table)
 
 
@@ -133,6 +163,41 @@ def _beside(path: str | PathLike[str], given: str) -> str:
     """Read a path as seen from the folder of the file; an empty one stays empty."""
     is_whole = not given or given.startswith("~")
     return given if is_whole else str(Path(path).parent / given)
+
+
+# --- a job ---
+
+
+def _read_job(
+    table: Mapping[str, Any], path: str | PathLike[str], tables: object, named: Sequence[HostSpec]
+) -> tuple[BatchSpec, tuple[HostSpec, ...]]:
+    """Read [batch]; gives the job and its hosts. A template stays the path of its file."""
+    where = f"{path}: [batch]"
+    if tables or named:
+        raise UsageError(
+            f"{where}: a scheduler chooses the hosts by itself. Leave out one of both: this table, "
+            "or what names hosts ([[hosts]], --hosts, -n, --hostfile)."
+        )
+    fields = _read_table(table, BATCH, where)
+    for key in ("system", "nodes"):
+        if key not in fields:
+            raise UsageError(f"{where} has no {key}. Give it one; accepted: {BATCH[key].accepted}.")
+    slots = fields.pop("slots", 0)
+    if "\n" not in fields.get("template", ""):
+        fields["template"] = _beside(path, fields.get("template", ""))
+    fields["directory"] = _beside(path, fields.get("directory", ""))
+    batch = BatchSpec(**fields)
+    nodes = min(batch.nodes, MOST_HOSTS)  # more are refused, but not before all is read
+    return batch, hosts_of_job(batch.system, nodes, HostSpec("", slots=slots))
+
+
+def _write_job(batch: BatchSpec, host: HostSpec) -> dict[str, Any]:
+    """Write [batch], and what all of its hosts have as [defaults]."""
+    usual = BatchSpec(system="", nodes=0)
+    kinds = {key: kind for key, kind in BATCH.items() if key != "slots"}
+    job = _write_table(batch, usual, kinds) | ({"slots": host.slots} if host.slots else {})
+    defaults = _write_table(replace(host, slots=0), HostSpec(""), DEFAULTS)
+    return ({"defaults": defaults} if defaults else {}) | {"batch": job}
 
 
 # --- hosts ---

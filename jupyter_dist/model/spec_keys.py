@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jupyter_dist.errors import UsageError
+from jupyter_dist.model.batch import BATCH_SYSTEMS
 from jupyter_dist.model.devices import parse_devices_per_engine, write_devices_per_engine
 from jupyter_dist.model.on_loss import OnLoss
 from jupyter_dist.model.spec import (
@@ -86,6 +87,12 @@ def _read_commands(value: object) -> tuple[str, ...]:
     return tuple(each for each in map(_read_text, commands) if each.strip())
 
 
+def _read_texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError
+    return tuple(map(_read_text, value))
+
+
 def _read_words(value: object) -> tuple[str, ...]:
     if not isinstance(value, str | list):
         raise ValueError
@@ -147,6 +154,8 @@ CLUSTER = {
     "cpu_devices": _number("0 for what JAX has by itself"),
     "jax": _one_of(*JAX_MODES),
     "on_loss": _one_of(*OnLoss),
+    "save_on_preempt": _text("checkpoints"),
+    "preempt_command": _text("test -e /run/leaving"),
     "timeout": DURATION,
     "keep": DURATION,
     "collective_timeout": DURATION,
@@ -161,9 +170,22 @@ CLUSTER = {
     "env": _VARIABLES,
 }
 HEALTH = dict.fromkeys(("interval", "suspect_after", "lost_after"), DURATION)
+BATCH = {
+    "system": _one_of(*BATCH_SYSTEMS),
+    "nodes": _number("1 or more"),
+    "slots": _number("0 for as many as the node has GPUs"),
+    "queue": _text("gpu"),
+    "account": _text("physics"),
+    "time_limit": DURATION,
+    "job_name": _text("weather"),
+    "arguments": Kind('a list of texts, for example ["--constraint=gpu"]', _read_texts, list),
+    "template": _text("job.sh"),
+    "directory": _text("/scratch/alice"),
+}
+"""Of the job whose nodes are the hosts; slots are those of each of them."""
 FIELDS = {
     key: f"{key}_s"
-    for kinds in (CLUSTER, HEALTH)
+    for kinds in (CLUSTER, HEALTH, BATCH)
     for key, kind in kinds.items()
     if kind is DURATION
 }

@@ -3,8 +3,10 @@
 import argparse
 from typing import Any
 
+from jupyter_dist.model.batch_options import add_batch_options, batch_arguments
 from jupyter_dist.model.command_options import read_count, read_duration_s, read_variable
 from jupyter_dist.model.on_loss import OnLoss
+from jupyter_dist.model.preempt_options import add_preempt_options, preempt_arguments
 from jupyter_dist.model.spec import COMMUNICATOR_KINDS, DEFAULT_RANKS, MOST_CPU_DEVICES
 
 
@@ -15,6 +17,7 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
         "-n", type=read_count, metavar="N", help=f"ranks on this machine (default: {DEFAULT_RANKS})"
     )
     _add_places(parser, which)
+    add_batch_options(parser)
     _add_installing(parser)
     parser.add_argument("--name", metavar="NAME", help="how to find the cluster again")
     parser.add_argument(
@@ -23,7 +26,7 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
         type=read_duration_s,
         metavar="S",
         help="give up when it is not ready after this time, as 60 or 2m "
-        "(default: 60 s; 10m when hosts join)",
+        "(default: 60 s; 10m when hosts join or wait in a queue)",
     )
     parser.add_argument(
         "--keep",
@@ -58,6 +61,7 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
         help="what to do by itself when a rank is lost: replace it (heal), end (stop), go on "
         "without (continue), or nothing (default: ask)",
     )
+    add_preempt_options(parser)
 
 
 def _add_devices(parser: argparse.ArgumentParser) -> None:
@@ -173,6 +177,7 @@ def start_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """Turn the options of a new cluster into the arguments of `Cluster.start`: those given."""
     given = {
         "hosts": f"localhost:{options.n}" if options.n else None,
+        **batch_arguments(options),
         "install": options.install or None,
         "wheelhouse": options.wheelhouse,
         "name": options.name,
@@ -189,6 +194,7 @@ def start_arguments(options: argparse.Namespace) -> dict[str, Any]:
         "suspect_after_s": options.suspect_after_s,
         "lost_after_s": options.lost_after_s,
         "sample_interval_s": options.sample_interval_s,
+        **preempt_arguments(options),
     }
     return host_arguments(options) | {
         key: value for key, value in given.items() if value is not None

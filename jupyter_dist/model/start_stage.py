@@ -10,6 +10,8 @@ class StartStage(StrEnum):
 
     WAITING = "waiting"
     """Nothing is done there: an agent is to come by itself, or other hosts are waited for."""
+    QUEUE = "queue"
+    """The job that starts its agent waits in a scheduler's queue."""
     SSH = "ssh"
     """ssh connects, and whatever is set up or installed there is under way."""
     AGENT = "agent"
@@ -30,6 +32,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """Why it will not come; empty: it may."""
     is_awaited: bool = False
     """Nobody has started its agent from here."""
+    is_queued: bool = False
+    """The job that starts its agent waits in a queue."""
     is_connecting: bool = False
     """ssh is on its way to it, or busy with its setup."""
     is_up: bool = False
@@ -55,6 +59,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
             (self.is_welcomed, StartStage.COMMUNICATOR),
             (self.is_ordered, StartStage.ENGINES),
             (self.is_up or self.is_awaited, StartStage.WAITING),
+            (self.is_queued, StartStage.QUEUE),
             (self.is_connecting, StartStage.SSH),
             (True, StartStage.AGENT),
         )

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 _SHOWN = 6
+_LONGEST = 160
 _SECONDS = re.compile(r"\d+(\.\d+)? s\b")
 
 
@@ -12,6 +13,12 @@ def name_some(names: Sequence[str]) -> str:
     if len(names) <= _SHOWN:
         return ", ".join(names)
     return f"{', '.join(names[: _SHOWN - 1])} and {len(names) - _SHOWN + 1} more"
+
+
+def on_one_line(text: str) -> str:
+    """Have somebody else's reason on one line, and no longer than a sentence."""
+    line = " ".join(text.split()).rstrip(".")
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 def without_seconds(text: str) -> str:

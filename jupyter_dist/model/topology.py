@@ -178,6 +178,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     """Grows with each snapshot."""
     note: str = ""
     """One sentence about what needs attention, or empty."""
+    job: str = ""
+    """The batch job that its agents run in, as `Slurm job 12, RUNNING`; empty: there is none."""
     hosts: tuple[HostView, ...] = ()
 
     @property

@@ -15,6 +15,7 @@ from jupyter_dist.model.verdict_words import (
     tell_others,
     tell_silent,
     tell_sitting,
+    tell_tasks,
     tell_waiting,
 )
 from jupyter_dist.model.waits import Wait, find_hopeless, find_waits
@@ -52,7 +53,7 @@ def judge(ranks: Sequence[RankSeen]) -> Verdict:
     odd = [wait for wait in waits if wait.missing]
     if _is_worth_a_word(odd):
         return _judge_waits(odd, ranks)
-    for look in (_judge_outside, _judge_whole, _judge_sitting, _judge_alone):
+    for look in (_judge_outside, _judge_tasks, _judge_whole, _judge_sitting, _judge_alone):
         verdict = look(waits, ranks)
         if verdict.text:
             break
@@ -146,6 +147,14 @@ def _judge_outside(waits: Sequence[Wait], ranks: Sequence[RankSeen]) -> Verdict:
     return Verdict("stuck", "; ".join(clauses)) if clauses else Verdict()
 
 
+def _judge_tasks(waits: Sequence[Wait], ranks: Sequence[RankSeen]) -> Verdict:
+    """Tell of ranks that have not begun the cell, because they run a task of ipyparallel."""
+    del waits
+    late = [rank for rank in ranks if rank.is_running and rank.task and rank.busy_s >= PATIENCE_S]
+    clauses = tell_tasks(late)
+    return Verdict("straggler", "; ".join([*clauses, _NO_HANG])) if clauses else Verdict()
+
+
 def _judge_whole(waits: Sequence[Wait], ranks: Sequence[RankSeen]) -> Verdict:
     """Tell of calls that everybody has come to and that do not end."""
     whole = [wait for wait in waits if not wait.missing]
@@ -224,6 +233,7 @@ def _curious(ranks: Sequence[RankSeen], about: set[int]) -> tuple[int, ...]:
         if rank.rank in about
         and rank.is_running
         and rank.inside is None
+        and not rank.task
         and not rank.is_silent
         and not rank.is_stopped
     ]

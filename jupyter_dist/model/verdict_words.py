@@ -158,6 +158,14 @@ def tell_doing(doings: Iterable[tuple[RankSeen, Doing]], is_named: bool = True) 
     return told
 
 
+def tell_tasks(ranks: Sequence[RankSeen]) -> list[str]:
+    """Say which ranks run tasks before the cell, those together that run the same."""
+    told: dict[Doing, list[RankSeen]] = {}
+    for rank in ranks:
+        told.setdefault(find_doing(rank), []).append(rank)
+    return [_agree(doing.clause.removeprefix("{it} "), members) for doing, members in told.items()]
+
+
 def _remedy(doing: Doing, ranks: Sequence[RankSeen]) -> str:
     """Say how stopped processes are let go on."""
     pids = " ".join(str(rank.pid) for rank in ranks if rank.pid)

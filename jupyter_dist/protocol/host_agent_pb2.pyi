@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read", "service_started", "place_taken")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read", "service_started", "place_taken", "notice")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,7 @@ class AgentEvent(_message.Message):
     RAS_READ_FIELD_NUMBER: _ClassVar[int]
     SERVICE_STARTED_FIELD_NUMBER: _ClassVar[int]
     PLACE_TAKEN_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     engine_started: EngineStarted
     engine_exited: EngineExited
@@ -41,7 +42,8 @@ class AgentEvent(_message.Message):
     ras_read: RasRead
     service_started: ServiceStarted
     place_taken: PlaceTaken
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ...) -> None: ...
+    notice: Notice
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ...) -> None: ...
 
 class Joined(_message.Message):
     __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses", "devices", "gpus", "gpu_problem", "links", "numa_nodes")
@@ -268,6 +270,16 @@ class Note(_message.Message):
     text: str
     def __init__(self, text: _Optional[str] = ...) -> None: ...
 
+class Notice(_message.Message):
+    __slots__ = ("reason", "is_ending", "is_withdrawn")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    IS_ENDING_FIELD_NUMBER: _ClassVar[int]
+    IS_WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    is_ending: bool
+    is_withdrawn: bool
+    def __init__(self, reason: _Optional[str] = ..., is_ending: bool = ..., is_withdrawn: bool = ...) -> None: ...
+
 class Placed(_message.Message):
     __slots__ = ("request_id", "path", "problem")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -367,7 +379,7 @@ class RasRead(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., report: _Optional[bytes] = ...) -> None: ...
 
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records", "dump_stacks", "read_ras", "start_service", "end_service")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records", "dump_stacks", "read_ras", "start_service", "end_service", "heed_notices", "let_go")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -382,6 +394,8 @@ class AgentCommand(_message.Message):
     READ_RAS_FIELD_NUMBER: _ClassVar[int]
     START_SERVICE_FIELD_NUMBER: _ClassVar[int]
     END_SERVICE_FIELD_NUMBER: _ClassVar[int]
+    HEED_NOTICES_FIELD_NUMBER: _ClassVar[int]
+    LET_GO_FIELD_NUMBER: _ClassVar[int]
     start_engines: StartEngines
     send_signal: SendSignal
     stop: Stop
@@ -396,7 +410,9 @@ class AgentCommand(_message.Message):
     read_ras: ReadRas
     start_service: StartService
     end_service: EndService
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ..., start_service: _Optional[_Union[StartService, _Mapping]] = ..., end_service: _Optional[_Union[EndService, _Mapping]] = ...) -> None: ...
+    heed_notices: HeedNotices
+    let_go: LetGo
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ..., start_service: _Optional[_Union[StartService, _Mapping]] = ..., end_service: _Optional[_Union[EndService, _Mapping]] = ..., heed_notices: _Optional[_Union[HeedNotices, _Mapping]] = ..., let_go: _Optional[_Union[LetGo, _Mapping]] = ...) -> None: ...
 
 class Admitted(_message.Message):
     __slots__ = ("host",)
@@ -425,7 +441,7 @@ class RankPlace(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ..., device: _Optional[str] = ..., engine: _Optional[str] = ...) -> None: ...
 
 class StartEngines(_message.Message):
-    __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required", "jax")
+    __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required", "jax", "save_on_preempt", "preempt_command")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -446,6 +462,8 @@ class StartEngines(_message.Message):
     CWD_FIELD_NUMBER: _ClassVar[int]
     IS_CWD_REQUIRED_FIELD_NUMBER: _ClassVar[int]
     JAX_FIELD_NUMBER: _ClassVar[int]
+    SAVE_ON_PREEMPT_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_COMMAND_FIELD_NUMBER: _ClassVar[int]
     places: _containers.RepeatedCompositeFieldContainer[RankPlace]
     generation: int
     server_public_key: str
@@ -459,7 +477,9 @@ class StartEngines(_message.Message):
     cwd: str
     is_cwd_required: bool
     jax: str
-    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ..., jax: _Optional[str] = ...) -> None: ...
+    save_on_preempt: str
+    preempt_command: str
+    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ..., jax: _Optional[str] = ..., save_on_preempt: _Optional[str] = ..., preempt_command: _Optional[str] = ...) -> None: ...
 
 class SendSignal(_message.Message):
     __slots__ = ("request_id", "engines", "signal", "cell_id")
@@ -560,6 +580,16 @@ class EndService(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     def __init__(self, request_id: _Optional[str] = ...) -> None: ...
+
+class HeedNotices(_message.Message):
+    __slots__ = ("is_wanted",)
+    IS_WANTED_FIELD_NUMBER: _ClassVar[int]
+    is_wanted: bool
+    def __init__(self, is_wanted: bool = ...) -> None: ...
+
+class LetGo(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("grace_s",)

@@ -1,14 +1,15 @@
 """Saved specifications that a page may start: TOML files in a few folders, and nowhere else."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 
 from jupyter_dist.errors import UsageError
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.batch import BATCH_TITLES
+from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.model.spec_file import read_spec
 from jupyter_dist.model.text import name_some
 
@@ -16,7 +17,8 @@ CLUSTERS_FOLDER = "clusters"
 """Beside the notebooks, at the top."""
 MOST_FILES = 200
 MOST_BYTES = 256 << 10
-_HOSTS = "[[hosts]]"
+_SIGNS = ("[[hosts]]", "[batch]")
+"""One of these is in each specification that is not a rehearsal on one machine."""
 
 
 class SpecRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +28,7 @@ class SpecRow(msgspec.Struct, frozen=True, kw_only=True):
     """Of the cluster it would make or, where it has none, of the file."""
     path: str
     hosts: str = ""
-    """As `node01:8, node02:8`."""
+    """As `node01:8, node02:8`, or `2 nodes of Slurm, 8 ranks each`."""
     problem: str = ""
     """Why it cannot be started; empty: it can."""
 
@@ -34,8 +36,8 @@ class SpecRow(msgspec.Struct, frozen=True, kw_only=True):
 class SpecFolders:
     """The folders in which pages find specifications.
 
-    In the first one, where notebooks are, only files with a table [[hosts]] count: others there
-    belong to something else.
+    In the first one, where notebooks are, only files with a table [[hosts]] or [batch] count:
+    others there belong to something else.
     """
 
     def __init__(self, root: Path, own: Path) -> None:
@@ -102,7 +104,7 @@ def _read(path: Path, *, is_sure: bool) -> SpecRow | None:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, UsageError) as problem:
         return _problem_row(path, problem) if is_sure else None
-    if not is_sure and _HOSTS not in text:
+    if not is_sure and not any(sign in text for sign in _SIGNS):
         return None
     try:
         spec = read_spec(text, path)
@@ -113,7 +115,7 @@ def _read(path: Path, *, is_sure: bool) -> SpecRow | None:
         return _problem_row(
             path, f"{written} is not UTF-8, so that no page can name it: rename it."
         )
-    return SpecRow(name=spec.name or path.stem, path=written, hosts=_write_hosts(spec.hosts))
+    return SpecRow(name=spec.name or path.stem, path=written, hosts=_write_hosts(spec))
 
 
 def _problem_row(path: Path, problem: Exception | str) -> SpecRow:
@@ -127,5 +129,10 @@ def _write_path(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _write_hosts(hosts: Sequence[HostSpec]) -> str:
+def _write_hosts(spec: ClusterSpec) -> str:
+    hosts = spec.hosts
+    if spec.batch is not None:
+        nodes = "1 node" if len(hosts) == 1 else f"{len(hosts)} nodes"
+        ranks = f", {hosts[0].slots} ranks each" if hosts[0].slots else ""
+        return f"{nodes} of {BATCH_TITLES[spec.batch.system]}{ranks}"
     return name_some([f"{host.name}:{host.slots}" if host.slots else host.name for host in hosts])

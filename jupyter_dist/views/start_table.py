@@ -12,6 +12,7 @@ MOST_ROWS = 16
 SLOWEST_ROWS = 5
 _GLYPHS = {
     StartStage.WAITING: "◌",
+    StartStage.QUEUE: "⋯",
     StartStage.SSH: "⇢",
     StartStage.AGENT: "◔",
     StartStage.ENGINES: "◑",
@@ -19,6 +20,8 @@ _GLYPHS = {
     StartStage.READY: "●",
     StartStage.LOST: "✗",
 }
+_TOLD_BY_ALL = (StartStage.WAITING, StartStage.QUEUE)
+"""What is the same for all hosts that are there."""
 _ORDER = [StartStage.LOST, *(stage for stage in StartStage if stage is not StartStage.LOST)]
 """What a person looks for first."""
 _CELL = "padding:0 10px 0 0;text-align:left;border:none;white-space:nowrap"
@@ -30,8 +33,8 @@ def start_line(progress: StartProgress) -> str:
     hosts = progress.hosts
     up = sum(host.is_up for host in hosts)
     parts = [f"{up}/{len(hosts)} hosts up"] if len(hosts) > 1 else []
-    if any(host.stage is StartStage.WAITING and not host.is_up for host in hosts) or not hosts:
-        parts.append(progress.stage)  # it says how an agent joins
+    if any(host.stage in _TOLD_BY_ALL and not host.is_up for host in hosts) or not hosts:
+        parts.append(progress.stage)  # it says how an agent joins, or what a scheduler says
     elif slowest := sort_by_progress(hosts)[:1]:
         parts.append(f"{slowest[0].host}: {_stage_text(slowest[0])}")
     if progress.world_size:

@@ -12,6 +12,7 @@ from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.error_policy import OnError
 from jupyter_dist.model.formed import Formed, FrameworkPlan
 from jupyter_dist.model.names import NameInfo, RankNames
+from jupyter_dist.model.preemption import Position, SavePoint
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
 from jupyter_dist.model.start_stage import HostProgress, StartStage
@@ -93,6 +94,8 @@ SAMPLES = {
         HostProgress("b", StartStage.LOST, 0, 0, 2.0, note="refused", passed_s={"ssh": 0.1}),
     ),
     RankInfo: RankInfo(1, 2, 1, 2, 0, "a"),
+    Position: Position("cell-3", 17, 40),
+    SavePoint: SavePoint("cell-3", 18, 41, True),
     Topology: Topology(cluster="demo"),
 }
 

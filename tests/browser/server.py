@@ -16,6 +16,8 @@ from typing import IO
 
 import psutil
 
+from tests.patience import Stopwatch, firm_s
+
 START_TIMEOUT_S = 40.0
 END_TIMEOUT_S = 10.0
 _POLL_S = 0.05
@@ -120,8 +122,8 @@ class JupyterServer:
         self._stop_clusters()
         self._log.close()
         # What was asked to end needs a moment to do so.
-        deadline_s = time.monotonic() + END_TIMEOUT_S
-        while self.processes() and time.monotonic() < deadline_s:
+        watch = Stopwatch()
+        while self.processes() and not watch.is_over(END_TIMEOUT_S):
             time.sleep(_POLL_S)
         leftovers = self.processes()
         for process in leftovers:
@@ -171,7 +173,7 @@ class JupyterServer:
         request = urllib.request.Request(
             self.url + path, method=method, headers={"Authorization": f"token {self._token}"}
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return bytes(answer.read())
 
     def _stop_clusters(self) -> None:
@@ -179,7 +181,7 @@ class JupyterServer:
             return
         command = [sys.executable, "-m", "jupyter_dist.cli", "stop", "--all"]
         subprocess.run(
-            command, env=self._env, stdout=self._log, stderr=self._log, timeout=30, check=False
+            command, env=self._env, stdout=self._log, stderr=self._log, timeout=90, check=False
         )
 
     def _end_process(self) -> None:
@@ -187,7 +189,7 @@ class JupyterServer:
             if each is not None and self._process.poll() is None:
                 os.killpg(self._process.pid, each)
             try:
-                self._process.wait(END_TIMEOUT_S)
+                self._process.wait(firm_s(END_TIMEOUT_S))
             except subprocess.TimeoutExpired:
                 continue
             return
@@ -204,9 +206,9 @@ def wait_until(
     is_so: Callable[[], bool], timeout_s: float, explain: Callable[[], str] = str
 ) -> None:
     """Poll until something is so; raises TimeoutError with an explanation."""
-    deadline_s = time.monotonic() + timeout_s
+    watch = Stopwatch()
     while not is_so():
-        if time.monotonic() > deadline_s:
+        if watch.is_over(timeout_s):
             raise TimeoutError(f"not so after {timeout_s:.0f} s\n{explain()}")
         time.sleep(_POLL_S)
 

@@ -13,7 +13,7 @@ from jupyter_dist.views.output_html import saved_bundle
 
 from .lab import LabNotebook, a_notebook
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 OpenNotebook = Callable[..., LabNotebook]
 SELECT_ALL = """node => {

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from tests.patience import Stopwatch
+
 from .kernels import VERSIONS, packages_of
 from .lab import WIDGET, LabNotebook, a_notebook, wait_until_all_are
 from .server import JupyterServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 OpenNotebook = Callable[..., LabNotebook]
-CLICKS = 5
+CLICKS = 3
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 2"
 VERSION = "import ipykernel; ipykernel.__version__"
 # Each rank tells when the signal was there, on the clock that the page has too.
@@ -65,7 +67,7 @@ def delays_s(notebook: LabNotebook, interrupt: Callable[[Any], None]) -> list[fl
         notebook.wait_for_text(3, "[0-1] at work")
         assert not page.evaluate("window.isCellDone")
         interrupt(page)
-        notebook.wait(timeout_s=20)
+        notebook.wait()
         text = notebook.text(3)
         signals = [float(moment) for moment in re.findall(r"signal at (\d+\.\d+)", text)]
         assert signals, text
@@ -106,13 +108,13 @@ def open_on(lab: JupyterServer, open_notebook: OpenNotebook) -> Callable[[str], 
 def test_a_click_reaches_the_ranks_while_the_kernel_is_busy(
     open_on: Callable[[str], LabNotebook], version: str, pictures: Path
 ) -> None:
-    notebook = open_on(version)
+    notebook, watch = open_on(version), Stopwatch()
     by_widget = delays_s(notebook, interrupt_by_widget)
     by_server = delays_s(notebook, interrupt_by_server)
     keep(pictures, version, widget=by_widget, server=by_server)
     # The aim is 0.3 s; a busy machine may be slower, waiting for the cell to end is far slower.
-    assert statistics.median(by_widget) < 2
-    assert statistics.median(by_server) < 2
+    for each in (by_widget, by_server):
+        watch.assert_less(2, f"the median of {each}", took_s=statistics.median(each))
     assert "[0] 0  [1] 1" in notebook.run(4)
 
 
@@ -131,7 +133,7 @@ def test_an_older_kernel_says_that_nobody_answers_and_the_server_helps(
     assert not page.evaluate("window.isCellDone"), "the click has waited for the end of the cell"
     page.screenshot(path=pictures / f"kernel_{version}_no_answer.png")
     interrupt_by_server(page)
-    notebook.wait(timeout_s=20)
+    notebook.wait()
     assert "CellInterrupted: ranks 0-1 interrupted" in notebook.text(3)
     # Now that the cell has ended, the click arrives, and is told as late as it is.
     notebook.wait_for_text(1, "(after ")

@@ -11,7 +11,7 @@ from .conftest import opening_notebooks
 from .lab import FOLLOW_STATES, WIDGET, LabNotebook, a_notebook, wait_until_all_are
 from .server import JupyterServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START, STOP = "%load_ext jupyter_dist", "%dist_start -n 4", "%dist_stop"
@@ -68,7 +68,7 @@ def test_the_widget_lives_in_notebook_7_from_the_start_to_the_snapshot(
     page.screenshot(path=pictures / "notebook7_at_work.png")
     page.click(f"{WIDGET} .jd-interrupt")
     notebook.wait_for_text(1, "ranks 0-3 signalled")
-    notebook.wait(timeout_s=20)
+    notebook.wait()
     assert "CellInterrupted: ranks 0-3 interrupted" in notebook.text(3)
 
     notebook.run(4)

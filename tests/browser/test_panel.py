@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import Stopwatch
+
 from .lab import LabNotebook, a_notebook
 from .panel import (
     HIDE_PANEL,
@@ -24,7 +26,7 @@ from .panel import (
 )
 from .server import JupyterServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4 --name demo"
@@ -176,7 +178,7 @@ def test_a_click_in_the_panel_is_a_signal_at_every_rank_soon(
     notebook, panel = open_panel("panel_signals", LOAD, START, *[TELL_SIGNALS] * CLICKS)
     notebook.run(0)
     notebook.run(1)
-    times_s = []
+    times_s, watch = [], Stopwatch()
     for index in range(2, 2 + CLICKS):
         notebook.start(index)
         panel.wait_for_states("busy")
@@ -195,7 +197,7 @@ def test_a_click_in_the_panel_is_a_signal_at_every_rank_soon(
     (pictures / "panel_click_to_signal.json").write_text(json.dumps(figures), encoding="utf-8")
     print(f"click in the panel to the last of 4 ranks: {statistics.median(times_s) * 1e3:.0f} ms")
     # 0.3 s is the aim on a quiet machine; a request that waits for the kernel takes for ever.
-    assert statistics.median(times_s) < 2, times_s
+    watch.assert_less(2, f"the median of {times_s}", took_s=statistics.median(times_s))
 
 
 def test_the_panel_goes_on_when_the_kernel_is_killed(

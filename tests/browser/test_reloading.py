@@ -7,7 +7,7 @@ import pytest
 
 from .lab import WIDGET, LabNotebook, a_notebook, wait_until_all_are
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4"
 # A kernel that is busy does not say so to a new page; it is silent.

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.patience import Stopwatch
+
 from .lab import WIDGET, LabNotebook, a_notebook, wait_until_all_are
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4"
@@ -121,7 +123,7 @@ def test_a_rank_is_read_and_interrupted_by_keyboard_while_the_kernel_is_busy(
     assert page.evaluate("document.activeElement.dataset.rank") == "2"
 
     page.click(f"{WIDGET} .jd-interrupt")
-    notebook.wait(timeout_s=20)
+    notebook.wait()
     assert "CellInterrupted" in notebook.text(2)
     # Enter and Esc were for the view: the notebook has not begun to edit, and no cell is gone.
     assert page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length") == 3
@@ -155,13 +157,13 @@ def test_a_click_is_a_signal_at_every_rank_soon(
 ) -> None:
     notebook = started("signals", *[TELL_SIGNALS] * CLICKS)
     page = notebook.page
-    times_s = []
+    times_s, watch = [], Stopwatch()
     for number in range(CLICKS):
         wait_until_all_are("idle", page)
         notebook.start(2 + number)
         notebook.wait_for_text(2 + number, "[0-3] at work")
         clicked_s = page.evaluate(CLICK, f"{WIDGET} .jd-interrupt")
-        notebook.wait(timeout_s=20)
+        notebook.wait()
         arrived = re.findall(r"signal at ([\d.]+)", notebook.text(2 + number))
         assert len(arrived) == 4
         times_s.append(max(map(float, arrived)) - clicked_s)
@@ -174,7 +176,7 @@ def test_a_click_is_a_signal_at_every_rank_soon(
     print(f"click to signal at the last of 4 ranks: {statistics.median(times_s) * 1e3:.0f} ms")
     # The aim is 0.3 s; a machine that does other things may be slower, one that waits for the
     # cell is far slower.
-    assert statistics.median(times_s) < 2, times_s
+    watch.assert_less(2, f"the median of {times_s}", took_s=statistics.median(times_s))
 
 
 def test_a_notebook_that_is_saved_while_the_cluster_runs_reads_well_untrusted(

@@ -1,6 +1,7 @@
 """The topology view in a real browser, with clusters that are made up."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -323,8 +324,37 @@ def test_more_than_64_seats_are_drawn_small_and_their_links_said(open_view: Open
     host = with_gpus(HGX_LINKS).hosts[0]
     engines = tuple(an_engine(i, i, "busy", device=i % 8) for i in range(72))
     show(page, a_cluster(replace(host, engines=engines)))
-    assert page.locator(".jd-link").count() == 0
     assert page.text_content(".jd-caption title") == "NVLink ×18 all-to-all"  # noqa: RUF001
+    assert page.locator(".jd-link").count() == 0
+
+
+def test_more_than_64_seats_are_drawn_with_pauses_and_the_newest_picture_wins(
+    open_view: OpenView,
+) -> None:
+    page = open_view(width=1000, height=900, has_test_clock=True)
+    drawn = partial(page.get_attribute, ".jd-topology", "data-sequence")
+
+    def show_with(sequence: int, ranks: int) -> None:
+        show(page, replace(many(ranks), sequence=sequence))
+
+    show_with(1, 72)
+    show_with(2, 72)
+    show_with(3, 72)
+    assert drawn() == "1"
+    page.clock.run_for(490)
+    assert drawn() == "1"
+    page.clock.run_for(20)
+    assert drawn() == "3"
+    show_with(4, 72)
+    show_with(5, 80)
+    assert drawn() == "5", "another number of ranks is shown at once"
+    page.clock.run_for(1000)
+    assert drawn() == "5", "what was overtaken is not drawn any more"
+    show_with(6, 80)
+    assert drawn() == "6", "after a pause the next one comes at once"
+    show_with(7, 64)
+    show_with(8, 64)
+    assert drawn() == "8", "few ranks are drawn each time"
 
 
 def test_the_filter_shows_the_ranks_that_are_written_or_in_a_state(open_view: OpenView) -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from jupyter_dist import Cluster
 from jupyter_dist.model.health import HealthPolicy
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from tests.processes.conftest import (  # noqa: F401  (fixtures for these tests, too)
@@ -39,11 +38,8 @@ def describe(*hosts, **options):
 
 
 def sweep(place):
-    """Start one more cluster: it removes the directories of processes that were killed."""
-    Cluster.running()
-    factory = ClusterFactory(place)
-    factory("localhost:1", comm="none")
-    factory.close()
+    """Remove what killed processes have left in a place."""
+    place.sweep()
 
 
 class Patient:
@@ -65,7 +61,7 @@ class Patient:
                 self.home.enter(monkeypatch)
                 self._factory = ClusterFactory(self.home)
                 spec = describe("localhost", "127.0.0.1")
-                self.cluster = self._factory(None, spec=spec, timeout_s=30)
+                self.cluster = self._factory(None, spec=spec, timeout_s=90)
             self.setup.write_text("")
             for cell in (ARM, f"exec(open({str(self.setup)!r}).read())"):
                 assert self.cluster.run(cell, is_setup=True).ok

@@ -1,11 +1,11 @@
 """What holds whatever happens: answers are true and in time, survivors keep what they have."""
 
 import re
-import time
 
 import pytest
 
 from jupyter_dist.errors import UsageError
+from tests.patience import within
 from tests.processes.leftovers import agents_of, coordinator_of, engines_of, wait_until, zygotes_of
 
 QUIET_WITHIN_S = 5.0
@@ -49,14 +49,13 @@ def assert_is_lost(cluster, rank, words, within_s):
 def assert_goes_on(cluster, within_s=10.0):
     """Heal what is lost; then all ranks compute together, and nothing lives that should not."""
     if any(engine.state == "lost" for engine in cluster.topology().engines):
-        start_s = time.monotonic()
-        cluster.heal()
-        assert time.monotonic() - start_s < within_s, "healing took too long"
+        with within(within_s):
+            cluster.heal()
     else:
         with pytest.raises(UsageError, match="every rank is there"):
             cluster.heal()
     size = cluster.world_size
-    result = cluster.run(SUM, timeout_s=10)
+    result = cluster.run(SUM, timeout_s=90)
     assert [rank.value_repr for rank in result] == [str(size * (size + 1) // 2)] * size, result
 
 

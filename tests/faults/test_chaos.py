@@ -11,7 +11,7 @@ import pytest
 from .chaos import Chaos
 from .conftest import sweep
 
-FAULTS = int(os.environ.get("CHAOS_FAULTS", "500"))
+FAULTS = int(os.environ.get("CHAOS_FAULTS", "250"))
 SEED = int(os.environ.get("CHAOS_SEED", "0" if "CI" in os.environ else str(time.time_ns() % 10**6)))
 
 

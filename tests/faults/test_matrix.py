@@ -7,8 +7,6 @@ from .moments import MOMENTS
 from .promises import assert_goes_on, assert_nothing_else_lives, assert_survivors_intact
 from .scene import Scene
 
-pytestmark = pytest.mark.timeout(90)
-
 EVERYWHERE = ("computing", "in_a_collective", "printing", "pushing", "healing")
 ONLY = {
     "sigkill": tuple(MOMENTS),

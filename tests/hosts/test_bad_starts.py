@@ -21,8 +21,6 @@ from tests.processes.leftovers import ports_of, wait_until
 
 from .clusters import crash, parts, waiting
 
-pytestmark = pytest.mark.timeout(90)
-
 PAIR = "nodeA:1,nodeB:1"
 LATE_ENGINES = """
 import sys, time

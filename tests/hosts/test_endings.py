@@ -11,8 +11,6 @@ from tests.processes.listener import Listener
 
 from .clusters import START_TIMEOUT_S, LabClusters, crash, values
 
-pytestmark = pytest.mark.timeout(120)
-
 THREE = "nodeA:1,nodeB:1,nodeC:1"
 WITHIN_S = 15.0
 IN_A_COLLECTIVE = """

@@ -7,7 +7,6 @@ from tests.processes.results import values
 
 from .test_healing import lose, where
 
-pytestmark = pytest.mark.timeout(180)
 pytest.importorskip("jax")
 
 

@@ -15,13 +15,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.patience import wait_until
+
 from . import open_lab
 from .lab import HostsLab, system
 
 PYTHON = sys.executable
 # Lets root exceed the limit for buffers; not every Python names it.
 RECEIVE_BUFFER = getattr(socket, "SO_RCVBUFFORCE", 33)
-PATIENT_S, BRIEF_S = 5.0, 0.6
+PATIENT_S, BRIEF_S = 15.0, 0.6
 """How long to wait for what must come, on a busy machine too; and for what must not."""
 SLEEPER = ["-c", "import time; print('up', flush=True); time.sleep(60)"]
 
@@ -32,7 +34,7 @@ def ssh(lab, *words):
         [*lab.ssh, "-oStrictHostKeyChecking=yes", "-oBatchMode=yes", *words],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
 
@@ -59,14 +61,6 @@ def head_connects(address, port=22, within_s=PATIENT_S):
 def is_out_of_reach_of_head(address, port=22):
     """Tell whether this machine gets no TCP connection."""
     return not head_connects(address, port, BRIEF_S)
-
-
-def wait_until(condition, within_s=PATIENT_S):
-    """Wait for something that another process does."""
-    deadline_s = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline_s, f"not within {within_s:g} s"
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -152,7 +146,7 @@ def test_hosts_reach_each_other_and_the_head(lab, door):
 def test_what_takes_too_long_is_ended_in_the_host_too(lab):
     with pytest.raises(subprocess.TimeoutExpired):
         lab.run("nodeA", ["sleep", "61"], timeout_s=0.3)
-    wait_until(lambda: not lab.processes("nodeA"))
+    wait_until(lambda: not lab.processes("nodeA"), 5, "nothing runs there")
 
 
 def test_a_cut_host_is_gone_until_healed_and_sessions_survive(lab):
@@ -256,9 +250,9 @@ def test_some_packets_are_lost(lab):
 
 def test_packets_are_delayed_and_sessions_survive(lab):
     def round_trip_s(address):
-        """Give the shortest of three: a busy machine may make one longer, but none shorter."""
+        """Give the shortest of five: a busy machine may make one longer, but none shorter."""
         found_s = []
-        for _ in range(3):
+        for _ in range(5):
             start_s = time.monotonic()
             socket.create_connection((address, 22), PATIENT_S).close()
             found_s.append(time.monotonic() - start_s)
@@ -268,7 +262,7 @@ def test_packets_are_delayed_and_sessions_survive(lab):
         assert session.recv(100).startswith(b"SSH-2.0")
         lab.delay("nodeA", 40)
         assert 0.08 < round_trip_s(lab.address("nodeA")) < 0.3
-        assert round_trip_s(lab.address("nodeB")) < 0.04
+        assert round_trip_s(lab.address("nodeB")) < 0.08
         if lab.address6("nodeA"):
             assert 0.08 < round_trip_s(lab.address6("nodeA")) < 0.3
         session.sendall(b"what is this\r\n")
@@ -279,7 +273,7 @@ def test_packets_are_delayed_and_sessions_survive(lab):
     lab.block_port("nodeA", 22, "in")
     assert is_out_of_reach_of_head(lab.address("nodeA"))
     lab.heal("nodeA")
-    assert round_trip_s(lab.address("nodeA")) < 0.04
+    assert round_trip_s(lab.address("nodeA")) < 0.08
 
 
 def test_a_crashed_host_says_nothing_and_boots_with_its_files(lab):
@@ -305,7 +299,7 @@ def test_sshd_dies_with_its_sessions_and_starts_again(lab):
     with subprocess.Popen([*lab.ssh, "nodeA", "echo up; exec sleep 62"], stdout=-1) as session:
         session.stdout.readline()
         lab.kill_sshd("nodeA")
-        assert session.wait(5) == 255
+        assert session.wait(PATIENT_S) == 255
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((lab.address("nodeA"), 22), PATIENT_S)
     assert [process.name() for process in lab.processes("nodeA")] == ["sleep"]
@@ -473,6 +467,6 @@ def test_hosts_die_with_whoever_built_them(tmp_path, make_lab):
         processes = psutil.Process(builder.pid).children(recursive=True)
         assert len(processes) >= 5  # the switch, the relay, pid 1, sshd
         builder.send_signal(signal.SIGKILL)
-    assert psutil.wait_procs(processes, 5)[1] == []
+    assert psutil.wait_procs(processes, PATIENT_S)[1] == []
     make_lab("nodeB")  # removes what a dead process could not
-    wait_until(lambda: not traces(interfaces, tmp_path / "killed"))
+    wait_until(lambda: not traces(interfaces, tmp_path / "killed"), 5, "all is removed")

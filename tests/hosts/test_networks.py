@@ -10,8 +10,6 @@ from tests.processes.leftovers import coordinator_of, wait_until
 
 from .clusters import parts, values
 
-pytestmark = pytest.mark.timeout(90)
-
 PAIR = ("nodeA", "nodeB")
 BIG_SUM = """
 import numpy as np

@@ -10,8 +10,6 @@ from jupyter_dist.model.spec import HostSpec
 
 from .clusters import values
 
-pytestmark = pytest.mark.timeout(90)
-
 NOISE = """
 echo 'welcome to this host'
 echo 'all is lost' >&2

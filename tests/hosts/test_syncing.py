@@ -16,8 +16,6 @@ from tests.processes.leftovers import wait_until
 
 from .clusters import values
 
-pytestmark = pytest.mark.timeout(90)
-
 HOSTS = ("nodeA", "nodeB", "nodeC")
 THREE = "nodeA:1,nodeB:1,nodeC:1"
 LARGE = RSYNC_FROM_BYTES + 17

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 START_TIMEOUT_S = 60.0
-END_TIMEOUT_S = 10.0
+END_TIMEOUT_S = 30.0
 MOST_BYTES = 4096
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """As on an engine; and a library that starts threads when it is loaded could not be forked."""

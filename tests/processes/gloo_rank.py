@@ -142,7 +142,7 @@ def run_rank(rank, size, scenario, folder, *extra):
         group := Group(int(rank), int(size), 3),
         GlooTransport(group, "127.0.0.1", Folder(folder)),
     )
-    comm.timeout_s = 20.0
+    comm.timeout_s = 60.0
     play(comm, globals().get(scenario) or getattr(ring_rank, scenario), *extra)
     comm.close()
     say(left=open_sockets() - sockets_before, threads=threading.active_count())

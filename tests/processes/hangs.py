@@ -1,6 +1,6 @@
 """Cells that hang on purpose, and what is said of them meanwhile."""
 
-import time
+from tests.patience import Stopwatch
 
 from .leftovers import wait_until
 from .listener import Listener
@@ -26,11 +26,11 @@ class TimedListener(Listener):
 
     def __init__(self):
         super().__init__()
-        self.begun_s = time.monotonic()
+        self.watch = Stopwatch()
         self.after_s = []
 
     def on_note(self, text):
-        self.after_s.append(time.monotonic() - self.begun_s)
+        self.after_s.append(self.watch.spell().took_s)
         super().on_note(text)
 
 
@@ -47,11 +47,13 @@ class Hang:
         """Run this on all ranks; `{gate}` is its way out."""
         text = (self._setup + code).replace("{gate!r}", repr(str(self.gate)))
         ranks = range(len(self.cluster.topology().engines))
+        self.listener.watch = (
+            Stopwatch()
+        )  # not when it is heard that it has begun: that may be late
         self.cell = self._in_background(
             self.cluster.run, text, label=5, watcher=self.listener, **options
         )
         self.listener.wait_for("begun", ranks, 30.0)
-        self.listener.begun_s = time.monotonic()
 
     def wait_for_calls(self, *ranks, within_s=10.0):
         """Wait until these ranks are in a collective."""
@@ -76,7 +78,7 @@ class Hang:
         if self.cell is None:
             return None
         try:
-            return self.cell.result(1)
+            return self.cell.result(2)
         except TimeoutError:
             self.cluster.interrupt()
             return self.cell.result(15)

@@ -6,14 +6,9 @@ from pathlib import Path
 
 import psutil
 
-
-def wait_until(condition, within_s, what):
-    """Wait for something that another process does; fail with what was waited for."""
-    deadline_s = time.monotonic() + within_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline_s, f"within {within_s:g} s: {what}"
-        time.sleep(0.01)
-    return found
+from jupyter_dist import Cluster
+from jupyter_dist.launch.private_dir import make_private_dir
+from tests.patience import Stopwatch, wait_until
 
 
 class Home:
@@ -75,10 +70,17 @@ class Home:
             found += [f"file {path}" for path in Path("/dev/shm").glob(f"jupyter-dist-*-{pid}-*")]
         return found
 
+    def sweep(self):
+        """Remove what killed processes have left, as a cluster that starts does, once all ended."""
+        wait_until(lambda: not self.processes(), 15, "all processes have ended")
+        Cluster.running()
+        for folder in (self.temp_dir, Path("/dev/shm")):
+            make_private_dir(folder).rmdir()
+
     def assert_nothing_left(self, within_s=0.0):
         """Fail, naming what is left; end it, so that other tests are not disturbed."""
-        deadline_s = time.monotonic() + within_s
-        while (found := self.leftovers()) and time.monotonic() < deadline_s:
+        watch = Stopwatch()
+        while (found := self.leftovers()) and not watch.is_over(within_s):
             time.sleep(0.02)
         for process in self.processes():
             process.kill()
@@ -91,6 +93,14 @@ def is_alive(process):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def name_of(process):
+    """Give its name; empty when it has just ended."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def ports_of(process):

@@ -312,7 +312,7 @@ def run_rank(rank, size, scenario, *extra):
     peers = json.loads(sys.stdin.readline())
     group = Group(int(rank), int(size), 3)
     comm = HostCommunicator(group, RingTransport(group, listener, peers, KEY))
-    comm.timeout_s = 20.0
+    comm.timeout_s = 60.0
     play(comm, globals()[scenario], *extra)
     comm.close()
     say(left=open_sockets() - sockets_before, threads=threading.active_count())

@@ -1,7 +1,8 @@
 """A watcher that tells tests what ranks have said so far, while a cell runs."""
 
 import threading
-import time
+
+from tests.patience import Stopwatch
 
 
 class Listener:
@@ -44,9 +45,9 @@ class Listener:
         self._wait(lambda: any(word in note for note in self.notes), within_s, word)
 
     def _wait(self, condition, within_s, what):
-        deadline_s = time.monotonic() + within_s
+        watch = Stopwatch()
         with self._news:
             while not condition():
-                left_s = deadline_s - time.monotonic()
+                left_s = watch.left_s(within_s)
                 assert left_s > 0, f"{what!r} did not come; got {self.text} and {self.notes}"
                 self._news.wait(left_s)

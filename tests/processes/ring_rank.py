@@ -97,8 +97,8 @@ def reduce_for_ever(comm):
 
 
 def come_late(comm):
-    comm.timeout_s = 0.5
     comm.barrier()
+    comm.timeout_s = 0.5
     if comm.rank == 1:
         assert sys.stdin.readline()
     else:
@@ -179,7 +179,7 @@ def run_rank(rank, size, scenario, *extra):
     peers = json.loads(sys.stdin.readline())
     group = Group(int(rank), int(size), 3)
     comm = HostCommunicator(group, RingTransport(group, listener, peers, KEY))
-    comm.timeout_s = 20.0
+    comm.timeout_s = 60.0
     play(comm, globals()[scenario], *extra)
     comm.close()
     say(left=open_sockets() - sockets_before, threads=threading.active_count())

@@ -8,6 +8,8 @@ import pytest
 from .fork_server import ForkServer
 from .test_ring_communicator import ring_of
 
+# What depends on the number of ranks is the same for all libraries: numpy's arrays show it.
+
 
 @pytest.fixture(scope="module")
 def fork_server():
@@ -34,7 +36,7 @@ def test_small_floats_and_turned_bytes_agree_with_numpy(assert_all_done, size):
     assert_all_done(size, "arrays", "numpy")
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [1, 3])
 def test_tensors_of_torch_come_back_as_tensors(assert_all_done, size):
     pytest.importorskip(
         "torch",
@@ -43,7 +45,7 @@ def test_tensors_of_torch_come_back_as_tensors(assert_all_done, size):
     assert_all_done(size, "arrays", "torch")
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [1, 3])
 def test_arrays_of_jax_come_back_as_arrays_of_jax(assert_all_done, size):
     assert_all_done(size, "arrays", "jax")
 

@@ -4,8 +4,6 @@ import pytest
 
 from .results import values
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture(autouse=True)
 def numpy_on_all(four):
@@ -90,7 +88,7 @@ def test_hundreds_of_barriers_follow_each_other(four):
     code = (
         "for turn in range(300):\n    comm.barrier()\nfor turn in range(50):\n    comm.barrier('b')"
     )
-    assert four.run(code, timeout_s=30).ok
+    assert four.run(code, timeout_s=90).ok
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int16", "uint16", "uint32", "float16", "complex64"])
@@ -136,7 +134,7 @@ def test_a_split_makes_communicators_of_fewer_ranks(four):
 
 
 def test_a_rank_that_does_not_come_is_named_after_the_deadline(four, within):
-    code = "comm.timeout_s = 0.5\nif rank != 2:\n    comm.barrier(timeout_s=0.5)\nimport time\ntime.sleep(0.6)"
+    code = "comm.timeout_s = 1\nif rank != 2:\n    comm.barrier(timeout_s=1)\nimport time\ntime.sleep(2)"
     with within(5):
         result = four.run(code)
     assert "rank 2" in result[0].error.evalue

@@ -4,8 +4,6 @@ import pytest
 
 from .results import values
 
-pytestmark = pytest.mark.timeout(30)
-
 
 def test_every_rank_runs_the_cell_and_results_come_in_rank_order(four):
     result = four.run(
@@ -17,7 +15,7 @@ def test_every_rank_runs_the_cell_and_results_come_in_rank_order(four):
     assert [rank.stdout for rank in result] == [f"out {k}\n" for k in range(4)]
     assert [rank.stderr for rank in result] == [f"err {k}\n" for k in range(4)]
     assert [rank.value_repr for rank in result] == ["0", "2", "4", "6"]
-    assert all(rank.error is None and 0 < rank.duration_s < 10 for rank in result)
+    assert all(rank.error is None and 0 < rank.duration_s < 60 for rank in result)
     assert result.ok
     result.raise_first()
 

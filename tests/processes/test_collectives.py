@@ -12,8 +12,6 @@ from jupyter_dist.views.collectives_table import collectives_text
 from .leftovers import engines_of, wait_until
 from .results import values
 
-pytestmark = pytest.mark.timeout(60)
-
 LATE = """\
 import os, time
 import numpy as np

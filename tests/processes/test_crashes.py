@@ -15,7 +15,6 @@ from .listener import Listener
 from .results import values
 
 pytestmark = [
-    pytest.mark.timeout(60),
     pytest.mark.skipif(sys.platform != "linux", reason="evidence is read from /proc"),
 ]
 

@@ -13,8 +13,6 @@ from jupyter_dist.coordinator.certificates import Authority
 from jupyter_dist.launch.base import Invitation, Ports
 from jupyter_dist.version import WIRE
 
-pytestmark = pytest.mark.timeout(40)
-
 HTTP = b"HTTP/1.0 400 Bad Request\r\n\r\n"
 
 

@@ -11,8 +11,6 @@ from jupyter_dist.errors import UsageError
 from .results import values
 from .test_gloo import WITHOUT_TORCH
 
-pytestmark = pytest.mark.timeout(90)
-
 TWO_HOSTS = "localhost:2,127.0.0.1:1"
 ORDER = "import os, sys\n(list({'alpha', 'beta', 'gamma', 'delta'}), sys.flags.hash_randomization)"
 

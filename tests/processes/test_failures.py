@@ -10,8 +10,6 @@ from jupyter_dist.errors import CellRefused, RankLost, RankRaised, UsageError
 from .leftovers import engines_of, is_alive, wait_until
 from .listener import Listener
 
-pytestmark = pytest.mark.timeout(40)
-
 
 def statuses(result):
     return [rank.status for rank in result]

@@ -10,8 +10,6 @@ from jupyter_dist.errors import TransferError
 from .leftovers import wait_until
 from .listener import Listener
 
-pytestmark = pytest.mark.timeout(40)
-
 HELD = "import os, time\nprint('here')\nwhile not os.path.exists({path!r}): time.sleep(0.05)"
 BUSY = "rank 0 is still busy with In[7]"
 

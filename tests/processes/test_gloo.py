@@ -14,6 +14,7 @@ from jupyter_dist.collective.gloo.transport import GlooTransport
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.errors import CollectiveTimeout, CommunicatorError, PeerFailed, UsageError
+from tests.patience import Stopwatch, let_pass
 
 from .conftest import SharedCluster
 from .fork_server import ForkServer
@@ -78,7 +79,7 @@ def test_torch_distributed_is_left_to_the_user(gloo, tmp_path):
 def test_a_killed_rank_is_named_by_all_others(gloo):
     with gloo(4, "reduce_for_ever") as world:
         hear_all(world, "running")
-        killed_at = time.monotonic()
+        killed_at, watch = time.monotonic(), Stopwatch()
         world.ranks[2].kill()
         facts = world.finish()
     survivors = [facts[rank] for rank in (0, 1, 3)]
@@ -87,7 +88,7 @@ def test_a_killed_rank_is_named_by_all_others(gloo):
     assert [fact["raised"] for fact in survivors] == ["PeerFailed"] * 3
     for fact in survivors:
         assert "rank 2 closed its connection during all_reduce" in fact["text"]
-    assert max(delays_s) <= 1.5
+    watch.assert_less(1.5, "to know of the end", took_s=max(delays_s))
     assert [fact["later"] for fact in survivors] == ["PeerFailed"] * 3
 
 
@@ -116,13 +117,13 @@ def test_errors_of_a_split_name_ranks_of_the_cluster(gloo):
 def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it(gloo, scenario):
     with gloo(3, scenario) as world:
         hear_all(world, "running")
-        time.sleep(0.2)  # there is no event for "now it waits in gloo"
-        interrupted_at = time.monotonic()
+        let_pass(0.2)  # there is no event for "now it waits in gloo"
+        interrupted_at, watch = time.monotonic(), Stopwatch()
         world.ranks[0].send_signal(signal.SIGINT)
         assert world.hear(0, "raised") == "KeyboardInterrupt"
         world.tell(1, "go on")
         facts = world.finish()
-    assert facts[0]["at"] - interrupted_at < 0.5
+    watch.assert_less(0.5, "the interrupt", took_s=facts[0]["at"] - interrupted_at)
     assert facts[0]["later"] == "CommunicatorError"
     if scenario == "wait_for_rank_1":
         for rank in (1, 2):
@@ -132,6 +133,7 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it(gloo, scenario):
 
 @pytest.mark.parametrize("scenario", ["abort_while_waiting", "abort_while_receiving"])
 def test_an_abort_wakes_the_waiting_rank_with_the_true_cause(gloo, scenario):
+    watch = Stopwatch()
     with gloo(3, scenario) as world:
         assert world.hear(2, "raised") == "PeerFailed"
         world.tell(1, "go on")
@@ -142,7 +144,8 @@ def test_an_abort_wakes_the_waiting_rank_with_the_true_cause(gloo, scenario):
     assert facts[2]["raised"] == "PeerFailed"
     assert facts[2]["text"] == "rank 1 raised ValueError", "told over the control channel"
     if "aborted_at" in facts[0]:
-        assert facts[0]["at"] - facts[0]["aborted_at"] < 0.2
+        took_s = facts[0]["at"] - facts[0]["aborted_at"]
+        watch.assert_less(0.2, "the abort", took_s=took_s)
 
 
 def test_a_cell_on_some_ranks_may_send_but_not_reduce(gloo):
@@ -155,10 +158,10 @@ def test_a_cell_on_some_ranks_may_send_but_not_reduce(gloo):
 def test_members_that_do_not_come_are_waited_for_until_the_deadline(tmp_path):
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
     before = open_sockets()
-    started_at = time.monotonic()
+    watch = Stopwatch()
     with pytest.raises(CollectiveTimeout, match=r"not all other ranks have come.*firewall"):
         GlooTransport(Group(0, 2, 1), "127.0.0.1", Folder(tmp_path), timeout_s=0.5)
-    assert time.monotonic() - started_at < 20, "loading torch included"
+    watch.assert_less(20, "loading torch, and the wait,")
     names = {thread.name for thread in threading.enumerate()} - {"gloo"}
     wait_until(
         lambda: (
@@ -206,10 +209,10 @@ def test_what_comes_to_look_ends_the_exchange_of_addresses(tmp_path, monkeypatch
     monkeypatch.setattr(Pairs, "find", find_and_tell)
     thread = threading.Thread(target=form_peer)
     thread.start()
-    started_at = time.monotonic()
+    watch = Stopwatch()
     with pytest.raises(PeerFailed, match="rank 1 raised"):
         GlooTransport(Group(0, 2, 1), "127.0.0.1", control, 30.0, look_around)
-    assert time.monotonic() - started_at < 10, "the peer never takes part in the exchange"
+    watch.assert_less(10, "an exchange in which the peer never takes part")
     thread.join(10)
     peers.clear()
     # torch lets go of an unfinished group at its own deadline; others may close sockets meanwhile.
@@ -288,7 +291,7 @@ def connect(stack):
     listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
     near = stack.enter_context(socket.create_connection(listener.getsockname()))
     far = stack.enter_context(listener.accept()[0])
-    far.settimeout(5)
+    far.settimeout(60)
     return near, far
 
 

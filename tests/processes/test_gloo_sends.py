@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -73,12 +72,10 @@ def test_a_wait_for_a_send_is_ended_in_its_own_library_only(wait_for_send):
 
 def test_waits_within_a_block_are_ended_though_they_begin_after_it(wait_for_send, monkeypatch):
     monkeypatch.setattr(gloo_sends, "_AGAIN_S", 0.05)
-    start_s = time.monotonic()
     with ending_lost_sends(TORCH_LIBRARY):
         waiting = wait_for_send()
-        waiting.join(10)
+        waiting.join(30)  # it would wait for a minute
     assert not waiting.is_alive()
-    assert time.monotonic() - start_s < 10
     assert not [each for each in threading.enumerate() if each.name == "gloo-sends"]
 
 

@@ -5,16 +5,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from jupyter_dist.errors import CellInterrupted, CellTimedOut
+from tests.patience import Stopwatch, let_pass
 
 from .leftovers import wait_until
 from .listener import Listener
-
-pytestmark = pytest.mark.timeout(40)
 
 DEFINE = """
 import ctypes, signal
@@ -136,17 +134,15 @@ def test_two_interrupts_in_a_row_are_as_good_as_one(four, in_background):
     assert_works(four)
 
 
-def test_python_code_is_interrupted_at_once(four, in_background):
+def test_python_code_is_interrupted_at_once(four, in_background, within):
     listener = Listener()
     code = "kept = rank * 10\nprint('here')\nwhile True: pass"
     running = in_background(four.run, code, watcher=listener)
     listener.wait_for("here", ranks=range(4))
-    start_s = time.monotonic()
-    four.interrupt()
-    result = running.result(10)
-    took_s = time.monotonic() - start_s
-    print(f"seconds from the interrupt of Python code to the end of its cell: {took_s:.3f}")
-    assert took_s < 2
+    with within(2) as watch:
+        four.interrupt()
+        result = running.result(10)
+    print(f"from the interrupt of Python code to the end of its cell: {watch.spell()}")
     assert statuses(result) == ["interrupted"] * 4
     assert [rank.value_repr for rank in four.run("kept")] == ["0", "10", "20", "30"]
 
@@ -158,46 +154,42 @@ def test_a_collective_that_a_deaf_rank_misses_is_left_with_state_kept(four, in_b
     listener = Listener()
     running = in_background(four.run, code, watcher=listener)
     listener.wait_for("here", ranks=range(4))
-    start_s = time.monotonic()
+    watch = Stopwatch()
     four.interrupt()
     wait_until(lambda: len(listener.finished) >= 3, 4, "ranks have left the ring")
-    print(f"seconds from the interrupt until the ring is left: {time.monotonic() - start_s:.3f}")
+    print(f"from the interrupt until the ring is left: {watch.spell()}")
     assert set(statuses(running.result(20))) == {"interrupted"}
     assert [rank.value_repr for rank in four.run("kept")] == ["1", "2", "3", "4"]
     assert_works(four)
 
 
-def test_a_collective_with_a_missing_rank_is_left_with_state_kept(four, in_background):
+def test_a_collective_with_a_missing_rank_is_left_with_state_kept(four, in_background, within):
     listener = Listener()
     code = "kept = rank + 1\nprint('here')\nif rank: comm.barrier()"
     running = in_background(four.run, code, watcher=listener)
     listener.wait_for("here", ranks=range(4))
-    time.sleep(0.2)  # there is no event for "now it waits in the ring"
-    start_s = time.monotonic()
-    four.interrupt()
-    result = running.result(10)
-    took_s = time.monotonic() - start_s
-    print(f"seconds from the interrupt to the end of a cell stuck in the ring: {took_s:.3f}")
-    assert took_s < 4
+    let_pass(0.2)  # there is no event for "now it waits in the ring"
+    with within(4) as watch:
+        four.interrupt()
+        result = running.result(10)
+    print(f"from the interrupt to the end of a cell stuck in the ring: {watch.spell()}")
     assert statuses(result) == ["ok", "interrupted", "interrupted", "interrupted"]
     assert [rank.value_repr for rank in four.run("kept")] == ["1", "2", "3", "4"]
     assert_works(four)
 
 
-def test_a_collective_of_gloo_is_left_with_state_kept(start, in_background):
+def test_a_collective_of_gloo_is_left_with_state_kept(start, in_background, within):
     pytest.importorskip("torch", reason="torch is not installed: no gloo")
     cluster = start("localhost:3", comm="gloo", timeout_s=60.0)
     listener = Listener()
     code = "kept = rank + 1\nprint('here')\nif rank: comm.barrier()"
     running = in_background(cluster.run, code, watcher=listener)
     listener.wait_for("here", ranks=range(3))
-    time.sleep(0.5)  # there is no event for "now it waits in gloo"
-    start_s = time.monotonic()
-    cluster.interrupt()
-    result = running.result(20)
-    took_s = time.monotonic() - start_s
-    print(f"seconds from the interrupt to the end of a cell stuck in gloo: {took_s:.3f}")
-    assert took_s < 4
+    let_pass(0.5)  # there is no event for "now it waits in gloo"
+    with within(4) as watch:
+        cluster.interrupt()
+        result = running.result(20)
+    print(f"from the interrupt to the end of a cell stuck in gloo: {watch.spell()}")
     assert statuses(result) == ["ok", "interrupted", "interrupted"]
     assert [rank.value_repr for rank in cluster.run("kept")] == ["1", "2", "3"]
     assert_works(cluster)
@@ -220,12 +212,12 @@ def test_a_deaf_rank_ends_the_cell_with_the_truth_and_nothing_is_lost(four, in_b
     """C code of 12 s: named after 2 s, given up after 7 s, and found idle by the next cell."""
     four.run(DEFINE)
     code = f"kept = rank\nif rank == 2:\n    {DEAF.format(seconds=12)}"
-    start_s = time.monotonic()
-    _, running, listener = interrupted_run(four, in_background, code)
-    result = running.result(20)
-    took_s = time.monotonic() - start_s
-    print(f"seconds from the interrupt of a deaf rank to the end of its cell: {took_s:.3f}")
-    assert 6.5 < took_s < 9
+    with within(9) as watch:
+        _, running, listener = interrupted_run(four, in_background, code)
+        result = running.result(20)
+    spell = watch.spell()
+    print(f"from the interrupt of a deaf rank to the end of its cell: {spell}")
+    assert spell.took_s > 6.5
     assert result[2].status == "deaf"
     assert result[2].value_repr is None
     assert "is still busy: " in str(result[2].error)
@@ -295,7 +287,7 @@ def test_ctrl_c_in_a_script_interrupts_the_ranks_and_gives_the_result(home):
         "    print(cluster.run('6 * 7')[0].value_repr)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=90, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "interrupt sent to the ranks; once more returns the prompt at once" in done.stdout
@@ -306,7 +298,7 @@ def test_ctrl_c_in_a_script_interrupts_the_ranks_and_gives_the_result(home):
 def test_a_second_ctrl_c_gives_the_prompt_back(four):
     main = threading.main_thread().ident
 
-    pressed_s = []
+    pressed = []
 
     class Impatient(Listener):
         def on_output(self, rank, outputs):
@@ -316,7 +308,7 @@ def test_a_second_ctrl_c_gives_the_prompt_back(four):
         def on_note(self, text):
             super().on_note(text)
             if "has not answered" in text or "have not answered" in text:
-                pressed_s.append(time.monotonic())
+                pressed.append(Stopwatch())
                 os.kill(os.getpid(), signal.SIGINT)
 
     assert threading.get_ident() == main
@@ -324,7 +316,7 @@ def test_a_second_ctrl_c_gives_the_prompt_back(four):
     code = f"print('here')\n{DEAF.format(seconds=5)}"
     with pytest.raises(KeyboardInterrupt):
         four.run(code, watcher=Impatient(), label=4)
-    assert time.monotonic() - pressed_s[0] < 1
+    pressed[0].assert_less(1, "the way back to the prompt")
     engines = four.topology().engines
     assert [(engine.state, engine.cell) for engine in engines] == [("busy", "In[4]")] * 4
     listener = Listener()
@@ -333,11 +325,12 @@ def test_a_second_ctrl_c_gives_the_prompt_back(four):
 
 
 def test_a_cell_that_takes_too_long_is_timed_out(four, within):
-    with within(2):
+    with within(2) as watch:
         result = four.run("import time\nprint('here')\ntime.sleep(60)", timeout_s=0.5)
     assert statuses(result) == ["timed_out"] * 4
     assert [rank.stdout for rank in result] == ["here\n"] * 4
-    assert all(0.4 < rank.duration_s < 2 for rank in result)
+    assert all(rank.duration_s > 0.4 for rank in result)
+    watch.assert_less(2, "a rank", took_s=max(rank.duration_s for rank in result))
     with pytest.raises(CellTimedOut, match="ranks 0-3 ran into the time limit"):
         result.raise_first()
     assert_works(four)

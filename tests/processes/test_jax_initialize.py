@@ -3,17 +3,16 @@
 import os
 import signal
 import socket
-import time
 
 import pytest
+
+from tests.patience import Spell, Stopwatch
 
 from .leftovers import wait_until
 from .listener import Listener
 from .results import values
 
 pytest.importorskip("jax")
-pytestmark = pytest.mark.timeout(120)
-
 INIT_WITHIN_S = 1.0
 """The goal is 0.3 s; a quiet machine with two cores takes less than 0.1 s; the time is printed."""
 TOLD_WITHIN_S = 10
@@ -68,6 +67,7 @@ def unformed(four):
 
 def test_the_bare_call_forms_all_ranks_and_pmap_and_jit_sum_over_them(start):
     cluster = start("localhost:4")
+    watch = Stopwatch()
     result = cluster.run(
         f"import time\n{IMPORT}"
         "start_s = time.perf_counter()\n"
@@ -75,6 +75,7 @@ def test_the_bare_call_forms_all_ranks_and_pmap_and_jit_sum_over_them(start):
         "init_s = time.perf_counter() - start_s\n"
         "jax.device_count(), jax.local_device_count(), jax.process_index()"
     )
+    spell = watch.spell()
     assert values(result) == [f"(4, 1, {rank})" for rank in range(4)]
     assert values(cluster.run(PSUM)) == ["[4.0]"] * 4
     mesh = (
@@ -92,7 +93,7 @@ def test_the_bare_call_forms_all_ranks_and_pmap_and_jit_sum_over_them(start):
     assert values(cluster.run(shards)) == ["[[6.0, 6.0]]"] * 4
     slowest_s = max(float(text) for text in values(cluster.run("init_s")))
     print(f"jax.distributed.initialize() on 4 ranks, after the import: {slowest_s:.3f} s")
-    assert slowest_s < INIT_WITHIN_S
+    Spell(slowest_s, min(slowest_s, spell.stalled_s)).assert_less(INIT_WITHIN_S, "the call")
 
 
 def test_a_cell_that_imports_jax_is_formed_by_itself_and_the_call_accepted_once(start):
@@ -398,11 +399,10 @@ def test_the_death_of_a_rank_that_is_waited_for_ends_only_it(start, in_backgroun
     assert pids(cluster)[:2] == before[:2]
 
 
-def test_ranks_leave_at_once_and_not_through_the_barrier_of_jax(start):
+def test_ranks_leave_at_once_and_not_through_the_barrier_of_jax(start, within):
     cluster = start("localhost:2")
     assert values(cluster.run(f"{IMPORT}{PSUM}")) == ["[2.0]"] * 2
     processes = pids(cluster)
-    start_s = time.monotonic()
-    cluster.stop()
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in processes), 5, "all gone")
-    assert time.monotonic() - start_s < 5
+    with within(5):
+        cluster.stop()
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in processes), 5, "gone")

@@ -11,8 +11,6 @@ from .listener import Listener
 from .results import values
 
 pytest.importorskip("jax", reason="JAX is not installed")
-pytestmark = pytest.mark.timeout(90)
-
 MORE = """
 from jax.experimental import multihost_utils
 mesh = Mesh(np.array(jax.devices()), ('i',))

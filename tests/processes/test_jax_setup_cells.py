@@ -9,8 +9,6 @@ from .leftovers import wait_until
 from .results import values
 
 pytest.importorskip("jax")
-pytestmark = pytest.mark.timeout(120)
-
 SETUP = "import jax\njax.distributed.initialize()\ncount = jax.device_count()"
 PSUM = "jax.pmap(lambda x: jax.lax.psum(x, 'i'), axis_name='i')(jax.numpy.ones(1)).tolist()"
 CALL = "jax.distributed.initialize()"

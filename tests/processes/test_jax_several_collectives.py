@@ -8,8 +8,6 @@ from .listener import Listener
 from .results import values
 
 pytest.importorskip("jax")
-pytestmark = pytest.mark.timeout(120)
-
 WITHIN_S = 10
 SETUP = """\
 import pathlib, time

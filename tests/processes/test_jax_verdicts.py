@@ -8,8 +8,6 @@ from .hangs import SOON_S, Hang
 from .results import values
 
 pytest.importorskip("jax")
-pytestmark = pytest.mark.timeout(120)
-
 SETUP = """\
 import os, time
 import numpy as np

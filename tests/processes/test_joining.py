@@ -27,7 +27,6 @@ from .leftovers import coordinator_of, is_alive, wait_until
 from .results import values
 
 pytestmark = [
-    pytest.mark.timeout(60),
     pytest.mark.skipif(
         not offered_addresses(list_interfaces()), reason="this machine is in no network"
     ),
@@ -39,12 +38,12 @@ SUM = "import numpy as np\nint(comm.all_reduce(np.array(rank)))"
 class Joiner:
     """One `jupyter dist agent --join FILE`, as somebody starts it in a terminal."""
 
-    def __init__(self, log_path, *words):
+    def __init__(self, log_path, *words, stdin=os.devnull):
         self._log_path = log_path
         command = [sys.executable, "-m", "jupyter_dist.cli.__main__", "agent", *words]
-        with log_path.open("wb") as log:
+        with log_path.open("wb") as log, open(stdin, "rb") as file:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command, stdin=file, stdout=log, stderr=log, start_new_session=True
             )
 
     @property
@@ -82,10 +81,11 @@ class Joiners:
         self._folder = folder
         self._all = []
 
-    def __call__(self, *words, file=None):
+    def __call__(self, *words, file=None, stdin=os.devnull):
         """Start one; words as on the command line after the file."""
         log_path = self._folder / f"joiner-{len(self._all)}.log"
-        self._all.append(Joiner(log_path, "--join", str(file or join_path("demo")), *words))
+        words = ("--join", str(file or join_path("demo")), *words)
+        self._all.append(Joiner(log_path, *words, stdin=stdin))
         return self._all[-1]
 
     def close(self):
@@ -169,6 +169,16 @@ def test_the_file_is_its_owners_alone_and_goes_once_all_have_joined(waiting, joi
     join("--name", "y", "--slots", "1")
     started.result(20)
     wait_until(lambda: not path.exists(), 3, "the join file is gone")
+
+
+def test_the_file_may_come_on_standard_input(waiting, join):
+    started = waiting("join:1")
+    agent = join("--name", "x", "--slots", "2", file="-", stdin=join_path("demo"))
+    cluster = started.result(20)
+    assert values(cluster.run(SUM)) == ["1"] * 2
+    cluster.stop()
+    assert agent.end() == 0
+    assert agent.said == "joined cluster demo as x; this agent ends with it\n"
 
 
 def test_who_waits_is_told_for_how_many_and_how_they_join(waiting, join):
@@ -349,10 +359,10 @@ def test_when_nobody_joins_the_start_is_given_up_naming_the_file(home, within):
 
 
 def test_agents_that_have_joined_end_with_a_start_that_is_given_up(waiting, join, home):
-    started = waiting(timeout_s=4)
+    started = waiting(timeout_s=10)
     first = join("--name", "x")
     joined(first)
-    error = started.exception(15)
+    error = started.exception(20)
     assert isinstance(error, StartFailed)
     assert f"an agent did not join with {join_path('demo')}" in str(error)
     first.end()

@@ -19,8 +19,6 @@ from jupyter_dist.magics import extension
 from .leftovers import wait_until
 from .listener import Listener
 
-pytestmark = pytest.mark.timeout(60)
-
 BEFORE = """
 import numpy as np
 weights = np.ones((4, 3), np.float32)
@@ -101,7 +99,7 @@ def stopped(busy):
 def dist(*words):
     """Run `jupyter dist …` as a person does; gives what it wrote."""
     command = [sys.executable, "-m", "jupyter_dist.cli.__main__", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -60,7 +60,7 @@ def tidy():
 def test_ranks_are_one_world_of_mpi(start, tidy, within):
     cluster = start("localhost:4")
     with within(10):
-        found = values(cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(rank + 1)", timeout_s=30))
+        found = values(cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(rank + 1)", timeout_s=90))
     assert found == ["10"] * 4
     code = "world = MPI.COMM_WORLD\nworld.Get_rank() == rank, world.Get_size() == world_size"
     assert values(cluster.run(code)) == ["(True, True)"] * 4
@@ -75,33 +75,33 @@ def test_ranks_are_one_world_of_mpi(start, tidy, within):
 @needs_mpich
 def test_programs_that_a_rank_starts_are_worlds_of_their_own(start, tidy):
     cluster = start("localhost:2")
-    values(cluster.run(IMPORT, timeout_s=30))
+    values(cluster.run(IMPORT, timeout_s=90))
     code = (
         "import subprocess, sys\n"
         "code = 'from mpi4py import MPI; print(MPI.COMM_WORLD.Get_size())'\n"
         "subprocess.run([sys.executable, '-c', code], capture_output=True, text=True).stdout"
     )
-    assert values(cluster.run(code, timeout_s=30)) == ["'1\\n'"] * 2
+    assert values(cluster.run(code, timeout_s=90)) == ["'1\\n'"] * 2
 
 
 @needs_mpich
 def test_finalize_in_a_cell_ends_no_rank(start, tidy):
     cluster = start("localhost:2")
-    values(cluster.run(IMPORT + "MPI.Finalize()", timeout_s=30))
-    assert values(cluster.run("MPI.COMM_WORLD.allreduce(1)", timeout_s=30)) == ["2", "2"]
+    values(cluster.run(IMPORT + "MPI.Finalize()", timeout_s=90))
+    assert values(cluster.run("MPI.COMM_WORLD.allreduce(1)", timeout_s=90)) == ["2", "2"]
 
 
 @needs_mpich
 def test_an_outer_launcher_does_not_disturb(start, tidy):
     cluster = start("localhost:2", env={"PMI_RANK": "0", "PMI_SIZE": "1", "PMIX_RANK": "0"})
-    assert values(cluster.run(IMPORT + "MPI.COMM_WORLD.Get_size()", timeout_s=30)) == ["2", "2"]
+    assert values(cluster.run(IMPORT + "MPI.COMM_WORLD.Get_size()", timeout_s=90)) == ["2", "2"]
     assert values(cluster.run("import os\nos.environ['PMI_SIZE']")) == ["'1'", "'1'"]
 
 
 @needs_mpich
 def test_a_lost_rank_ends_mpi_but_not_the_cluster(start, tidy, within):
     cluster = start("localhost:3")
-    values(cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(1)", timeout_s=30))
+    values(cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(1)", timeout_s=90))
     values(cluster.run("kept = rank"))
     engines = {engine.rank: engine.pid for engine in cluster.topology().engines}
     os.kill(engines[1], signal.SIGKILL)
@@ -111,7 +111,7 @@ def test_a_lost_rank_ends_mpi_but_not_the_cluster(start, tidy, within):
     assert values(cluster.run("kept", [0, 2])) == ["0", "2"]
     assert values(cluster.run("float(comm.all_reduce(1.0))")) == ["3.0"] * 3
     with within(10):
-        result = cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(1)", timeout_s=30)
+        result = cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(1)", timeout_s=90)
     assert all("MPI cannot be formed anew" in each for each in errors(result)), errors(result)
     assert "MPI" not in str(cluster.heal([1])), "it is told once"
 
@@ -119,25 +119,25 @@ def test_a_lost_rank_ends_mpi_but_not_the_cluster(start, tidy, within):
 @needs_mpich
 def test_new_processes_on_all_ranks_are_a_new_world(start, tidy):
     cluster = start("localhost:2")
-    values(cluster.run(IMPORT, timeout_s=30))
+    values(cluster.run(IMPORT, timeout_s=90))
     cluster.heal([0, 1])
-    assert values(cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(1)", timeout_s=30)) == ["2", "2"]
+    assert values(cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(1)", timeout_s=90)) == ["2", "2"]
 
 
 @needs_mpich
 def test_a_rank_that_does_not_import_is_named_and_nobody_waits(start, tidy, within):
     cluster = start("localhost:2")
     with within(10):
-        result = cluster.run("if rank == 0:\n    from mpi4py import MPI", timeout_s=30)
+        result = cluster.run("if rank == 0:\n    from mpi4py import MPI", timeout_s=90)
     assert "rank 1" in errors(result)[0]
-    assert values(cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(1)", timeout_s=30)) == ["2", "2"]
+    assert values(cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(1)", timeout_s=90)) == ["2", "2"]
     assert values(cluster.run(IMPORT + "MPI.COMM_WORLD.Get_rank()", [1])) == ["1"]
 
 
 @needs_mpich
 def test_ranks_that_wait_in_mpi_are_told_of_and_can_be_replaced(start, tidy, within):
     cluster = start("localhost:2")
-    values(cluster.run(IMPORT, timeout_s=30))
+    values(cluster.run(IMPORT, timeout_s=90))
     code = "if rank == 1:\n    raise ValueError('gone')\nMPI.COMM_WORLD.Barrier()"
     with within(20):
         result = cluster.run(code, timeout_s=3)
@@ -164,10 +164,10 @@ def other_mpi(tmp_path, monkeypatch):
 def test_without_a_library_the_import_is_an_error_on_all_ranks(start, within):
     cluster = start("localhost:2")
     with within(10):
-        found = errors(cluster.run("from mpi4py import MPI", timeout_s=30))
+        found = errors(cluster.run("from mpi4py import MPI", timeout_s=90))
     assert all("ranks 0-1: mpi4py finds no MPI library" in each for each in found), found
     code = "try:\n    from mpi4py import MPI\nexcept ImportError:\n    MPI = None\nMPI is None"
-    assert values(cluster.run(code, timeout_s=30)) == ["True", "True"]
+    assert values(cluster.run(code, timeout_s=90)) == ["True", "True"]
 
 
 # --- the service by itself ---

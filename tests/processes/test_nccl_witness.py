@@ -6,8 +6,6 @@ import pytest
 
 from .listener import Listener
 
-pytestmark = pytest.mark.timeout(60)
-
 PLAYS_NCCL = """\
 import json, os, socket, threading
 pids = comm.all_gather_object(os.getpid())

@@ -2,15 +2,14 @@
 
 import ast
 import signal
-import time
 
 import pytest
+
+from tests.patience import let_pass
 
 from .leftovers import engines_of, wait_until
 from .listener import Listener
 from .results import values
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def statuses(result):
@@ -148,12 +147,12 @@ def test_a_cell_that_meets_all_the_time_prints_all_the_same(four, in_background,
 
 
 def test_a_missing_rank_is_named_after_the_time_out(cluster, within):
-    code = "if rank == 2: time.sleep(1)\ncomm.all_gather_object(rank, timeout_s=0.3)"
-    with within(2.5):
+    code = "if rank == 2: time.sleep(2)\ncomm.all_gather_object(rank, timeout_s=0.8)"
+    with within(3.5):
         result = cluster.run(f"import time\n{code}", label=4)
     assert [result[k].error.ename for k in (0, 1, 3)] == ["CollectiveTimeout"] * 3
     assert errors(result)[0].startswith(
-        "CollectiveTimeout: rank 2 did not come to all_gather_object() #1 within 0.3 s. Give them more time"
+        "CollectiveTimeout: rank 2 did not come to all_gather_object() #1 within 0.8 s. Give them more time"
     )
     assert result[2].status == "peer_failed"
     assert_meets(cluster)
@@ -162,8 +161,8 @@ def test_a_missing_rank_is_named_after_the_time_out(cluster, within):
 def test_who_comes_after_the_time_out_is_told_the_same(four):
     code = (
         "import time\n"
-        "if rank == 2: time.sleep(0.6)\n"
-        "try: comm.all_gather_object(rank, timeout_s=0.2)\n"
+        "if rank == 2: time.sleep(2)\n"
+        "try: comm.all_gather_object(rank, timeout_s=0.8)\n"
         "except CollectiveTimeout as error: print(str(error)[:44])\n"
         "comm.all_gather_object(rank)"
     )
@@ -290,7 +289,7 @@ def test_a_killed_rank_releases_the_others_within_a_second(start, in_background,
     running = run_until_here(
         cluster, in_background, "if rank == 2: time.sleep(60)\ncomm.all_gather_object(rank)"
     )
-    time.sleep(0.2)  # so that the others wait
+    let_pass(0.2)  # so that the others wait
     with within(1):
         engines_of(cluster)[2].send_signal(signal.SIGKILL)
         result = running.result(10)
@@ -310,7 +309,7 @@ def test_an_interrupt_ends_the_wait_at_once_and_the_next_cell_works(cluster, in_
     running = run_until_here(
         cluster, in_background, "if rank == 1: time.sleep(60)\ncomm.broadcast_object(1)"
     )
-    time.sleep(0.2)  # so that the others wait
+    let_pass(0.2)  # so that the others wait
     with within(1):
         assert cluster.interrupt() == (0, 1, 2, 3)
         result = running.result(10)
@@ -328,9 +327,9 @@ def test_a_rank_interrupted_alone_is_named_to_the_others(four, in_background, wi
         "    time.sleep(60)\n"
     )
     running = run_until_here(
-        four, in_background, f"if rank == 2: time.sleep(1)\nelif rank < 2:\n{_indent(code)}"
+        four, in_background, f"if rank == 2: time.sleep(60)\nelif rank < 2:\n{_indent(code)}"
     )
-    time.sleep(0.2)  # so that they wait
+    let_pass(0.2)  # so that they wait
     with within(3):
         assert four.interrupt(ranks=[0]) == (0,)
         wait_until(lambda: four.status().ranks[1] == "idle", 3, "rank 1 has raised")

@@ -10,8 +10,6 @@ import pytest
 from jupyter_dist.cluster import moving
 from jupyter_dist.errors import TransferError
 
-pytestmark = pytest.mark.timeout(40)
-
 
 def test_a_pushed_array_arrives_and_can_be_written(four):
     array = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -4,8 +4,6 @@ import pytest
 
 from .listener import Listener
 
-pytestmark = pytest.mark.timeout(40)
-
 
 def said(cluster, code, ranks=0):
     result = cluster.run(code, ranks=ranks)[0]

@@ -5,8 +5,6 @@ import pytest
 from .listener import Listener
 from .results import values
 
-pytestmark = pytest.mark.timeout(60)
-
 DIFFERENT = {
     "shape": ("comm.all_reduce(np.ones(3 if rank == 1 else 2))", "float64[3]", "float64[2]"),
     "rows of the last batch": (

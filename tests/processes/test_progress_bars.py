@@ -5,12 +5,11 @@ import threading
 import pytest
 
 from jupyter_dist.views.cell_output import CellOutputView
+from tests.patience import Stopwatch
 
 from .listener import Listener
 
 pytest.importorskip("tqdm", reason="tqdm is not installed")
-pytestmark = pytest.mark.timeout(60)
-
 SLOW = """from tqdm import tqdm
 import time
 for _ in tqdm(range(500), desc="slow"):
@@ -35,11 +34,12 @@ class Page:
         self(bundle, raw=raw, display_id=True)
 
     def wait_for(self, *words, within_s=10.0):
+        watch = Stopwatch()
         with self._news:
-            found = self._news.wait_for(
-                lambda: self.texts and all(word in self.texts[-1] for word in words), within_s
-            )
-            assert found, self.texts[-1:]
+            while not (self.texts and all(word in self.texts[-1] for word in words)):
+                left_s = watch.left_s(within_s)
+                assert left_s, self.texts[-1:]
+                self._news.wait(left_s)
 
 
 @pytest.fixture

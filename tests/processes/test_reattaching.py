@@ -11,12 +11,11 @@ import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterInUse, UsageError
+from tests.patience import Stopwatch
 
 from .driver import Driver
 from .leftovers import coordinator_of, wait_until
 from .listener import Listener
-
-pytestmark = pytest.mark.timeout(60)
 
 HELD = "import os, time\n{first}\nwhile not os.path.exists({path!r}): time.sleep(0.05)\n{then}"
 COUNTED = "".join(f"line {k}\n" for k in range(40))
@@ -73,7 +72,7 @@ def test_a_cell_whose_client_was_killed_is_seen_whole(driver, start, hold, in_ba
     cluster = start.attach("kept")
     [cell] = cluster.outputs()
     assert (cell.label, cell.is_running, cell.ranks) == ("In[7]", True, (0, 1))
-    assert abs(time.time() - cell.started_s) < 10
+    assert abs(time.time() - cell.started_s) < 60
     listener = Listener()
     following = in_background(cluster.follow, listener)
     listener.wait_for("line 19", ranks=range(2))
@@ -108,16 +107,16 @@ def test_ten_megabytes_of_missed_output_are_there_within_a_second(driver, start,
     first = start.attach("kept")
     wait_until(lambda: first.outputs()[-1].kept_bytes > 10_485_000, 20, "10 MiB were said")
     listener = Listener()
-    start_s = time.monotonic()
+    watch = Stopwatch()
     second = start.attach("kept")
     follower = threading.Thread(target=second.follow, args=(listener,))
     follower.start()
     wait_until(lambda: sum(map(len, listener.text.values())) >= 10_485_800, 20, "all of it")
-    took_s = time.monotonic() - start_s
-    print(f"attached and took in 10 MiB in {took_s:.2f} s")
+    spell = watch.spell()
+    print(f"attached and took in 10 MiB in {spell}")
     hold.release()
     follower.join(10)
-    assert took_s < 2.0  # of which 1 s is for a machine that others use as well
+    spell.assert_less(2.0, "10 MiB")  # of which 1 s is for a machine that others use as well
 
 
 def test_what_does_not_fit_is_told_and_the_newest_is_there(driver, start, hold):
@@ -178,13 +177,10 @@ def test_a_follower_that_stops_reading_harms_nobody(start, hold):
         assert reader.hear() == "begun"
         os.kill(reader.pid, signal.SIGSTOP)
         before = coordinator.memory_info().rss
-        start_s = time.monotonic()
         hold.release()
-        writer.join(30)
+        writer.join(60)
         grown = coordinator.memory_info().rss - before
-        print(
-            f"80 MB took {time.monotonic() - start_s:.1f} s, memory grew by {grown / MIB:.0f} MiB"
-        )
+        print(f"memory grew by {grown / MIB:.0f} MiB")
         assert not writer.is_alive()
         assert grown < 50 * MIB  # a log of 16 MiB, 8 MiB on the way, and what malloc keeps
         assert cluster.run("rank").ok

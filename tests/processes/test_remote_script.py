@@ -19,8 +19,6 @@ from jupyter_dist.launch.remote_command import (
 )
 from jupyter_dist.model.spec import HostSpec
 
-pytestmark = pytest.mark.timeout(40)
-
 SAY = "import json, os, sys; print(json.dumps([os.getpid(), sys.executable, *sys.argv[1:]]))"
 
 
@@ -59,7 +57,7 @@ class Host:
             cwd=self.home,
             env={"HOME": str(self.home), "PATH": f"{self.programs}:{os.environ['PATH']}"},
         )
-        stdout, stderr = process.communicate(stdin, timeout=20)
+        stdout, stderr = process.communicate(stdin, timeout=60)
         self.pid = process.pid
         return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 

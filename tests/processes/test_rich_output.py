@@ -6,8 +6,6 @@ import pytest
 
 from jupyter_dist.views.cell_output import CellOutputView
 
-pytestmark = pytest.mark.timeout(90)
-
 
 class Page:
     """What a notebook shows of one cell."""

@@ -1,4 +1,7 @@
-"""Whatever happens to one rank in the middle of anything, the others learn it at once."""
+"""Whatever happens to one rank in the middle of anything, the others learn it at once.
+
+`CHAOS_ROUNDS` says how often; `make chaos` does it for longer.
+"""
 
 import itertools
 import os
@@ -9,10 +12,12 @@ import time
 
 import pytest
 
+from tests.patience import Stopwatch, let_pass
+
 from .ring_pool import Pool
 
 SIZE = 4
-ROUNDS = 200
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "80"))
 EVENTS = ("SIGKILL", "SIGINT", "abort", "close", "mismatch")
 TIMEOUT_S = 8.0
 DEADLINE_S = 10.0
@@ -103,31 +108,32 @@ def test_a_rank_that_never_connected_is_missed_by_who_waits_for_it(pool, is_wait
         dead.kill()
         dead.wait(DEADLINE_S)
     template = {"do": "recv", "on": "world", "raw": (1.0, 3)}
-    started_at = time.monotonic()
+    watch = Stopwatch()
     pool.tell({0: ("run", "world", [template])})
     if is_waited_for:
-        time.sleep(0.5)  # there is no event for "now it waits"
-        started_at = time.monotonic()
+        let_pass(0.5)  # there is no event for "now it waits"
+        watch = Stopwatch()
         dead.kill()
     [[answer]] = pool.hear([0], DEADLINE_S)
     assert answer["raised"] == "PeerFailed"
     assert answer["text"].startswith("rank 3 ")
-    assert time.monotonic() - started_at <= WORST_S
+    watch.assert_less(WORST_S, "to miss it")
     pool.replace(3)
 
 
-@pytest.mark.timeout(300)
-def test_two_hundred_times_everybody_learns_what_befell_one(pool):
+@pytest.mark.timeout(max(300, 3 * ROUNDS))
+def test_dozens_of_times_everybody_learns_what_befell_one(pool):
     first = 0 if "CI" in os.environ else random.randrange(10**6)
     delays_s, blames = {event: [] for event in EVENTS}, []
     for seed in range(first, first + ROUNDS):
         one = Round(pool, seed)
         what = f"seed {seed}: {one.event} of rank {one.victim} after {one.after_s:.4f} s"
+        watch = Stopwatch()
         try:
             delay_s, named = one.run()
         except AssertionError as error:
             raise AssertionError(f"{what}: {error}") from error
-        assert delay_s <= WORST_S, f"{what}: known after {delay_s:.3f} s only"
+        watch.assert_less(WORST_S, f"{what}: to know it", took_s=delay_s)
         delays_s[one.event].append(delay_s)
         blames += named
     print(

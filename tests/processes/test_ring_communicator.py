@@ -16,10 +16,11 @@ from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.errors import PeerFailed
+from tests.patience import Stopwatch, let_pass
 
 from .fork_server import ForkServer
 
-DEADLINE_S = 40.0
+DEADLINE_S = 150.0
 
 
 class Ring:
@@ -73,7 +74,7 @@ def ring_of(server, size, scenario, *extra):
     finally:
         world.kill()
         for process in world.ranks:
-            process.wait(10)
+            process.wait(60)
             process.stdin.close()
             process.stdout.close()
 
@@ -111,7 +112,7 @@ def test_a_killed_rank_is_named_at_once_by_all_others(ring):
         world.begin()
         for rank in range(4):
             world.hear(rank, "running")
-        killed_at = time.monotonic()
+        killed_at, watch = time.monotonic(), Stopwatch()
         world.ranks[2].kill()
         facts = world.finish()
     survivors = [facts[rank] for rank in (0, 1, 3)]
@@ -119,7 +120,7 @@ def test_a_killed_rank_is_named_at_once_by_all_others(ring):
     print(f"seconds from SIGKILL to PeerFailed: {[round(delay, 3) for delay in delays_s]}")
     assert [fact["raised"] for fact in survivors] == ["PeerFailed"] * 3
     assert all("rank 2 closed its connection during all_reduce" in f["text"] for f in survivors)
-    assert max(delays_s) <= 1.0
+    watch.assert_less(1.0, "to know of the end", took_s=max(delays_s))
 
 
 def test_a_rank_that_does_not_come_is_named_with_the_deadline(ring):
@@ -148,10 +149,10 @@ def test_strangers_at_the_door_disturb_nobody(ring):
         for address in world.addresses:
             host, port = address.split(":")
             for words in (b"", b"GET / HTTP/1.1\r\n\r\n" * 9, os.urandom(52), b"JDH1"):
-                stranger = socket.create_connection((host, int(port)), timeout=5)
+                stranger = socket.create_connection((host, int(port)), timeout=60)
                 stranger.sendall(words)
                 strangers.append(stranger)
-        started_at = time.monotonic()
+        watch = Stopwatch()
         world.begin()
         for rank in range(3):
             world.hear(rank, "running")
@@ -159,10 +160,10 @@ def test_strangers_at_the_door_disturb_nobody(ring):
             with suppress(ConnectionResetError):
                 assert stranger.recv(1) == b"", "a stranger was answered"
             stranger.close()
-        dropped_after_s = time.monotonic() - started_at
+        dropped = watch.spell()
         world.tell(1, "go on")
         assert all(facts.get("done") for facts in world.finish())
-    assert dropped_after_s < 4.0
+    dropped.assert_less(4.0, "to drop strangers")
 
 
 def test_a_rank_with_the_wrong_key_is_kept_out():
@@ -174,7 +175,7 @@ def test_a_rank_with_the_wrong_key_is_kept_out():
             (Group(0, 2, 3), Group(1, 2, 3)), listeners, (b"the key", b"guessed"), strict=True
         )
     )
-    honest.timeout_s = impostor.timeout_s = 5.0
+    honest.timeout_s = impostor.timeout_s = 30.0
     with (
         closing(honest),
         closing(impostor),
@@ -188,14 +189,14 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it(ring):
         world.begin()
         for rank in range(3):
             world.hear(rank, "running")
-        time.sleep(0.2)  # there is no event for "now it waits in poll"
-        interrupted_at = time.monotonic()
+        let_pass(0.2)  # there is no event for "now it waits in poll"
+        interrupted_at, watch = time.monotonic(), Stopwatch()
         world.ranks[0].send_signal(signal.SIGINT)
         assert world.hear(2, "raised") == "PeerFailed"
         world.tell(1, "go on")
         facts = world.finish()
     assert facts[0]["raised"] == "KeyboardInterrupt"
-    assert facts[0]["at"] - interrupted_at < 0.5
+    watch.assert_less(0.5, "the interrupt", took_s=facts[0]["at"] - interrupted_at)
     assert facts[0]["later"] == "CommunicatorError"
     assert facts[1]["raised"] == "PeerFailed"
     assert "was interrupted during all_reduce" in facts[1]["text"]

@@ -7,7 +7,6 @@ import queue
 import socket
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
@@ -114,13 +113,11 @@ def test_the_service_of_jax_listens_at_a_free_port_of_the_data_path(host, bind_h
 
 
 @needs_jax
-def test_the_service_of_jax_is_up_within_a_moment(host):
+def test_the_service_of_jax_is_up_within_a_moment(host, within):
     host.address()
-    start_s = time.monotonic()
-    host.address(number=2)
-    took_s = time.monotonic() - start_s
-    print(f"JAX's service was up after {took_s:.2f} s")
-    assert took_s < 5
+    with within(5) as watch:
+        host.address(number=2)
+    print(f"JAX's service was up after {watch.spell()}")
 
 
 @needs_jax

@@ -17,8 +17,6 @@ from jupyter_dist.protocol.messages import Hello, Leave, PushObjects, Refused, S
 
 from .leftovers import coordinator_of, engines_of, ports_of
 
-pytestmark = pytest.mark.timeout(40)
-
 
 @pytest.fixture
 def ports(four):

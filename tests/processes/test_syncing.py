@@ -18,8 +18,6 @@ from jupyter_dist.model.spec import HostSpec
 from .leftovers import agents_of, wait_until
 from .results import values
 
-pytestmark = pytest.mark.timeout(60)
-
 
 class Project:
     """A folder of the notebook's machine with a package in it."""
@@ -278,7 +276,7 @@ def test_the_terminal_can_sync_too(start, home, project):
     command = [sys.executable, "-m", "jupyter_dist.cli", "sync", project.name, "--reload"]
 
     def sync():
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
 
     done = sync()
     assert (done.returncode, done.stderr) == (0, "")

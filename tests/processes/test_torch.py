@@ -9,8 +9,6 @@ from .results import values
 from .test_gloo import WITHOUT_TORCH
 from .test_interrupts import interrupted_run, statuses
 
-pytestmark = pytest.mark.timeout(120)
-
 DIGITS = Path(__file__).parents[2] / "notebooks" / "data" / "digits.npz"
 CLEAN = """
 import os, torch, torch.distributed as dist

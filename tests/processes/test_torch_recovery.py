@@ -12,8 +12,6 @@ from .test_gloo import WITHOUT_TORCH
 from .test_healing import kill
 from .test_torch import CLEAN, keep_caches_in
 
-pytestmark = pytest.mark.timeout(120)
-
 INIT = "import torch, torch.distributed as dist\ndist.init_process_group()"
 SUM = "import torch, torch.distributed as dist; x = torch.ones(2); dist.all_reduce(x); x.tolist()"
 LOOP = """

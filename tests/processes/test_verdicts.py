@@ -9,8 +9,6 @@ import pytest
 from .hangs import PATIENCE_S, Hang
 from .leftovers import engines_of
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def hang(four, tmp_path, in_background):

@@ -1,5 +1,6 @@
 """What buttons ask, of real clusters: while ranks compute, stand still, are lost, or all are gone."""
 
+import contextlib
 import os
 import signal
 import statistics
@@ -9,11 +10,11 @@ import time
 import pytest
 
 from jupyter_dist.views.view_commands import ViewCommands
+from tests.patience import Stopwatch
 
+from .held import Native
 from .leftovers import coordinator_of, wait_until
 from .listener import Listener
-
-pytestmark = pytest.mark.timeout(60)
 
 WITHIN_S = 3.0
 """What a rank tells is complete after this time, whatever the rank does."""
@@ -58,9 +59,12 @@ class Replies(list):
 
     def wait(self, request_id, is_enough=lambda reply: reply["is_final"], within_s=15.0):
         """Give the first reply that is enough, and when it came."""
+        watch = Stopwatch()
         with self.news:
-            found = self.news.wait_for(lambda: self._find(request_id, is_enough), within_s)
-            assert found, f"{request_id} was not answered: {self}"
+            while (found := self._find(request_id, is_enough)) is None:
+                left_s = watch.left_s(within_s)
+                assert left_s, f"{request_id} was not answered: {self}"
+                self.news.wait(left_s)
             return found
 
     def _find(self, request_id, is_enough):
@@ -96,10 +100,10 @@ class View:
 
     def report(self, rank):
         """Ask for everything about a rank; gives the parts by their titles, in time."""
-        began_s = time.monotonic()
+        began_s, watch = time.monotonic(), Stopwatch()
         request_id = self.send("rank", rank=rank)
         reply, came_s = self._replies.wait(request_id)
-        assert came_s - began_s < WITHIN_S
+        watch.assert_less(WITHIN_S, "the report", took_s=came_s - began_s)
         assert reply["ok"], reply
         parts = {part["title"]: part["text"] for part in reply["sections"]}
         assert list(parts) == TITLES
@@ -162,25 +166,24 @@ def test_an_interrupt_of_one_rank_leaves_the_others_alone(four, begin):
     assert [rank.status for rank in running.result(10)] == ["interrupted", "ok", "ok", "ok"]
 
 
-def test_a_rank_that_stands_still_holds_up_only_what_it_is_asked(four, begin):
+def test_a_rank_that_stands_still_holds_up_only_what_it_is_asked(four, begin, within):
     assert four.run(SET_UP, label=6).ok
     view, running = View(four), begin(four, COMPUTE)
     pid = four.topology().engines[1].pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        asked_s = time.monotonic()
+        asked = Stopwatch()
         quick = view.send("rank", rank=1)
         slow = view.send("stacks")
         has_three = lambda reply: len(reply.get("sections", ())) >= 2  # noqa: E731
         early = view.hear(quick, has_three)
-        assert time.monotonic() - asked_s < 1.0
+        asked.assert_less(1.0, "what is known here")
         assert not early["is_final"]
         assert {part["title"] for part in early["sections"]} >= {"last lines", "collectives"}
-        interrupted_s = time.monotonic()
-        assert view.ask("interrupt", ranks=[0, 2, 3])["text"] == "ranks 0,2-3 signalled"
-        assert time.monotonic() - interrupted_s < 1.0
+        with within(1.0):
+            assert view.ask("interrupt", ranks=[0, 2, 3])["text"] == "ranks 0,2-3 signalled"
         parts = {part["title"]: part["text"] for part in view.hear(quick)["sections"]}
-        assert time.monotonic() - asked_s < WITHIN_S
+        asked.assert_less(WITHIN_S, "the report")
         assert "its process is stopped" in parts["stack"]
         assert f"kill -CONT {pid}" in parts["stack"]
         assert "its process is stopped" in parts["variables"]
@@ -193,17 +196,18 @@ def test_a_rank_that_stands_still_holds_up_only_what_it_is_asked(four, begin):
     assert [rank.status for rank in running.result(10)] == ["interrupted"] * 4
 
 
-def test_a_rank_whose_interpreter_is_held_shows_its_stack(four, begin):
-    code = "import ctypes, time\nprint('here')\ntime.sleep(0.3)\nctypes.PyDLL(None).sleep(8) == 0"
-    running, view = begin(four, code, (2,)), View(four)
-    wait_until(lambda: "faulthandler" in view.report(2)["stack"], 8, "the stack from outside")
-    parts = view.report(2)
-    assert "In[7]:4" in parts["stack"]
+def test_a_rank_whose_interpreter_is_held_shows_its_stack(four, begin, tmp_path):
+    with contextlib.closing(Native(tmp_path)) as native:
+        running, view = begin(four, f"print('here')\n{native.code}", (2,)), View(four)
+        native.hold()
+        wait_until(lambda: "faulthandler" in view.report(2)["stack"], 8, "the stack from outside")
+        parts = view.report(2)
+    assert "In[7]:6" in parts["stack"]
     assert "its interpreter is held by native code" in parts["variables"]
     assert running.result(15).ok
 
 
-def test_a_lost_rank_tells_what_is_left_of_it_and_is_replaced(start, begin):
+def test_a_lost_rank_tells_what_is_left_of_it_and_is_replaced(start, begin, within):
     cluster = start("localhost:3")
     assert cluster.run(SET_UP, label=6).ok
     view, running = View(cluster), begin(cluster, COMPUTE)
@@ -219,9 +223,8 @@ def test_a_lost_rank_tells_what_is_left_of_it_and_is_replaced(start, begin):
 
     heal = view.send("heal")
     view.hear(heal, lambda reply: "In[7]" in reply["text"])  # it waits for the cell, and says so
-    asked_s = time.monotonic()
-    assert view.ask("interrupt")["text"] == "ranks 0,2 signalled"
-    assert time.monotonic() - asked_s < 2.0
+    with within(2.0):
+        assert view.ask("interrupt")["text"] == "ranks 0,2 signalled"
     assert [rank.status for rank in running.result(10)] == ["interrupted", "lost", "interrupted"]
     healed = view.hear(heal)
     assert healed["ok"], healed
@@ -280,6 +283,7 @@ def test_a_coordinator_that_does_not_answer_keeps_no_report_waiting(start):
 
 def test_a_signal_reaches_the_ranks_soon_after_it_was_asked_for(four, begin):
     times_s = []
+    watch = Stopwatch()
     for _ in range(5):
         running = begin(four, RAISE_TIME)
         asked_s = time.monotonic()
@@ -289,4 +293,4 @@ def test_a_signal_reaches_the_ranks_soon_after_it_was_asked_for(four, begin):
         assert len(arrived) == 4
         times_s.append(max(arrived) - asked_s)
     print(f"request to signal at the last of 4 ranks: {statistics.median(times_s) * 1e3:.0f} ms")
-    assert statistics.median(times_s) < 2
+    watch.assert_less(2, "half of the signals", took_s=statistics.median(times_s))

@@ -19,6 +19,8 @@ from pathlib import Path
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
+from tests.patience import Stopwatch, firm_s
+
 from .leftovers import wait_until
 
 CONFIG = Path(__file__).parents[2] / "jupyter-config" / "jupyter_server_config.d"
@@ -86,16 +88,17 @@ class JupyterServer:
 
     def end(self, within_s=10.0):
         """End it as an operator does; gives how long that took."""
-        begin_s = time.monotonic()
+        watch = Stopwatch()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(within_s)
+            self.process.wait(firm_s(within_s))
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
             raise AssertionError(f"the server did not end:\n{self.log.read_text()}") from None
-        return time.monotonic() - begin_s
+        watch.assert_less(within_s, "the end of the server")
+        return watch.spell().took_s
 
     def restart(self):
         """Start it again after its end."""
@@ -150,6 +153,15 @@ class Browser:
         status, answer = self.get("jupyter-dist/clusters")
         assert status == 200, answer
         return {row["name"]: row for row in answer["clusters"]}
+
+    def row(self, name, within_s=20.0):
+        """Give one cluster's row, once its coordinator has answered: a busy machine takes a look more."""
+        watch = Stopwatch()
+        while True:
+            row = self.clusters()[name]
+            if row["state"] != "silent":
+                return row
+            assert not watch.is_over(within_s), row
 
     def _ask(self, method, path, data, headers, timeout_s=60.0):
         request = urllib.request.Request(
@@ -218,9 +230,10 @@ class Feed:
             kinds = [m for m in self.messages[since:] if m["kind"] == kind]
             return next((message for message in kinds if fits(message)), None)
 
+        watch = Stopwatch()
         with self._news:
-            self._news.wait_for(find, within_s)
-            found = find()
+            while (found := find()) is None and (left_s := watch.left_s(within_s)):
+                self._news.wait(left_s)
             last = [m for m in self.messages if m["kind"] == kind][-2:]
             kinds = [m["kind"] for m in self.messages]
             assert found is not None, f"no {kind} that fits; there were {kinds}; last {last}"
@@ -253,7 +266,7 @@ class Feed:
         async def wait():
             return await call()
 
-        return asyncio.run_coroutine_threadsafe(wait(), self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(wait(), self._loop).result(60)
 
     def _end_loop(self):
         self._loop.call_soon_threadsafe(self._loop.stop)

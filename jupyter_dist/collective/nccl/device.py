@@ -21,7 +21,7 @@ from jupyter_dist.collective.nccl.libraries import DeviceLibrary, Libraries
 from jupyter_dist.collective.nccl.outstanding import Outstanding, Queued
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError, UsageError
-from jupyter_dist.model.rank import format_ranks, name_ranks
+from jupyter_dist.model.rank import format_ranks
 
 _DEFAULT_STREAM = 2
 """Streams up to here cannot be captured into a graph."""
@@ -128,9 +128,8 @@ class Device:
         journal = self.journal
         participants = None if self.clique.handle is not None else journal.participants
         if participants is not None and len(participants) < self.size:
-            running = name_ranks(journal.scope.participants or ())
             raise CommunicatorError(
-                f"this cell runs on {running} only; {operation} is the first call on device "
+                f"{journal.where_it_runs}; {operation} is the first call on device "
                 f"memory, for which NCCL is formed by all {self.size} ranks. Run a cell with a "
                 "call on device memory on all of them first, such as comm.all_reduce(x)."
             )

@@ -109,7 +109,8 @@ class Jax:
                 self._form_if_due()
 
     def _form_if_due(self) -> None:
-        if self._is_due and self._initializer.standing is None:
+        # A cell that has raised may have left it due; a task that comes next is not for all.
+        if self._is_due and self._is_everybody_here() and self._initializer.standing is None:
             self._is_due = False
             self._initializer.form_in_cell()
 

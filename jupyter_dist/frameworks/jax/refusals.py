@@ -49,8 +49,14 @@ def refuse_absent(program: Program, ranks: Sequence[int], surroundings: Surround
     if not running or len(running) == surroundings.info.world_size:
         return
     if absent := sorted(set(ranks) - set(running)):
+        uses = f"{program.name} uses devices of {name_ranks(ranks)}"
+        if surroundings.is_in_task:
+            raise UsageError(
+                f"{uses}, and this task of ipyparallel runs on {name_ranks(running)} only. Run it "
+                f"in a cell, on {name_ranks(absent)} as well, or use jax.local_devices() only."
+            )
         raise UsageError(
-            f"{program.name} uses devices of {name_ranks(ranks)}, and this cell runs on "
-            f"{name_ranks(running)} only. Run it on {name_ranks(absent)} as well, or use "
-            "jax.local_devices() only; %dist_heal replaces ranks that are lost."
+            f"{uses}, and this cell runs on {name_ranks(running)} only. Run it on "
+            f"{name_ranks(absent)} as well, or use jax.local_devices() only; %dist_heal replaces "
+            "ranks that are lost."
         )

@@ -123,6 +123,8 @@ def _start() -> subprocess.Popen[bytes]:
 def main(parent_pid: int) -> NoReturn:
     """Relay until the parent is gone, or wants no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A batch system sends it to all processes of a job; ours end with their rank.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     target = sys.stdin.buffer.readline()  # all there is: nothing more is ever said
     if target:
         answer = _serve(target.decode().strip())

@@ -17,7 +17,19 @@
       | <------------ AbortCommunicator --|  a peer failed: leave the collective now
       | <--------------------- Question --|  what a rank can tell while it runs a cell
       | -- Answered --------------------->|
+      | <--------------- JoinController --|  be an engine of an ipyparallel controller too
+      | -- ControllerJoined ------------->|
+      | -- TaskBegan, TaskEnded --------->|  a task of ipyparallel has the main thread
+      | <-------------- LeaveController --|
+      | -- ControllerLeft --------------->|
       | <---------------------- Regroup --|  say Hello again for a new generation
+      | -- NoticesWanted ---------------->|  somebody wants to know before a host is taken away
+      | <------------------ HeedNotices --|
+      | <---------------- PreemptNotice --|  one will be; should_save() waits from now on
+      | -- NoticePosition --------------->|
+      | <-------------- SavePointChosen --|  the call at which all save
+      | -- NoticeHandled ---------------->|
+      | <------------------- NoticeOver --|
       | <------------------------ Leave --|
 
     client                              coordinator
@@ -59,6 +71,10 @@
       | <---------- RanksHealed, Shrunk --|
       | -- ReadCollectives -------------->|
       | <--------------- CollectivesRead -|  the records of every rank (as frames)
+      | -- StartController -------------->|  ranks as engines of ipyparallel
+      | <-------------- ControllerReady --|
+      | -- EndController ---------------->|
+      | <-------------- ControllerEnded --|
       | -- StopCluster ------------------>|
       | <-------------- ClusterStopping --|
 
@@ -69,6 +85,7 @@ Everything about a communicator carries its generation; stale ones are dropped.
 from jupyter_dist.protocol.messages.from_client import (
     AskRanks,
     AwaitReady,
+    EndController,
     Explain,
     FollowCell,
     FromClient,
@@ -84,6 +101,7 @@ from jupyter_dist.protocol.messages.from_client import (
     SendPiece,
     SettleCode,
     ShrinkCluster,
+    StartController,
     StopCluster,
     SubmitCell,
     SyncCode,
@@ -97,13 +115,20 @@ from jupyter_dist.protocol.messages.from_engine import (
     AwaitValue,
     CellOutput,
     CellResult,
+    ControllerJoined,
+    ControllerLeft,
     Hello,
     LeaveMeeting,
+    NoticeHandled,
+    NoticePosition,
+    NoticesWanted,
     NotReady,
     ObjectFetched,
     ObjectsStored,
     PutValue,
     Ready,
+    TaskBegan,
+    TaskEnded,
     ToCoordinator,
     WantService,
 )
@@ -143,6 +168,8 @@ from jupyter_dist.protocol.messages.to_client import (
     CodeSettled,
     CodeTaken,
     CollectivesRead,
+    ControllerEnded,
+    ControllerReady,
     Explained,
     HealProgress,
     ObjectPulled,
@@ -163,12 +190,18 @@ from jupyter_dist.protocol.messages.to_client import (
 from jupyter_dist.protocol.messages.to_engine import (
     AbortCommunicator,
     FetchObject,
+    HeedNotices,
+    JoinController,
     Leave,
+    LeaveController,
     MeetingFailed,
     MeetingHeld,
+    NoticeOver,
+    PreemptNotice,
     Question,
     Regroup,
     RunCell,
+    SavePointChosen,
     StoreObjects,
     ToEngine,
     ValueFound,
@@ -202,6 +235,11 @@ __all__ = [
     "CollectivesRead",
     "CompleteCode",
     "Completions",
+    "ControllerEnded",
+    "ControllerJoined",
+    "ControllerLeft",
+    "ControllerReady",
+    "EndController",
     "ErrorInfo",
     "Explain",
     "Explained",
@@ -210,12 +248,15 @@ __all__ = [
     "FromClient",
     "HealProgress",
     "HealRanks",
+    "HeedNotices",
     "Hello",
     "InspectName",
     "Inspection",
     "InterruptCell",
+    "JoinController",
     "KeptCell",
     "Leave",
+    "LeaveController",
     "LeaveMeeting",
     "ListCells",
     "ListNames",
@@ -224,6 +265,10 @@ __all__ = [
     "Message",
     "NoAnswer",
     "NotReady",
+    "NoticeHandled",
+    "NoticeOver",
+    "NoticePosition",
+    "NoticesWanted",
     "ObjectFetched",
     "ObjectPulled",
     "ObjectsPushed",
@@ -233,6 +278,7 @@ __all__ = [
     "OutputSeen",
     "PartTaken",
     "PieceTaken",
+    "PreemptNotice",
     "PullObject",
     "PulledPiece",
     "PushObjects",
@@ -249,18 +295,22 @@ __all__ = [
     "Regroup",
     "ReplayOutput",
     "RunCell",
+    "SavePointChosen",
     "SendCode",
     "SendPiece",
     "ServiceFound",
     "SettleCode",
     "ShrinkCluster",
     "Shrunk",
+    "StartController",
     "StartProgress",
     "StopCluster",
     "StoreObjects",
     "SubmitCell",
     "SyncCode",
     "TakePart",
+    "TaskBegan",
+    "TaskEnded",
     "ToClient",
     "ToCoordinator",
     "ToEngine",

@@ -180,6 +180,22 @@ class ReadCollectives(Message, frozen=True):
     last: int = 0
 
 
+class StartController(Message, frozen=True):
+    """Have an ipyparallel controller, and every rank as an engine of it; one that runs is kept."""
+
+    request_id: str
+    timeout_s: float = 15.0
+    """For the controller to start and all ranks that are there to join."""
+
+
+class EndController(Message, frozen=True):
+    """Let every rank leave the ipyparallel controller, and end it."""
+
+    request_id: str
+    is_left_to_others: bool = False
+    """Only if no other client has asked for it."""
+
+
 class StopCluster(Message, frozen=True):
     """End every engine and agent, remove what they left, and end."""
 
@@ -208,5 +224,7 @@ FromClient = (
     | HealRanks
     | ShrinkCluster
     | ReadCollectives
+    | StartController
+    | EndController
     | StopCluster
 )

@@ -1,6 +1,7 @@
 """What an engine says to the coordinator."""
 
 from jupyter_dist.model.formed import Formed
+from jupyter_dist.model.preemption import Position
 from jupyter_dist.protocol.messages.parts import ErrorInfo, Message, Output
 from jupyter_dist.protocol.messages.questions import Answer
 
@@ -139,6 +140,74 @@ class WantService(Message, frozen=True):
     """Address of that host to listen at; empty: any free port of its data path."""
 
 
+class ControllerJoined(Message, frozen=True):
+    """The ipyparallel controller has taken me in, or `problem` says why not."""
+
+    rank: int
+    request_id: str
+    """Of the JoinController that is answered."""
+    problem: str = ""
+
+
+class ControllerLeft(Message, frozen=True):
+    """I am no engine of an ipyparallel controller any more."""
+
+    rank: int
+    request_id: str = ""
+    """Of the LeaveController that is answered; empty: nobody has asked, see `reason`."""
+    reason: str = ""
+    """Why I left by myself, following the words "rank 2"."""
+
+
+class TaskBegan(Message, frozen=True):
+    """An ipyparallel task has the main thread; one that is over at once need not be told."""
+
+    rank: int
+    label: str
+    """As `apply f` or `execute`."""
+    running_s: float = 0.0
+    """How long it runs already."""
+
+
+class TaskEnded(Message, frozen=True):
+    """The task that was told of is over."""
+
+    rank: int
+
+
+class NoticesWanted(Message, frozen=True):
+    """Whether this rank wants to know before a host is taken away; told when that changes."""
+
+    rank: int
+    is_always: bool
+    """There is a function to call, or something marked to save, whatever cell runs."""
+    has_marks: bool = False
+    """There is something marked to save, and a directory for it."""
+    cell_id: str = ""
+    """The last cell that has called should_save()."""
+
+
+class NoticePosition(Message, frozen=True):
+    """Where I was when I heard of this notice; should_save() waits there for the save point."""
+
+    rank: int
+    number: int
+    position: Position
+
+
+class NoticeHandled(Message, frozen=True):
+    """I have done what is to be done before the host is taken away, and go on."""
+
+    rank: int
+    number: int
+    has_saved: bool = False
+    """What was marked is saved."""
+    problems: tuple[str, ...] = ()
+    """What has not gone well, one sentence each."""
+    has_tried: bool = False
+    """I have tried to save what was marked, together with all ranks."""
+
+
 class Answered(Message, frozen=True):
     """What a rank says to a Question."""
 
@@ -160,5 +229,12 @@ ToCoordinator = (
     | PutValue
     | AwaitValue
     | WantService
+    | ControllerJoined
+    | ControllerLeft
+    | TaskBegan
+    | TaskEnded
+    | NoticesWanted
+    | NoticePosition
+    | NoticeHandled
     | Answered
 )

@@ -261,10 +261,28 @@ class CollectivesRead(Message, frozen=True):
     """Hosts whose agent could not be asked, with the reason."""
 
 
+class ControllerReady(Message, frozen=True):
+    """These ranks are engines of the ipyparallel controller, each with its rank as id."""
+
+    request_id: str
+    connection: bytes
+    """JSON as in ipcontroller-client.json."""
+    ranks: tuple[int, ...]
+
+
+class ControllerEnded(Message, frozen=True):
+    """No ipyparallel controller runs, and no rank is an engine of one."""
+
+    request_id: str
+    was_running: bool
+
+
 class ClusterStopping(Message, frozen=True):
     """Everything has ended but the coordinator itself, which ends now."""
 
     request_id: str
+    left: str = ""
+    """Why a batch job may still be there, and how it is ended by hand; empty: none is."""
 
 
 ToClient = (
@@ -294,5 +312,7 @@ ToClient = (
     | RanksHealed
     | Shrunk
     | CollectivesRead
+    | ControllerReady
+    | ControllerEnded
     | ClusterStopping
 )

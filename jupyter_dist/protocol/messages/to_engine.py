@@ -1,6 +1,7 @@
 """What the coordinator says to an engine."""
 
 from jupyter_dist.model.formed import FrameworkPlan
+from jupyter_dist.model.preemption import SavePoint
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.protocol.messages.parts import Message
 from jupyter_dist.protocol.messages.questions import About
@@ -108,6 +109,60 @@ class Regroup(Message, frozen=True):
     rank: int
 
 
+class JoinController(Message, frozen=True):
+    """Become an engine of this ipyparallel controller; now, also within a cell.
+
+    A rank that is a member already leaves that controller first.
+    """
+
+    request_id: str
+    connection: bytes
+    """JSON as in ipcontroller-engine.json; `interface` has an address that this host reaches.
+
+    Empty: there will be a controller soon; make ready for it, and do not answer.
+    """
+    rank: int
+    """The id to ask for: an engine within a cell or a task may not know its new rank yet."""
+
+
+class LeaveController(Message, frozen=True):
+    """Be no engine of an ipyparallel controller any more; now, also within a cell."""
+
+    request_id: str
+
+
+class HeedNotices(Message, frozen=True):
+    """Somebody wants to know before a host is taken away: do not end with SIGTERM meanwhile."""
+
+    is_wanted: bool
+
+
+class PreemptNotice(Message, frozen=True):
+    """A host will be taken away; answer at once with your NoticePosition, also within a cell."""
+
+    number: int
+    text: str
+    """Who will be taken away, and why."""
+    left_s: float
+    """So much time there is to save."""
+    tells_jax: bool = False
+    """Tell JAX of it, too, where it is formed; one rank is enough."""
+
+
+class SavePointChosen(Message, frozen=True):
+    """This is the call of should_save() at which all ranks save."""
+
+    number: int
+    """Of the notice."""
+    point: SavePoint
+
+
+class NoticeOver(Message, frozen=True):
+    """All ranks have handled this notice, or had their time for it."""
+
+    number: int
+
+
 class Leave(Message, frozen=True):
     """End this engine."""
 
@@ -123,5 +178,11 @@ ToEngine = (
     | ValueFound
     | Question
     | Regroup
+    | JoinController
+    | LeaveController
+    | HeedNotices
+    | PreemptNotice
+    | SavePointChosen
+    | NoticeOver
     | Leave
 )

@@ -5,6 +5,7 @@ import { createButtons } from "./buttons.js";
 import { createDrawing } from "./drawing.js";
 import { createHistory } from "./history.js";
 import { html, write } from "./nodes.js";
+import { createPace } from "./pace.js";
 import { createRankPanel } from "./rank_panel.js";
 import { createRequests } from "./requests.js";
 import { updateDetail, updateSummary } from "./summary.js";
@@ -70,6 +71,12 @@ export function createView(parent, send, options = {}) {
   const panel = createRankPanel(root, requests, history, drawing.focus);
   const buttons = createButtons(parts.buttons, requests, createAnswers(root));
   const width = () => Math.max(180, (root.clientWidth || 900) - 24);
+  const pace = createPace((next) => {
+    updateSummary(parts.summary, next.hosts.flatMap((host) => host.engines));
+    drawing.update(next, width());
+    if (looked || !detail.textContent) updateDetail(detail, next, looked);
+    root.dataset.sequence = String(next.sequence);
+  });
 
   function watchSilence() {
     const silent = performance.now() - newsAt;
@@ -92,14 +99,11 @@ export function createView(parent, send, options = {}) {
     write(parts.generation, "text", next.generation > 0 ? `generation ${next.generation}` : "");
     write(parts.note, "text", next.note);
     parts.note.hidden = !next.note;
-    updateSummary(parts.summary, next.hosts.flatMap((host) => host.engines));
-    drawing.update(next, width());
-    if (looked || !detail.textContent) updateDetail(detail, next, looked);
+    pace.take(next);
     panel.update(next);
     buttons.allow(next);
     root.dataset.clusterState = next.state;
     watchSilence();
-    root.dataset.sequence = String(next.sequence);
   }
   root.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !panel.close()) return;
@@ -117,6 +121,7 @@ export function createView(parent, send, options = {}) {
     reply: requests.answer,
     destroy() {
       clearInterval(clock);
+      pace.destroy();
       resize.disconnect();
       requests.destroy();
       buttons.destroy();

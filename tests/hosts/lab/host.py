@@ -15,6 +15,7 @@ from . import host_files, host_init
 from .system import PATH, program, run
 
 _SSH_PORT = 22
+_SSHD_TIMEOUT_S = 60.0
 _NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 
 
@@ -91,7 +92,7 @@ class Host:
         if _SSH_PORT in self._listening():
             return
         run(self.command([program("sshd"), "-E", "/etc/ssh/sshd.log"]))
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + _SSHD_TIMEOUT_S
         while _SSH_PORT not in self._listening():
             if time.monotonic() > deadline_s:
                 log = (self.root / "etc/ssh/sshd.log").read_text()

@@ -13,6 +13,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.patience import Stopwatch
+
 from . import firewall, host_files
 from .cable import Cable
 from .host import Host
@@ -156,9 +158,9 @@ class HostsLab:
 
     def assert_nothing_left(self, within_s=0.0):
         """Fail, naming what is left in any host, if it is not gone in time."""
-        deadline_s = time.monotonic() + within_s
+        watch = Stopwatch()
         while found := [what for host in self.names for what in self.leftovers(host)]:
-            assert time.monotonic() < deadline_s, "left behind:\n" + "\n".join(found)
+            assert not watch.is_over(within_s), "left behind:\n" + "\n".join(found)
             time.sleep(0.1)
 
     # Faults

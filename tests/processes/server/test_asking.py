@@ -7,14 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 
-import pytest
-
 from tests.processes.leftovers import coordinator_of
 
 from .cells import WAITING
-
-pytestmark = pytest.mark.timeout(120)
-
 
 # --- what pages have clusters do ---
 
@@ -74,7 +69,7 @@ def test_two_pages_do_not_wait_for_each_other(elsewhere, driver, hold, browser, 
         try:
             pages[0].wait_for("reply", lambda m: "In[" in m["text"])  # it waits for the cell
             assert browser.ask(name, "explain")[-1]["ok"]
-            assert browser.clusters()[name]["lost"] == 1
+            assert browser.row(name)["lost"] == 1
             assert not slow.done(), "the cell on rank 0 has not ended"
         finally:
             hold.release()
@@ -96,7 +91,7 @@ def test_a_page_starts_a_cluster_that_lives_by_itself(start, browser, feed, serv
     said = page.wait_for("start", lambda m: m["is_over"])
     assert (said["id"], said["ok"], said["cluster"], said["ready_ranks"]) == ("s1", True, "mine", 2)
     assert any(m["world_size"] == 2 and not m["is_over"] for m in page.of("start"))
-    assert browser.clusters()["mine"]["driver"] == "", "the server has left that place"
+    assert browser.row("mine")["driver"] == "", "the server has left that place"
     cluster = start.attach("mine")
     coordinator = coordinator_of(cluster)
     assert os.getsid(coordinator.pid) == coordinator.pid, "in a session of its own"

@@ -6,9 +6,6 @@ from tornado.httpclient import HTTPClientError
 from jupyter_dist.launch.connection_file import connection_path
 from tests.processes.web import Browser, Feed
 
-pytestmark = pytest.mark.timeout(120)
-
-
 # --- what is not accepted ---
 
 

@@ -236,6 +236,21 @@ def test_devices_of_engines_and_the_moment_of_jax_can_be_wished(spec_file):
     assert (spec.devices_per_engine, spec.cpu_devices, spec.jax) == (4, 3, "auto")
 
 
+def test_where_to_save_before_a_host_is_taken_away_is_a_whole_path(
+    spec_file, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/alice")
+    assert specify("a:1").save_on_preempt == ""
+    assert specify("a:1", save_on_preempt="x/../kept").save_on_preempt == f"{tmp_path}/kept"
+    assert specify("a:1", save_on_preempt="~/kept").save_on_preempt == "/home/alice/kept"
+    file = spec_file('save_on_preempt = "kept"\npreempt_command = "false"')
+    beside = specify("a:1", spec_file=file)
+    assert beside.save_on_preempt == str(file.parent / "kept")
+    assert beside.preempt_command == "false"
+    assert specify("a:1", spec_file=file, preempt_command="true").preempt_command == "true"
+
+
 def test_who_says_how_many_devices_an_engine_has_lets_them_say_how_many_engines():
     assert specify(devices_per_engine=2).hosts == (HostSpec("localhost", launcher="local"),)
     assert specify(devices_per_engine=1).hosts[0].slots == 4

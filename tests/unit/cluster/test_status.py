@@ -74,3 +74,8 @@ def test_hosts_that_could_not_come_by_every_address_say_by_which_they_came():
     lines = str(ClusterStatus(Topology(cluster="demo", state="ready", hosts=hosts))).splitlines()
     assert lines[4] == "a, c came home by 10.0.0.9; 10.1.0.9 stayed silent on port 7"
     assert lines[5].split()[0] == "rank"
+
+
+def test_the_job_stands_before_what_needs_attention():
+    topology = Topology(cluster="demo", note="it ends", job="Slurm job 12, RUNNING")
+    assert str(ClusterStatus(topology)).splitlines()[1:3] == ["Slurm job 12, RUNNING", "it ends"]

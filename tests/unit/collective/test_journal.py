@@ -26,6 +26,7 @@ class Records:
     """A recorder that keeps what it is told."""
 
     site = "In[3]:7"
+    is_in_task = False
 
     def __init__(self):
         self.begun = []
@@ -115,6 +116,17 @@ def test_a_call_that_needs_absent_ranks_is_refused_and_takes_no_number():
     journal.scope.participants = frozenset({1, 4})
     assert journal.collect().sequence == 1
     assert journal.told == []
+
+
+def test_in_a_task_of_one_rank_the_task_is_named():
+    journal = Kept(PART, recorder=Records())
+    journal.recorder.is_in_task = True
+    journal.scope.participants = frozenset({4})
+    only = "this task of ipyparallel runs on rank 4 only"
+    with pytest.raises(CommunicatorError, match=f"{only}; .* Call it in a cell on all of them"):
+        journal.collect()
+    with pytest.raises(CommunicatorError, match=f"{only}; send cannot .* Call it in a cell on all"):
+        journal.check_taking_part("send", [0])
 
 
 def test_participants_are_told_in_the_ranks_of_the_group():

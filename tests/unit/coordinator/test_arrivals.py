@@ -1,8 +1,10 @@
 import pytest
 from fakes.agent_process import FakeLauncher
+from fakes.batch_job import PENDING, RUNNING, FakeJob
 
 from jupyter_dist.coordinator.arrivals import OTHERS_GRACE_S, Arrivals
-from jupyter_dist.launch.base import Failure, Invitation, Ports
+from jupyter_dist.coordinator.job_watch import JobWatch
+from jupyter_dist.launch.base import Approach, Failure, Invitation, Ports
 from jupyter_dist.model.spec import HostSpec
 
 HOSTS = (HostSpec("here", launcher="local"), HostSpec("a", launcher="ssh"), HostSpec("b"))
@@ -200,3 +202,63 @@ def test_the_join_file_goes_with_the_end_and_may_be_gone_already(tmp_path):
     for _ in range(2):
         party.arrivals.end(0.0)
         assert not party.arrivals.join_path.exists()
+
+
+# --- a batch job ---
+
+
+@pytest.fixture
+def submitted(tmp_path):
+    """Two hosts of a job that nobody has submitted; what is known of it is set by the test."""
+    job = JobWatch(FakeJob, "the Slurm job")
+    arrivals = Arrivals({}, tmp_path, job)
+    arrivals.start((HostSpec("slurm-1", launcher="join"), HostSpec("slurm-2", launcher="join")))
+    arrivals.join_path = tmp_path / "c.join"
+    return arrivals
+
+
+def test_hosts_of_a_job_wait_in_its_queue_with_the_schedulers_words(submitted):
+    told = submitted.describe_waiting(["slurm-1", "slurm-2"])
+    assert told == "waiting for 2 hosts of the Slurm job (being submitted)"
+    submitted.job.label, submitted.job.seen = "Slurm job 12", PENDING
+    told = submitted.describe_waiting(["slurm-1"])
+    assert told == "waiting for 1 host of Slurm job 12 (PENDING: Resources)"
+    approach = submitted.approach("slurm-1")
+    assert approach == Approach("Slurm job 12: PENDING: Resources", is_queued=True)
+    submitted.job.seen, submitted.job.said = RUNNING, "one\nsrun: error\n"
+    assert not submitted.approach("slurm-1").is_queued
+    told = submitted.describe_waiting(["slurm-1"])
+    assert told == "waiting for 1 host of Slurm job 12 (RUNNING, it says: srun: error)"
+
+
+def test_a_job_that_has_ended_brings_nobody_any_more(submitted):
+    assert submitted.problem(["slurm-1"], 10.0) == ""
+    submitted.job.problem, submitted.job.said = "Slurm job 12 failed (FAILED)", "no module"
+    told = "Slurm job 12 failed (FAILED).\n--- the job said last ---\nno module"
+    assert submitted.problem(["slurm-1"], 10.0) == told
+    assert submitted.problem([], 10.0) == ""
+    assert submitted.approach("slurm-1").problem == "Slurm job 12 failed (FAILED)"
+    assert submitted.log_tail() == "no module"
+    assert submitted.why_not_back("slurm-1").endswith("; Slurm job 12 failed (FAILED)")
+
+
+def test_when_the_time_is_over_a_queue_or_the_nodes_are_to_blame(submitted):
+    submitted.job.label, submitted.job.seen = "Slurm job 12", PENDING
+    told = submitted.explain_missing(["slurm-1", "slurm-2"])
+    assert told.startswith("Slurm job 12: PENDING: Resources. It is being cancelled. A longer --ti")
+    submitted.job.seen, submitted.job.said = RUNNING, "no module"
+    told = submitted.explain_missing(["slurm-2"])
+    assert told.startswith("Slurm job 12: RUNNING; 1 agent did not join. Each node must see the")
+    assert told.endswith("--- the job said last ---\nno module")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "is_cancelled"), [(None, True), (["slurm-1"], True), ([], False)]
+)
+def test_a_job_is_cancelled_as_a_whole_unless_all_its_agents_have_ended(
+    submitted, hosts, is_cancelled
+):
+    cancelled = []
+    submitted.job.cancel = lambda: cancelled.append(True)
+    submitted.terminate(hosts)
+    assert bool(cancelled) == is_cancelled

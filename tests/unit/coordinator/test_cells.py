@@ -351,6 +351,18 @@ class TestWhenARankRaises:
         cell.tick(1.0)
         assert statuses(events) == {0: "interrupted", 1: "raised", 2: "peer_failed", 3: "raised"}
 
+    def test_the_task_of_ipyparallel_that_a_rank_runs_before_the_cell_is_spared(
+        self, run, answer, cluster
+    ):
+        cell = run(on_error=OnError.INTERRUPT)
+        cluster.roster.start_task(2, "apply train", 0.0)
+        answer(cell, 0, "raised", BOOM)
+        cell.tick(100.0)
+        assert cluster.outbox.signals == [((1, 3), signal.SIGINT, "error-cell-1")]
+        cluster.roster.end_task(2)
+        cell.tick(100.1)
+        assert cluster.outbox.signals[1:] == [((2,), signal.SIGINT, "error-cell-1")]
+
     def test_the_interrupted_others_are_given_up_when_they_are_deaf(
         self, run, answer, events, lookers
     ):
@@ -411,6 +423,19 @@ class TestTimeLimit:
         assert statuses(events) == {0: "timed_out"}
         assert "still busy" in events(RankFinished)[0].error.evalue
         assert cluster.roster[0].state is EngineState.BUSY
+
+    def test_spares_the_task_of_ipyparallel_that_a_rank_runs_before_the_cell(
+        self, run, events, cluster
+    ):
+        cell = run(timeout_s=5.0)
+        cluster.roster.start_task(2, "apply train", 1.0)
+        cell.tick(5.0)
+        assert cluster.outbox.signals == [((0, 1, 3), signal.SIGINT, "limit-cell-1")]
+        cell.tick(5.0 + PATIENCE_S)
+        assert set(statuses(events).values()) == {"timed_out"}
+        error = next(event.error for event in events(RankFinished) if event.rank == 2)
+        assert "has not begun it: a task of ipyparallel" in error.evalue
+        assert cluster.roster.end_task(2) == "cell-1", "it is interrupted as soon as it begins"
 
     def test_does_not_hurt_a_cell_that_was_done_in_time(self, run, answer, cluster):
         cell = run(ranks=(0,), timeout_s=5.0)

@@ -2,18 +2,20 @@ from unittest.mock import Mock, create_autospec
 
 import pytest
 
+from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.coordinator import Coordinator
 from jupyter_dist.coordinator.requests import Requests
 from jupyter_dist.model.host_list import parse_hosts
 from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.model.verdict import Verdict
+from jupyter_dist.protocol.messages import ControllerLeft, TaskBegan, TaskEnded
 
 
 @pytest.fixture
 def coordinator():
     """The loop without its sockets."""
     spec = ClusterSpec(name="demo", hosts=parse_hosts("a:2"))
-    arrivals = Mock()
+    arrivals = Mock(job=None)
     arrivals.problem.return_value = ""
     engines, clients, beats, agents, credentials = (Mock() for _ in range(5))
     beats.last_beat_s.return_value = 0.0
@@ -32,3 +34,16 @@ def test_the_note_is_the_verdict_on_the_cell_or_else_how_healing_goes(coordinato
     assert coordinator.describe().note == "healing has failed: no place"
     coordinator._fence.judge = lambda: Verdict("hang", "rank 0 waits")
     assert coordinator.describe().note == "rank 0 waits"
+
+
+def test_what_is_said_of_ipyparallel_holds_for_the_engine_whatever_number_it_goes_by(coordinator):
+    roster = coordinator._roster
+    coordinator._take_from_engine(Received(b"1", TaskBegan(1, "apply train"), []), 1.0)
+    roster.lose(0, "killed")
+    roster.shrink()
+    assert roster.ranks_in_tasks == [0]
+    heard = coordinator._parallel._members.on_left = Mock()
+    coordinator._take_from_engine(Received(b"1", ControllerLeft(1, "leave-1"), []), 2.0)
+    heard.assert_called_once_with(ControllerLeft(0, "leave-1"))
+    coordinator._take_from_engine(Received(b"1", TaskEnded(1), []), 3.0)
+    assert roster.ranks_in_tasks == []

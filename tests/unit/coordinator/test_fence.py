@@ -1,9 +1,9 @@
 import pytest
 
-from jupyter_dist.coordinator.fence import PATIENCE_S, Fence
+from jupyter_dist.coordinator.fence import PATIENCE_S, REGROUP_TIMEOUT_S, Fence
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.verdict import Verdict
-from jupyter_dist.protocol.messages import CellWaiting, Refused, Regroup
+from jupyter_dist.protocol.messages import CellWaiting, Hello, Refused, Regroup
 
 
 class Job:
@@ -202,3 +202,98 @@ def test_a_loss_while_regrouping_leaves_the_fence_open_for_the_others(fence, job
     fence.advance(1.0)
     assert work.started_s == 1.0
     assert cluster.roster.ranks_in(EngineState.BUSY) == [0, 2, 3]
+
+
+def test_ranks_are_told_to_meet_anew_also_within_tasks_of_ipyparallel(fence, job, cluster):
+    cluster.rendezvous.is_broken = True
+    cluster.roster.start_task(2, "apply train", 0.0)
+    work = job()
+    fence.submit(work, 0.0)
+    fence.advance(0.0)
+    assert sorted(cluster.outbox.sent_to_ranks(Regroup)) == [0, 1, 2, 3]
+    for rank in (0, 1, 3):
+        cluster.rendezvous.on_hello(Hello(rank, 2, 100 + rank, f"peer-{rank}"))
+    fence.advance(PATIENCE_S)
+    (waiting,) = cluster.outbox.told(CellWaiting)
+    assert waiting.reason == (
+        "waits: all ranks must meet anew first, and rank 2 runs a task of ipyparallel "
+        "(apply train); %dist_interrupt ends it"
+    )
+    cluster.roster.end_task(2)
+    cluster.join(2)
+    cluster.join()
+    fence.advance(1.1)
+    assert work.started_s == 1.1
+
+
+def test_under_tasks_that_never_cease_a_cell_waits_for_one_of_each_rank(fence, job, cluster):
+    cluster.rendezvous.is_broken = True
+    for rank in range(4):
+        cluster.roster.start_task(rank, "apply first", 0.0)
+    work = job()
+    fence.submit(work, 0.0)
+    fence.advance(0.0)
+    for rank in range(4):
+        cluster.roster.end_task(rank)
+        cluster.rendezvous.on_hello(Hello(rank, 2, 100 + rank, f"peer-{rank}"))
+        cluster.roster.start_task((rank + 1) % 4, "apply next", 1.0)
+        fence.advance(1.0)
+    cluster.join()
+    fence.advance(2.0)
+    assert work.started_s == 2.0
+
+
+def test_a_rank_that_runs_a_task_is_not_too_late_for_its_generation(fence, job, cluster):
+    cluster.rendezvous.is_broken = True
+    fence.submit(job(), 0.0)
+    fence.advance(0.0)
+    cluster.join(0, 1, 3)
+    cluster.roster.start_task(2, "apply train", 0.0)
+    fence.advance(REGROUP_TIMEOUT_S)
+    fence.advance(2 * REGROUP_TIMEOUT_S - 1)
+    assert cluster.rendezvous.problem == ""
+    cluster.roster.end_task(2)
+    fence.advance(3 * REGROUP_TIMEOUT_S)
+    (refused,) = cluster.outbox.told(Refused)
+    assert "rank 2 has not joined it" in refused.reason
+
+
+def test_a_task_keeps_no_cell_from_ranks_that_need_not_meet(fence, job, cluster):
+    cluster.roster.start_task(0, "apply train", 0.0)
+    whole = job("1")
+    fence.submit(whole, 0.0)
+    fence.advance(0.0)
+    assert whole.started_s == 0.0, "it waits on the rank, behind the task"
+    whole.finish()
+    cluster.lose(3)
+    others = job("2", (0, 1))
+    fence.submit(others, 1.0)
+    fence.advance(1.0)
+    assert others.started_s == 1.0
+
+
+def test_a_repair_begins_also_while_a_rank_runs_a_task(fence, job, cluster):
+    cluster.lose(3)
+    cluster.roster.start_task(0, "execute", 0.0)
+    repair = job("heal", ())
+    fence.submit(repair, 1.0)
+    fence.advance(1.0)
+    assert repair.started_s == 1.0
+
+
+def test_a_rank_that_has_not_begun_a_cell_that_is_over_is_not_called_deaf(fence, job, cluster):
+    cluster.roster.start_task(2, "apply train", 0.0)
+    over = job("1")
+    fence.submit(over, 0.0)
+    fence.advance(0.0)
+    for rank in (0, 1, 3):
+        cluster.roster.end_work(rank)
+    over.is_over = True
+    fence.submit(job("2"), 1.0)
+    fence.advance(1.0)
+    fence.advance(1.0 + PATIENCE_S)
+    assert fence.deaf_ranks == ()
+    (waiting,) = cluster.outbox.told(CellWaiting)
+    assert waiting.reason == (
+        "waits: rank 2 runs a task of ipyparallel before the last cell; %dist_interrupt ends it"
+    )

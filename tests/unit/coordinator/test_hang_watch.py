@@ -205,3 +205,12 @@ def test_an_answer_after_the_end_of_the_cell_is_harmless(two):
     assert two.look(1.5).text == ""
     two.asked.answer({1: told(SLEEP)})
     assert two.look(2.0).text == ""
+
+
+def test_a_rank_with_a_task_is_not_asked_for_its_stack_but_named_with_the_task(two):
+    two.roster.start_task(1, "apply train", -2.0)
+    verdict = two.wait_until(4.0)
+    assert "rank 1 has not called it yet: it runs an ipyparallel task (apply train) for 6 s" in (
+        verdict.text
+    )
+    assert two.asked.ranks == []

@@ -1,12 +1,14 @@
 from pathlib import Path
 
 import pytest
+from fakes.batch_job import FakeJob
 from fakes.outbox import RecordingOutbox
 
 from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.fence import Fence
 from jupyter_dist.coordinator.hosts import Hosts, Reach
+from jupyter_dist.coordinator.job_watch import JobWatch
 from jupyter_dist.coordinator.losses import Losses
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
@@ -24,8 +26,8 @@ READY = {**GPUS, "versions": {"cupy": "14.2.0", "nccl": "2.30.7"}}
 class House:
     """Hosts a and b, two ranks on each, and what their agents are told."""
 
-    def __init__(self, **options):
-        spec = ClusterSpec(name="demo", hosts=parse_hosts("a:2,b:2"), **options)
+    def __init__(self, hosts="a:2,b:2", job=None, **options):
+        spec = ClusterSpec(name="demo", hosts=parse_hosts(hosts), **options)
         self.roster, outbox = Roster(spec), RecordingOutbox()
         self.rendezvous = Rendezvous(self.roster, outbox)
         fence = Fence(self.roster, self.rendezvous, outbox)
@@ -37,7 +39,7 @@ class House:
             self.rendezvous,
             fence,
             losses,
-            Reach(deployment, Arrivals({}, Path()), self._send),
+            Reach(deployment, Arrivals({}, Path(), job), self._send),
         )
 
     def _send(self, host, command):
@@ -138,3 +140,19 @@ def test_a_new_engine_is_told_of_the_devices_of_those_that_are_there(lost, told)
     house.roster.replace(3, house.roster[3].info)
     house.hosts.start_engines((3,))
     assert house.orders["b"].env.get("NCCL_MULTI_RANK_GPU_ENABLE") == told
+
+
+@pytest.mark.parametrize(
+    ("job", "order"),
+    [
+        (None, ["node10", "node9"]),
+        (JobWatch(FakeJob, "the Slurm job"), ["node9", "node10"]),
+    ],
+    ids=["by themselves", "of a job"],
+)
+def test_nodes_of_a_job_get_ranks_in_the_order_of_their_names(job, order):
+    house = House("join:2", job)
+    for host in ("node10", "node9"):
+        house.join(host, slots=1, **READY)
+    assert [engine.info.host for engine in house.roster.engines] == order
+    assert [engine.info.host_rank for engine in house.roster.engines] == [0, 1]

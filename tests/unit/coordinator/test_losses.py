@@ -224,3 +224,121 @@ def test_the_report_that_a_cell_sends_says_what_will_be_done(house):
     (lost,) = (event for event in events if isinstance(event, RankFinished))
     assert lost.crash.outlook == "rank 2 will be replaced"
     assert CellNote("rank 2 will be replaced") in events
+
+
+# --- a scheduler that may know why ---
+
+
+class Witness:
+    """Knows why; answers when the test lets it."""
+
+    def __init__(self):
+        self.questions = []
+        self.answered = set()
+        self.why = ""
+        self.down = {}
+        self.news = []
+
+    def ask(self, confirm_s=0.0):
+        self.questions.append(len(self.questions))
+        return self.questions[-1]
+
+    def has_answered(self, question):
+        return question in self.answered
+
+    def why_lost(self, host):
+        return self.why or self.down.get(host, "")
+
+    def take_news(self):
+        return self.news.pop() if self.news else ""
+
+    def answer(self, why):
+        self.why = why
+        self.answered = set(self.questions)
+
+
+@pytest.fixture
+def witness(house):
+    house.losses.witness = Witness()
+    return house.losses.witness
+
+
+CANCELLED = "Slurm job 12 was cancelled (CANCELLED by root)"
+
+
+def test_the_loss_of_a_host_is_told_once_its_scheduler_was_heard(house, witness):
+    house.hosts.on_gone("b")
+    house.losses.tick(60.0)
+    assert house.roster.ranks_in(EngineState.LOST) == []
+    witness.answer(CANCELLED)
+    house.losses.tick(60.1)
+    assert house.roster.ranks_in(EngineState.LOST) == [2, 3]
+    assert house.roster[2].reason == f"the agent of host b is gone: {CANCELLED}"
+
+
+def test_what_ends_by_a_signal_is_told_with_what_the_scheduler_says(house, witness):
+    house.losses.on_exit(pb.EngineExited(engine="1", pid=101, signal=15), 50.0)
+    house.losses.tick(60.0)
+    assert house.roster.ranks_in(EngineState.LOST) == []
+    witness.answer(CANCELLED)
+    house.losses.tick(60.1)
+    assert house.roster[1].reason == CANCELLED
+    assert house.losses.crashes[1].signal == 15
+
+
+def test_what_a_living_agent_tells_is_not_put_down_to_its_node(house, witness):
+    witness.down = {"a": "Slurm job 12: node a is down (Not responding)"}
+    house.losses.on_exit(pb.EngineExited(engine="1", pid=101, signal=9), 50.0)
+    witness.answer("")
+    house.losses.tick(60.0)
+    assert "SIGKILL" in house.roster[1].reason
+    assert "is down" not in house.roster[1].reason
+
+
+def test_a_scheduler_that_knows_nothing_changes_nothing(house, witness):
+    house.losses.on_exit(pb.EngineExited(engine="1", pid=101, signal=9), 50.0)
+    house.hosts.on_gone("b")
+    witness.answer("")
+    house.losses.tick(60.0)
+    assert "SIGKILL" in house.roster[1].reason
+    assert house.roster[2].reason == "the agent of host b is gone"
+
+
+def test_who_exits_with_a_code_needs_no_witness(house, witness):
+    house.losses.on_exit(pb.EngineExited(engine="1", pid=101, exit_code=7), 50.0)
+    house.losses.tick(60.0)
+    assert house.roster.ranks_in(EngineState.LOST) == [1]
+    assert witness.questions == []
+
+
+def test_a_rank_that_is_silent_is_given_up_once_its_scheduler_was_heard(house, witness):
+    for _ in range(2):
+        house.losses.judge(Hearts(rank0=80.0), POLICY, 100.0)
+    assert house.roster.ranks_in(EngineState.LOST) == []
+    assert len(witness.questions) == 1
+    witness.answer("Slurm job 12: node a is down")
+    house.losses.judge(Hearts(rank0=80.0), POLICY, 100.1)
+    assert house.roster[0].reason.startswith("no heartbeat for 20.1 s")
+    assert house.roster[0].reason.endswith(": Slurm job 12: node a is down")
+
+
+def test_the_loss_of_one_host_waits_for_no_other(house, witness):
+    house.hosts.on_gone("b")
+    witness.answer("")
+    house.hosts.on_gone("a")
+    house.losses.tick(60.0)
+    assert house.roster.ranks_in(EngineState.LOST) == [2, 3]
+
+
+def test_a_cell_is_told_that_the_end_of_its_job_nears(house, witness):
+    news = "Slurm ends this job in 8 min (time limit)"
+    witness.news = [news]
+    house.losses.tick(60.0)
+    assert witness.news, "nobody would have read it"
+    cell = CellRun(b"me", SubmitCell("r1", "x"), "cell-1", house.parts)
+    house.fence.submit(cell, 60.0)
+    house.fence.advance(60.0)
+    house.losses.tick(60.1)
+    cell.tick(61.0)
+    events = [event for told in house.outbox.told(CellEvents) for event in told.events]
+    assert CellNote(news) in events

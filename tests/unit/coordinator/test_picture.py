@@ -1,8 +1,12 @@
 import pytest
+from fakes.batch_job import FakeJob
 from msgspec.msgpack import encode
 
+from jupyter_dist.coordinator.job_watch import JobWatch
 from jupyter_dist.coordinator.picture import Picture
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.model.batch import JobSeen, JobState
+from jupyter_dist.model.engine_state import EngineEvent
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.model.topology import GpuProcess, GpuView, LinkGroup, NicView
 from jupyter_dist.model.verdict import Verdict
@@ -105,3 +109,40 @@ def test_what_a_rank_uses_of_its_gpus_is_drawn_with_it(host):
 def test_an_engine_without_a_gpu_has_none(host):
     (engine,) = host()().engines
     assert (engine.device, engine.devices) == (None, ())
+
+
+def test_a_job_is_drawn_with_what_needs_attention_beside_the_verdict():
+    roster = Roster(ClusterSpec(name="demo", hosts=(HostSpec("a", 1),)))
+    job = JobWatch(FakeJob, "Slurm job 12")
+    job.seen = JobSeen(JobState.RUNNING, "RUNNING")
+
+    def note(text):
+        return Picture(roster, job).draw("ready", 1, Verdict("hang", text), {}, 0.0).note
+
+    assert Picture(roster, job).draw("ready", 1, Verdict(), {}, 0.0).job == "Slurm job 12, RUNNING"
+    assert note("rank 0 waits") == "rank 0 waits"
+    job.problem = "Slurm job 12 reached its time limit (TIMEOUT)"
+    assert note("rank 0 waits") == f"rank 0 waits; {job.problem}"
+    assert note("") == job.problem
+    assert Picture(roster).draw("ready", 1, Verdict(), {}, 0.0).job == ""
+
+
+def test_a_task_of_ipyparallel_is_what_its_rank_does_and_a_cell_waits_behind_it():
+    roster = Roster(ClusterSpec(name="demo", hosts=(HostSpec("a", 2),)))
+    for engine in roster.engines:
+        engine.apply(EngineEvent.JOINED)
+    roster.start_task(1, "apply train", 6.0)
+
+    def draw():
+        return Picture(roster).draw("ready", 1, Verdict(), {}, 10.0).engines
+
+    idle, busy = draw()
+    assert (idle.state, idle.cell, idle.busy_s) == ("idle", "", 0.0)
+    assert (busy.state, busy.cell, busy.busy_s) == ("busy", "apply train (ipyparallel)", 4.0)
+    roster.start_work(1, "In[3]", 9.0)
+    assert draw()[1].cell == "apply train (ipyparallel), then In[3]"
+    roster.end_task(1)
+    assert (draw()[1].cell, draw()[1].busy_s) == ("In[3]", 1.0)
+    roster.start_task(1, "apply train", 6.0)
+    roster.lose(1, "its process was killed")
+    assert (draw()[1].state, draw()[1].cell) == ("lost", "")

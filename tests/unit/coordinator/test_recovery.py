@@ -296,6 +296,31 @@ def test_shrinking_leaves_out_lost_ranks_and_numbers_the_others_anew(ward):
     ]
 
 
+@pytest.mark.parametrize("request_", [HealRanks("r1"), ShrinkCluster("r1")])
+def test_who_repairs_waits_for_the_task_of_a_rank_and_says_so(ward, request_):
+    ward.roster.start_task(3, "apply train", 0.0)
+    ward.lose(1)
+    ward.ask(request_)
+    kept = ward.roster.ranks_in_tasks[0]
+    others = [rank for rank in range(ward.roster.world_size) if rank != kept]
+    generation = ward.rendezvous.generation
+    for rank in others:
+        ward.rendezvous.on_hello(Hello(rank, generation, 900 + rank, f"peer-{rank}"))
+    for _ in range(3):
+        ward.go_on(59.0)
+    assert ward.told(Refused) == []
+    assert ward.told(HealProgress)[-1].stage == (
+        f"all ranks must meet anew first, and rank {kept} runs a task of ipyparallel "
+        "(apply train); %dist_interrupt ends it"
+    )
+    ward.roster.end_task(kept)
+    ward.go_on(59.0)
+    assert ward.told(Refused) == []
+    ward.go_on(2.0)
+    (refused,) = ward.told(Refused)
+    assert f"rank {kept} not ready" in refused.reason
+
+
 def test_a_host_without_ranks_leaves_with_them(ward):
     ward.roster.hosts["a"].is_lost = True
     ward.lose(0, 1)

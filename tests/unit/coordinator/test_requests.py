@@ -6,6 +6,7 @@ from fakes.recovery import make_recovery
 
 from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.audience import Audience
+from jupyter_dist.coordinator.parallel import Parallel
 from jupyter_dist.coordinator.recording import Recording
 from jupyter_dist.coordinator.requests import Parts, Requests
 from jupyter_dist.coordinator.syncing import Syncing
@@ -60,6 +61,7 @@ def desk(cluster):
             recording=recording,
             losses=cluster.losses,
             recovery=cluster.recovery,
+            parallel=Parallel(cluster.roster, cluster.outbox, cluster.spec),
         )
     )
 
@@ -86,6 +88,15 @@ def test_interrupting_reaches_only_ranks_that_run_something(desk):
     desk.ask(InterruptCell("i1", (1, 3)))
     assert desk.outbox.told(CellInterruptSent)[1].ranks == (3,)
     assert ((3,), signal.SIGINT, "i1") in desk.outbox.signals
+
+
+def test_interrupting_reaches_ranks_that_run_a_task_of_ipyparallel(desk):
+    desk.roster.start_task(2, "apply train", 0.0)
+    desk.ask(InterruptCell("i1"))
+    assert desk.outbox.told(CellInterruptSent)[0].ranks == (2,)
+    desk.roster.end_task(2)
+    desk.ask(InterruptCell("i2"))
+    assert desk.outbox.told(CellInterruptSent)[1].ranks == ()
 
 
 def test_a_waiting_cell_that_is_withdrawn_never_runs(desk):

@@ -294,6 +294,16 @@ def test_those_that_join_take_the_places_kept_for_them_in_the_order_they_come():
     assert [engine.info.host for engine in roster.engines] == ["a", "y", "x", "b"]
 
 
+def test_nobody_is_seated_before_those_that_join_have_brought_their_names():
+    hosts = tuple(HostSpec(f"slurm-{n}", slots=2, launcher="join") for n in (1, 2))
+    roster = roster_of(hosts)
+    assert roster.engines == []
+    for name in ("nodeA", "nodeB"):
+        roster.take_joined(name, pb.Joined(slots=2))
+    roster.seat()
+    assert [engine.info.host for engine in roster.engines] == ["nodeA", "nodeA", "nodeB", "nodeB"]
+
+
 def test_one_that_brings_the_name_of_a_place_takes_that_place():
     roster = roster_of("join:2")
     for name in ("join-2", "other"):

@@ -45,6 +45,9 @@ class FakeFrameworks:
     def enter_cell(self, cell):
         self.is_in_cell = True
 
+    def enter_task(self):
+        self.is_in_cell = True
+
     def leave_cell(self):
         self.is_in_cell = False
 
@@ -85,7 +88,7 @@ def executor(monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", lambda found: told.append(found.exc_type.__name__))
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, WAKING_SIGNAL)}
     nothing = lambda *_, **__: None  # noqa: E731
-    outputs = SimpleNamespace(repair=nothing, take=lambda **_: ((), ()))
+    outputs = SimpleNamespace(repair=nothing, take=lambda *_, **__: ((), ()))
     namespace = SimpleNamespace(
         communicator=FakeCommunicator(), enter_cell=nothing, leave_cell=nothing
     )
@@ -248,3 +251,76 @@ def test_an_error_is_told_as_what_it_means(executor, where):
     result = run(executor, tear if where == "cell" else lambda: None)
     assert (result.status, result.error.peer_rank) == ("peer_failed", 1)
     assert result.error.traceback == (f"PeerFailed: {LOST}",)
+
+
+class FakeTask:
+    """Calls a function."""
+
+    task_id, label, code = "task-1", "apply f", ""
+    ending = None
+    is_wanted = True
+
+    def __init__(self, function):
+        self._function = function
+
+    def claim(self):
+        return self.is_wanted
+
+    def carry_out(self, shell):
+        try:
+            return None, self._function()
+        except BaseException as error:  # noqa: BLE001
+            return error, None
+
+    def end(self, ending):
+        self.ending = ending
+
+
+def run_task(executor, function):
+    task = FakeTask(function)
+    executor.run_task(task)
+    return task.ending
+
+
+def test_a_task_ends_as_a_cell_does(executor):
+    ending = run_task(executor, lambda: 7)
+    assert (ending.status, ending.value, executor.communicator.settled) == ("ok", 7, 1)
+    assert run_task(executor, lambda: 1 / 0).error.ename == "ZeroDivisionError"
+    assert run_task(executor, tear).status == "peer_failed"
+
+
+def test_frameworks_and_records_know_that_a_task_is_no_cell(executor):
+    begun, seen = [], []
+    executor._recorder.begin_cell = lambda *facts: begun.append(facts)
+    run_task(executor, lambda: seen.append((inside(executor), executor.is_in_task)))
+    assert (seen, inside(executor), executor.is_in_task) == ([(True, True)], False, False)
+    run(executor, lambda: None)
+    assert begun == [("apply f", "task-1", True), ("In[1]", "cell-1", False)]
+
+
+def test_a_task_that_nobody_wants_any_more_is_not_run(executor):
+    ran = []
+    task = FakeTask(lambda: ran.append(1))
+    task.is_wanted = False
+    executor.run_task(task)
+    assert (ran, task.ending) == ([], None)
+
+
+def test_an_interrupt_ends_the_task_and_the_cell_that_waits_for_it(executor):
+    executor.is_cell_waiting = lambda: True
+    ending = run_task(executor, lambda: signal.raise_signal(signal.SIGINT))
+    assert ending.status == "interrupted"
+    assert run(executor, lambda: None).status == "interrupted"
+    assert run(executor, lambda: None).status == "ok"
+
+
+def test_an_interrupt_of_a_task_alone_spares_the_cell_that_waits_for_it(executor):
+    executor.is_cell_waiting = lambda: True
+    assert run_task(executor, executor.interrupt_task).status == "interrupted"
+    assert run(executor, lambda: None).status == "ok"
+
+
+def test_an_interrupt_for_a_task_that_has_ended_is_not_sent(executor):
+    executor.interrupt_task()
+    assert run(executor, executor.interrupt_task).status == "ok"
+    assert run_task(executor, lambda: None).status == "ok"

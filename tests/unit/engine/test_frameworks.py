@@ -171,6 +171,28 @@ def test_what_is_said_outside_a_cell_is_told_in_the_next_one(here, parts):
     assert (here.cell_ranks, here.is_checked) == ((), False)
 
 
+def test_a_task_is_of_one_rank_and_its_client_is_told_nothing_of_ours(here, parts):
+    here.tell("the mesh is new")
+    here.enter_task()
+    assert (here.cell_ranks, here.is_in_task) == ((here.info.rank,), True)
+    here.tell("and so is this")
+    assert not parts.shown
+    with pytest.raises(
+        UsageError, match=r"and this task of ipyparallel runs on rank \d only\. Call"
+    ):
+        here.agree("initialize()", b"")
+    here.leave_cell()
+    assert (here.cell_ranks, here.is_in_task) == ((), False)
+    here.enter_cell((here.info.rank,), False)
+    assert [output.text for output in parts.shown] == ["the mesh is new", "and so is this"]
+
+
+def test_the_only_rank_agrees_with_itself_in_a_task(here):
+    here.info = RankInfo(0, 1, 0, 1, 0, "here")
+    here.enter_task()
+    assert here.agree("initialize()", b"facts") == {0: b"facts"}
+
+
 def test_only_what_is_not_kept_is_formed_anew(here):
     jax, torch = FakeFramework("jax"), FakeFramework("torch")
     frameworks = Frameworks(here, (jax, torch))

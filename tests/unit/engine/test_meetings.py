@@ -1,6 +1,5 @@
 import signal
 import threading
-import time
 
 import pytest
 from fakes.link import FakeLink
@@ -24,6 +23,7 @@ from jupyter_dist.protocol.messages import (
     PutValue,
     ValueFound,
 )
+from tests.patience import within
 
 RANKS = (0, 1, 2)
 
@@ -281,10 +281,8 @@ def test_another_thread_may_meet_when_the_first_is_done(desk):
 
 def test_an_abort_ends_the_wait_at_once_and_every_later_meeting_of_the_cell(desk):
     desk.when_attended(lambda: desk.meetings.abort(2, "raised KeyError: 'a'"))
-    start_s = time.monotonic()
-    with pytest.raises(PeerFailed, match="rank 2 raised KeyError: 'a'") as caught:
+    with within(1), pytest.raises(PeerFailed, match="rank 2 raised KeyError: 'a'") as caught:
         desk.meet()
-    assert time.monotonic() - start_s < 1
     assert caught.value.rank == 2
     with pytest.raises(PeerFailed, match="rank 2 raised"):
         desk.meet()
@@ -334,10 +332,8 @@ def test_the_end_of_the_cell_ends_the_wait_of_a_thread(desk):
 def test_ctrl_c_ends_the_wait_at_once_and_the_others_are_told(desk):
     main = threading.main_thread().ident
     desk.when_attended(lambda: signal.pthread_kill(main, signal.SIGINT))
-    start_s = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with within(1), pytest.raises(KeyboardInterrupt):
         desk.meet()
-    assert time.monotonic() - start_s < 1
     (left,) = desk.link.said(LeaveMeeting)
     topic = "objects 1 of 0,1,2"
     assert left == LeaveMeeting(1, "cell-1", topic, RANKS, "was interrupted during call() #1")

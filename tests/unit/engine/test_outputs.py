@@ -233,3 +233,13 @@ def test_binary_data_of_a_bundle_travels_as_base64():
         "text/plain": "figure",
         "application/json": {"a": 1},
     }
+
+
+def test_what_one_has_said_is_not_handed_out_as_the_words_of_another(outputs, files):
+    outputs.owner = "cell-1"
+    os.write(files["stdout"], b"one\n")
+    assert texts(outputs.take("cell-1", is_final=True)) == [("stdout", "one\n")]
+    outputs.owner = "task-1"
+    os.write(files["stdout"], b"two\n")
+    assert texts(outputs.take("cell-1")) == []
+    assert texts(outputs.take("task-1")) == [("stdout", "two\n")]

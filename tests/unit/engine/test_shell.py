@@ -131,3 +131,12 @@ def test_a_traceback_ends_with_users_code_where_a_framework_has_called_us(shell)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(shell.last_traceback))
     assert "----> 2 jit()" in plain
     assert "pjit.py" not in plain
+
+
+def test_a_reset_leaves_a_rank_what_it_has_from_us(shell, monkeypatch):
+    monkeypatch.setattr(shell, "own_names", {"rank": 3})
+    shell.push({"mine": 1})
+    shell.reset(new_session=False)
+    assert shell.user_ns["rank"] == 3
+    assert "mine" not in shell.user_ns
+    assert "rank" in shell.user_ns_hidden

@@ -72,6 +72,7 @@ class FakeRecorder:
     """Keeps calls and how they ended."""
 
     site = "In[3]:7"
+    is_in_task = False
 
     def __init__(self):
         self.calls = []

@@ -17,6 +17,7 @@ class FakeSurroundings:
         self.run_dir = "/nowhere"
         self.cell_ranks = tuple(range(world_size))
         self.is_checked = False
+        self.is_in_task = False
         self.site = "In[1]:1"
         self.values: dict[str, bytes] = {}
         self.claims: list[str] = []

@@ -1,3 +1,4 @@
+import io
 import os
 
 import msgspec
@@ -6,7 +7,7 @@ import pytest
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.base import Invitation, Ports
 from jupyter_dist.launch.connection_file import connection_path
-from jupyter_dist.launch.join_file import join_path, read_join_file, write_join_file
+from jupyter_dist.launch.join_file import STDIN, join_path, read_join_file, write_join_file
 
 INVITATION = Invitation(
     wire="jupyter-dist/1",
@@ -67,6 +68,23 @@ def test_one_that_is_left_is_replaced_whatever_it_allowed(runtime):
     assert list(runtime.iterdir()) == [path]
 
 
+def test_keys_are_never_written_into_a_file_that_somebody_has_put_there(runtime):
+    path = join_path("demo")
+    runtime.mkdir()
+    theirs = [path.with_name(f"{path.name}.{os.getpid()}.draft"), path]
+    for each in theirs:
+        each.touch()
+        each.chmod(0o666)
+    held = [each.open("rb") for each in theirs]
+    try:
+        write_join_file(path, INVITATION)
+        assert [file.read() for file in held] == [b"", b""]
+    finally:
+        for file in held:
+            file.close()
+    assert mode(path) == 0o600
+
+
 def test_when_it_cannot_be_written_nothing_is_left(runtime):
     path = join_path("demo")
     path.mkdir(parents=True)
@@ -101,3 +119,14 @@ def test_something_else_is_no_join_file(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(UsageError, match=r"cannot be read: it is not a join file \(.+\)\. %dist"):
         read_join_file(path)
+
+
+def test_it_can_come_on_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(msgspec.json.encode(INVITATION))))
+    assert read_join_file(STDIN) == INVITATION
+
+
+def test_nothing_on_standard_input_is_no_join_file(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    with pytest.raises(UsageError, match="join file '-' cannot be read: it is not a join file"):
+        read_join_file(STDIN)

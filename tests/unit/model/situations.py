@@ -408,4 +408,18 @@ SITUATIONS = {
     "all ranks compute": [computing(rank, *LOAD) for rank in range(4)],
     "one rank still computes, the others have finished": [ended(0), ended(1), computing(2, *LOAD)],
     "all ranks have finished": [ended(0), ended(1)],
+    "a rank runs a task of ipyparallel first": waiting_for(
+        computing(2, task="apply f", task_s=12.0)
+    ),
+    "a rank runs a task first, and nobody waits for it yet": [
+        ended(0),
+        ended(1),
+        computing(2, task="apply f", task_s=12.0),
+    ],
+    "two ranks run a task first, and one has just begun another cell": [
+        computing(0, task="execute", task_s=8.0),
+        computing(1, task="execute", task_s=8.0),
+        computing(2, task="apply f", task_s=0.5, busy_s=0.6),
+        computing(3),
+    ],
 }

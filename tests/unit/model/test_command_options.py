@@ -59,3 +59,12 @@ def test_hosts_are_named_in_one_way_only(start, line):
 def test_a_check_takes_nothing_but_where_and_how(check, line):
     with pytest.raises(UsageError, match="unrecognized arguments"):
         check(line)
+
+
+def test_options_and_their_values_are_no_positionals():
+    parser = OptionParser(prog="x", example="x")
+    parser.add_argument("name")
+    parser.add_argument("--dir")
+    parser.add_argument("--all", action="store_true")
+    assert parser.positionals(["--dir", "/d", "a", "--all", "b", "--dir"]) == ["a", "b"]
+    assert parser.positionals(["--dir", "--all", "a"]) == ["a"], "a value, however it looks"

@@ -1,6 +1,6 @@
 import pytest
 
-from jupyter_dist.model.host_names import name_hosts
+from jupyter_dist.model.host_names import name_hosts, place_in_order
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,15 @@ from jupyter_dist.model.host_names import name_hosts
 )
 def test_hosts_that_differ_in_a_number_share_brackets(hosts, text):
     assert name_hosts(hosts) == text
+
+
+def test_hosts_are_sorted_as_people_count():
+    names = ["node10", "node2", "login", "node2-b", "10.0.0.9", "node"]
+    assert sorted(names, key=place_in_order) == [
+        "10.0.0.9",
+        "login",
+        "node",
+        "node2",
+        "node2-b",
+        "node10",
+    ]

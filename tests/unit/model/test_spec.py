@@ -107,6 +107,16 @@ def test_names_that_cannot_be_file_names_are_refused(name):
         ({"sample_interval_s": 0.1}, "sample interval 0.1 s is not accepted. Give 0.2-60 s"),
         ({"sample_interval_s": 61}, "sample interval 61 s"),
         ({"sample_interval_s": float("nan")}, "sample interval nan s"),
+        (
+            {"save_on_preempt": "kept"},
+            "save on preempt 'kept' is not accepted. Give the whole path",
+        ),
+        ({"save_on_preempt": "/a\0b"}, "save on preempt"),
+        (
+            {"preempt_command": " "},
+            "preempt command ' ' is not accepted. Give what a shell can run",
+        ),
+        ({"preempt_command": "a\0b"}, "preempt command"),
         ({"start_method": "vfork"}, "fork and spawn"),
         ({"jax": "yes"}, "jax 'yes' is unknown. Accepted: auto, start, never"),
         ({"cpu_devices": -1}, "cpu devices -1 are not accepted. Give 1-1024"),

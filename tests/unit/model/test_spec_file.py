@@ -14,6 +14,8 @@ timeout = "2m"
 keep = 3600
 collective_timeout = 1.5
 sample_interval = "500ms"
+save_on_preempt = "kept"
+preempt_command = "test -e /leaving"
 cwd = "work"
 start_method = "spawn"
 interface = "10.1.0.0/16"
@@ -89,6 +91,8 @@ def test_every_key_is_read():
         keep_s=3600.0,
         collective_timeout_s=1.5,
         sample_interval_s=0.5,
+        save_on_preempt="/etc/jd/kept",
+        preempt_command="test -e /leaving",
         env={"A": "1"},
         cwd="/etc/jd/work",
         start_method="spawn",

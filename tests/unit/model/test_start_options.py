@@ -25,6 +25,8 @@ def test_what_was_not_said_is_no_argument():
         ("--devices-per-engine all", {"devices_per_engine": "all"}),
         ("--cpu-devices 8", {"cpu_devices": 8}),
         ("--sample-interval 0.5", {"sample_interval_s": 0.5}),
+        ("--save-on-preempt kept", {"save_on_preempt": "kept"}),
+        ("--preempt-command 'test -e /x'", {"preempt_command": "test -e /x"}),
         ("-n 2 --oversubscribe", {"hosts": "localhost:2", "oversubscribe": True}),
     ],
 )
@@ -44,3 +46,39 @@ def test_options_become_arguments_of_a_start(line, said):
 def test_options_that_cannot_be_meant_are_refused(line, said):
     with pytest.raises(UsageError, match=said):
         arguments(line)
+
+
+def test_a_job_can_be_described():
+    line = (
+        "--launcher slurm --nodes 2 --slots 8 --launcher-arg=--constraint=gpu --launcher-arg=-v "
+        "--template job.sh --queue long --account physics --time-limit 2h --job-name weather "
+        "--job-dir /scratch"
+    )
+    assert arguments(line) == {
+        "launcher": "slurm",
+        "nodes": 2,
+        "slots": 8,
+        "launcher_args": ["--constraint=gpu", "-v"],
+        "template": "job.sh",
+        "queue": "long",
+        "account": "physics",
+        "time_limit_s": 7200.0,
+        "job_name": "weather",
+        "job_dir": "/scratch",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--launcher torque", "invalid choice: 'torque'"),
+        ("--launcher slurm --nodes 0", "argument --nodes: '0' is not a number, 1 or more"),
+        ("--launcher slurm --slots none", "argument --slots: 'none' is not a number"),
+        ("--launcher slurm --time-limit soon", "argument --time-limit: duration 'soon' is not"),
+        ("--launcher slurm --launcher-arg", "argument --launcher-arg: expected one argument"),
+    ],
+)
+def test_a_job_that_cannot_be_meant_is_refused(line, said):
+    with pytest.raises(UsageError) as raised:
+        arguments(line)
+    assert said in str(raised.value)

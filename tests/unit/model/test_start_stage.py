@@ -10,6 +10,8 @@ BORN = {**UP, "is_ordered": True, "present_ranks": 2}
     ("seen", "stage"),
     [
         ({"is_awaited": True}, StartStage.WAITING),
+        ({"is_queued": True}, StartStage.QUEUE),
+        ({**UP, "is_queued": True}, StartStage.WAITING),
         ({"is_connecting": True}, StartStage.SSH),
         ({}, StartStage.AGENT),
         (UP, StartStage.WAITING),

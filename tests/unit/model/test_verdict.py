@@ -47,6 +47,7 @@ any_rank = st.builds(
     status=st.sampled_from(["running", "running", "running", "ok", "raised", "lost"]),
     collective=st.none() | any_call,
     busy_s=st.floats(0.0, 30.0),
+    task=st.sampled_from(["", "", "apply f"]),
     stack=st.sampled_from(
         [*(each[0].stack for each in SITUATIONS.values()), computing(0, *LOAD).stack]
     ),
@@ -67,6 +68,8 @@ def describe(rank):
         parts.append(rank.error)
     if rank.collective is not None:
         parts.append(describe_call(rank.collective))
+    if rank.task:
+        parts.append(f"task {rank.task} for {rank.task_s:g} s")
     if rank.is_deaf:
         parts.append("deaf")
     if rank.process_state:
@@ -281,3 +284,8 @@ def test_what_a_rank_raised_is_told_on_one_short_line():
 def test_user_code_in_a_file_with_a_name_of_pythons_is_not_taken_for_waiting():
     text = judge([inside(0), computing(1, *LOAD, "/home/me/queue.py:9 get: sort(rows)")]).text
     assert "still computes at queue.py:9 in get (`sort(rows)`), called at In[2]:9" in text
+
+
+def test_braces_in_the_name_of_a_task_stay():
+    text = judge([inside(0), computing(1, task="apply {f}", task_s=4.0)]).text
+    assert "it runs an ipyparallel task (apply {f}) for 4 s and has not begun this cell" in text

@@ -14,7 +14,7 @@ from jupyter_dist.protocol.messages import (
 from jupyter_dist.server.cell_feed import INTERVAL_S, TAIL_LINES, CellFeed, Stage
 from jupyter_dist.server.said import CellSeen, Tail
 
-pytestmark = pytest.mark.timeout(10)
+pytestmark = pytest.mark.timeout(60)
 
 
 def kept(number, is_running=False):

@@ -5,7 +5,7 @@ import pytest
 from jupyter_dist.server import listing
 from jupyter_dist.server.listing import Listing
 
-pytestmark = pytest.mark.timeout(10)
+pytestmark = pytest.mark.timeout(60)
 
 
 class Looks:

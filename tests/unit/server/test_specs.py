@@ -36,6 +36,15 @@ def test_specifications_are_found_with_their_hosts(folders, rows, tmp_path):
     assert (found["b.toml"].name, found["b.toml"].hosts) == ("b", "localhost:4")
 
 
+def test_a_job_is_found_beside_notebooks_too(rows, tmp_path):
+    job = '[batch]\nsystem = "slurm"\nnodes = 2\n'
+    (tmp_path / "root/job.toml").write_text(job)
+    (tmp_path / "root/eight.toml").write_text(f"{job}slots = 8\n")
+    found = rows()
+    assert found["job.toml"].hosts == "2 nodes of Slurm"
+    assert found["eight.toml"].hosts == "2 nodes of Slurm, 8 ranks each"
+
+
 def test_beside_notebooks_only_files_with_hosts_count(rows, tmp_path):
     (tmp_path / "root/pyproject.toml").write_text("[project]\n")
     (tmp_path / "root/broken.toml").write_text("[[hosts]]\nname = \n")
@@ -65,7 +74,7 @@ def test_a_link_that_leads_out_is_neither_read_nor_started(folders, rows, tmp_pa
         folders.find(str(link))
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_one_odd_file_does_not_hide_the_others(folders, rows, tmp_path):
     own = tmp_path / "own"
     (own / "good.toml").write_text(PAIR)

@@ -219,3 +219,14 @@ def test_the_times_of_a_start_are_handed_on():
     assert view.passed_s == {}
     view.on_progress(StartProgress("r", "starting ranks", 4, 4, (A,), {"hosts": 0.4}))
     assert view.passed_s == {"hosts": 0.4}
+
+
+def test_hosts_whose_job_waits_in_a_queue_show_what_the_scheduler_says():
+    words = "Slurm job 12: PENDING: Resources"
+    hosts = tuple(
+        HostProgress(f"slurm-{n}", StartStage.QUEUE, 0, 2, 3.0, note=words) for n in (1, 2)
+    )
+    stage = "waiting for 2 hosts of Slurm job 12 (PENDING: Resources)"
+    progress = StartProgress("r", stage, 0, 0, hosts)
+    assert start_line(progress) == f"0/2 hosts up · {stage}"
+    assert table_lines(hosts)[0] == f"  ⋯ slurm-1  queue 3.0 s  {words}"

@@ -12,6 +12,7 @@ from fakes.nccl_library import REMOTE_ERROR, SYSTEM_ERROR, FakeNccl
 from jupyter_dist.collective.breakage import Breakage, Broken
 from jupyter_dist.collective.nccl import clique, device
 from jupyter_dist.errors import CollectiveTimeout, CommunicatorError, PeerFailed
+from tests.patience import Stopwatch
 
 WAYS = pytest.mark.parametrize("way", ["nccl4py", "cupy"])
 
@@ -39,8 +40,8 @@ def call(comm, machine):
 
 def look_for(comm, seconds):
     """Look as the link thread does, until there is something to raise."""
-    deadline_s = time.monotonic() + seconds
-    while time.monotonic() < deadline_s:
+    watch = Stopwatch()
+    while not watch.is_over(seconds):
         comm.look()
         if comm._device._lost is not None:
             return
@@ -157,16 +158,17 @@ def test_waiting_ends_at_the_deadline_of_the_call(way):
     def act(comm, machine):
         comm.timeout_s = 0.2
         call(comm, machine)
-        start_s = time.monotonic()
+        watch = Stopwatch()
         with pytest.raises(CollectiveTimeout) as raised:
             comm.settle()
         with pytest.raises(CollectiveTimeout):
             call(comm, machine)
-        return str(raised.value), time.monotonic() - start_s
+        return str(raised.value), watch.spell()
 
-    text, seconds = survive(act, way=way)
+    text, spell = survive(act, way=way)
     assert text.startswith("rank 0 waited 0.2 s for its peers in all_reduce(float64[4], sum) #2")
-    assert 0.2 < seconds < 2
+    assert spell.took_s > 0.2
+    spell.assert_less(2, "the wait")
 
 
 def test_a_rank_is_named_by_its_number_in_the_cluster():
@@ -214,15 +216,16 @@ def test_an_error_that_nccl_finds_by_itself_is_raised(status, patience_s):
     def act(comm, machine):
         call(comm, machine)
         nccl.comms[0].error = status
-        start_s = time.monotonic()
+        watch = Stopwatch()
         look_for(comm, 3)
-        return comm.lost_error(), time.monotonic() - start_s
+        return comm.lost_error(), watch.spell()
 
-    error, seconds = survive(act, nccl=nccl)
+    error, spell = survive(act, nccl=nccl)
     assert isinstance(error, CommunicatorError)
     assert "NCCL failed: " in str(error)
     assert "the last words" in str(error)
-    assert patience_s <= seconds < patience_s + 2
+    assert spell.took_s >= patience_s
+    spell.assert_less(patience_s + 2, "the error")
 
 
 def test_the_coordinator_names_the_peer_that_nccl_has_lost():

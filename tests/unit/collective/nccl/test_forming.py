@@ -12,6 +12,7 @@ from fakes.nccl_library import SYSTEM_ERROR, FakeNccl
 from jupyter_dist.collective.nccl.api import CuPyNccl
 from jupyter_dist.collective.nccl.cuda import load_cuda
 from jupyter_dist.errors import CollectiveTimeout, CommunicatorError, PeerFailed
+from tests.patience import wait_until, within
 
 
 def test_nothing_is_loaded_before_an_array_on_a_device_comes():
@@ -85,14 +86,11 @@ def test_when_no_rank_gets_ready_all_are_named():
 def test_forming_that_blocks_ends_at_its_deadline_and_is_aborted_when_it_returns():
     nccl = FakeNccl()
     nccl.init_may_return.clear()
-    start_s = time.monotonic()
-    errors = form(nccl)
-    assert time.monotonic() - start_s < 5
+    with within(5):
+        errors = form(nccl)
     assert "did not get there" in str(errors[0])
     nccl.init_may_return.set()
-    deadline_s = time.monotonic() + 5
-    while len(nccl.aborted) < 2 and time.monotonic() < deadline_s:
-        time.sleep(0.01)
+    wait_until(lambda: len(nccl.aborted) == 2, 5, "both are aborted")
     assert sorted(nccl.aborted) == [0, 1]
 
 
@@ -126,10 +124,8 @@ def test_an_abort_ends_forming_at_once():
     nccl.never_ready = {0}
     with alone(nccl) as (comm, machine):
         threading.Timer(0.2, comm.abort, [1, "is lost: killed"]).start()
-        start_s = time.monotonic()
-        with pytest.raises(PeerFailed, match="rank 1 is lost: killed"):
+        with within(2), pytest.raises(PeerFailed, match="rank 1 is lost: killed"):
             comm.all_reduce(machine.cupy.asarray(np.ones(1)))
-        assert time.monotonic() - start_s < 2
         comm._device.clique.await_abort()
     assert nccl.aborted == [0]
     assert not nccl.misuse

@@ -8,6 +8,7 @@ import pytest
 from jupyter_dist.errors import CollectiveTimeout, FrameworkError, PeerFailed
 from jupyter_dist.frameworks.jax import connection
 from jupyter_dist.frameworks.jax.private_runtime import Client
+from tests.patience import within
 
 ARGUMENTS = {"coordinator_address": "10.0.0.1:7"}
 
@@ -140,9 +141,8 @@ def test_a_client_that_goes_into_jax_while_it_is_left_is_taken_out(kept, stuck, 
         connect(runtime, Relay(), look_around=look_around)
     assert runtime.client is None
     assert "stuck" in kept
-    start_s = time.monotonic()
-    connect(Runtime(lambda: None), Relay())
-    assert time.monotonic() - start_s < 1, "it is not waited for"
+    with within(1):  # it is not waited for
+        connect(Runtime(lambda: None), Relay())
 
 
 def test_a_call_that_is_left_on_its_way_is_told_to_the_next_one(kept, stuck, monkeypatch):

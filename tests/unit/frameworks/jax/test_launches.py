@@ -114,6 +114,14 @@ def test_a_cell_of_other_ranks_is_refused_with_their_names(scene):
         scene.run()
 
 
+def test_a_task_of_one_rank_is_refused_what_needs_others(scene):
+    scene.surroundings.cell_ranks, scene.surroundings.is_in_task = (0,), True
+    with pytest.raises(
+        UsageError, match=r"this task of ipyparallel runs on rank 0 only\. Run it in"
+    ):
+        scene.run()
+
+
 def test_nothing_is_torn_within_the_grace(scene):
     scene.run([FakeOutput(is_ready=False)])
     scene.launches.break_off(1, "was lost")

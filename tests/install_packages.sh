@@ -1,11 +1,12 @@
 #!/bin/sh
-# Install what the lab of hosts is built with when it is missing and we may; without it the tests
-# that need it skip and say so.
+# Install programs that tests need when they are missing and we may; without them the tests that
+# need them skip and say so.
+#
+#     sh tests/install_packages.sh PROGRAM:PACKAGE...
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 missing=
-for pair in sshd:openssh-server ssh:openssh-client nft:nftables ip:iproute2 rsync:rsync \
-    cc:build-essential zsh:zsh tcsh:tcsh fish:fish; do
+for pair in "$@"; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
 if [ -z "$missing" ]; then
@@ -15,7 +16,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "Missing and not to be installed from here:$missing. Tests that need it will skip."
     exit 0
 fi
-# The lab starts servers of its own; this machine shall not get one.
+# The tests start servers of their own; this machine shall not get one.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT

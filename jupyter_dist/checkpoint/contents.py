@@ -1,0 +1,115 @@
+"""What one rank puts into a checkpoint, held until it is written."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from jupyter_dist.checkpoint.arrays import Array, Block, Held
+from jupyter_dist.checkpoint.merging import LeafTold, Told
+from jupyter_dist.checkpoint.part_layout import bytes_of
+from jupyter_dist.checkpoint.tree import Leaf, Pickled, Plain, Taken, take_apart
+from jupyter_dist.model.checkpoint_manifest import plain_entry
+from jupyter_dist.model.number_types import array_bytes
+
+GLANCE_BYTES = 64 << 10
+"""Of an array's beginning, middle and end: so much tells most that differ apart."""
+
+
+class Contents:
+    """The leaves of this rank, with their bytes in host memory.
+
+    With `copies` the memory is its own, so that the user may go on and change what was saved.
+    """
+
+    def __init__(self, taken: Taken, *, copies: bool) -> None:
+        self._leaves = taken.leaves
+        self._data = [_fetch_all(leaf, copies=copies) for leaf in taken.leaves]
+        self.told = Told(
+            taken.structure,
+            tuple(_tell(leaf, data) for leaf, data in zip(taken.leaves, self._data, strict=True)),
+        )
+        self.nbytes = sum(leaf.nbytes for leaf in self.told.leaves)
+
+    def array(self, number: int, block: int) -> Array:
+        """Give a block of an array."""
+        return self._data[number][block]
+
+    def pickle(self, number: int) -> bytes:
+        """Give the pickle of an object."""
+        content = self._leaves[number].content
+        assert isinstance(content, Pickled)
+        return content.data
+
+    def digest(self, number: int) -> str:
+        """Give the digest of all bytes of a leaf that is whole on this rank."""
+        content = self._leaves[number].content
+        if isinstance(content, Pickled):
+            return xxhash.xxh3_128_hexdigest(content.data)
+        return xxhash.xxh3_128_hexdigest(bytes_of(self._data[number][0]))
+
+    def release(self) -> None:
+        """Let go of everything: it is written."""
+        self._data, self._leaves = [], ()
+
+
+def take(tree: Any, *, copies: bool) -> Contents:
+    """Take a tree apart and hold what it consists of; see tree.take_apart."""
+    return Contents(take_apart(tree), copies=copies)
+
+
+def _fetch_all(leaf: Leaf, *, copies: bool) -> Sequence[Array]:
+    if not isinstance(leaf.content, Held):
+        return ()
+    return [_fetch(block, copies=copies) for block in leaf.content.blocks]
+
+
+def _fetch(block: Block, *, copies: bool) -> Array:
+    data = block.fetch()
+    return np.array(data, copy=True) if copies and block.is_view else data
+
+
+def _tell(leaf: Leaf, data: Sequence[Array]) -> LeafTold:
+    """Tell of a leaf what the others must know."""
+    content = leaf.content
+    if isinstance(content, Plain):
+        plain = plain_entry(content.value, "replicated")
+        return LeafTold(path=leaf.path, kind="plain", plain=plain)
+    if isinstance(content, Pickled):
+        return LeafTold(
+            path=leaf.path,
+            kind="object",
+            nbytes=len(content.data),
+            glance=_glance(memoryview(content.data)),
+            type_name=content.type_name,
+        )
+    whole = content.is_whole
+    return LeafTold(
+        path=leaf.path,
+        kind="array",
+        nbytes=_bytes_here(content, data),
+        library=content.library,
+        dtype=content.dtype,
+        shape=content.shape,
+        is_whole=whole,
+        boxes=() if whole else tuple(block.box for block in content.blocks),
+        sharding=content.sharding,
+        form=content.form,
+        glance=_glance(bytes_of(data[0])) if whole else "",
+    )
+
+
+def _bytes_here(held: Held, data: Sequence[Array]) -> int:
+    if held.is_whole:
+        return array_bytes(held.dtype, held.shape)
+    return sum(array.nbytes for array in data)
+
+
+def _glance(data: memoryview) -> str:
+    """Give a digest of some of the bytes, which costs little however many there are."""
+    digest = xxhash.xxh3_128()
+    middle = len(data) // 2
+    for start in (0, middle, max(0, len(data) - GLANCE_BYTES)):
+        digest.update(data[start : start + GLANCE_BYTES])
+    return digest.hexdigest()

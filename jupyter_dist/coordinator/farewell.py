@@ -1,0 +1,46 @@
+"""The end of a cluster: engines and agents are told to leave, and everyone waits for their word."""
+
+from time import monotonic
+
+from jupyter_dist.control.poller import Poller
+from jupyter_dist.coordinator.agents import AgentService
+from jupyter_dist.coordinator.hosts import Hosts
+from jupyter_dist.coordinator.outbox import Outbox
+from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.model.engine_state import EngineEvent
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.messages import Leave
+
+LEAVE_GRACE_S = 1.5
+_STOP_TIMEOUT_S = LEAVE_GRACE_S + 8.0
+_SLICE_S = 0.1
+
+
+def dismiss_engines(roster: Roster, outbox: Outbox) -> None:
+    """Tell every engine to end."""
+    for rank in roster.present_ranks():
+        outbox.to_engine(rank, Leave())
+        roster[rank].apply(EngineEvent.TOLD_TO_LEAVE)
+
+
+def dismiss_agents(roster: Roster, agents: AgentService, hosts: Hosts) -> set[str]:
+    """Let every agent end, and wait for their word, at most a few seconds.
+
+    Gives the hosts whose agent has not confirmed: it never came, is stuck, or was lost.
+    """
+    stop = pb.AgentCommand(stop=pb.Stop(grace_s=LEAVE_GRACE_S))
+    joined = {name for name, host in roster.hosts.items() if host.joined}
+    waiting = {host for host in joined if agents.send(host, stop)}
+    poller = Poller()
+    poller.add(agents.waker)
+    deadline_s = monotonic() + _STOP_TIMEOUT_S
+    broken: set[str] = set()
+    while waiting - hosts.stopped - broken and monotonic() < deadline_s:
+        poller.wait(_SLICE_S)
+        for host, event in agents.receive():
+            if event is None:
+                broken.add(host)  # without its word, unless that came before
+            elif event.WhichOneof("event") == "all_stopped":
+                hosts.stopped.add(host)
+    lost = {name for name, host in roster.hosts.items() if host.is_lost}
+    return (set(roster.hosts) - hosts.stopped) | lost

@@ -1,0 +1,50 @@
+"""SIGTERM at a rank: batch systems send it to every process of a job before they end it."""
+
+import os
+import signal
+import threading
+from types import FrameType
+
+from jupyter_dist.frameworks.jax.private_preemption import is_listening
+
+
+class Termination:
+    """Passes SIGTERM over while the cluster heeds notices; else it ends the process, as always."""
+
+    def __init__(self) -> None:
+        self.is_passed_over = False
+        """Written by the link thread."""
+        self._pid = 0
+
+    def install(self) -> None:
+        """Heed the signal from now on, unless somebody else does; on the main thread."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and self._pid != os.getpid() and not is_caught():
+            self._pid = os.getpid()
+            signal.signal(signal.SIGTERM, self._on_signal)
+
+    def tell_jax(self) -> None:
+        """Send this process the signal by which JAX hears of a preemption, if it listens."""
+        if is_listening() and is_caught():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self.is_passed_over and self._pid == os.getpid():
+            return
+        signal.signal(number, signal.SIG_DFL)  # also in a child, which was not meant to inherit it
+        os.kill(os.getpid(), number)
+
+
+def is_caught(number: int = signal.SIGTERM) -> bool:
+    """Tell whether this process catches or ignores a signal.
+
+    Python does not know of handlers that libraries install, as JAX does.
+    """
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            masks = dict(line.split(":", 1) for line in file if line.startswith("Sig"))
+    except OSError:
+        return signal.getsignal(number) is not signal.SIG_DFL
+    bit = 1 << (number - 1)
+    return any(int(masks.get(name, "0"), 16) & bit for name in ("SigCgt", "SigIgn"))

@@ -1,0 +1,1 @@
+"""ipyparallel on our engines: the bridge, and nothing else here imports it."""

@@ -1,0 +1,117 @@
+"""What is said between an engine of ipyparallel and its controller: Jupyter's messages, signed."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from jupyter_client.session import Session
+
+from jupyter_dist.protocol.messages import ErrorInfo
+
+if TYPE_CHECKING:
+    import zmq
+
+Dict = dict[str, Any]
+Place = Mapping[str, Any]
+"""What ipcontroller-engine.json says: `interface`, and a port or several for each channel."""
+
+
+class Speech:
+    """Says and understands messages in the name of one engine, whose id is the rank."""
+
+    def __init__(self, place: Place, engine_id: int) -> None:
+        self.engine_id = engine_id
+        self.uuid = str(uuid.uuid4())
+        self._session = Session(
+            session=self.uuid,
+            key=str(place["key"]).encode(),
+            signature_scheme=place["signature_scheme"],
+            packer=place["pack"],
+            unpacker=place["unpack"],
+        )
+
+    @property
+    def identity(self) -> bytes:
+        """Under which the controller's sockets know this engine."""
+        return self.uuid.encode()
+
+    @property
+    def thresholds(self) -> Dict:
+        """From which size on parts of an object travel as buffers of their own."""
+        session = self._session
+        return {
+            "buffer_threshold": session.buffer_threshold,
+            "item_threshold": session.item_threshold,
+        }
+
+    def understand(self, frames: Sequence["zmq.Frame"]) -> tuple[list[bytes], Dict]:
+        """Give the way back, and the message; raises ValueError, TypeError if it is not genuine."""
+        parts: list[Any] = list(frames)
+        idents, rest = self._session.feed_identities(parts, copy=False)
+        message = self._session.deserialize(rest, content=True, copy=False)
+        return idents, message
+
+    def say(
+        self,
+        socket: "zmq.Socket[bytes]",
+        kind: str,
+        content: Dict,
+        parent: Dict | None = None,
+        idents: list[bytes] | None = None,
+        **more: Any,
+    ) -> None:
+        """Send a message; `more` may have `metadata` and `buffers`.
+
+        What the packer does not take is sent as text that it does.
+        """
+        metadata = {"engine": self.uuid, **more.pop("metadata", {})}
+        send = self._session.send
+        try:
+            send(socket, kind, content, parent, idents, metadata=metadata, track=False, **more)
+        except (ValueError, TypeError):
+            if parent is not None:
+                parent = {"header": _sendable(parent["header"])}
+            content, metadata = _sendable(content), _sendable(metadata)
+            send(socket, kind, content, parent, idents, metadata=metadata, track=False, **more)
+
+    def publish(
+        self, socket: "zmq.Socket[bytes]", kind: str, content: Dict, parent: Dict, **more: Any
+    ) -> None:
+        """Send to all that listen to what engines show."""
+        topic = f"engine.{self.engine_id}.{kind}".encode()
+        self.say(socket, kind, content, parent, [topic], **more)
+
+    def engine_info(self, method: str) -> Dict:
+        """Say who has failed, as ipyparallel's errors show it."""
+        return {"engine_uuid": self.uuid, "engine_id": self.engine_id, "method": method}
+
+
+def _sendable(value: Any) -> Any:
+    """Give it with all text as UTF-8 can have it, and what is no JSON as text."""
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case dict():
+            return {_sendable(str(key)): _sendable(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_sendable(each) for each in value]
+        case None | bool() | int() | float() | bytes() | datetime():
+            return value
+        case _:
+            return _sendable(repr(value))
+
+
+def error_content(error: ErrorInfo) -> Dict:
+    """Give an error as messages have it."""
+    return {
+        "status": "error",
+        "ename": error.ename,
+        "evalue": error.evalue,
+        "traceback": list(error.traceback),
+    }
+
+
+def refusal(sentence: str) -> Dict:
+    """Give the answer to a request that is not carried out."""
+    return error_content(ErrorInfo("NotImplementedError", sentence))

@@ -1,0 +1,63 @@
+"""The shell script that turns a node into a host: it runs one agent, in the foreground.
+
+It is a file of its own, so that every way to start a program on a node passes on two plain words:
+some of them split or join what they are given.
+"""
+
+import shlex
+from pathlib import Path
+
+from jupyter_dist.launch.batch.order import BatchOrder
+from jupyter_dist.launch.remote_command import python_script, shell_for
+from jupyter_dist.model.batch import VARIABLES_OF_MPI
+from jupyter_dist.model.spec import HostSpec
+
+_HIDING = """\
+(
+{program}
+) &
+agent=$!
+trap 'kill -TERM "$agent"' TERM INT HUP
+wait "$agent"; status=$?
+while kill -0 "$agent" 2>/dev/null; do wait "$agent"; status=$?; done
+if [ "$status" -gt 128 ]; then
+    echo "jupyter-dist: signal $((status - 128)) has ended the agent on $(hostname)" >&2
+    exit 0
+fi
+exit "$status\""""
+
+
+def agent_words(order: BatchOrder, script: Path) -> list[str]:
+    """Give the words that run the script, as `sh /shared/x.agent.sh`."""
+    return [*shell_for(_node(order))[:-1], str(script)]
+
+
+def agent_script(
+    order: BatchOrder, output: Path | None = None, *, hides_signals: bool = False
+) -> str:
+    """Write the script.
+
+    With an output, each node writes what it says into a file beside it. One that hides signals
+    ends well when its agent was killed: mpiexec would end all others, too.
+    """
+    arguments = ["-P", "-m", "jupyter_dist.agent", "--join", str(order.join_path)]
+    if order.slots:
+        arguments += ["--slots", str(order.slots)]
+    arguments += ["--start-method", order.start_method]
+    forget = " ".join(
+        f"-e 's/^\\({prefix}[A-Za-z0-9_]*\\)=.*/\\1/p'" for prefix in VARIABLES_OF_MPI
+    )
+    # Ranks are no part of what mpiexec or srun have started.
+    lines = [
+        "#!/bin/sh",
+        "# One agent of jupyter-dist; written for a batch job, and removed at its end.",
+        f'for name in $(env | sed -n {forget}); do unset "$name"; done',
+    ]
+    if output is not None:
+        lines.insert(2, f'exec >>{shlex.quote(str(output))}."$(hostname)" 2>&1')
+    program = python_script(_node(order), arguments)
+    return "\n".join([*lines, _HIDING.format(program=program) if hides_signals else program, ""])
+
+
+def _node(order: BatchOrder) -> HostSpec:
+    return HostSpec(name="node", python=order.python, setup=order.setup)

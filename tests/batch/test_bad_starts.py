@@ -1,0 +1,179 @@
+"""Jobs that Slurm refuses, that end too early or that cannot reach home: the start says why."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jupyter_dist.errors import StartFailed, UsageError
+from tests.processes.leftovers import wait_until
+
+from .clusters import driver, wait_for_stage
+
+PORTS = "27310-27319"
+
+
+# --- refused before anything starts ---
+
+
+def test_a_launcher_that_nobody_knows(start):
+    told = start.refusal(2, UsageError, launcher="slrum")
+    assert "slrum" in told
+    for name in ("slurm", "pbs", "sge", "lsf", "htcondor", "mpi", "auto", "local", "ssh"):
+        assert name in told
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"nodes": 0}, ("0 nodes",)),
+        ({"nodes": 100_000}, ("100000 nodes",)),
+        ({"slots": -1}, ("-1",)),
+        ({"time_limit_s": 5.0}, ("time limit", "1m")),
+        ({"launcher_args": ["--comment=a\nb"]}, ("--launcher-arg", "one line")),
+        ({"template": "/no/such/template"}, ("/no/such/template",)),
+        ({"hosts": "nodeA:2"}, ("hosts", "launcher")),
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be_meant(start, options, words):
+    told = start.refusal(3, UsageError, **options)
+    for word in words:
+        assert word in told, told
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("#!/bin/sh\nsrun hostname\n", ("{program_and_args}",)),
+        ("#!/bin/sh\n#SBATCH -N {knots}\nsrun {program_and_args}\n", ("knots", "line 2", "nodes")),
+        ("#!/bin/sh\nsrun {program_and_args\n", ("line 2",)),
+    ],
+    ids=["nothing to run", "unknown field", "open brace"],
+)
+def test_a_script_without_what_it_needs(start, tmp_path, script, words):
+    template = tmp_path / "mine.sbatch"
+    template.write_text(script)
+    told = start.refusal(10, (UsageError, StartFailed), template=str(template))
+    for word in words:
+        assert word in told, told
+
+
+def test_a_machine_without_slurm(start, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(Path(sys.executable).parent))
+        told = start.refusal(10, UsageError)
+    assert "sbatch is not on PATH" in told
+
+
+# --- refused by Slurm ---
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"queue": "nowhere"}, "invalid partition specified: nowhere"),
+        ({"launcher_args": ["--no-such-option"]}, "unrecognized option '--no-such-option'"),
+        ({"launcher_args": ["--nodelist=nodeX"]}, "Invalid node name specified"),
+    ],
+    ids=["partition", "option", "node"],
+)
+def test_a_job_that_is_refused_quotes_slurm(start, options, said):
+    told = start.refusal(15, **options)
+    assert "sbatch" in told
+    assert said in told
+
+
+def test_a_slurm_that_does_not_answer(start, slurm, monkeypatch):
+    conf = slurm.shared / "elsewhere.conf"
+    text = Path(slurm.env["SLURM_CONF"]).read_text()
+    conf.write_text(text.replace("SlurmctldPort=", "MessageTimeout=2\nSlurmctldPort=1#"))
+    monkeypatch.setenv("SLURM_CONF", str(conf))
+    told = start.refusal(30)
+    assert "Unable to contact slurm controller" in told
+
+
+def test_a_job_that_can_never_begin_is_given_up_with_what_slurm_says_of_it(start):
+    told = start.refusal(20, nodes=3)
+    assert "PENDING: PartitionNodeLimit" in told
+    assert "wait for ever" in told
+    assert "--nodes" in told
+
+
+# --- ended before its agents joined ---
+
+
+def test_a_job_that_is_cancelled_while_it_waits(slurm, start, in_background, busy_nodes, within):
+    told = []
+    future = in_background(start, name="demo", on_progress=told.append)
+    wait_for_stage(told, "PENDING: Resources")
+    (job,) = slurm.ask("squeue", "--noheader", "--name=jupyter-dist-demo", "--format=%i").split()
+    with within(8):
+        slurm.scancel(job)
+        error = future.exception(20)
+    assert isinstance(error, StartFailed)
+    assert f"Slurm job {job}" in str(error)
+    assert "CANCELLED" in str(error)
+
+
+def test_a_start_that_is_given_up_while_it_waits_cancels_the_job(slurm, start, busy_nodes):
+    told = start.refusal(20, timeout_s=4, after=lambda: slurm.scancel(busy_nodes))
+    assert "PENDING: Resources" in told
+    assert "--timeout" in told
+
+
+def test_a_notebook_that_is_killed_while_the_job_waits_cancels_it(slurm, start, busy_nodes):
+    words = driver(name="demo", keep_s=1, timeout_s=30)
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as notebook:
+        try:
+            wait_until(lambda: "jupyter-dist-demo PENDING" in slurm.squeue("%j %T"), 15, "it waits")
+        finally:
+            notebook.kill()
+    slurm.scancel(busy_nodes)
+    start.assert_nothing_left(45)
+
+
+def test_nodes_without_our_package(start):
+    told = start.refusal(25, python="/usr/bin/python3")
+    assert "No module named" in told
+    assert "jupyter_dist" in told
+    assert "--python" in told
+
+
+def test_nodes_without_that_python(start):
+    told = start.refusal(25, python="/no/such/python")
+    assert "/no/such/python" in told
+    assert "No such file or directory" in told
+
+
+def test_a_directory_that_nodes_do_not_see(start, tmp_path):
+    folder = tmp_path / "unseen"
+    folder.mkdir()
+    told = start.refusal(30, job_dir=str(folder))
+    assert str(folder) in told
+    assert "--job-dir" in told
+    assert os.listdir(folder) == []
+
+
+def test_a_directory_that_there_is_not(start, tmp_path):
+    told = start.refusal(10, (UsageError, StartFailed), job_dir=str(tmp_path / "none"))
+    assert str(tmp_path / "none") in told
+
+
+def test_a_script_that_ends_at_once(start, tmp_path):
+    template = tmp_path / "mine.sbatch"
+    template.write_text("#!/bin/sh\n# {program_and_args}\necho nothing to do here\nexit 7\n")
+    told = start.refusal(25, template=str(template))
+    assert "nothing to do here" in told
+    assert "FAILED" in told
+
+
+def test_nodes_that_cannot_reach_this_machine(slurm, start):
+    for host in slurm.names:
+        slurm.hosts.block_port(host, PORTS)
+    told = start.refusal(40, ports=PORTS)
+    assert "no address of cluster" in told
+    assert f"stayed silent on port {PORTS[:4]}" in told
+    assert "--interface" in told

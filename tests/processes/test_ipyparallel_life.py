@@ -1,0 +1,261 @@
+"""How ranks become engines of ipyparallel and leave it, and what is left when something is killed."""
+
+import os
+import signal
+import threading
+
+import psutil
+import pytest
+from ipyparallel import error, interactive
+
+from jupyter_dist.errors import ClusterGone, FrameworkError
+from tests.patience import Spell, Stopwatch
+
+from .driver import Driver
+from .leftovers import command_of, coordinator_of, engines_of, is_alive, wait_until
+
+FOREVER = "import time\nwhile True: time.sleep(0.01)"
+
+
+def controllers_of(cluster):
+    """The processes of its controller: one, or none."""
+    module = "jupyter_dist.frameworks.ipyparallel.controller"
+    children = coordinator_of(cluster).children(recursive=True)
+    return [child for child in children if module in command_of(child)]
+
+
+def busy(client, *ranks):
+    """Have ranks run something without end; gives the result to come when they do."""
+    return client[list(ranks)].execute(FOREVER, block=False)
+
+
+def kill(cluster, rank):
+    """Kill a rank, and wait until the cluster knows."""
+    os.kill(cluster.topology().engines[rank].pid, signal.SIGKILL)
+    wait_until(lambda: cluster.status().ranks[rank] == "lost", 5, "the loss is told")
+
+
+def pids(client):
+    return client[:].apply_sync(os.getpid)
+
+
+def test_eight_ranks_are_registered_within_two_seconds(start):
+    cluster = start("localhost:8")
+    cluster.ipyparallel().close()  # ranks import ipyparallel for the first one
+    cluster.leave_ipyparallel()
+    watch = Stopwatch()
+    client = cluster.ipyparallel()
+    spell = watch.spell()
+    print(f"8 ranks registered {client.registration_s:.2f} s after their controller served")
+    assert client.ids == list(range(8))
+    assert client[:]["rank"] == list(range(8))
+    Spell(client.registration_s, min(client.registration_s, spell.stalled_s)).assert_less(
+        2.0, "the registration"
+    )
+    client.close()
+
+
+def test_leaving_ends_the_controller_and_spares_the_ranks(start, within):
+    cluster = start("localhost:2")
+    before = [engine.pid for engine in cluster.topology().engines]
+    client = cluster.ipyparallel()
+    client[:].push({"kept": 3}, block=True)
+    (controller,) = controllers_of(cluster)
+    with within(8):
+        assert cluster.leave_ipyparallel() is True
+    assert not is_alive(controller)
+    assert cluster.leave_ipyparallel() is False
+    assert [rank.value_repr for rank in cluster.run("kept")] == ["3", "3"]
+    threads = "[t.name for t in __import__('threading').enumerate() if 'parallel' in t.name]"
+    assert [rank.value_repr for rank in cluster.run(threads)] == ["[]", "[]"]
+    with cluster.ipyparallel() as outer:
+        assert pids(outer) == before
+        with cluster.ipyparallel() as inner:
+            assert inner.ids == [0, 1]
+        assert len(controllers_of(cluster)) == 1, "somebody else uses it"
+        assert outer[:]["kept"] == [3, 3]
+    assert controllers_of(cluster) == [], "it has ended with the last block"
+
+
+def test_what_waits_for_a_result_raises_when_the_cluster_stops(start, within):
+    cluster = start("localhost:2")
+    client = cluster.ipyparallel()
+    running = busy(client, 0, 1)
+    with within(8):
+        cluster.stop()
+        with pytest.raises(error.CompositeError, match="EngineError"):
+            running.get(5)
+    with pytest.raises(ClusterGone):
+        cluster.ipyparallel()
+
+
+def test_a_killed_controller_costs_no_rank_and_nobody_waits_for_it(start, within):
+    cluster = start("localhost:2")
+    before = [engine.pid for engine in cluster.topology().engines]
+    client = cluster.ipyparallel()
+    client[:].push({"kept": 3}, block=True)
+    running = client[:].execute("import time\nfor _ in range(300): time.sleep(0.01)", block=False)
+    (controller,) = controllers_of(cluster)
+    with within(8):
+        controller.kill()
+        with pytest.raises(error.CompositeError, match="controller"):
+            running.get(8)
+    again = cluster.ipyparallel()
+    assert pids(again) == before
+    assert again[:]["kept"] == [3, 3]
+    again.close()
+
+
+def test_a_killed_coordinator_leaves_no_process(start, home, sweep):
+    del sweep
+    cluster = start("localhost:2")
+    client = cluster.ipyparallel()
+    (controller,) = controllers_of(cluster)
+    running = busy(client, 0)
+    coordinator_of(cluster).kill()
+    wait_until(lambda: not is_alive(controller), 2, "the controller ends with the coordinator")
+    with pytest.raises(error.CompositeError, match="EngineError"):
+        running.get(5)
+    wait_until(lambda: not home.processes(), 15, "no process is left")
+    cluster.detach()
+
+
+def test_a_killed_program_leaves_nothing_when_its_cluster_ends(home):
+    driver = Driver()
+    try:
+        assert driver.do("cluster = Cluster.start('localhost:2', keep_s=0.5)") == "ok"
+        assert driver.do("client = cluster.ipyparallel()") == "ok"
+        assert driver.do("assert client[:]['rank'] == [0, 1]") == "ok"
+        assert any("ipyparallel.controller" in " ".join(command_of(p)) for p in home.processes())
+    finally:
+        driver.close()
+    wait_until(lambda: not home.processes(), 20, "no process is left")
+
+
+def test_a_replaced_rank_is_the_same_engine_again(start, within):
+    cluster = start("localhost:4")
+    client = cluster.ipyparallel()
+    before = pids(client)
+    running = busy(client, 1)
+    with within(8):
+        kill(cluster, 1)
+        with pytest.raises(error.CompositeError, match="Engine 1 died"):
+            running.get(5)
+    assert client.ids == [0, 2, 3]
+    assert client[:]["rank"] == [0, 2, 3], "the others go on"
+    cluster.heal()
+    client.wait_for_engines(4, timeout=10)
+    assert client.ids == [0, 1, 2, 3]
+    after = pids(client)
+    assert [one == other for one, other in zip(before, after, strict=True)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert client[1]["rank"] == 1
+    client.close()
+
+
+def test_the_others_are_engines_beside_a_lost_rank_and_then_under_their_new_numbers(start):
+    cluster = start("localhost:4")
+    cluster.run("mine = rank")
+    kill(cluster, 1)
+    client = cluster.ipyparallel()
+    assert client.ids == [0, 2, 3]
+    assert client[:]["rank"] == [0, 2, 3]
+    cluster.shrink()
+    again = cluster.ipyparallel()
+    assert again.ids == [0, 1, 2]
+    assert again[:]["rank"] == [0, 1, 2]
+    assert again[:]["mine"] == [0, 2, 3]
+    client.close()
+    again.close()
+
+
+@pytest.mark.parametrize("repair", ["heal", "shrink"])
+def test_ranks_meet_anew_behind_the_task_of_one_of_them(start, in_background, tmp_path, repair):
+    path = tmp_path / "go on"
+    cluster = start("localhost:3")
+    client = cluster.ipyparallel()
+    wait = f"import os, time\nwhile not os.path.exists({str(path)!r}): time.sleep(0.01)"
+    held = client[2].execute(wait, block=False)
+    wait_until(lambda: "execute" in str(cluster.status()), 5, "the task is told")
+    kill(cluster, 0)
+    stages = []
+    repaired = in_background(lambda: getattr(cluster, repair)(on_stage=stages.append))
+    kept = 2 if repair == "heal" else 1
+    wanted = f"rank {kept} runs a task of ipyparallel (execute)"
+    wait_until(lambda: any(wanted in stage for stage in stages), 15, "the task is named")
+    path.touch()
+    repaired.result(20)
+    held.get(10)
+    wait_until(lambda: "ipyparallel" not in str(cluster.status()), 5, "the task is over")
+    again = cluster.ipyparallel()
+    everyone = list(range(cluster.world_size))
+    assert again.ids == everyone
+    assert again[:]["rank"] == everyone
+    found = cluster.run("int(comm.all_reduce(1))")
+    assert [rank.value_repr for rank in found] == [str(len(everyone))] * len(everyone)
+    client.close()
+    again.close()
+
+
+def test_a_rank_that_does_not_answer_is_named_and_no_controller_stays(start):
+    cluster = start("localhost:3", lost_after_s=60.0)
+    stopped = engines_of(cluster)[1]
+    stopped.suspend()
+    try:
+        with pytest.raises(FrameworkError, match=r"rank 1 has not joined in time"):
+            cluster.ipyparallel(timeout_s=4.0)
+        wait_until(lambda: controllers_of(cluster) == [], 8, "the controller ends")
+    finally:
+        stopped.resume()
+    client = cluster.ipyparallel()
+    assert client[:]["rank"] == [0, 1, 2]
+    client.close()
+
+
+def test_a_rank_that_is_stopped_for_a_while_stays_an_engine(start):
+    cluster = start("localhost:2", lost_after_s=60.0)
+    client = cluster.ipyparallel()
+    stopped = engines_of(cluster)[1]
+    stopped.suspend()
+    try:
+        running = client[1].apply_async(interactive(lambda: rank))  # noqa: F821
+        threading.Event().wait(3.0)  # fifteen beats
+        assert client.ids == [0, 1]
+    finally:
+        stopped.resume()
+    assert running.get(10) == 1
+    client.close()
+
+
+def test_a_range_of_ports_without_a_free_one_is_named(start):
+    cluster = start("localhost:2", ports="27310-27315")
+    with pytest.raises(FrameworkError, match=r"takes 9 of them .* more --ports"):
+        cluster.ipyparallel()
+    assert controllers_of(cluster) == []
+
+
+def test_engines_find_the_controller_on_ports_of_the_range(start):
+    allowed = range(27320, 27360)
+    cluster = start("localhost:2", ports=f"{allowed[0]}-{allowed[-1]}")
+    client = cluster.ipyparallel()
+    (controller,) = controllers_of(cluster)
+    assert controller.children(recursive=True) == [], "it is one process"
+    listening = [
+        each.laddr.ip for each in controller.net_connections("tcp") if each.status == "LISTEN"
+    ]
+    assert set(listening) == {"127.0.0.1"}
+    assert client.connection_info["curve_serverkey"]
+    assert len(client.connection_info["key"]) == 64, "messages are signed as well"
+    for rank in engines_of(cluster):
+        ours = {
+            connection.raddr.port
+            for connection in psutil.Process(rank.pid).net_connections("tcp")
+            if connection.status == "ESTABLISHED" and connection.raddr.port != connection.laddr.port
+        }
+        served = {each for each in ours if each in allowed}
+        assert len(served) > 6, ours
+    client.close()
