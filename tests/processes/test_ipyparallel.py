@@ -124,7 +124,7 @@ def test_an_error_of_a_task_names_the_rank_and_spares_the_others(view):
 
 def test_what_a_task_prints_goes_to_its_client_only(four, view):
     result = view.execute("print('from', rank)", silent=False, block=True)
-    result.wait_for_output(10)
+    assert result.wait_for_output(10)
     assert [text.strip() for text in result.stdout] == [f"from {n}" for n in range(4)]
     assert [rank.stdout for rank in four.run("print('cell')")] == ["cell\n"] * 4
 

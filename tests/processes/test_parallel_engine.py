@@ -121,7 +121,9 @@ def test_ids_are_ranks_and_functions_see_what_cells_have_made(client, ranks):
 
 
 def test_code_runs_in_the_shell_of_the_rank(client):
-    reply = client[0].execute("%precision 3\n!echo from a process\n1 / 3", silent=False).get()
+    asked = client[0].execute("%precision 3\n!echo from a process\n1 / 3", silent=False)
+    reply = asked.get(TIMEOUT_S)
+    assert asked.wait_for_output(TIMEOUT_S)  # it may come after the reply
     assert reply.execute_result["data"]["text/plain"] == "0.333"
     assert reply.stdout.split() == ["from", "a", "process"]
     assert reply.execute_input.endswith("1 / 3")
@@ -130,7 +132,8 @@ def test_code_runs_in_the_shell_of_the_rank(client):
 
 def test_what_a_task_says_is_not_said_by_a_cell(client, ranks):
     asked = client[0].apply_async(evaluate, "print('by a task')")
-    asked.get()
+    asked.get(TIMEOUT_S)
+    assert asked.wait_for_output(TIMEOUT_S)
     assert texts(ranks[0].run_cell("print('by a cell')")) == ["by a cell\n"]
     assert asked.stdout == "by a task\n"
 
