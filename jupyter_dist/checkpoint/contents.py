@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import xxhash
 
 from jupyter_dist.checkpoint.arrays import Array, Block, Held
+from jupyter_dist.checkpoint.copy_memory import CopyMemory
 from jupyter_dist.checkpoint.merging import LeafTold, Told
 from jupyter_dist.checkpoint.part_layout import bytes_of
 from jupyter_dist.checkpoint.tree import Leaf, Pickled, Plain, Taken, take_apart
@@ -20,12 +20,17 @@ GLANCE_BYTES = 64 << 10
 class Contents:
     """The leaves of this rank, with their bytes in host memory.
 
-    With `copies` the memory is its own, so that the user may go on and change what was saved.
+    Given a `memory` they are copied there, so that the user may go on and change what was saved.
     """
 
-    def __init__(self, taken: Taken, *, copies: bool) -> None:
+    def __init__(self, taken: Taken, memory: CopyMemory | None = None) -> None:
         self._leaves = taken.leaves
-        self._data = [_fetch_all(leaf, copies=copies) for leaf in taken.leaves]
+        self._memory = memory
+        try:
+            self._data = [_fetch_all(leaf, memory) for leaf in taken.leaves]
+        except BaseException:
+            self.release()
+            raise
         self.told = Told(
             taken.structure,
             tuple(_tell(leaf, data) for leaf, data in zip(taken.leaves, self._data, strict=True)),
@@ -52,22 +57,25 @@ class Contents:
     def release(self) -> None:
         """Let go of everything: it is written."""
         self._data, self._leaves = [], ()
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.settle()
 
 
-def take(tree: Any, *, copies: bool) -> Contents:
+def take(tree: Any, memory: CopyMemory | None = None) -> Contents:
     """Take a tree apart and hold what it consists of; see tree.take_apart."""
-    return Contents(take_apart(tree), copies=copies)
+    return Contents(take_apart(tree), memory)
 
 
-def _fetch_all(leaf: Leaf, *, copies: bool) -> Sequence[Array]:
+def _fetch_all(leaf: Leaf, memory: CopyMemory | None) -> Sequence[Array]:
     if not isinstance(leaf.content, Held):
         return ()
-    return [_fetch(block, copies=copies) for block in leaf.content.blocks]
+    return [_fetch(block, memory) for block in leaf.content.blocks]
 
 
-def _fetch(block: Block, *, copies: bool) -> Array:
+def _fetch(block: Block, memory: CopyMemory | None) -> Array:
     data = block.fetch()
-    return np.array(data, copy=True) if copies and block.is_view else data
+    return data if memory is None or not block.is_view else memory.copy(data)
 
 
 def _tell(leaf: Leaf, data: Sequence[Array]) -> LeafTold:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from jupyter_dist.checkpoint.background import Background, Errand
 from jupyter_dist.checkpoint.contents import Contents
+from jupyter_dist.checkpoint.copy_memory import CopyMemory
 from jupyter_dist.checkpoint.handle import Saving
 from jupyter_dist.checkpoint.saving import Save, Saved, Wish
 from jupyter_dist.checkpoint.storage import Opening
@@ -51,6 +52,7 @@ class CheckpointWork:
         self._bars = bars
         self._seat: Seat | None = None
         self.background = Background()
+        self.copy_memory = CopyMemory()
         self._cells: deque[CellSource] = deque(maxlen=KEPT_CELLS)
         names.shell.events.register("pre_run_cell", self._begin_cell)
 
@@ -97,6 +99,7 @@ class CheckpointWork:
     ) -> Saved:
         """Save, and be back when it is committed."""
         save, council = self._prepare(wish, timeout_s, cache)
+        self.copy_memory.give_back()
         save.open(contents, self._describe)
         label = f"saving step {save.opening.step}"
         return save.complete(lambda total: council.progress(label, total))

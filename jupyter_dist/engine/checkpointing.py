@@ -11,6 +11,7 @@ from typing import Any
 from jupyter_dist.checkpoint import directory as directories
 from jupyter_dist.checkpoint.arrays import Shard
 from jupyter_dist.checkpoint.contents import Contents, take
+from jupyter_dist.checkpoint.copy_memory import CopyMemory
 from jupyter_dist.checkpoint.directory import Found
 from jupyter_dist.checkpoint.handle import Saving
 from jupyter_dist.checkpoint.saving import Saved, Wish, check_options
@@ -85,7 +86,7 @@ class Checkpoint:
         ranks; then nothing has changed in the directory.
         """
         wish = self._wish(directory, step, keep_last, timeout_s)
-        contents = partial(take, tree, copies=not wait)
+        contents = partial(take, tree, self._copy_memory(wait=wait))
         timeout_s, kept = self._work.timeout_s(timeout_s), _check_cache(cache)
         if wait:
             return self._work.save(wish, contents, timeout_s, kept)
@@ -188,7 +189,7 @@ class Checkpoint:
 
         def contents() -> Contents:
             chosen.append(choose_variables(self._work.variables, listed, marks))
-            return Contents(chosen[0].taken, copies=not wait)
+            return Contents(chosen[0].taken, self._copy_memory(wait=wait))
 
         timeout_s, kept = self._work.timeout_s(timeout_s), _check_cache(cache)
         remember = partial(self._remember, wish.directory)
@@ -258,6 +259,9 @@ class Checkpoint:
         return self._preemption.notice
 
     # --- within ------------------------------------------------------------------------------
+
+    def _copy_memory(self, *, wait: bool) -> CopyMemory | None:
+        return None if wait else self._work.copy_memory
 
     def _wish(
         self,

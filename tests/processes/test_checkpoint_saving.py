@@ -342,6 +342,23 @@ def test_cells_go_on_while_a_checkpoint_is_saved(four, place):
     assert all(text.startswith("<step 0 is saved in ") for text in run(four, "saving"))
 
 
+def test_saves_behind_in_a_row_use_the_same_memory_and_mix_nothing(four, place):
+    run(four, "large = np.zeros(1 << 18); large_too = np.zeros(1 << 18)")
+    for step in range(4):
+        run(
+            four,
+            f"large[:], large_too[:] = 10 * rank + {step + 1}, -10 * rank - {step + 1}\n"
+            f"saving = checkpoint.save({str(place)!r}, [large, large_too], wait=False)\n"
+            "large[:] = large_too[:] = 99",
+        )
+    run(four, "checkpoint.wait()")
+    for step in range(4):
+        code = f"found = checkpoint.restore({str(place)!r}, step={step})\n"
+        found = run(four, code + "[set(each.tolist()) for each in found]")
+        numbers = [10 * rank + step + 1 for rank in range(4)]
+        assert found == [str([{float(each)}, {-float(each)}]) for each in numbers]
+
+
 def test_a_second_save_waits_for_the_first(four, place):
     save_behind(four, place)
     result = four.run(f"checkpoint.save({str(place)!r}, 1, timeout_s=0.3)")

@@ -32,7 +32,7 @@ def save(world_size, directory, tree_of, **wish):
 
     def call(council):
         saving = Save(council, Wish(directory=str(directory), **wish), TIMEOUT_S)
-        saving.open(lambda: take(tree_of(council.rank), copies=False), describe)
+        saving.open(lambda: take(tree_of(council.rank)), describe)
         return saving.complete(FakeProgress)
 
     return whole(on_ranks(world_size, call)[1])

@@ -12,6 +12,7 @@ from fakes.council import on_ranks
 
 from jupyter_dist.checkpoint.background import Background
 from jupyter_dist.checkpoint.contents import take
+from jupyter_dist.checkpoint.copy_memory import CopyMemory
 from jupyter_dist.checkpoint.handle import Saving
 from jupyter_dist.checkpoint.part_file import PartWriter
 from jupyter_dist.checkpoint.saving import Save, Saved, Wish
@@ -138,7 +139,7 @@ def test_the_copy_of_a_save_that_has_failed_is_not_kept(tmp_path, monkeypatch):
 
     def call(council):
         save = Save(council, Wish(directory=str(tmp_path / "run")), 20.0)
-        save.open(lambda: take([np.arange(1000), np.full(9, council.rank)], copies=True), describe)
+        save.open(lambda: take([np.arange(1000), np.full(9, council.rank)], CopyMemory()), describe)
         copies.extend(weakref.ref(save.contents.array(number, 0)) for number in (0, 1))
         background, saving = Background(), Saving(0)
         background.start(saving, lambda: save.complete(saving.begin))

@@ -17,7 +17,7 @@ from jupyter_dist.model.number_types import array_bytes
 
 def merged(*trees):
     """The trees of ranks as all of them see them."""
-    return merge([take(tree, copies=False).told for tree in trees])
+    return merge([take(tree).told for tree in trees])
 
 
 def layouts(found):

@@ -48,7 +48,7 @@ def save(world_size, directory, tree_of, *, step=None, kind="tree", marks=None, 
     def call(council):
         wish = Wish(directory=str(directory), kind=kind, step=step, marks=marks or {})
         saving = Save(council, wish, TIMEOUT_S, cache)
-        saving.open(lambda: take(tree_of(council.rank), copies=False), describe)
+        saving.open(lambda: take(tree_of(council.rank)), describe)
         return saving.complete(lambda total: council.progress("save", total))
 
     _, results = on_ranks(world_size, call)

@@ -6,6 +6,7 @@ from fakes.council import FakeProgress, on_ranks
 
 from jupyter_dist.checkpoint import storage
 from jupyter_dist.checkpoint.contents import take
+from jupyter_dist.checkpoint.copy_memory import CopyMemory
 from jupyter_dist.checkpoint.directory import find, latest
 from jupyter_dist.checkpoint.saving import Save, Wish
 from jupyter_dist.checkpoint.storage import Opening, Place
@@ -30,7 +31,7 @@ def save(tree_of, directory="run", hosts=HOSTS, **wish):
 
     def call(council):
         saving = Save(council, Wish(directory=str(directory), **wish), 20.0)
-        saving.open(lambda: take(tree_of(council.rank), copies=False), describe)
+        saving.open(lambda: take(tree_of(council.rank)), describe)
         return saving.complete(FakeProgress)
 
     _, results = on_ranks(len(hosts), call, hosts)
@@ -126,7 +127,7 @@ def test_what_was_just_saved_is_kept_where_later_steps_are(disks):
 def test_what_ranks_do_not_all_want_is_named(tmp_path):
     def call(council):
         wish = Wish(directory=str(tmp_path / "run"), step=council.rank // 2)
-        Save(council, wish, 20.0).open(lambda: take(1, copies=False), describe)
+        Save(council, wish, 20.0).open(lambda: take(1), describe)
 
     _, results = on_ranks(4, call)
     assert {str(result) for result in results} == {
@@ -138,7 +139,7 @@ def test_what_ranks_do_not_all_want_is_named(tmp_path):
 def test_a_rank_that_gives_up_after_all_have_agreed_lets_all_others_fail_at_once(tmp_path):
     def call(council):
         saving = Save(council, Wish(directory=str(tmp_path / "run")), 20.0)
-        saving.open(lambda: take(council.rank, copies=True), describe)
+        saving.open(lambda: take(council.rank, CopyMemory()), describe)
         if council.rank == 1:
             return saving.give_up(KeyboardInterrupt())
         return saving.complete(FakeProgress)

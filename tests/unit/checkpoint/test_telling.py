@@ -34,7 +34,7 @@ def describe(checkpoint_id, step, staging):
 
 
 def told(tree):
-    return take(tree, copies=False).told
+    return take(tree).told
 
 
 TREES = st.recursive(
@@ -85,7 +85,7 @@ def test_a_model_of_many_leaves_can_be_saved_on_many_ranks(tmp_path, kind):
     def told_bytes(world_size):
         def call(council):
             saving = Save(council, Wish(directory=str(tmp_path / f"{world_size}")), 20.0)
-            saving.open(lambda: take(tree(council.rank), copies=False), describe)
+            saving.open(lambda: take(tree(council.rank)), describe)
             return saving.complete(FakeProgress)
 
         hall, results = on_ranks(world_size, call)
