@@ -16,6 +16,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from jupyter_dist.checkpoint.block_writer import BlockWriter
 from jupyter_dist.checkpoint.file_errors import describe, not_saved
 from jupyter_dist.checkpoint.part_layout import Buffer, bytes_of, lay_out, numpy_type
 from jupyter_dist.errors import CheckpointDamaged
@@ -68,6 +69,7 @@ class _File(_OpenFile):
             self._fd = os.open(path, flags, 0o666)
         except OSError as error:
             raise not_saved(path, error) from error
+        self._blocks = BlockWriter(self._fd)
 
     def _put(self, data: memoryview, offset: int) -> str:
         """Write all of it there and give its digest. Raises CheckpointFailed."""
@@ -80,13 +82,11 @@ class _File(_OpenFile):
         return digest.hexdigest()
 
     def _write(self, data: memoryview, offset: int) -> None:
-        """Write all of it there, even if a disk takes less at a time. Raises CheckpointFailed."""
-        written = 0
-        while written < len(data):
-            try:
-                written += os.pwrite(self._fd, data[written:], offset + written)
-            except OSError as error:
-                raise not_saved(self.path, error) from error
+        """Write all of it there. Raises CheckpointFailed."""
+        try:
+            self._blocks.write(data, offset)
+        except OSError as error:
+            raise not_saved(self.path, error) from error
 
     def _settle(self) -> PartFile:
         """Have everything on the disk and close the file. Raises CheckpointFailed."""

@@ -249,13 +249,13 @@ def test_what_fails_on_one_rank_fails_on_all_and_leaves_nothing(four, place):
     run(four, f"checkpoint.save({str(place)!r}, 'good')")
     code = (
         "import errno, os\n"
-        "from jupyter_dist.checkpoint import part_file\n"
+        "from jupyter_dist.checkpoint import block_writer\n"
         "class Full:\n"
         "    def __getattr__(self, name): return getattr(os, name)\n"
         "    def pwrite(self, *_): raise OSError(errno.ENOSPC, 'No space left on device')\n"
-        "if rank == 2: part_file.os = Full()\n"
+        "if rank == 2: block_writer.os = Full()\n"
         f"try: checkpoint.save({str(place)!r}, b'%d' % rank)\n"
-        "finally: part_file.os = os"
+        "finally: block_writer.os = os"
     )
     result = four.run(code)
     assert [rank.status for rank in result] == ["raised"] * 4
