@@ -14,7 +14,8 @@ from jupyter_dist.checkpoint.saving import Saved
 from jupyter_dist.errors import CheckpointError, CheckpointFailed
 
 _NICENESS = 10
-"""What cells compute goes before what a checkpoint writes: a save is in no hurry."""
+"""What a rank computes goes before what it saves; where Linux groups threads by session, this
+counts within one rank only."""
 
 
 class Errand:
