@@ -97,7 +97,7 @@ class Cluster(Session):
         `launcher` a batch system they are the nodes of a `job`: nodes, slots, launcher_args,
         template (a path), queue, account, time_limit_s, job_name, job_dir.
         Raises UsageError (nothing was started) or StartFailed (everything was cleaned up).
-        The cluster lives on after this process, for `keep_s` seconds without a client.
+        The cluster lives on after this process, for `keep_s` seconds without a client or a cell.
         """
         wishes = Wishes(name=name, timeout_s=timeout_s, keep_s=keep_s, env=env, cwd=cwd, comm=comm)
         wishes |= {"python": python, "ssh": ssh, "interface": interface, "ports": ports}
@@ -147,14 +147,16 @@ class Cluster(Session):
         Whatever goes wrong, everything is cleaned up.
         """
         process, info = start_coordinator(spec, is_named_by_us=is_named_by_us)
-        cluster = cls(info, process)
+        cluster = None
         try:
+            cluster = cls(info, process)
             cluster._take_part("drive")
             if bring_agents is not None:
                 bring_agents(info.name)
             cluster._await_ready(on_progress)
         except BaseException as error:
-            cluster.detach()
+            if cluster is not None:
+                cluster.detach()
             process.end()
             if isinstance(error, ClusterGone):
                 raise StartFailed(f"cluster {spec.name!r} did not start: {error.reason}") from error

@@ -76,6 +76,11 @@ class Audience:
         if client in self._watchers:
             self._watchers[client].lease_s = now_s + WATCH_LEASE_S
 
+    def excuse_silence(self, now_s: float) -> None:
+        """Count anew how long nobody has been heard."""
+        if self._last_heard_s is not None:
+            self._last_heard_s = now_s
+
     def await_ready(self, client: bytes, request_id: str) -> None:
         """Tell this client how the start goes."""
         if self._start_problem:

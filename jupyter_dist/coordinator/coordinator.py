@@ -73,7 +73,7 @@ from jupyter_dist.protocol.messages import (
 TICK_S = 0.1
 BUSY_TICK_S = FLUSH_INTERVAL_S
 OWN_ABSENCE_S = 1.0
-"""A coordinator that was itself held up for so long (a machine asleep) blames no engine."""
+"""A coordinator that was itself held up for so long (a machine asleep) blames nobody."""
 
 
 class Coordinator:
@@ -216,12 +216,15 @@ class Coordinator:
         if now_s >= self._next_beat_s:
             if now_s - self._next_beat_s > OWN_ABSENCE_S:
                 self._beats.excuse_silence()
+                self._audience.excuse_silence(now_s)  # what clients said is yet to be read
             self._next_beat_s = now_s + self._spec.health.interval_s
             present = self._roster.present_ranks()
             # Silence counts from the first question, so engines are asked once they are born.
             engines = (self._roster[rank] for rank in present)
             self._beats.ask(engine.identity for engine in engines if engine.pid)
         self._losses.judge(self._beats, self._spec.health, now_s)
+        if self._fence.cell is not None:
+            self._audience.excuse_silence(now_s)
         self._audience.tick(self.describe, now_s)
         self._recording.tick(now_s)
         self._questions.tick(now_s)

@@ -225,6 +225,14 @@ class TestBeingAlone:
         assert not audience.is_gone(PRESENCE_LEASE_S + KEEP_S + 50.0)
         assert audience.is_gone(PRESENCE_LEASE_S + KEEP_S + 50.1)
 
+    def test_the_absence_of_the_coordinator_itself_is_not_theirs(self, audience):
+        audience.excuse_silence(1e9)
+        assert not audience.is_gone(1e9)  # nobody was there before
+        audience.hear(b"me", 0.0)
+        audience.excuse_silence(1e9)
+        assert not audience.is_gone(1e9 + PRESENCE_LEASE_S + KEEP_S)
+        assert audience.is_gone(1e9 + PRESENCE_LEASE_S + KEEP_S + 0.1)
+
     def test_time_begins_with_the_first_tick(self, audience):
         assert not audience.is_gone(1e9)
         audience.tick(describe, 1e9)
