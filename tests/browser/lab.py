@@ -61,6 +61,21 @@ def wait_until_all_are(state: str, page: Any, count: int = 4, view: str = WIDGET
     )
 
 
+def a_meeting(gate: Path) -> str:
+    """Give a cell whose ranks wait in a barrier for rank 0, which waits for this file to be there."""
+    return f"""%%spmd
+import os, time
+while rank == 0 and not os.path.exists({str(gate)!r}):
+    time.sleep(0.01)
+comm.barrier()"""
+
+
+def wait_until_all_wait_for_rank_0(page: Any) -> None:
+    """Wait until the view draws ranks 1 to 3 in the barrier of such a cell, and rank 0 outside."""
+    for rank, state in enumerate(["busy", *["collective"] * 3]):
+        page.wait_for_selector(f'{WIDGET} [data-rank="{rank}"][data-state="{state}"]')
+
+
 class LabNotebook:
     """A notebook that is open in JupyterLab; cells are named by their index."""
 

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from .lab import FOLLOW_STATES, WIDGET, LabNotebook, a_notebook, wait_until_all_are
+from tests.patience import firm_s
+
+from .lab import (
+    FOLLOW_STATES,
+    WIDGET,
+    LabNotebook,
+    a_meeting,
+    a_notebook,
+    wait_until_all_are,
+    wait_until_all_wait_for_rank_0,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -17,12 +27,6 @@ OpenNotebook = Callable[..., LabNotebook]
 FIRST_CELL = Path(__file__).parents[2] / "notebooks" / "01_first_cell.ipynb"
 RANKS = ["0", "1", "2", "3"]
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4"
-WORK = """%%spmd
-import time
-deadline = time.monotonic() + 2
-while time.monotonic() < deadline - rank / 2:
-    pass
-comm.barrier()"""
 HANDLED_S = 20
 """A click that waits for the cell to end takes longer than this."""
 ARE_PICTURES_WANTED = "JD_SCREENSHOTS" in os.environ
@@ -39,6 +43,12 @@ FOLLOW_GAPS = """() => {
     last = now;
   }, 10);
 }"""
+
+
+def worked_s(session: Any) -> float:
+    """Seconds for which the page has had a core so far, as Chromium's own protocol tells."""
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return float({metric["name"]: metric["value"] for metric in metrics}["ThreadTime"])
 
 
 def first_cell_with(source: str, *, before: str) -> dict[str, Any]:
@@ -67,24 +77,33 @@ def take_pictures(notebook: LabNotebook, folder: Path, name: str) -> None:
         notebook.page.screenshot(path=folder / f"{name}_{word}.png")
 
 
-def take_pictures_at_work(notebook: LabNotebook, folder: Path, work: int, view: int) -> None:
-    """Run the cell `work` in each theme, and picture the view in the output of the cell `view`."""
+def take_pictures_at_work(
+    notebook: LabNotebook, folder: Path, gate: Path, work: int, view: int
+) -> None:
+    """Run the cell `work` in each theme, and picture the view in the output of the cell `view`.
+
+    It ends when the file `gate` is there.
+    """
     if not ARE_PICTURES_WANTED:
         return
     notebook.command("application:toggle-left-area")
     for word, theme in THEMES.items():
         notebook.change_theme(theme)
+        gate.unlink()
         notebook.start(work)
-        notebook.page.wait_for_selector(f'{WIDGET} [data-state="collective"]')
+        wait_until_all_wait_for_rank_0(notebook.page)
         notebook.show(view)
         notebook.page.screenshot(path=folder / f"at_work_{word}.png")
+        gate.touch()
         notebook.wait()
 
 
 def test_the_first_notebook_runs_shows_every_rank_at_work_and_reads_well_when_saved(
-    open_notebook: OpenNotebook, pictures: Path
+    open_notebook: OpenNotebook, pictures: Path, tmp_path: Path
 ) -> None:
-    source = first_cell_with(WORK, before="%dist_status")
+    gate = tmp_path / "gate"
+    meeting = a_meeting(gate)
+    source = first_cell_with(meeting, before="%dist_status")
     notebook = open_notebook(source, "first_cell")
     page = notebook.page
     outputs, seen = {}, {}
@@ -92,21 +111,25 @@ def test_the_first_notebook_runs_shows_every_rank_at_work_and_reads_well_when_sa
         text = "".join(cell["source"])
         if cell["cell_type"] != "code" or text == "%dist_stop":
             continue
-        if text == WORK:
+        if text == meeting:
             wait_until_all_are("idle", page)
             page.evaluate(FOLLOW_STATES)
-        outputs[index] = notebook.run(index)
-        if text in (START, WORK):
+        notebook.start(index)
+        if text == meeting:
+            wait_until_all_wait_for_rank_0(page)
+            gate.touch()
+        notebook.wait()
+        outputs[index] = notebook.text(index)
+        if text in (START, meeting):
             wait_until_all_are("idle", page)
-        if text == WORK:
+        if text == meeting:
             seen = page.evaluate("window.seen")
-            take_pictures_at_work(notebook, pictures, index, find(source, START))
+            take_pictures_at_work(notebook, pictures, gate, index, find(source, START))
 
     assert sorted(seen) == RANKS
     for rank in RANKS:
         assert seen[rank][0] == seen[rank][-1] == "idle"
         assert {"busy", "collective"} & set(seen[rank])
-    # Rank 3 is the first at the barrier and waits there for a second and a half.
     assert "collective" in seen["3"]
 
     greeting = outputs[find(source, "the same words")]
@@ -201,8 +224,12 @@ def test_a_hundred_thousand_lines_leave_the_page_usable_and_the_file_small(
     notebook.run(0)
     notebook.run(1)
     notebook.page.evaluate(FOLLOW_GAPS)
+    session = notebook.page.context.new_cdp_session(notebook.page)
+    session.send("Performance.enable")
+    worked_before_s = worked_s(session)
     text = notebook.run(2)
     longest_gap_ms = notebook.page.evaluate("window.longestGap")
+    worked_meanwhile_s = worked_s(session) - worked_before_s
     saved_bytes = len(json.dumps(notebook.save()))
     figures = {"longest_gap_ms": longest_gap_ms, "saved_bytes": saved_bytes}
     (pictures / "hundred_thousand_lines.json").write_text(json.dumps(figures), encoding="utf-8")
@@ -210,24 +237,33 @@ def test_a_hundred_thousand_lines_leave_the_page_usable_and_the_file_small(
         assert f"rank {rank} line 24999 of a story" in text
     assert "left out" in text
     assert saved_bytes < 1_000_000
-    assert longest_gap_ms < 2000
+    # The ranks want every core, so a page may do nothing because it has none; but its own work
+    # cannot hold it up for longer than all of that work has taken.
+    assert min(longest_gap_ms / 1000, worked_meanwhile_s) < 2
+    assert longest_gap_ms / 1000 < firm_s(2)
 
 
-def test_lines_are_shown_while_the_cell_still_runs(open_notebook: OpenNotebook) -> None:
-    slow = """%%spmd
-import time
+def test_lines_are_shown_while_the_cell_still_runs(
+    open_notebook: OpenNotebook, tmp_path: Path
+) -> None:
+    first_gate, gate = tmp_path / "first_gate", tmp_path / "gate"
+    slow = f"""%%spmd
+import os, time
 for line in range(10):
     print("line", line)
-    time.sleep(0.3)"""
+    while line == 1 and not os.path.exists({str(first_gate)!r}):
+        time.sleep(0.01)
+    while line == 4 and not os.path.exists({str(gate)!r}):
+        time.sleep(0.01)"""
     notebook = open_notebook(a_notebook(LOAD, START, slow), "slow")
     notebook.run(0)
     notebook.run(1)
     notebook.start(2)
-    notebook.wait_for_text(2, "[0-3] line 1")
-    assert not notebook.page.evaluate("window.isCellDone")
-    assert "line 9" not in notebook.text(2)
-    notebook.wait_for_text(2, "[0-3] line 4")
-    assert not notebook.page.evaluate("window.isCellDone")
+    for last, opens in ((1, first_gate), (4, gate)):
+        notebook.wait_for_text(2, f"[0-3] line {last}")
+        assert not notebook.page.evaluate("window.isCellDone")
+        assert f"line {last + 1}" not in notebook.text(2)
+        opens.touch()
     notebook.wait()
     assert "[0-3] line 9" in notebook.text(2)
 

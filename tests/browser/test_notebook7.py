@@ -8,19 +8,21 @@ from typing import Any
 import pytest
 
 from .conftest import opening_notebooks
-from .lab import FOLLOW_STATES, WIDGET, LabNotebook, a_notebook, wait_until_all_are
+from .lab import (
+    FOLLOW_STATES,
+    WIDGET,
+    LabNotebook,
+    a_meeting,
+    a_notebook,
+    wait_until_all_are,
+    wait_until_all_wait_for_rank_0,
+)
 from .server import JupyterServer
 
 pytestmark = pytest.mark.browser
 
 OpenNotebook = Callable[..., LabNotebook]
 LOAD, START, STOP = "%load_ext jupyter_dist", "%dist_start -n 4", "%dist_stop"
-MEET = """%%spmd
-import time
-deadline = time.monotonic() + 2
-while time.monotonic() < deadline - rank / 2:
-    pass
-comm.barrier()"""
 STUCK = "%%spmd\nprint('at work')\nwhile True: pass"
 # What Notebook 7 calls itself; JupyterLab's page says something else.
 APPLICATION = "window.jupyterapp.name"
@@ -45,9 +47,10 @@ def open_in_notebook7(notebook7: JupyterServer, chromium: Any) -> Iterator[OpenN
 
 
 def test_the_widget_lives_in_notebook_7_from_the_start_to_the_snapshot(
-    open_in_notebook7: OpenNotebook, pictures: Path
+    open_in_notebook7: OpenNotebook, pictures: Path, tmp_path: Path
 ) -> None:
-    notebook = open_in_notebook7(a_notebook(LOAD, START, MEET, STUCK, STOP), "seven")
+    gate = tmp_path / "gate"
+    notebook = open_in_notebook7(a_notebook(LOAD, START, a_meeting(gate), STUCK, STOP), "seven")
     page = notebook.page
     assert page.evaluate(APPLICATION) == "Jupyter Notebook"
     notebook.run(0)
@@ -55,10 +58,12 @@ def test_the_widget_lives_in_notebook_7_from_the_start_to_the_snapshot(
     wait_until_all_are("idle", page)
 
     page.evaluate(FOLLOW_STATES)
-    notebook.run(2)
+    notebook.start(2)
+    wait_until_all_wait_for_rank_0(page)
+    gate.touch()
+    notebook.wait()
     wait_until_all_are("idle", page)
     seen = page.evaluate("window.seen")
-    # Rank 3 is the first at the barrier and waits there for a second and a half.
     assert "collective" in seen["3"]
     assert [seen[rank][-1] for rank in sorted(seen)] == ["idle"] * 4
 

@@ -122,7 +122,7 @@ def test_a_cluster_is_started_by_the_form_and_attached_to_the_notebook(
     panel.node.locator('[data-cluster="by-form"]').wait_for()
     page.wait_for_selector('.jdp-panel .jd-topology [data-rank="1"][data-state="idle"]')
     page.screenshot(path=pictures / "panel_started.png")
-    assert panel.node.locator(".jdp-start").is_hidden()
+    panel.node.locator(".jdp-start").wait_for(state="hidden")
     shown = page.evaluate("window.shown")
     assert any(end == 2 and "asked the server" not in text for text, end in shown), shown
     assert page.locator(".jdp-status-button").inner_text().strip() == "2 ranks"
@@ -301,7 +301,7 @@ def test_another_cluster_of_the_same_name_is_shown_without_what_the_first_has_sa
 def test_a_cluster_lives_while_somebody_looks_at_it_in_the_panel_and_ends_when_nobody_does(
     open_panel: OpenPanel,
 ) -> None:
-    start = "%dist_start -n 1 --name demo --keep 1s"
+    start = "%dist_start -n 1 --name demo --keep 5s"
     notebook, panel = open_panel("looked_at", LOAD, start)
     notebook.run(0)
     panel.page.evaluate(HIDE_PANEL)
@@ -311,7 +311,7 @@ def test_a_cluster_lives_while_somebody_looks_at_it_in_the_panel_and_ends_when_n
     panel.wait_for_text(".jd-request", "delivered")
     notebook.shut_kernel_down()
     # They come at most four times a second: it would have ended before the last.
-    panel.wait_for_news(30)
+    panel.wait_for_news(45)
     panel.page.evaluate(HIDE_PANEL)
     panel.page.locator(".jdp-status-button").wait_for(state="hidden")
 

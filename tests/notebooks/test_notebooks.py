@@ -84,8 +84,10 @@ def test_the_notebook_about_collectives_explains_its_mistakes(executed, tmp_path
     assert "[0-3] all_reduce: 2.5" in cells
     assert "[1]   neighbours: [0 2]" in cells or "[1] neighbours: [0 2]" in cells
     assert "Out[0-3]: 1099511627776" in cells
-    assert "rank 2 called all_reduce(float64[1], sum) #6 at In[5]:4" in cells
-    assert "but ranks 0-1,3 called all_reduce(float64[1], sum) #6 at In[5]:7" in cells
+    # Who comes late on a busy machine is not named; of two that disagree the higher is the odd one.
+    call = r"called all_reduce\(float64\[1\], sum\) #6 at In\[5\]"
+    mistaken, others = rf"rank 2 {call}:4", rf"ranks? [013,-]+ {call}:7"
+    assert re.search(f"{mistaken}, but {others}|{others}, but {mistaken}", cells), cells
     assert "rank 1 finished the cell and never called all_reduce(float32[], avg) #4" in cells
     assert "▶" in outputs_of(executed, "%dist_collectives")
     bench = outputs_of(executed, "%dist_bench")

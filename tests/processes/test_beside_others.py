@@ -134,11 +134,16 @@ def test_a_split_makes_communicators_of_fewer_ranks(four):
 
 
 def test_a_rank_that_does_not_come_is_named_after_the_deadline(four, within):
-    code = "comm.timeout_s = 1\nif rank != 2:\n    comm.barrier(timeout_s=1)\nimport time\ntime.sleep(2)"
-    with within(5):
-        result = four.run(code)
+    code = (
+        "import time\ncomm.timeout_s = 3\ncomm.barrier(timeout_s=60)\n"
+        "if rank != 2:\n    comm.barrier(timeout_s=3)\ntime.sleep(6)"
+    )
+    try:
+        with within(10):
+            result = four.run(code)
+    finally:
+        four.run("comm.timeout_s = 1800.0")
     assert "rank 2" in result[0].error.evalue
-    four.run("comm.timeout_s = 1800.0")
 
 
 # --- multihost_utils -----------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def read_slices(path):
 def test_the_timeline_of_a_run_shows_who_waited_for_whom(start, tmp_path):
     hosts = (HostSpec("a", 1, launcher="local"), HostSpec("b", 1, launcher="local"))
     cluster = start(hosts, one_machine=True)
-    code = "import time\nfor _ in range(3): comm.barrier()\ntime.sleep(0.4 * rank)\ncomm.barrier()"
+    code = "import time\nfor _ in range(3): comm.barrier()\ntime.sleep(rank)\ncomm.barrier()"
     assert cluster.run(code, label=3).ok
     path = tmp_path / "trace.json"
     told = str(cluster.timeline(path))
@@ -177,7 +177,7 @@ def test_the_timeline_of_a_run_shows_who_waited_for_whom(start, tmp_path):
     assert facts["clocks"]["b"].endswith("after 4 collectives")
     waits = [each for each in slices if each["name"] == "wait for rank 1" and each["tid"] == 0]
     longest = max(waits, key=lambda each: each["dur"])
-    assert 390_000 < longest["dur"] < 5_000_000
+    assert 500_000 < longest["dur"] < 30_000_000
     barriers = [each for each in slices if each["name"] == "barrier"]
     assert {each["args"]["site"] for each in barriers} == {"In[3]:2", "In[3]:4"}
     assert {(each["pid"], each["tid"]) for each in barriers} == {(1, 0), (2, 1)}

@@ -17,7 +17,7 @@ from jupyter_dist.frameworks.jax.relay import Relay
 
 from .leftovers import wait_until
 
-SOON_S = 5
+SOON_S = 30
 
 
 class Service:
@@ -50,6 +50,12 @@ def dial(relay):
     return socket.create_connection((host, int(port)), SOON_S)
 
 
+def close(relay):
+    """Wait for its thread to the end, too: the relay itself does so only for a moment."""
+    relay.close()
+    relay._thread.join(SOON_S)
+
+
 def descriptors():
     return set(os.listdir("/proc/self/fd"))
 
@@ -69,7 +75,7 @@ def relay(service):
     before = descriptors()
     relay = Relay(service.address)
     yield relay
-    relay.close()
+    close(relay)
     service.close()
     assert descriptors() <= before, "descriptors of the relay are left"
     assert "jax-relay" not in {thread.name for thread in threading.enumerate()}
@@ -275,7 +281,7 @@ def test_a_connection_that_cannot_be_watched_costs_the_service_not_the_client(
         with dial(relay) as other:
             other.sendall(b"?")
             assert service.take().recv(1) == b"?", "others are served as before"
-    relay.close()
+    close(relay)
 
 
 def test_a_service_that_is_not_there_is_an_error_before_a_client_needs_it():

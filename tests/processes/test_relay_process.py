@@ -126,12 +126,17 @@ def test_it_ends_with_its_parent_though_a_child_has_its_pipes(service):
         "child = os.fork()\n"
         "if not child:\n    time.sleep(30)\n    os._exit(0)\n"
         "print(relay._process.pid, child, flush=True)\n"
+        "sys.stdin.readline()\n"
         "os.kill(os.getpid(), 9)"
     )
     command = [sys.executable, "-c", code, service.address]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
         pids = [int(word) for word in parent.stdout.readline().split()]
-    relay, child = (psutil.Process(pid) for pid in pids)
+        relay, child = (psutil.Process(pid) for pid in pids)
+        assert is_alive(relay)
+        parent.stdin.close()
     assert is_alive(child)
     wait_until(lambda: not is_alive(relay), 5, "the relay has ended")
     child.kill()

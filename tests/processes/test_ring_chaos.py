@@ -3,7 +3,6 @@
 `CHAOS_ROUNDS` says how often; `make chaos` does it for longer.
 """
 
-import itertools
 import os
 import random
 import signal
@@ -12,15 +11,15 @@ import time
 
 import pytest
 
-from tests.patience import Stopwatch, let_pass
+from tests.patience import Spell, Stopwatch, let_pass
 
 from .ring_pool import Pool
 
 SIZE = 4
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "80"))
 EVENTS = ("SIGKILL", "SIGINT", "abort", "close", "mismatch")
-TIMEOUT_S = 8.0
-DEADLINE_S = 10.0
+TIMEOUT_S = 30.0
+DEADLINE_S = 40.0
 LONGEST_WAIT_S = 0.04
 WORST_S = 1.0
 USUAL_S = 0.2
@@ -42,17 +41,19 @@ class Round:
     def run(self):
         """Form a communicator, let it break.
 
-        Gives the seconds until the last rank knew it, and of each rank whether it blames the right
-        one.
+        Gives how long it took until the last rank knew it, and of each rank whether it blames the
+        right one.
         """
         pool, everybody = self.pool, range(SIZE)
         pool.form(SIZE, timeout_s=TIMEOUT_S)
+        watch = Stopwatch()
         pool.tell({rank: self.order_of(rank) for rank in everybody})
         facts = self.hear(everybody)
         running = [rank for rank in everybody if facts[rank] == "running"]
         happened_at = self.act()
         alive = [rank for rank in everybody if (rank, self.event) != (self.victim, "SIGKILL")]
         facts |= self.hear([rank for rank in alive if rank in running])
+        stalled_s = watch.spell().stalled_s
         named = [self.check(rank, facts[rank]) for rank in alive]
         pool.ask(dict.fromkeys(alive, ("close", "world")))
         left = pool.ask(dict.fromkeys(alive, ("leftovers",)))
@@ -61,7 +62,8 @@ class Round:
             pool.replace(self.victim)
         happened_at = happened_at or facts[self.victim]["acted_at"]
         assert happened_at, f"it broke before that: {facts}"
-        return max(facts[rank]["at"] for rank in alive) - happened_at, named
+        took_s = max(facts[rank]["at"] for rank in alive) - happened_at
+        return Spell(took_s, min(took_s, stalled_s)), named
 
     def hear(self, ranks):
         return dict(zip(ranks, self.pool.hear(ranks, DEADLINE_S), strict=True))
@@ -124,25 +126,21 @@ def test_a_rank_that_never_connected_is_missed_by_who_waits_for_it(pool, is_wait
 @pytest.mark.timeout(max(300, 3 * ROUNDS))
 def test_dozens_of_times_everybody_learns_what_befell_one(pool):
     first = 0 if "CI" in os.environ else random.randrange(10**6)
-    delays_s, blames = {event: [] for event in EVENTS}, []
+    delays, blames = {event: [] for event in EVENTS}, []
     for seed in range(first, first + ROUNDS):
         one = Round(pool, seed)
         what = f"seed {seed}: {one.event} of rank {one.victim} after {one.after_s:.4f} s"
-        watch = Stopwatch()
         try:
-            delay_s, named = one.run()
+            delay, named = one.run()
         except AssertionError as error:
             raise AssertionError(f"{what}: {error}") from error
-        watch.assert_less(WORST_S, f"{what}: to know it", took_s=delay_s)
-        delays_s[one.event].append(delay_s)
+        delay.assert_less(WORST_S, f"{what}: to know it")
+        delays[one.event].append(delay)
         blames += named
-    print(
-        *(
-            f"{event}: {len(found)} rounds, median {statistics.median(found):.3f} s, "
-            f"at most {max(found):.3f} s"
-            for event, found in delays_s.items()
-        ),
-        sep="\n",
-    )
+    for event, found in delays.items():
+        took_s = [delay.took_s for delay in found]
+        middle_s = statistics.median(took_s)
+        print(f"{event}: {len(found)} rounds, median {middle_s:.3f} s, at most {max(took_s):.3f} s")
     assert statistics.mean(blames) >= RIGHTLY_BLAMED
-    assert statistics.median(itertools.chain(*delays_s.values())) <= USUAL_S
+    are_slow = [delay.is_over(USUAL_S) for found in delays.values() for delay in found]
+    assert statistics.mean(are_slow) <= 0.5

@@ -1,9 +1,11 @@
 """Helper processes as an agent starts them: what they answer, and that none of them is left."""
 
+import contextlib
 import importlib.util
 import json
 import os
 import queue
+import random
 import socket
 import subprocess
 import sys
@@ -120,10 +122,17 @@ def test_the_service_of_jax_is_up_within_a_moment(host, within):
     print(f"JAX's service was up after {watch.spell()}")
 
 
+def free_port():
+    """A port that the kernel gives to nobody who asks for any, so that it stays free."""
+    for port in random.sample(range(20000, 30000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    pytest.fail("no port is free")
+
+
 @needs_jax
 def test_the_service_of_jax_listens_where_it_is_told(host):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        bind = f"127.0.0.1:{listener.getsockname()[1]}"
+    bind = f"127.0.0.1:{free_port()}"
     assert host.address(bind=bind) == bind
     assert can_connect(bind)
 

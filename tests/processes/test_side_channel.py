@@ -17,14 +17,17 @@ from jupyter_dist.protocol.messages import (
     RanksAnswered,
     ReadStacks,
 )
-from tests.patience import Stopwatch, let_pass
+from tests.patience import Stopwatch, let_pass, within
 
 from .held import CALL, Native
 from .leftovers import wait_until
 from .listener import Listener
 
 WITHIN_S = 2.5
-TIMEOUT_S = 2.0
+TIMEOUT_S = 30.0
+"""Ranks that can answer do so at once."""
+SILENT_S = 2.0
+"""For those that cannot."""
 FROM_OUTSIDE_S = 4.0
 """Half of it is for ranks to answer; then agents look at those that do not."""
 SET_UP = (
@@ -103,13 +106,14 @@ def native(tmp_path):
 
 
 @pytest.fixture
-def held(running, native):
+def held(four, running, native):
     """Run a cell that holds the interpreters of its ranks when this returns."""
 
     def hold(ranks=None):
         cell = running(native.code, ranks)
         cell._release = native.release
-        native.hold()
+        engines = four.topology().engines
+        native.hold([engines[rank].pid for rank in ranks or range(4)])
         return cell
 
     return hold
@@ -117,6 +121,23 @@ def held(running, native):
 
 def ask(client, about, ranks=None, timeout_s=TIMEOUT_S):
     return ask_ranks(client._control, about, ranks, timeout_s)
+
+
+def look(client, wanted, *, is_native=False, timeout_s=FROM_OUTSIDE_S):
+    """Give the stacks of these ranks, each seen by one of its wanted sources.
+
+    Agents give what they look at a second by the clock, in which a busy machine may do nothing:
+    then it is asked again.
+    """
+    watch = Stopwatch()
+    while True:
+        with within(timeout_s + 0.5):
+            stacks, problems = ask(client, ReadStacks(is_native), tuple(wanted), timeout_s)
+        sources = {rank: seen.source for rank, seen in stacks.items()}
+        if all(sources.get(rank) in wanted[rank] for rank in wanted):
+            assert problems == {}
+            return stacks
+        assert not watch.is_over(20), (sources, problems)
 
 
 @pytest.mark.parametrize("code", [LOOP, SLEEP, NUMPY], ids=["loop", "sleep", "numpy"])
@@ -167,11 +188,8 @@ def test_idle_ranks_answer_and_are_in_no_cell(other):
 
 def test_a_rank_whose_interpreter_is_held_is_seen_from_outside(other, held, within):
     cell = held()
-    with within(FROM_OUTSIDE_S + 0.5):
-        stacks, problems = ask(other, ReadStacks(), timeout_s=FROM_OUTSIDE_S)
-    assert problems == {}
-    for seen in stacks.values():
-        assert (seen.source, seen.process_state, seen.note) == ("faulthandler", "S", "")
+    for seen in look(other, dict.fromkeys(range(4), ("faulthandler",))).values():
+        assert (seen.process_state, seen.note) == ("S", "")
         assert str(seen.main.frames[0]) == f"In[7]:7: {CALL}"
     with within(WITHIN_S):
         names, problems = ask(other, ListNames(), (1,), timeout_s=0.5)
@@ -184,16 +202,13 @@ def test_a_rank_whose_interpreter_is_held_is_seen_from_outside(other, held, with
 def test_a_held_rank_may_be_looked_at_again_and_again(other, held):
     cell = held(ranks=(2,))
     for _ in range(3):
-        stacks, problems = ask(other, ReadStacks(), (2,), timeout_s=3.0)
-        assert (problems, stacks[2].source) == ({}, "faulthandler")
+        look(other, {2: ("faulthandler",)}, timeout_s=3.0)
     cell.assert_undisturbed()
 
 
 def test_native_stacks_are_told_or_why_there_are_none(other, held):
     cell = held(ranks=(0,))
-    stacks, problems = ask(other, ReadStacks(is_native=True), (0,), timeout_s=15)
-    assert problems == {}
-    assert stacks[0].source in ("py-spy", "faulthandler")
+    stacks = look(other, {0: ("py-spy", "faulthandler")}, is_native=True, timeout_s=15)
     assert stacks[0].source == "py-spy" or "py-spy" in stacks[0].note
     assert any("In[7]:7" in frame.site for frame in stacks[0].main.frames)
     cell.assert_undisturbed()
@@ -204,19 +219,12 @@ def test_a_stopped_rank_is_told_as_stopped_and_the_others_answer(four, other, ru
     pid = four.topology().engines[1].pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        with within(FROM_OUTSIDE_S + 0.5):
-            stacks, problems = ask(other, ReadStacks(), timeout_s=FROM_OUTSIDE_S)
-        assert problems == {}
-        assert {rank: seen.source for rank, seen in stacks.items()} == {
-            0: "python",
-            1: "none",
-            2: "python",
-            3: "python",
-        }
+        answering = dict.fromkeys((0, 2, 3), ("python",))
+        stacks = look(other, answering | {1: ("none",)})
         assert stacks[1].process_state == "T"
         assert f"`kill -CONT {pid}`" in stacks[1].note
         with within(WITHIN_S):
-            names, problems = ask(other, ListNames())
+            names, problems = ask(other, ListNames(), timeout_s=SILENT_S)
         assert sorted(names) == [0, 2, 3]
         assert "its process is stopped" in problems[1]
     finally:
@@ -235,8 +243,8 @@ def test_a_signal_that_user_code_has_taken_is_not_sent(start, in_background, nat
     )
     cell = in_background(cluster.run, code, watcher=listener)
     listener.wait_for("here", ranks=[0])
-    native.hold()
-    stacks, _ = ask(cluster, ReadStacks())
+    native.hold([cluster.topology().engines[0].pid])
+    stacks, _ = ask(cluster, ReadStacks(), timeout_s=FROM_OUTSIDE_S)
     assert stacks[0].source == "none"
     assert "user code has taken SIGUSR1" in stacks[0].note
     Running(cell, native.release).assert_undisturbed()
@@ -257,8 +265,8 @@ endless = Endless()
 """
     assert four.run(f"import time\n{code}").ok
     cell = running(SLEEP)
-    with within(WITHIN_S):
-        _, problems = ask(other, InspectName("endless"), (0,), timeout_s=1.2)
+    with within(5):
+        _, problems = ask(other, InspectName("endless"), (0,), timeout_s=4.0)
     assert "what it was asked takes it longer" in problems[0]
     with within(1):
         _, problems = ask(other, ListNames(), (0,))
@@ -270,19 +278,26 @@ endless = Endless()
     wait_until(lambda: 0 in ask(other, ListNames(), (0,))[0], 5, "rank 0 tells its names again")
 
 
-def test_output_goes_on_streaming_while_questions_are_answered(other, four, in_background):
+def test_output_goes_on_streaming_while_questions_are_answered(
+    other, four, in_background, tmp_path
+):
     listener = Listener()
-    cell = in_background(
-        four.run,
-        "import time\nfor step in range(20):\n    print(f'step-{step}.')\n    time.sleep(0.1)",
-        watcher=listener,
+    go = tmp_path / "go-on"
+    code = (
+        "import os, time\n"
+        "for step in range(600):\n"
+        "    print(f'step-{step}.')\n"
+        "    time.sleep(0.1)\n"
+        f"    if os.path.exists({str(go)!r}): break"
     )
+    cell = in_background(four.run, code, watcher=listener)
     listener.wait_for("step-0.", ranks=range(4))
     while any("step-4." not in listener.text[rank] for rank in range(4)):
         assert not cell.done()
         ask(other, ListNames())
     assert not cell.done()
-    assert cell.result(10).ok
+    go.touch()
+    assert cell.result(20).ok
 
 
 def test_a_question_about_a_lost_rank_is_answered_with_how_it_was_lost(start, within):

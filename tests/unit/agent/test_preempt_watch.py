@@ -103,11 +103,14 @@ def test_a_run_that_goes_wrong_withdraws_nothing(watched, tmp_path, wrong):
 
 
 def test_a_run_that_hangs_withdraws_nothing(watched, monkeypatch, tmp_path):
-    monkeypatch.setattr(preempt_watch, "TIMEOUT_S", 0.2)
-    runs = tmp_path / "runs"
-    watched.watch.ask(f"echo run >> {runs}; test $(wc -l < {runs}) -eq 1 || sleep 600")
+    runs, hangs = tmp_path / "runs", tmp_path / "hangs"
+    watched.watch.ask(f"echo run >> {runs}; test ! -e {hangs} || sleep 600")
     assert watched.next().notice.reason
-    while len(runs.read_text().splitlines()) < 6:
+    # Not before: on a busy machine the run that succeeds may take longer than this.
+    monkeypatch.setattr(preempt_watch, "TIMEOUT_S", 0.2)
+    hangs.touch()
+    count = len(runs.read_text().splitlines())
+    while len(runs.read_text().splitlines()) < count + 5:
         watched.watch._over.wait(0.01)
     notices = [watched.next() for _ in range(watched.said.qsize())]
     assert not any(event.HasField("notice") for event in notices)

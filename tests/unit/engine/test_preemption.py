@@ -1,3 +1,4 @@
+import re
 import threading
 
 import pytest
@@ -216,11 +217,13 @@ def test_a_function_that_takes_too_long_is_ended_and_the_others_have_their_time(
     called = []
     rank.preemption.on_preempt(lambda: threading.Event().wait(600))
     rank.preemption.on_preempt(lambda: called.append(1))
-    rank.notice(left_s=0.6)
+    rank.notice(left_s=4.0)
     rank.preemption.handle(1, TEXT, 30.0, saves_marked=False)
     rank.preemption.leave_cell()
     (handled,) = rank.told(NoticeHandled)
-    assert "took longer than 0.3 s" in handled.problems[0]
+    (limit_s,) = re.findall(r"took longer than ([\d.]+) s", handled.problems[0])
+    # Half of what was left when it was called; a busy machine calls it late.
+    assert 1 < float(limit_s) <= 2
     assert called == [1]
 
 

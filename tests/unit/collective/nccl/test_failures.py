@@ -157,8 +157,8 @@ def test_an_abort_that_does_not_return_is_told(monkeypatch):
 def test_waiting_ends_at_the_deadline_of_the_call(way):
     def act(comm, machine):
         comm.timeout_s = 0.2
-        call(comm, machine)
         watch = Stopwatch()
+        call(comm, machine)
         with pytest.raises(CollectiveTimeout) as raised:
             comm.settle()
         with pytest.raises(CollectiveTimeout):

@@ -1,3 +1,5 @@
+import dis
+import sys
 import threading
 import time
 import types
@@ -8,6 +10,7 @@ from jupyter_dist.errors import FrameworkError, PeerFailed
 from jupyter_dist.frameworks.torch import breaking, stack
 from jupyter_dist.frameworks.torch.breaking import Breaking
 from jupyter_dist.frameworks.torch.stack import Doing, Stillness, see_main_thread
+from tests.patience import wait_until
 
 CLOSED = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer"
 
@@ -161,19 +164,29 @@ def test_an_error_that_cannot_be_told_is_left_as_it_is():
     assert watch.explain(Unspeakable()) is None
 
 
+def is_main_thread_in_a_call():
+    """Tell whether the main thread has come to a call in code that a test runs with `exec`."""
+    frame = sys._current_frames()[threading.main_thread().ident]
+    code = frame.f_code
+    return code.co_filename == "<string>" and "CALL" in dis.opname[code.co_code[frame.f_lasti]]
+
+
 def see_in(line, names, lock):
     """Run a line that waits for this lock, and give what another thread sees meanwhile."""
     answers = []
 
     def look_and_release():
-        answers.append(see_main_thread())
-        lock.release()
+        try:
+            wait_until(is_main_thread_in_a_call, 10, "the main thread comes to its call")
+            answers.append(see_main_thread())
+        finally:
+            lock.release()
 
     lock.acquire()
-    timer = threading.Timer(0.1, look_and_release)
-    timer.start()
+    looker = threading.Thread(target=look_and_release)
+    looker.start()
     exec(line, names)
-    timer.join()
+    looker.join()
     return answers[0]
 
 
@@ -205,7 +218,7 @@ def test_what_the_main_thread_does_is_seen_by_its_innermost_frame(name, doing):
         ("work.wait()", Doing.UNSURE),
         ("[each.wait(*never.mind) for each in works]", Doing.UNSURE),
         ("works[0].wait(\n    *never.mind\n)", Doing.UNSURE),
-        ("time.sleep(len(works) / 5)", Doing.WORKING),
+        ("time.sleep(len(works))", Doing.WORKING),
         ("work.acquire()", Doing.WORKING),
     ],
 )
