@@ -57,7 +57,7 @@ class Joiner:
     def has_joined(self):
         return self.said.startswith("joined cluster ")
 
-    def end(self, within_s=10.0):
+    def end(self, within_s=30.0):
         """Wait for its end; gives its status."""
         return self.process.wait(within_s)
 
@@ -436,7 +436,7 @@ def test_an_agent_that_is_ended_before_it_has_found_home_leaves_nothing(join, ho
         authority = Authority()
         write_join_file(path, _invitation(authority, "127.0.0.2", port))
         agent = join(file=path)
-        silence.settimeout(10)
+        silence.settimeout(60)
         with silence.accept()[0]:
             agent.remember()
             os.killpg(agent.pid, how)

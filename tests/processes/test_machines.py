@@ -104,11 +104,10 @@ def test_the_load_of_a_cell_is_seen(watch):
 
 
 def test_hosts_are_observed_as_often_as_was_said(watch):
-    _, watching = watch(sample_interval_s=1.6)
-    gaps_s = watching.await_samples(4, apart_s=0.8)
-    # The first may be the one of the beginning; a picture may come a little late.
-    assert min(gaps_s[1:]) > 1.2, gaps_s
-    assert max(host.sampled_s for host in watching.hosts) > 1.0, "meanwhile it grows old"
+    _, watching = watch(sample_interval_s=4.0)
+    # Each picture says how old what it shows was when it was sent: as usual it is 1 s at most.
+    watching.await_host(lambda host: host.sampled_s > 2.5)
+    watching.await_host(lambda host: host.sampled_s < 1.0)
 
 
 def test_hosts_can_be_observed_more_often_than_usual(watch):

@@ -48,10 +48,10 @@ if rank == 1:
 
 @pytest.fixture
 def address():
-    """Give a port that was free a moment ago."""
+    """Give a port that was free a moment ago, at an address that nobody else uses."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+        probe.bind(("127.77.0.1", 0))
+        return f"127.77.0.1:{probe.getsockname()[1]}"
 
 
 def test_what_nccl_says_follows_the_verdict_of_a_cell(start, address, tmp_path, in_background):

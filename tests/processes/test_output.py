@@ -105,7 +105,7 @@ def test_a_half_line_is_seen_while_the_cell_runs(four, in_background):
 
 def test_lines_are_seen_while_the_cell_runs(four, in_background):
     listener = Listener()
-    code = "import time\nprint('early')\ntime.sleep(3)"
+    code = "import time\nprint('early')\ntime.sleep(60)"
     running = in_background(four.run, code, watcher=listener)
     listener.wait_for("early\n", ranks=range(4), within_s=2)
     assert not running.done()
@@ -174,7 +174,7 @@ def test_what_a_thread_prints_after_its_cell_is_not_lost(four):
     code = (
         "import threading\n"
         "go = threading.Event()\n"
-        "t = threading.Thread(target=lambda: (go.wait(5), print('late')))\n"
+        "t = threading.Thread(target=lambda: (go.wait(60), print('late')))\n"
         "t.start()"
     )
     four.run(code, ranks=0)

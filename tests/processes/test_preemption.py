@@ -87,6 +87,20 @@ def terminate(cluster, number=1):
     return agent
 
 
+def await_lost(cluster, *ranks):
+    """Wait until the loss is known: an agent that has ended is heard of a moment later."""
+    wait_until(
+        lambda: all(cluster.status().ranks[rank] == "lost" for rank in ranks), 20, "they are lost"
+    )
+
+
+def write_at_once(path, text):
+    """Make a file that is never seen half written."""
+    beside = path.with_suffix(".new")
+    beside.write_text(text)
+    os.replace(beside, path)
+
+
 def await_end(agent):
     wait_until(lambda: not is_alive(agent), 10, "the agent has ended")
 
@@ -147,6 +161,7 @@ def test_a_second_notice_works_as_the_first(two, running):
     assert once < twice
     listener.wait_for_note("a will be taken away")
     await_end(first)
+    await_lost(two, 0, 1)
     assert set(two.heal().replaced) == {0, 1}
     future, _ = running(two, loop())
     agent = terminate(two)
@@ -322,7 +337,7 @@ def test_a_command_tells_that_a_host_will_be_taken_away_and_its_agent_stays(
     word = tmp_path / "gone"
     two = start("localhost:2", preempt_command=f"cat {word}")
     future, listener = running(two, loop())
-    word.write_text("the price has gone up\nand more\n")
+    write_at_once(word, "the price has gone up\nand more\n")
     first, second = values(future.result(60))
     assert first == second
     listener.wait_for_note("(the price has gone up)")
@@ -332,7 +347,7 @@ def test_a_command_tells_that_a_host_will_be_taken_away_and_its_agent_stays(
     word.unlink()
     wait_until(lambda: not two.topology().note, 15, "the notice is withdrawn")
     future, listener = running(two, loop())
-    word.write_text("again\n")
+    write_at_once(word, "again\n")
     first, second = values(future.result(60))
     assert first == second
     listener.wait_for_note("(again)")
@@ -356,6 +371,7 @@ def test_what_is_marked_is_saved_by_itself(start, running, tmp_path, how):
     assert two.topology().note.endswith("every rank has handled that")
     (found,) = find(str(tmp_path / "saved"))
     assert found.world_size == 2
+    await_lost(two, 1)
     two.heal()
     restored = two.run(f"checkpoint.restore_variables({str(tmp_path / 'saved')!r})['restored']")
     assert restored.ok, [str(rank.error) for rank in restored]

@@ -192,10 +192,10 @@ def test_a_follower_that_stops_reading_harms_nobody(start, hold):
 def test_a_program_that_was_stopped_too_long_is_told_where_its_cell_is(driver, start):
     """Its connection is given up after 10 s; what came then cannot reach it any more."""
     start_elsewhere(driver, "localhost:1")
-    driver.begin("import time\nprint('here')\ntime.sleep(13)\nprint('the end')")
+    driver.begin("import time\nprint('here')\ntime.sleep(20)\nprint('the end')")
     os.kill(driver.pid, signal.SIGSTOP)
     cluster = start.attach("kept", watch=True)
-    wait_until(lambda: not cluster.outputs()[-1].is_running, 20, "the cell has ended")
+    wait_until(lambda: not cluster.outputs()[-1].is_running, 40, "the cell has ended")
     os.kill(driver.pid, signal.SIGCONT)
     assert driver.hear().startswith("CellOutOfSight: ")
     assert driver.do("print(cluster.replay().result[0].stdout)") == "here"
@@ -368,5 +368,8 @@ def test_a_restarted_notebook_sees_the_cell_it_has_lost(driver, start, hold):
     start.attach("kept")
     assert running.startswith("In[7] runs since ")
     assert running.endswith(" on ranks 0-1: import os, time\n")
-    assert lines.count("[0-1] line 0") == lines.count("[0-1] line 39") == 2
+    assert lines.count("[0-1] line 0") == 2
+    # Live, a rank that is late has a line of its own.
+    for rank in (0, 1):
+        assert sum(line in {"[0-1] line 39", f"[{rank}] line 39"} for line in lines) == 2
     assert lines[-1].split()[0] == "In[7]"
