@@ -170,6 +170,8 @@ class Parallel:
         if not self._roster.present_ranks():
             self._refuse(client, message.request_id, _NOBODY_LEFT)
             return
+        if self._process is not None and not self._process.is_running:
+            self.tick(now_s)  # its end concerns those who wait already, not who asks for the next
         self._wishes.append(_Wish(client, message.request_id, now_s + message.timeout_s))
         self._members.try_again()
         if self._process is None:

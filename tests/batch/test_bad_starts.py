@@ -119,7 +119,7 @@ def test_a_job_that_is_cancelled_while_it_waits(slurm, start, in_background, bus
 
 
 def test_a_start_that_is_given_up_while_it_waits_cancels_the_job(slurm, start, busy_nodes):
-    told = start.refusal(20, timeout_s=4, after=lambda: slurm.scancel(busy_nodes))
+    told = start.refusal(30, timeout_s=12, after=lambda: slurm.scancel(busy_nodes))
     assert "PENDING: Resources" in told
     assert "--timeout" in told
 

@@ -18,9 +18,10 @@ if "step" not in globals():
     step, weights = 0, np.zeros(1000)
 first = step
 checkpoint.mark("step", "weights")
-print("here", flush=True)
 while not checkpoint.should_save(step):
     step += 1
+    if step == first + 50:  # agents and engines have long heard then that notices are wanted
+        print("here", flush=True)
     weights += float(comm.all_reduce(np.array([rank + 1.0]))[0])
     time.sleep(0.01)
 step

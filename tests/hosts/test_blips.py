@@ -28,7 +28,7 @@ def test_a_break_of_some_seconds_costs_no_rank_and_no_result(
     cluster = start("nodeA:1,nodeB:1,nodeC:1")
     values(cluster.run("kept = rank"))
     cell = in_background(
-        cluster.run, "import time; time.sleep(2); total = comm.all_reduce(kept + 1); int(total)"
+        cluster.run, "import time; time.sleep(6); total = comm.all_reduce(kept + 1); int(total)"
     )
     wait_until(lambda: set(cluster.status().ranks.values()) == {"busy"}, 5, "all ranks busy")
     getattr(lab, fault)("nodeB")

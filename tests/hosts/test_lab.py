@@ -362,8 +362,11 @@ def test_leftovers_are_named_and_removed(lab):
         with pytest.raises(AssertionError, match="left behind") as failure:
             lab.assert_nothing_left(0.2)
         told = re.sub(r"process \d+", "process", str(failure.value)).splitlines()[1:]
-        names = {process.name() for process in lab.processes("nodeC")}
-        assert names == {"bash", "sleep"}
+        wait_until(
+            lambda: {process.name() for process in lab.processes("nodeC")} == {"bash", "sleep"},
+            5,
+            "bash has begun to sleep",
+        )
         for host in lab.names:
             lab.remove_leftovers(host)
     assert f"nodeA: process: {PYTHON} {' '.join(SLEEPER)}" in told

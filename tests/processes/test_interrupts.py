@@ -325,26 +325,26 @@ def test_a_second_ctrl_c_gives_the_prompt_back(four):
 
 
 def test_a_cell_that_takes_too_long_is_timed_out(four, within):
-    with within(2) as watch:
-        result = four.run("import time\nprint('here')\ntime.sleep(60)", timeout_s=0.5)
+    with within(5) as watch:
+        result = four.run("import time\nprint('here')\ntime.sleep(60)", timeout_s=3)
     assert statuses(result) == ["timed_out"] * 4
     assert [rank.stdout for rank in result] == ["here\n"] * 4
-    assert all(rank.duration_s > 0.4 for rank in result)
-    watch.assert_less(2, "a rank", took_s=max(rank.duration_s for rank in result))
+    assert all(rank.duration_s > 0.5 for rank in result)
+    watch.assert_less(5, "a rank", took_s=max(rank.duration_s for rank in result))
     with pytest.raises(CellTimedOut, match="ranks 0-3 ran into the time limit"):
         result.raise_first()
     assert_works(four)
 
 
 def test_only_the_slow_rank_is_timed_out(four):
-    result = four.run("import time\nif rank == 3: time.sleep(60)\nrank", timeout_s=0.5)
+    result = four.run("import time\nif rank == 3: time.sleep(60)\nrank", timeout_s=3)
     assert statuses(result) == ["ok", "ok", "ok", "timed_out"]
     assert_works(four)
 
 
 def test_ranks_that_wait_in_a_collective_are_timed_out_too(four, within):
-    with within(3):
-        result = four.run("if rank: comm.barrier()", timeout_s=0.5)
+    with within(6):
+        result = four.run("if rank: comm.barrier()", timeout_s=3)
     assert statuses(result) == ["ok", "timed_out", "timed_out", "timed_out"]
     assert_works(four)
 
@@ -356,11 +356,11 @@ def test_a_time_limit_that_is_kept_changes_nothing(four):
 
 def test_a_deaf_rank_is_timed_out_and_the_next_cell_says_whom_it_waits_for(four, within):
     four.run(DEFINE)
-    code = f"if rank == 1: {DEAF.format(seconds=7)}"
-    with within(4.5):
-        result = four.run(code, timeout_s=0.5, label=4)
+    code = f"if rank == 1: {DEAF.format(seconds=12)}"
+    with within(7):
+        result = four.run(code, timeout_s=3, label=4)
     assert statuses(result) == ["ok", "timed_out", "ok", "ok"]
-    assert "time limit of 0.5 s and is still busy" in str(result[1].error)
+    assert "time limit of 3 s and is still busy" in str(result[1].error)
     listener = Listener()
     assert four.run("'next'", watcher=listener).ok
     assert any("rank 1 is still busy with In[4]" in note for note in listener.notes)

@@ -218,6 +218,15 @@ def test_a_controller_that_ends_before_it_serves_is_quoted(bridge):
     assert len(bridge.processes) == 2, "the next one gets another process"
 
 
+def test_who_asks_when_the_controller_has_just_ended_gets_the_next_one(bridge):
+    bridge.begin()
+    bridge.outbox.clients.clear()
+    bridge.process.is_running = False
+    bridge.want(request_id="r2", now_s=1.05)  # before anybody has looked after it
+    assert bridge.outbox.told(Refused) == []
+    assert [process.is_closed for process in bridge.processes] == [True, False]
+
+
 def test_without_any_rank_there_is_no_controller(bridge):
     for rank in range(4):
         bridge.cluster.lose(rank)
