@@ -298,11 +298,13 @@ def test_ctrl_c_in_a_script_interrupts_the_ranks_and_gives_the_result(home):
 def test_a_second_ctrl_c_gives_the_prompt_back(four):
     main = threading.main_thread().ident
 
-    pressed = []
+    here, pressed = set(), []
 
     class Impatient(Listener):
         def on_output(self, rank, outputs):
-            if rank == 0:
+            here.add(rank)
+            if len(here) == 4:  # who has not begun yet would not be deaf
+                here.clear()
                 os.kill(os.getpid(), signal.SIGINT)
 
         def on_note(self, text):
@@ -313,7 +315,7 @@ def test_a_second_ctrl_c_gives_the_prompt_back(four):
 
     assert threading.get_ident() == main
     four.run(DEFINE)
-    code = f"print('here')\n{DEAF.format(seconds=5)}"
+    code = f"print('here')\n{DEAF.format(seconds=8)}"
     with pytest.raises(KeyboardInterrupt):
         four.run(code, watcher=Impatient(), label=4)
     pressed[0].assert_less(1, "the way back to the prompt")

@@ -1,6 +1,8 @@
 """`jax.distributed.initialize()` in cells: no argument is needed, all are honoured, none kills."""
 
+import contextlib
 import os
+import random
 import signal
 import socket
 
@@ -39,9 +41,12 @@ def problems(result):
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """Find a port that the system gives to nobody who asks for any: others start clusters too."""
+    while True:
+        port = random.randrange(20_000, 27_000)
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 def pids(cluster):

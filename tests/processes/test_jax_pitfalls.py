@@ -119,8 +119,11 @@ def test_programs_that_differ_are_an_error_on_all_ranks_when_checked(four_with_j
     code, *words = DIFFERENT[case]
     with within(10):
         result = four_with_jax.run(code, label=5, check=True)
-    for rank in result:
-        assert rank.error is not None, (rank.rank, rank.value_repr)
+    assert {rank.status for rank in result} <= {"raised", "peer_failed"}
+    # One that comes late may find that the others have failed already.
+    heard = [rank for rank in result if rank.status == "raised"]
+    assert heard
+    for rank in heard:
         assert rank.error.ename == "CollectiveMismatch", str(rank.error)
         for word in words:
             assert word in rank.error.evalue, rank.error.evalue
