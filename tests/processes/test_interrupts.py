@@ -331,7 +331,7 @@ def test_a_cell_that_takes_too_long_is_timed_out(four, within):
         result = four.run("import time\nprint('here')\ntime.sleep(60)", timeout_s=3)
     assert statuses(result) == ["timed_out"] * 4
     assert [rank.stdout for rank in result] == ["here\n"] * 4
-    assert all(rank.duration_s > 0.5 for rank in result)
+    assert all(rank.duration_s > 1.5 for rank in result)
     watch.assert_less(5, "a rank", took_s=max(rank.duration_s for rank in result))
     with pytest.raises(CellTimedOut, match="ranks 0-3 ran into the time limit"):
         result.raise_first()
