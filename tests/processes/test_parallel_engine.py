@@ -108,7 +108,7 @@ def begin_task(client, rank, code):
     """Send code, and wait until it runs for so long that it is told of."""
     asked = client[rank.rank].execute(code)
     while rank.hear("TaskBegan")["label"] != "execute":
-        """One before it may have been long enough to be told of, too."""
+        pass  # one before it may have been long enough to be told of, too
     return asked
 
 
