@@ -1,6 +1,7 @@
 """The public face: start a cluster, run cells on its ranks, move objects, stop it."""
 
 import contextlib
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
@@ -18,6 +19,7 @@ from jupyter_dist.cluster.session import Session
 from jupyter_dist.cluster.specification import JobWishes, StrPath, Wishes, name_in, specify
 from jupyter_dist.cluster.spmd import CellWatcher, Gathering
 from jupyter_dist.cluster.taking_part import leave_place, take_part
+from jupyter_dist.control.sockets import end_unused_context
 from jupyter_dist.errors import (
     ClusterGone,
     DistError,
@@ -224,6 +226,7 @@ class Cluster(Session):
         """
         if not self._is_open:
             return
+        self._check_open()
         lost = "" if self._role == "watch" else finish_saving(self)
         begin_s = monotonic()
         patience_s, left = STOP_TIMEOUT_S, ""
@@ -245,14 +248,14 @@ class Cluster(Session):
 
     def detach(self) -> None:
         """Close our connections; the cluster goes on, and its driver's place is free."""
-        if not self._is_open:
-            return
+        if not self._is_open or self._pid != os.getpid():
+            return  # in a copy by fork: the connections are the parent's
         if self._role == "drive" and self.is_running:
             leave_place(self._control)
         self._is_open = False
         self._watch.close()
         self._close_lines()
-        self._context.destroy(0)
+        end_unused_context()
 
     def __enter__(self) -> Self:
         return self
@@ -263,7 +266,7 @@ class Cluster(Session):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._role == "watch":
+        if self._role == "watch" or self._pid != os.getpid():
             self.detach()
             return
         try:

@@ -2,7 +2,6 @@
 
 import os
 from time import monotonic
-from typing import Any
 
 from jupyter_dist.cluster.line import Line
 from jupyter_dist.cluster.taking_part import name_us
@@ -23,7 +22,7 @@ from jupyter_dist.protocol.messages import (
 class Glance:
     """Looks at one cluster now and then; held by one thread."""
 
-    def __init__(self, context: Any, info: ConnectionInfo) -> None:
+    def __init__(self, info: ConnectionInfo) -> None:
         self.info = info
         self.topology = Topology(cluster=info.name, state="starting")
         """As it was when it last answered."""
@@ -33,7 +32,7 @@ class Glance:
         """Why it cannot be looked at, as versions that differ; empty: it can."""
         self.has_answered = False
         """It did, at least once."""
-        self._line = Line(context, info, line_identity(new_client(is_passing=True), 1))
+        self._line = Line(info, line_identity(new_client(is_passing=True), 1))
         self._asked_s: float | None = None
         """When the question was put whose answer is due; None: no answer is due."""
         self._connections = 0

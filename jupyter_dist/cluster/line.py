@@ -1,11 +1,12 @@
 """A client's line to the coordinator: ask, wait in slices, notice when nobody is there."""
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from jupyter_dist.control.dealer import Dealer
 from jupyter_dist.errors import (
@@ -42,11 +43,12 @@ Answer = TypeVar("Answer", bound=Message)
 class Line:
     """One authenticated connection; held by one thread at a time through its lock."""
 
-    def __init__(self, context: Any, info: ConnectionInfo, identity: bytes = b"") -> None:
+    def __init__(self, info: ConnectionInfo, identity: bytes = b"") -> None:
         self.lock = threading.RLock()
         self._info = info
+        self._pid = os.getpid()
         self._dealer: Dealer[ToClient] = Dealer(
-            context, info.clients_address, info.credentials, to_client(), identity
+            info.clients_address, info.credentials, to_client(), identity
         )
         self._numbers = count(1)
         self._is_closed = False
@@ -57,6 +59,7 @@ class Line:
 
     def send(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send a message."""
+        check_not_forked(self._pid, self._info.name)
         self._dealer.send(message, buffers)
 
     def receive(self, timeout_s: float = SLICE_S) -> Iterator[tuple[ToClient, list[Frame]]]:
@@ -97,6 +100,7 @@ class Line:
 
         Raises what a refusal names, and ClusterGone when the time is over.
         """
+        check_not_forked(self._pid, self._info.name)  # a fork may have copied a lock that is held
         deadline_s = monotonic() + timeout_s
         request_id: str = request.request_id  # type: ignore[attr-defined]
         with self.lock:
@@ -130,11 +134,23 @@ class Line:
     def close(self) -> None:
         """Close the connection; a thread that waits for an answer raises ClusterGone first."""
         self._is_closed = True
+        if self._pid != os.getpid():
+            return  # it is the parent's
         if self.lock.acquire(timeout=CLOSE_PATIENCE_S):
             try:
                 self._dealer.close()
             finally:
                 self.lock.release()
+
+
+def check_not_forked(pid: int, cluster: str) -> None:
+    """Raise UsageError in a copy by fork of the process that has connected."""
+    if os.getpid() != pid:
+        raise UsageError(
+            f"process {pid} has connected to cluster {cluster!r}, and this one ({os.getpid()}) is "
+            "a copy of it made by fork, which cannot use its connection. Connect from here: "
+            f"Cluster.visit({cluster!r})."
+        )
 
 
 def raise_refusal(message: ToClient) -> None:

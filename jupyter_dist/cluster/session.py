@@ -1,10 +1,11 @@
 """A connection to a running cluster, and everything that can be asked of it."""
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from jupyter_dist.cluster.checks import Ranks, read_ranks
 from jupyter_dist.cluster.collectives import CollectiveLog, read_collectives
 from jupyter_dist.cluster.fenced import OnStage
 from jupyter_dist.cluster.healing import Healed, Shrunken, heal_ranks, shrink_cluster
-from jupyter_dist.cluster.line import Line
+from jupyter_dist.cluster.line import Line, check_not_forked
 from jupyter_dist.cluster.moving import Moving, OnMoved, pull_object, push_objects
 from jupyter_dist.cluster.parallel import OnIpyparallel
 from jupyter_dist.cluster.questions import (
@@ -32,7 +33,6 @@ from jupyter_dist.cluster.status import ClusterStatus
 from jupyter_dist.cluster.sync import RELOAD_CELL, Paths, SyncResult, sync_code
 from jupyter_dist.cluster.timeline_file import WrittenTimeline, find_target, write_timeline
 from jupyter_dist.cluster.watch import Subscriber, Watch
-from jupyter_dist.control.context import new_context
 from jupyter_dist.errors import ClusterGone, UsageError
 from jupyter_dist.launch.connection_file import ConnectionInfo
 from jupyter_dist.launch.lifeline import process_lives
@@ -63,7 +63,7 @@ class Session(OnIpyparallel, OnCheckpoints):
 
     def __init__(self, connection: ConnectionInfo) -> None:
         self._connection = connection
-        self._context = new_context()
+        self._pid = os.getpid()
         self._client = new_client()
         self._line_numbers = count(1)
         self._lines: WeakSet[Line] = WeakSet()
@@ -74,6 +74,7 @@ class Session(OnIpyparallel, OnCheckpoints):
         self._cells = self._new_line()
         self._control = self._new_line()
         self._watch = Watch(self._new_line(), connection.name)
+        finalize(self, self._watch.leave).atexit = False  # an object that was dropped is detached
         self._world_size = connection.world_size
         self._generation = 0
         """The one in which that was the number of ranks."""
@@ -316,10 +317,11 @@ class Session(OnIpyparallel, OnCheckpoints):
         self._world_size, self._generation = ready.world_size, ready.generation
 
     def _new_line(self) -> Line:
+        check_not_forked(self._pid, self.name)  # before a lock that a fork may have copied
         with self._opening:
             self._check_open()
             identity = line_identity(self._client, next(self._line_numbers))
-            line = Line(self._context, self._connection, identity)
+            line = Line(self._connection, identity)
             self._lines.add(line)
             return line
 
@@ -332,5 +334,6 @@ class Session(OnIpyparallel, OnCheckpoints):
             line.close()
 
     def _check_open(self) -> None:
+        check_not_forked(self._pid, self.name)
         if not self._is_open:
             raise ClusterGone(self.name, "it was stopped, or this object was detached from it")

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from time import monotonic
 
 from jupyter_dist.cluster.line import Line
+from jupyter_dist.cluster.taking_part import leave_place
+from jupyter_dist.control.sockets import end_unused_context
 from jupyter_dist.errors import ClusterGone
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol.messages import TopologyChanged, WatchTopology
@@ -23,6 +25,7 @@ class Watch(threading.Thread):
         self._lock = threading.Lock()
         self._subscribers: dict[Subscriber, float] = {}
         self._over = threading.Event()
+        self._is_left = False
         self._next_presence_s = 0.0
         self.last = Topology(cluster=name, state="starting")
 
@@ -42,15 +45,27 @@ class Watch(threading.Thread):
     def run(self) -> None:
         """Watch until closed, or until the cluster is stopped or gone."""
         try:
-            while not self._over.is_set():
-                self._show_presence()
-                for message, _ in self._line.receive():
-                    if isinstance(message, TopologyChanged):
-                        self._tell(message.topology)
+            self._watch()
         except ClusterGone:
             self._tell(Topology(cluster=self._cluster, state="gone", hosts=self.last.hosts))
-        self._over.set()
-        self._line.close()
+        finally:
+            self._over.set()
+            self._line.close()
+            if self._is_left:
+                end_unused_context()
+
+    def _watch(self) -> None:
+        while not (self._over.is_set() or self._is_left):
+            self._show_presence()
+            for message, _ in self._line.receive():
+                if isinstance(message, TopologyChanged):
+                    self._tell(message.topology)
+        if self._is_left:
+            leave_place(self._line)
+
+    def leave(self) -> None:
+        """End the thread, and leave the driver's place; waits for nothing, and takes no lock."""
+        self._is_left = True
 
     def close(self) -> None:
         """End the thread; subscribers hear no more."""

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import zmq
 
 from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS, receive_frames
+from jupyter_dist.control.sockets import Sockets
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import Message
@@ -25,27 +26,35 @@ _CONNECTION_EVENTS = (
 
 
 class Dealer(Generic[Incoming]):
-    """A connected DEALER socket. Not thread-safe: its one owner sends, receives and waits."""
+    """A connected DEALER socket. Not thread-safe: its one owner sends, receives and waits.
+
+    Without a context of the caller's it uses the one that all clients of the process share.
+    """
 
     def __init__(
         self,
-        context: "zmq.Context[Any]",
         address: str,
         credentials: Credentials,
         decoder: Decoder[Incoming],
         identity: bytes = b"",
+        context: "zmq.Context[Any] | None" = None,
     ) -> None:
         self._decoder = decoder
-        self._socket = context.socket(zmq.DEALER)
-        secure_client(self._socket, credentials)
-        if identity:
-            self._socket.identity = identity
-        self._socket.setsockopt(zmq.SNDHWM, 0)
-        self._socket.setsockopt(zmq.RCVHWM, 0)
-        self._monitor = self._socket.get_monitor_socket(_CONNECTION_EVENTS)
         self._cut_since_s: float | None = monotonic()
         self._connections = 0
-        dial(self._socket, address)
+        self._sockets = Sockets(self, context)
+        try:
+            self._socket = self._sockets.make(zmq.DEALER)
+            secure_client(self._socket, credentials)
+            if identity:
+                self._socket.identity = identity
+            self._socket.setsockopt(zmq.SNDHWM, 0)
+            self._socket.setsockopt(zmq.RCVHWM, 0)
+            self._monitor = self._sockets.monitor(self._socket, _CONNECTION_EVENTS)
+            dial(self._socket, address)
+        except BaseException:
+            self._sockets.close()
+            raise
 
     @property
     def pollable(self) -> Any:
@@ -92,11 +101,7 @@ class Dealer(Generic[Incoming]):
 
     def close(self, linger_ms: int = 200) -> None:
         """Close the connection, giving what was sent this long to leave; twice is fine."""
-        if self._socket.closed:
-            return
-        self._socket.disable_monitor()
-        self._monitor.close(0)
-        self._socket.close(linger_ms)
+        self._sockets.close(linger_ms)
 
 
 def secure_client(socket: "zmq.Socket[bytes]", credentials: Credentials) -> None:

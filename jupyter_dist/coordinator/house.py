@@ -113,14 +113,15 @@ class House:
         self, keys: ClusterKeys
     ) -> tuple[Router[ToCoordinator], Router[FromClient], HeartbeatMonitor]:
         context = new_context()
-        self._stack.callback(context.term)
+        # With what half of a failed start has left open, for whose end `term` waits for ever.
+        self._stack.callback(context.destroy, 0)
         doorkeeper = Doorkeeper(context)
         self._stack.callback(doorkeeper.close)
         doorkeeper.admit("engines", keys.engine.public)
         doorkeeper.admit("clients", keys.client.public)
         # A context of their own is a network thread of their own: no large message delays a beat.
         beats_context = new_context()
-        self._stack.callback(beats_context.term)
+        self._stack.callback(beats_context.destroy, 0)
         beats_doorkeeper = Doorkeeper(beats_context)
         self._stack.callback(beats_doorkeeper.close)
         beats_doorkeeper.admit("beats", keys.engine.public)

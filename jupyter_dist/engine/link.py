@@ -133,7 +133,7 @@ class Link(threading.Thread):
         birth = self._birth
         identity = birth.engine.encode()
         context = new_context()
-        dealer = Dealer(context, birth.engines_address, birth.credentials, to_engine(), identity)
+        dealer = Dealer(birth.engines_address, birth.credentials, to_engine(), identity, context)
         HeartbeatEcho(context, birth.beats_address, birth.credentials, identity).start()
         self._sign.renew()  # from now on: threads made before do not bear this name
         poller = Poller()

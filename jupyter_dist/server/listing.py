@@ -5,10 +5,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
-from typing import Any
 
 from jupyter_dist.cluster.glance import Glance
-from jupyter_dist.control.context import new_context
+from jupyter_dist.control.sockets import end_unused_context
 from jupyter_dist.server.on_thread import disappoint, settle
 from jupyter_dist.server.own import own_clusters
 from jupyter_dist.server.rows import ClusterRow, row_of
@@ -114,7 +113,6 @@ class Looks:
     """A glance at each cluster; held by one thread."""
 
     def __init__(self) -> None:
-        self._context: Any = None
         self._glances: dict[tuple[str, int], Glance] = {}
 
     def look(self) -> Rows:
@@ -141,8 +139,7 @@ class Looks:
     def close(self) -> None:
         """Close everything."""
         self.rest()
-        if self._context is not None:
-            self._context.destroy(0)
+        end_unused_context()
 
     def _find(self) -> None:
         """Begin to look at new clusters, and forget those that are gone."""
@@ -150,8 +147,7 @@ class Looks:
         for key in self._glances.keys() - running.keys():
             self._glances.pop(key).close()
         for key in running.keys() - self._glances.keys():
-            self._context = self._context or new_context()
-            self._glances[key] = Glance(self._context, running[key])
+            self._glances[key] = Glance(running[key])
         self._glances = dict(sorted(self._glances.items()))
 
 

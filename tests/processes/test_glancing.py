@@ -7,7 +7,6 @@ import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.cluster.glance import Glance
-from jupyter_dist.control.context import new_context
 from jupyter_dist.launch.connection_file import running_clusters
 
 from .driver import Driver
@@ -17,17 +16,16 @@ from .leftovers import coordinator_of, wait_until
 @pytest.fixture
 def look():
     """Make glances; all are closed in the end."""
-    context, glances = new_context(), []
+    glances = []
 
     def make(name):
         (info,) = [info for info in running_clusters() if info.name == name]
-        glances.append(Glance(context, info))
+        glances.append(Glance(info))
         return glances[-1]
 
     yield make
     for glance in glances:
         glance.close()
-    context.destroy(0)
 
 
 def answer(glance):
