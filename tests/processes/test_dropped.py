@@ -11,17 +11,18 @@ from .leftovers import coordinator_of
 DROPPING = Path(__file__).with_name("dropping.py")
 WARNINGS = ("-W", "error", "-X", "dev")
 IN_A_NOTEBOOK = """
-import gc, os, sys
 from IPython.core.interactiveshell import InteractiveShell
-from jupyter_dist import Cluster
 shell = InteractiveShell.instance()
 for cell in (
-    "c = Cluster.visit(sys.argv[1]); os.kill(int(sys.argv[2]), 9)",
+    "import gc, os, sys",
+    "from jupyter_dist import Cluster",
+    "c = Cluster.visit(sys.argv[1])",
+    "os.kill(int(sys.argv[2]), 9)",
     "c.run('1')",
     "c = None",
     "1/0",
     "gc.collect()",
-    "print('collected')",
+    "print('collected', type(sys.last_value).__name__, c)",
 ):
     shell.run_cell(cell)
 """
@@ -47,4 +48,4 @@ def test_a_notebook_whose_coordinator_died_collects_its_errors(start, within):
     cluster = start("localhost:1", name="left")
     with within(20):
         ended = run("-c", IN_A_NOTEBOOK, "left", coordinator_of(cluster).pid, seconds=60)
-    assert ended.stdout.splitlines()[-1] == "collected", ended
+    assert ended.stdout.splitlines()[-1] == "collected ZeroDivisionError None", ended
