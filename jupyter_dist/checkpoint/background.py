@@ -12,6 +12,7 @@ from functools import partial
 from jupyter_dist.checkpoint.handle import Saving
 from jupyter_dist.checkpoint.saving import Saved
 from jupyter_dist.errors import CheckpointError, CheckpointFailed
+from jupyter_dist.model.user_errors import error_text, type_name
 
 _NICENESS = 10
 """What a rank computes goes before what it saves; where Linux groups threads by session, this
@@ -81,9 +82,10 @@ def _finish(saving: Saving, finish: Callable[[], Saved]) -> None:
     except CheckpointError as error:
         _let_go(error)
         saving.fail(error)
-    except Exception as error:  # noqa: BLE001  (whatever it is, who waits must hear of it)
+    except BaseException as error:  # noqa: BLE001  (whatever it is, who waits must hear of it)
         # Not the error itself: that a peer has failed would be said of the cell that waits.
-        failed = CheckpointFailed(f"step {saving.step}: {error or type(error).__name__}")
+        told = error_text(error) or type_name(error)
+        failed = CheckpointFailed(f"step {saving.step}: {told}")
         failed.__cause__ = error
         _let_go(error)
         saving.fail(failed)

@@ -24,6 +24,7 @@ from jupyter_dist.model.checkpoint_manifest import (
 )
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.sharding import box_shape, pieces_for, slices
+from jupyter_dist.model.user_errors import PASSED_ON, name_error
 
 Got = Mapping[Piece, Bytes]
 
@@ -92,10 +93,12 @@ def _object(path: str, entry: ObjectEntry) -> Taken:
 
         try:
             return cloudpickle.loads(b"".join(got[piece].data for piece in entry.pieces))
-        except Exception as error:
+        except PASSED_ON:
+            raise
+        except BaseException as error:
             raise CheckpointFailed(
-                f"{path} ({entry.type_name}) cannot be rebuilt here: {type(error).__name__}: "
-                f"{error}. The module that defines it must be importable; restore without objects "
+                f"{path} ({entry.type_name}) cannot be rebuilt here: {name_error(error)}. "
+                "The module that defines it must be importable; restore without objects "
                 "to leave it out."
             ) from error
 

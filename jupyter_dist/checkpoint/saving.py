@@ -33,6 +33,7 @@ from jupyter_dist.errors import CheckpointError, CheckpointFailed, DistError, Us
 from jupyter_dist.model.checkpoint_manifest import Manifest
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.text import name_some
+from jupyter_dist.model.user_errors import name_error
 
 SENT_MANIFEST_BYTES = 200 << 20
 """More than that, to all ranks together, goes not over the coordinator."""
@@ -154,7 +155,7 @@ class Save:
         """Let all others fail at once who go on with what was opened: this rank does not."""
 
         def fail() -> bytes:
-            how = f"{type(error).__name__}: {error}".rstrip(": ")
+            how = name_error(error)
             raise CheckpointFailed(f"step {self.opening.step} was given up ({how})")
 
         if self._opening is not None:  # else nobody can have gone on

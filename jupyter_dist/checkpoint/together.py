@@ -13,6 +13,7 @@ from jupyter_dist.errors import (
     CheckpointTooNew,
     DistError,
 )
+from jupyter_dist.model.user_errors import PASSED_ON, error_text, type_name
 
 
 class StepTold(msgspec.Struct, frozen=True):
@@ -33,12 +34,14 @@ def together(
     `work` gives what this rank brings. Where it raises on some rank, all ranks raise: that rank
     its own error, the others a CheckpointError of that kind with its words and number.
     """
-    error: Exception | None = None
+    error: BaseException | None = None
     try:
         told = StepTold(work())
-    except Exception as problem:  # noqa: BLE001  (whatever went wrong here, the others must hear it)
+    except PASSED_ON:
+        raise
+    except BaseException as problem:  # noqa: BLE001  (whatever went wrong here, others must hear it)
         is_ours = isinstance(problem, DistError)
-        error, told = problem, StepTold(b"", type(problem).__name__, str(problem), is_ours)
+        error, told = problem, StepTold(b"", type_name(problem), error_text(problem), is_ours)
     answers = council.gather(topic, msgspec.msgpack.encode(told), timeout_s)
     if error is not None:
         raise error

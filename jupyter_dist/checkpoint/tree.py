@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from jupyter_dist.checkpoint.arrays import Held, look_at
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.checkpoint_manifest import Branch, Node
+from jupyter_dist.model.user_errors import PASSED_ON, name_error
 
 PLAIN_TYPES = (bool, int, float, str)
 MOST_DEPTH = 200
@@ -95,8 +96,10 @@ def pickle_value(value: Any, path: str) -> Pickled:
 
     try:
         data: bytes = cloudpickle.dumps(value, protocol=5)
-    except Exception as error:
-        reason = f"{type_name(value)}: {type(error).__name__}: {error}"
+    except PASSED_ON:
+        raise
+    except BaseException as error:
+        reason = f"{type_name(value)}: {name_error(error)}"
         raise Unsaveable(path, reason, _ACCEPTED) from error
     return Pickled(type_name(value), data)
 

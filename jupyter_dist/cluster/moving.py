@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from jupyter_dist.cluster.fenced import TAKEN_BACK, OnStage
 from jupyter_dist.cluster.line import Answer, Line, raise_refusal
-from jupyter_dist.errors import UsageError
+from jupyter_dist.errors import TransferError, UsageError
 from jupyter_dist.model.pieces import PIECES_FROM_BYTES, WINDOW_PIECES, Assembly, cut
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
@@ -162,4 +162,10 @@ def pull_object(moving: Moving, name: str, ranks: tuple[int, ...] | None) -> dic
     answer, frames = moving.pull(PullObject(moving.new_request_id(), name, ranks))
     raise_problems(answer.problems)
     pieces = split_frames(frames, answer.frame_counts)
-    return {rank: unpack(name, piece) for rank, piece in zip(answer.ranks, pieces, strict=True)}
+    found = {}
+    for rank, piece in zip(answer.ranks, pieces, strict=True):
+        try:
+            found[rank] = unpack(name, piece)
+        except TransferError as error:
+            raise TransferError(f"rank {rank}: {error}") from error.__cause__
+    return found

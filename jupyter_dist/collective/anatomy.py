@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from jupyter_dist.collective.contents import join_digests
+from jupyter_dist.model.user_errors import PASSED_ON
 
 TEXT_LENGTH = 80
 
@@ -101,7 +102,9 @@ def _reduce(value: Any) -> tuple[Any, ...] | None:
     registered = copyreg.dispatch_table.get(type(value))
     try:
         reduced = registered(value) if registered is not None else value.__reduce_ex__(4)
-    except Exception:  # noqa: BLE001  (a user's __reduce__ may raise anything)
+    except PASSED_ON:
+        raise
+    except BaseException:  # noqa: BLE001  (a user's __reduce__ may raise anything)
         return None
     return reduced if isinstance(reduced, tuple) else (reduced, ())
 

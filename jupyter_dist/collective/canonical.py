@@ -38,6 +38,7 @@ from jupyter_dist.collective.contents import (
 )
 from jupyter_dist.collective.contents import join_digests as join
 from jupyter_dist.errors import TransferError
+from jupyter_dist.model.user_errors import PASSED_ON, type_name
 from jupyter_dist.protocol.objects import pack
 
 _LONG = 64
@@ -76,15 +77,19 @@ class Node(NamedTuple):
         """Give it as people read it, cut to a readable length."""
         try:
             return shorten(self.tell())
-        except Exception as error:  # noqa: BLE001  (a user's __repr__ may raise anything)
-            return f"<its repr raised {type(error).__name__}>"
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # noqa: BLE001  (a user's __repr__ may raise anything)
+            return f"<its repr raised {type_name(error)}>"
 
     @property
     def items(self) -> tuple[str, ...]:
         """Give what it holds in no order; nothing when that is very much."""
         try:
             items = tuple(map(shorten, self.list_items()))
-        except Exception:  # noqa: BLE001  (a user's __repr__ may raise anything)
+        except PASSED_ON:
+            raise
+        except BaseException:  # noqa: BLE001  (a user's __repr__ may raise anything)
             return ()
         return items if len(items) <= _MOST_ITEMS else ()
 

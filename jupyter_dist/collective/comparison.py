@@ -15,6 +15,7 @@ from jupyter_dist.collective.anatomy import write_path
 from jupyter_dist.collective.canonical import Node, walk
 from jupyter_dist.collective.contents import DIGEST_BYTES, join_digests
 from jupyter_dist.errors import TransferError
+from jupyter_dist.model.user_errors import PASSED_ON
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.objects import pack, unpack
 
@@ -237,7 +238,9 @@ def _is_equal(one: Any, other: Any, *, equal_nan: bool) -> bool:
         if is_table:
             return _is_equal_table(one, other, equal_nan=equal_nan)
         return _is_true(one == other, one, other)
-    except Exception:  # noqa: BLE001  (a user's __eq__ may raise anything)
+    except PASSED_ON:
+        raise
+    except BaseException:  # noqa: BLE001  (a user's __eq__ may raise anything)
         return False
 
 

@@ -15,6 +15,7 @@ from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.records import SYMMETRIC
+from jupyter_dist.model.user_errors import name_error
 
 _OTHER_THREAD_PATIENCE_S = 1.0
 _MOST_SIGNATURES = 4096
@@ -301,4 +302,4 @@ def _how_it_left(error: BaseException, call: Call) -> str:
         return f"was interrupted during {call}"
     if isinstance(error, CommunicatorError):
         return f"left {call}: {error}"
-    return f"left {call} with {type(error).__name__}: {error}"
+    return f"left {call} with {name_error(error)}"

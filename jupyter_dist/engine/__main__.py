@@ -16,10 +16,12 @@ from jupyter_dist.engine.code_imports import present_imports
 from jupyter_dist.engine.communicators import make_communicator
 from jupyter_dist.engine.council import Seat
 from jupyter_dist.engine.executor import Executor
+from jupyter_dist.engine.failures import answer_failure
 from jupyter_dist.engine.frameworks import Frameworks, make_frameworks
 from jupyter_dist.engine.link import AboutNotices, Delivery, Link
 from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
+from jupyter_dist.engine.object_work import ObjectWork
 from jupyter_dist.engine.observer import Observer
 from jupyter_dist.engine.outputs import STREAMS, Outputs
 from jupyter_dist.engine.parallel_tasks import ParallelTasks
@@ -32,7 +34,7 @@ from jupyter_dist.engine.termination import Termination
 from jupyter_dist.engine.tqdm_bars import watch_tqdm
 from jupyter_dist.engine.waiting import Answer
 from jupyter_dist.engine.widget_areas import watch_widgets
-from jupyter_dist.errors import CommunicatorError, TransferError
+from jupyter_dist.errors import CommunicatorError
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -94,6 +96,7 @@ class Engine:
             self._recorder,
         )
         self._executor.is_cell_waiting = lambda: self._link.is_cell_waiting
+        self._objects = ObjectWork(self._executor, self._namespace)
         self._tasks = ParallelTasks(
             self._executor, self._outputs, self._link.post, self._link.inbox.put
         )
@@ -149,6 +152,16 @@ class Engine:
                 work()
 
     def _handle(self, delivery: Delivery) -> None:
+        """Do what a message asks for; what goes wrong here is told, and costs no state."""
+        try:
+            self._do(delivery)
+        except BaseException as error:  # ours, or of hooks that a cell has set
+            answer = answer_failure(delivery.message, error, self._rank, self._outputs.offsets)
+            if answer is None:
+                raise
+            self._link.post(answer)
+
+    def _do(self, delivery: Delivery) -> None:
         message = delivery.message
         match message:
             case Regroup():
@@ -256,23 +269,12 @@ class Engine:
         return CellOutput(self._rank, cell_id, outputs, offsets) if outputs else None
 
     def _store(self, message: StoreObjects, delivery: Delivery) -> None:
-        problem = ""
-        try:
-            if message.path:
-                self._namespace.store_placed(message)
-            else:
-                self._namespace.store(message.names, message.frame_counts, delivery.buffers)
-        except TransferError as error:
-            problem = str(error)
+        problem = self._objects.store(message, delivery.buffers)
         self._link.post(ObjectsStored(self._rank, message.request_id, problem))
 
     def _fetch(self, message: FetchObject) -> None:
-        try:
-            frames = self._namespace.fetch(message.name)
-        except TransferError as error:
-            self._link.post(ObjectFetched(self._rank, message.request_id, str(error)))
-            return
-        self._link.post(ObjectFetched(self._rank, message.request_id), frames)
+        problem, frames = self._objects.fetch(message)
+        self._link.post(ObjectFetched(self._rank, message.request_id, problem), frames)
 
     def _leave(self) -> NoReturn:
         self._tasks.leave()

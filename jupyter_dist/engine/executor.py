@@ -2,6 +2,7 @@
 
 import builtins
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.engine.builtins_guard import BuiltinsGuard
 from jupyter_dist.engine.frameworks import Frameworks
 from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
@@ -19,6 +21,8 @@ from jupyter_dist.engine.outputs import Outputs
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.engine.swallowed_interrupts import SwallowedInterrupts
 from jupyter_dist.errors import CommunicatorError, PeerFailed
+from jupyter_dist.model.text import name_some
+from jupyter_dist.model.user_errors import error_text, name_error, type_name
 from jupyter_dist.protocol.messages import CellResult, ErrorInfo, Output, RunCell
 
 Call = Callable[[], tuple[BaseException | None, Any]]
@@ -99,6 +103,8 @@ class Executor:
         """The SIGINT that comes now is for the task alone."""
         self._is_next_interrupted = False
         """The cell that waits behind a task was interrupted before it began."""
+        self.was_interrupted = False
+        """SIGINT has come in the last push or pull."""
         self._main = threading.get_ident()
         self._lost: CommunicatorError | None = None
         """What the device has lost in this cell, even if user code has swallowed it."""
@@ -106,6 +112,7 @@ class Executor:
         signal.signal(WAKING_SIGNAL, self._raise_lost)
         SwallowedInterrupts(lambda: self._is_in_user_code and self._turn)
         builtins.input = _no_input
+        self._builtins = BuiltinsGuard()
         # IPython's advice to type `exit` does not hold on a rank.
         warnings.filterwarnings("ignore", message="To exit: use")
 
@@ -159,6 +166,23 @@ class Executor:
             self._namespace.leave_cell(is_checked=False)
         task.end(ending)
 
+    def run_transfer(
+        self, transfer_id: str, label: str, work: Callable[[], Any]
+    ) -> tuple[BaseException | None, Any]:
+        """Pack or rebuild objects, which SIGINT ends; return the error, or the value."""
+        self.was_interrupted = self._is_next_interrupted
+        self._is_interrupted_early, self._is_next_interrupted = self._is_next_interrupted, False
+        self._is_task_interrupt = False
+        self._is_running = True
+        self._turn += 1
+        self._recorder.begin_cell(label, transfer_id)
+        try:
+            return self._run_user_code(lambda: (None, work()))
+        finally:
+            self._recorder.end_cell()
+            self.was_interrupted |= self._is_interrupted_early
+            self._is_running = False
+
     def interrupt_task(self) -> None:
         """Send SIGINT for the running task, and for no cell that waits behind it; any thread."""
         if not self.is_in_task:
@@ -199,6 +223,12 @@ class Executor:
 
     def _run_user_code(self, call: Call) -> tuple[BaseException | None, Any]:
         try:
+            return self._call(call)
+        finally:
+            self._repair()
+
+    def _call(self, call: Call) -> tuple[BaseException | None, Any]:
+        try:
             # The interpreter's own handler, so that no frame of ours shows in the traceback.
             interrupt = signal.default_int_handler if self.running_cell_id else self._on_interrupt
             signal.signal(signal.SIGINT, interrupt)
@@ -211,7 +241,7 @@ class Executor:
                 self._is_in_user_code = False
                 signal.signal(signal.SIGINT, self._on_idle_interrupt)
         # Between two steps of the shell, or of a framework that got ready.
-        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001  (also what hooks of users raise)
             self._is_in_user_code = False
             signal.signal(signal.SIGINT, self._on_idle_interrupt)
             if not isinstance(error, KeyboardInterrupt):
@@ -229,10 +259,19 @@ class Executor:
                 self._frameworks.settle()
             finally:
                 signal.signal(signal.SIGINT, self._on_idle_interrupt)
-        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  (what frameworks have run)
+        except BaseException as error:  # noqa: BLE001  (what frameworks have run)
             self._show_alone(error)
             return self._explain(error)
         return None
+
+    def _repair(self) -> None:
+        """Restore what this rank cannot run without, and say so in the cell."""
+        if damaged := self._builtins.repair():
+            self._outputs.repair()
+            sys.stderr.write(
+                f"rank {self.rank}: {name_some(damaged)} had been replaced, and was restored: the "
+                "rank itself runs with it.\n"
+            )
 
     def _explain(self, error: BaseException) -> BaseException:
         """Give what an error really means: a torn connection, that a peer has failed."""
@@ -243,7 +282,7 @@ class Executor:
 
     def _show_alone(self, error: BaseException) -> None:
         """Show an error that has come from no line of the cell."""
-        self._shell.last_traceback = (f"{type(error).__name__}: {_describe(error)}",)
+        self._shell.last_traceback = (name_error(error),)
 
     def _raise_lost(self, signal_number: int, frame: FrameType | None) -> None:
         """Raise in user code that what it has on its device is lost."""
@@ -258,6 +297,7 @@ class Executor:
         if not self._is_task_interrupt and self.is_cell_waiting():
             self._is_next_interrupted = True
         self._is_task_interrupt = False
+        self.was_interrupted = True
         signal.default_int_handler(signal_number, frame)
 
     def _on_idle_interrupt(self, signal_number: int, frame: FrameType | None) -> None:
@@ -277,17 +317,10 @@ class Executor:
         else:
             status = "raised"
         if isinstance(error, SystemExit):
-            text = f"{_describe(error)} (the rank goes on; %dist_stop ends the cluster)"
+            text = f"{error_text(error)} (the rank goes on; %dist_stop ends the cluster)"
             return status, ErrorInfo("SystemExit", text, (f"SystemExit: {text}",))
         traceback = self._shell.last_traceback
-        return status, ErrorInfo(type(error).__name__, _describe(error), traceback, peer_rank)
-
-
-def _describe(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as problem:  # noqa: BLE001  (a user's __str__ may raise anything)
-        return f"<its str raised {type(problem).__name__}>"
+        return status, ErrorInfo(type_name(error), error_text(error), traceback, peer_rank)
 
 
 def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:
@@ -299,8 +332,8 @@ def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:
             return str(output.data["text/plain"])
     try:
         return repr(value)
-    except Exception as error:  # noqa: BLE001  (a user's __repr__ may raise anything)
-        return f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+    except BaseException as error:  # noqa: BLE001  (a user's __repr__ may raise anything)
+        return f"<{type_name(value)}, whose repr raised {type_name(error)}>"
 
 
 def _no_input(prompt: object = "") -> NoReturn:

@@ -17,6 +17,7 @@ from jupyter_dist.frameworks.mpi.framework import Mpi
 from jupyter_dist.frameworks.torch.framework import Torch
 from jupyter_dist.model.formed import Formed, FrameworkPlan
 from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.model.user_errors import error_text, name_error
 from jupyter_dist.protocol.messages import RunCell
 
 
@@ -73,10 +74,11 @@ class Frameworks:
             return self._by_name[plan.name].form(plan.settings, plan.reason)
         except PeerFailed:
             raise
-        except Exception as error:  # noqa: BLE001  (frameworks, and objects of users)
+        except BaseException as error:  # noqa: BLE001  (frameworks, and objects of users)
             if not isinstance(error, DistError | ImportError | OSError):
                 traceback.print_exc()
-            return (f"{plan.name} could not be formed anew: {_text(error)}",)
+            why = error_text(error) or name_error(error)
+            return (f"{plan.name} could not be formed anew: {why}",)
 
     # --- cells ---
 
@@ -143,7 +145,7 @@ def _noting() -> Iterator[None]:
     """Write what goes wrong in a framework into the log of the rank, and go on."""
     try:
         yield
-    except Exception:  # noqa: BLE001  (one framework must not end the rank, nor hinder others)
+    except BaseException:  # noqa: BLE001  (one framework must not end the rank, nor hinder others)
         traceback.print_exc()
 
 
@@ -157,10 +159,3 @@ def make_frameworks(surroundings: RankSurroundings, jax_mode: str) -> Frameworks
     frameworks = Frameworks(surroundings, (jax, *others))
     frameworks.install()
     return frameworks
-
-
-def _text(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  (a user's __str__ may raise anything)
-        return type(error).__name__

@@ -18,6 +18,7 @@ from jupyter_dist.control.dealer import Dealer
 from jupyter_dist.control.heartbeat import HeartbeatEcho
 from jupyter_dist.control.poller import Poller, Waker
 from jupyter_dist.engine.birth import Birth
+from jupyter_dist.engine.builtins_guard import BuiltinsGuard
 from jupyter_dist.engine.stack_sign import StackSign
 from jupyter_dist.engine.waiting import Answer
 from jupyter_dist.errors import WireError
@@ -108,6 +109,7 @@ class Link(threading.Thread):
         self._flushed = threading.Event()
         self._has_work = False
         self._sign = StackSign()
+        self._builtins = BuiltinsGuard()
 
     def post(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send a message; from any thread."""
@@ -142,19 +144,25 @@ class Link(threading.Thread):
         next_stream_s = 0.0
         while True:
             had_work = self._has_work
-            ready = poller.wait(STREAM_INTERVAL_S if had_work else IDLE_INTERVAL_S)
-            if dealer in ready:
-                self._deliver(dealer)
-            if self._waker in ready:
-                self._waker.clear()
-                self._send_posted(dealer)
-            now_s = monotonic()
-            if self._has_work and not had_work:
-                next_stream_s = now_s + STREAM_INTERVAL_S
-            # A cell that meets others all the time keeps the link busy, and prints all the same.
-            if not ready or now_s >= next_stream_s:
-                next_stream_s = now_s + STREAM_INTERVAL_S
-                self._stream(dealer)
+            try:
+                ready = poller.wait(STREAM_INTERVAL_S if had_work else IDLE_INTERVAL_S)
+                self._builtins.repair()  # a cell may have damaged what is needed from here on
+                if dealer in ready:
+                    self._deliver(dealer)
+                if self._waker in ready:
+                    self._waker.clear()
+                    self._send_posted(dealer)
+                now_s = monotonic()
+                if self._has_work and not had_work:
+                    next_stream_s = now_s + STREAM_INTERVAL_S
+                # A cell that meets others all the time keeps the link busy, and prints all the
+                # same.
+                if not ready or now_s >= next_stream_s:
+                    next_stream_s = now_s + STREAM_INTERVAL_S
+                    self._stream(dealer)
+            except Exception:
+                if not self._builtins.repair():
+                    raise
 
     def _stream(self, dealer: Dealer[ToEngine]) -> None:
         """Send what the running cell has said; end the process when there is nobody to tell."""

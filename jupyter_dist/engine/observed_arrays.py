@@ -54,7 +54,7 @@ def _told(ask: Callable[[], str]) -> str:
     """Ask an array; one that was deleted, or lies elsewhere, may refuse."""
     try:
         return ask()
-    except Exception:  # noqa: BLE001  (libraries raise what they like)
+    except BaseException:  # noqa: BLE001  (libraries raise what they like)
         return ""
 
 
@@ -92,7 +92,7 @@ def _in_host_memory(value: Any, library: str) -> "np.ndarray[Any, Any] | None":
             return _of_numpy(value.detach().numpy())
         if library == "jax" and value.is_fully_addressable and value.is_ready():
             return _of_numpy(np.asarray(value))
-    except Exception:  # noqa: BLE001  (libraries raise what they like)
+    except BaseException:  # noqa: BLE001  (libraries raise what they like)
         return None
     return None
 

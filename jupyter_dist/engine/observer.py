@@ -15,6 +15,7 @@ from jupyter_dist.engine.observed_names import describe, list_names
 from jupyter_dist.engine.observed_stacks import read_stacks
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.model.names import NameInfo
+from jupyter_dist.model.user_errors import name_error
 from jupyter_dist.protocol.messages import (
     About,
     Answer,
@@ -59,8 +60,8 @@ class Observer:
     def _answer(self, question: Question) -> None:
         try:
             answer = self._look(question.about)
-        except Exception as error:  # noqa: BLE001  (objects of users may raise anything)
-            answer = NoAnswer(f"it could not be found out: {type(error).__name__}: {_text(error)}")
+        except BaseException as error:  # noqa: BLE001  (objects of users may raise anything)
+            answer = NoAnswer(f"it could not be found out: {name_error(error)}")
         self._tell(question, answer)
 
     def _tell(self, question: Question, answer: Answer) -> None:
@@ -145,10 +146,3 @@ def _describe_elsewhere(info: NameInfo) -> str:
         f"Device: {info.device}",
     ]
     return "\n".join(lines)
-
-
-def _text(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  (a user's __str__ may raise anything)
-        return "?"

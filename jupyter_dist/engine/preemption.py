@@ -8,6 +8,7 @@ SavePointChosen                      goes on; at the chosen call it does what is
 The functions of the user, and saving what is marked, come but once for each notice.
 """
 
+import contextlib
 import os
 import sys
 import threading
@@ -21,6 +22,7 @@ from typing import TypeVar
 from jupyter_dist.engine.time_limit import OutOfTime, TimeLimit
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.preemption import Position, SavePoint
+from jupyter_dist.model.user_errors import error_text, name_error
 from jupyter_dist.protocol.messages import (
     Message,
     NoticeHandled,
@@ -262,12 +264,11 @@ class Preemption:
         except KeyboardInterrupt:
             notice.problems.append(f"{name}() of on_preempt was interrupted")
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (users' functions raise anything)
+        except BaseException as error:  # noqa: BLE001  (users' functions raise anything)
             notice.problems.append(
-                f"{name}() of on_preempt raised {type(error).__name__}: {_text(error)}"
-                f"{_place(error)}"
+                f"{name}() of on_preempt raised {name_error(error)}{_place(error)}"
             )
-            sys.stderr.write("".join(traceback.format_exception(error)))
+            _log(error)
 
     def _save_marked(self, notice: _Notice) -> None:
         assert self.save_marked is not None
@@ -278,10 +279,12 @@ class Preemption:
         except OutOfTime:
             notice.has_tried = True
             notice.problems.append("what is marked could not be saved in the time that was left")
-        except Exception as error:  # noqa: BLE001  (of objects that users have marked)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  (of objects that users have marked)
             notice.has_tried = True
-            notice.problems.append(f"what is marked was not saved: {_text(error)}")
-            sys.stderr.write("".join(traceback.format_exception(error)))
+            notice.problems.append(f"what is marked was not saved: {error_text(error)}")
+            _log(error)
 
 
 def _check_step(step: int | None) -> int:
@@ -318,8 +321,10 @@ def _place(error: BaseException) -> str:
     return f" (line {line} of its cell)" if file.startswith("<") else f" ({file}:{line})"
 
 
-def _text(error: BaseException) -> str:
+def _log(error: BaseException) -> None:
+    """Write the traceback to stderr; its own words only where they are text."""
     try:
-        return str(error)
-    except Exception:  # noqa: BLE001  (a user's __str__ may raise anything)
-        return "?"
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    except BaseException:  # noqa: BLE001  (a user's __str__ or stream may raise anything)
+        with contextlib.suppress(Exception):
+            sys.stderr.write(f"{name_error(error)}\n")

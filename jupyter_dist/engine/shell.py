@@ -17,6 +17,7 @@ from jupyter_dist.engine.outputs import plain_bundle
 from jupyter_dist.engine.preemption import Preemption
 from jupyter_dist.errors import DistError
 from jupyter_dist.model.cell_file import write_file_name
+from jupyter_dist.model.user_errors import name_error, type_name
 from jupyter_dist.protocol.messages import Output
 
 Show = Callable[[Output], None]
@@ -175,6 +176,16 @@ class RankShell(InteractiveShell):
     def showtraceback(self, exc_tuple: Any = None, *arguments: Any, **options: Any) -> None:
         """Show an error as the cell's own: what happened inside our communicators is left out."""
         kind, error, trace = self._get_exc_info(exc_tuple)
+        try:
+            self._show_error(kind, error, trace, *arguments, **options)
+        except BaseException as problem:  # noqa: BLE001  (hooks and __str__ of users raise anything)
+            self.last_traceback = (
+                f"{name_error(error)} (its traceback could not be made: {type_name(problem)})",
+            )
+
+    def _show_error(
+        self, kind: Any, error: Any, trace: Any, *arguments: Any, **options: Any
+    ) -> None:
         if isinstance(error, DistError | ValueError | TypeError | RuntimeError | KeyboardInterrupt):
             trace = _up_to_our_code(trace)
             error.__suppress_context__ |= isinstance(error, DistError)

@@ -6,12 +6,14 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
+from jupyter_dist.model.user_errors import BreakOff
+
 _SLICE_S = 0.001
 _ON_ITS_WAY_S = 1.0
 """The signal may take so long to come; one that has not was taken by a handler of user code."""
 
 
-class OutOfTime(BaseException):
+class OutOfTime(BreakOff):
     """The time is over; no `except Exception` of a user catches this."""
 
 

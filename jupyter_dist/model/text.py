@@ -15,6 +15,16 @@ def name_some(names: Sequence[str]) -> str:
     return f"{', '.join(names[: _SHOWN - 1])} and {len(names) - _SHOWN + 1} more"
 
 
+def name_push(names: Sequence[str]) -> str:
+    """Return what a push is called: `push of a, b`."""
+    return f"push of {name_some(names)}"
+
+
+def name_pull(name: str) -> str:
+    """Return what a pull is called: `pull of a`."""
+    return f"pull of {name}"
+
+
 def on_one_line(text: str) -> str:
     """Have somebody else's reason on one line, and no longer than a sentence."""
     line = " ".join(text.split()).rstrip(".")

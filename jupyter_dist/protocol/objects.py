@@ -7,13 +7,14 @@ import pickle
 from collections.abc import Mapping, Sequence
 
 from jupyter_dist.errors import TransferError
+from jupyter_dist.model.user_errors import PASSED_ON, name_error, type_name
 from jupyter_dist.protocol.codec import Frame
 
 
 def pack(name: str, value: object) -> list[Frame]:
     """Frames of one object: its pickle, then its buffers (numpy arrays are not copied).
 
-    Raises TransferError naming the object when it cannot be pickled.
+    Raises TransferError naming the object when it cannot be pickled, whatever its own code raises.
     """
     import cloudpickle
 
@@ -21,9 +22,11 @@ def pack(name: str, value: object) -> list[Frame]:
     try:
         body: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
         return [body, *(_flat(buffer) for buffer in buffers)]
-    except Exception as error:
+    except PASSED_ON:
+        raise
+    except BaseException as error:
         raise TransferError(
-            f"{name!r} ({type(value).__name__}) cannot be sent: {type(error).__name__}: {error}. "
+            f"{name!r} ({type_name(value)}) cannot be sent: {name_error(error)}. "
             "Send plain data (arrays, numbers, text, containers of them) or make it on the rank."
         ) from error
 
@@ -31,13 +34,16 @@ def pack(name: str, value: object) -> list[Frame]:
 def unpack(name: str, frames: Sequence[Frame]) -> object:
     """Make the object from its frames; arrays are writable and keep the frames' memory.
 
-    Raises TransferError naming the object when this side cannot rebuild it.
+    Raises TransferError naming the object when this side cannot rebuild it, whatever its own code
+    raises.
     """
     try:
         return pickle.loads(frames[0], buffers=[_writable(frame) for frame in frames[1:]])  # noqa: S301
-    except Exception as error:
+    except PASSED_ON:
+        raise
+    except BaseException as error:
         raise TransferError(
-            f"{name!r} arrived but cannot be rebuilt here: {type(error).__name__}: {error}. "
+            f"{name!r} arrived but cannot be rebuilt here: {name_error(error)}. "
             "The module that defines it must be importable on both sides."
         ) from error
 

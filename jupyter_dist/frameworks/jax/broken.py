@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from jupyter_dist.errors import CollectiveMismatch
+from jupyter_dist.model.user_errors import error_text
 
 _KINDS = frozenset({"JaxRuntimeError", "XlaRuntimeError", "ValueError", "RuntimeError"})
 """By name: JAX need not be here. Depending on the operation gloo's errors become one of these."""
@@ -17,23 +18,16 @@ def find_broken(error: BaseException) -> BaseException | None:
     """Give the error of a broken collective that this one is, or comes from."""
     for each in _causes(error):
         name = type(each).__name__
-        if name in _KINDS and any(word in _write(each) for word in _WORDS):
+        if name in _KINDS and any(word in error_text(each) for word in _WORDS):
             return each
     return None
 
 
 def shorten(error: BaseException) -> str:
     """Give the first line of such an error, without the status code before it."""
-    first = _write(error).strip().partition("\n")[0].strip()
+    first = error_text(error).strip().partition("\n")[0].strip()
     text = first.removeprefix("UNKNOWN: ").rstrip(".") or type(error).__name__
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
-
-
-def _write(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  (an error of user code says what user code wants)
-        return ""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -40,7 +40,7 @@ def find_stale(
     for name, value in sorted(namespace.items()):
         try:
             kinds = {_judge(part, devices) for part in _walk(value)}
-        except Exception:  # noqa: BLE001, S112  (looking into a variable runs code of users)
+        except BaseException:  # noqa: BLE001, S112  (looking into a variable runs code of users)
             continue
         if "array" in kinds:
             arrays.append(name)

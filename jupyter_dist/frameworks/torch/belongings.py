@@ -78,7 +78,7 @@ def name_belongings(variables: Mapping[str, object]) -> str:
 def _kind_or_none(value: object) -> _Kind | None:
     try:
         return _kind_of(value)
-    except Exception:  # noqa: BLE001  (attributes of the user's own objects may raise anything)
+    except BaseException:  # noqa: BLE001  (attributes of the user's own objects may raise anything)
         return None
 
 

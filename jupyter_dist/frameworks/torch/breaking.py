@@ -10,6 +10,7 @@ from typing import NamedTuple, assert_never
 from jupyter_dist.errors import DistError, FrameworkError, PeerFailed
 from jupyter_dist.frameworks.framework import GRACE_S
 from jupyter_dist.frameworks.torch.stack import Doing, Stillness, see_main_thread
+from jupyter_dist.model.user_errors import error_text
 
 UNSURE_S = 2.0
 """Where it cannot be seen whether the main thread waits for others, it has so long to come back."""
@@ -94,7 +95,7 @@ class Breaking:
         """Give what an error of torch's really means; None: it means what it says."""
         if not isinstance(error, RuntimeError) or isinstance(error, DistError):
             return None
-        if "invalid device ordinal" in _text(error):
+        if "invalid device ordinal" in error_text(error):
             return _explain_device(error)
         if not is_of_transport(error):
             return None
@@ -118,16 +119,8 @@ def is_of_transport(error: BaseException) -> bool:
     base = getattr(sys.modules.get("torch.distributed"), "DistError", None)
     if base is not None and isinstance(error, base):
         return True
-    text = _text(error).lower()
+    text = error_text(error).lower()
     return "gloo" in text or "nccl" in text
-
-
-def _text(error: BaseException) -> str:
-    """Give what an error says; empty where a class of the user's own cannot tell."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  (code of the user's)
-        return ""
 
 
 def _explain_device(error: RuntimeError) -> BaseException | None:
@@ -135,7 +128,7 @@ def _explain_device(error: RuntimeError) -> BaseException | None:
     if not visible or "," in visible:
         return None
     return FrameworkError(
-        f"{_text(error).splitlines()[0]}: this rank sees one GPU only (CUDA_VISIBLE_DEVICES="
+        f"{error_text(error).splitlines()[0]}: this rank sees one GPU only (CUDA_VISIBLE_DEVICES="
         f"{visible}), which is cuda:0. Leave torch.cuda.set_device(LOCAL_RANK) out, or start with "
         "--env CUDA_VISIBLE_DEVICES=0,1,… so that each rank sees all of them."
     )

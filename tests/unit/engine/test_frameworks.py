@@ -230,7 +230,12 @@ class Odd(Exception):
 
 
 @pytest.mark.parametrize(
-    ("error", "text"), [(RuntimeError("torn"), "torn"), (KeyError(3), "3"), (Odd(), "Odd")]
+    ("error", "text"),
+    [
+        (RuntimeError("torn"), "torn"),
+        (KeyError(3), "3"),
+        (Odd(), "<Odd, whose str raised RuntimeError>"),
+    ],
 )
 def test_whatever_is_raised_while_one_is_formed_is_a_note(here, error, text, capsys):
     frameworks = Frameworks(here, (FakeFramework("jax"),))

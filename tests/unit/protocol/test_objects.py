@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,22 @@ def test_objects_pushed_together_come_back_each_as_itself():
     assert unpack("a", a).tolist() == [0, 1, 2]
     assert unpack("b", b) == "text"
     assert [part.tolist() for part in unpack("c", c)] == [[1, 1], [0, 0]]
+
+
+class Ends:
+    """Ends the interpreter when it is packed, or rebuilt."""
+
+    def __init__(self, is_packed=False):
+        self.is_packed = is_packed
+
+    def __reduce__(self):
+        if self.is_packed:
+            raise SystemExit(3)
+        return sys.exit, (3,)
+
+
+def test_an_object_that_ends_the_interpreter_only_fails():
+    with pytest.raises(TransferError, match=r"'x' \(Ends\) cannot be sent: SystemExit: 3"):
+        pack("x", Ends(is_packed=True))
+    with pytest.raises(TransferError, match="'x' arrived but cannot be rebuilt here: SystemExit"):
+        unpack("x", pack("x", Ends()))

@@ -1,0 +1,46 @@
+import builtins
+import sys
+
+import pytest
+
+from jupyter_dist.engine.builtins_guard import BuiltinsGuard
+
+
+@pytest.fixture
+def guard():
+    guard, before = BuiltinsGuard(), dict(vars(builtins))
+    depth = sys.getrecursionlimit()
+    yield guard
+    vars(builtins).update(before)
+    sys.setrecursionlimit(depth)
+
+
+@pytest.mark.parametrize("name", ["len", "isinstance", "str", "Exception", "any", "map", "print"])
+def test_what_is_no_function_any_more_is_restored(guard, name):
+    before = getattr(builtins, name)
+    setattr(builtins, name, None)
+    assert guard.repair() == (f"builtins.{name}",)
+    assert getattr(builtins, name) is before
+    assert guard.repair() == ()
+
+
+def test_what_is_gone_is_restored(guard):
+    before = builtins.zip
+    del builtins.zip
+    assert guard.repair() == ("builtins.zip",)
+    assert builtins.zip is before
+
+
+def test_what_libraries_replace_stays(guard):
+    builtins.print = mine = lambda *_: None
+    builtins.profile = mine
+    assert guard.repair() == ()
+    assert builtins.print is mine
+    del builtins.profile
+
+
+def test_a_rank_keeps_room_for_its_own_calls(guard):
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(390)
+    assert guard.repair() == ("the recursion limit",)
+    assert sys.getrecursionlimit() == before
