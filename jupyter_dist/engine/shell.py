@@ -1,22 +1,21 @@
 """The IPython shell of a rank: cells feel local, what they show is handed on."""
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any
 
-from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from jupyter_dist.engine.cell_sources import RankCompiler
 from jupyter_dist.engine.outputs import plain_bundle
 from jupyter_dist.engine.preemption import Preemption
 from jupyter_dist.errors import DistError
-from jupyter_dist.model.cell_file import write_file_name
 from jupyter_dist.model.user_errors import name_error, type_name
 from jupyter_dist.protocol.messages import Output
 
@@ -32,6 +31,12 @@ class RankDisplayHook(DisplayHook):
 
     show: Show
 
+    @property
+    def prompt_count(self) -> int:
+        """Return the number of the cell, under which `Out` and `_3` keep its value."""
+        # IPython counts on before it runs a cell of its history; a rank has the notebook's number.
+        return int(self.shell.execution_count)  # type: ignore[union-attr]
+
     def quiet(self) -> bool:
         """Tell whether the cell ended in a semicolon (it is in no history, so ask the shell)."""
         cell = getattr(self.shell, "current_cell", "")
@@ -45,6 +50,12 @@ class RankDisplayHook(DisplayHook):
     ) -> None:
         """Hand the value on."""
         self.show(Output("value", data=plain_bundle(format_dict), metadata=md_dict or {}))
+
+    def log_output(self, format_dict: dict[str, Any]) -> None:
+        """Write the value to the log of `%logstart -o`; there is no history to keep it in."""
+        logger = self.shell.logger  # type: ignore[union-attr]
+        if logger.log_output and "text/plain" in format_dict:
+            logger.log_write(format_dict["text/plain"], "output")
 
 
 class RankDisplayPublisher(DisplayPublisher):
@@ -79,26 +90,6 @@ class RankDisplayPublisher(DisplayPublisher):
         del wait
         if not self.areas_entered:
             self.show(Output("clear_output"))
-
-
-class RankCompiler(CachingCompiler):
-    """Gives each cell a file that exists, so that debuggers can open it."""
-
-    source_dir = ""
-    writes_sources = False
-
-    def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
-        """Name the cell's file, and write it once per host."""
-        digest = hashlib.blake2s(raw_code.encode(errors="replace"), digest_size=4).hexdigest()
-        path = f"{self.source_dir}/{write_file_name(number, digest)}"
-        if self.writes_sources:
-            try:
-                source = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-                os.write(source, transformed_code.encode(errors="replace"))
-                os.close(source)
-            except OSError:
-                pass  # a full disk costs the debugger its file, not the user the cell
-        return path
 
 
 class RankShell(InteractiveShell):
@@ -146,6 +137,11 @@ class RankShell(InteractiveShell):
         if is_current and self.is_plain_python and self._has_usual_transformers():
             return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
         return str(super().transform_cell(raw_cell))
+
+    def _tee(self, channel: str) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Keep no copy of what is printed: IPython's is for a history, which a rank has not."""
+        del channel
+        return nullcontext()
 
     def should_run_async(self, raw_cell: str, **options: Any) -> bool:
         """Tell whether a cell awaits at its top level, without compiling those that cannot."""
