@@ -15,6 +15,8 @@ from jupyter_dist.coordinator.questions import Questions
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.coordinator.showing import Showing
+from jupyter_dist.coordinator.transfers import are_you_idle
+from jupyter_dist.errors import WireError
 from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.error_policy import OnError
@@ -36,6 +38,7 @@ from jupyter_dist.protocol.messages import (
     RunCell,
     SubmitCell,
 )
+from jupyter_dist.protocol.unreadable import kind_of
 
 EXPLAIN_AGAIN_S = 10.0
 SAYS_MORE_S = 1.0
@@ -184,6 +187,18 @@ class CellRun:
             self._release_others(*_find_cause(result.rank, status, result.error))
             if status == "raised" and self._request.on_error is OnError.INTERRUPT:
                 self._interruption.send_to_fresh(self._waiting, now_s)
+
+    def on_unreadable(self, rank: int, problem: WireError) -> None:
+        """Say that a rank has sent what nobody can read; it may have been how the cell ended."""
+        if rank not in self._waiting:
+            return
+        self.tell(f"rank {rank} has sent something that could not be read: {problem}")
+        if kind_of(problem) not in ("", "CellResult"):
+            return  # its result is yet to come
+        reason = f"how the cell ended here is not known: {problem}. The rank lives on"
+        self._finish(RankFinished(rank, "raised", 0.0, error=ErrorInfo("WireError", reason)))
+        self._outbox.to_engine(rank, are_you_idle())
+        self._release_others(rank, f"has sent something that could not be read: {problem}")
 
     def on_last_words(self, rank: int, outputs: RankOutput) -> None:
         """Pass on what a lost rank had written before its end."""

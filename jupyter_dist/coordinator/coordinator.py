@@ -13,7 +13,7 @@ from jupyter_dist.coordinator.agent_events import AgentEvents, Listeners
 from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.audience import Audience
-from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellParts, FromCell
+from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellParts, CellRun, FromCell
 from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.dispatch import Dispatch
 from jupyter_dist.coordinator.farewell import dismiss_agents, dismiss_engines
@@ -198,12 +198,13 @@ class Coordinator:
                 self._agent_events.take(now_s)
 
     def _take_from_engine(self, received: Received, now_s: float) -> None:
-        if received.problem is not None:
-            return
         engine = self._roster.find(received.identity.decode(errors="replace"))
         message = received.message
         if engine is None:  # its rank has another engine by now
             self._outbox.to_stranger(received.identity, Leave())
+        elif received.problem is not None:
+            if isinstance(work := self._fence.cell or self._fence.current, CellRun | Transfer):
+                work.on_unreadable(engine.info.rank, received.problem)
         elif isinstance(message, FromBridge):  # in a task it does not hear of its new rank
             self._on_engine(msgspec.structs.replace(message, rank=engine.info.rank), [], now_s)
         elif engine.info.rank == message.rank:

@@ -16,6 +16,7 @@ from jupyter_dist.coordinator.recovery import Recovery
 from jupyter_dist.coordinator.syncing import Syncing
 from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.coordinator.uploads import Uploads
+from jupyter_dist.errors import MalformedMessage, VersionMismatch
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
@@ -48,6 +49,7 @@ from jupyter_dist.protocol.messages import (
     WatchTopology,
     WithdrawCell,
 )
+from jupyter_dist.protocol.unreadable import Unreadable
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,7 @@ class Requests:
         self._participation.hear(client, now_s)
         self._parallel.hear(client, now_s)
         if received.problem is not None:
-            kind = type(received.problem).__name__
-            self._outbox.to_client(client, Refused("", kind, str(received.problem)))
+            self._outbox.to_client(client, _refuse(received.problem))
             return
         problem = self._find_mistake(received.message, len(received.buffers))
         if problem:
@@ -277,3 +278,10 @@ class Requests:
             targets = tuple(sorted(wanted & busy))
             self._outbox.send_signal(targets, signal.SIGINT, message.request_id)
         self._outbox.to_client(client, CellInterruptSent(message.request_id, targets))
+
+
+def _refuse(problem: MalformedMessage | VersionMismatch) -> Refused:
+    """Say why a request could not be read, to the one who waits for its answer if that is known."""
+    if isinstance(problem, Unreadable):
+        return Refused(problem.request_id, "MalformedMessage", str(problem))
+    return Refused("", type(problem).__name__, str(problem))

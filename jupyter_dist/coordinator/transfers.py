@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.errors import WireError
 from jupyter_dist.model.pieces import PIECES_FROM_BYTES, cut, join
 from jupyter_dist.model.text import name_some
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -26,6 +27,7 @@ from jupyter_dist.protocol.messages import (
     StoreObjects,
     TransferMoved,
 )
+from jupyter_dist.protocol.unreadable import kind_of
 
 PLACED_FROM_BYTES = 1 << 20
 """From this size on a push goes by way of the hosts' memory."""
@@ -119,6 +121,13 @@ class Transfer:
         elif isinstance(answer, ObjectFetched):
             self._fetched[answer.rank] = buffers
 
+    def on_unreadable(self, rank: int, problem: WireError) -> None:
+        """Take in that a rank has sent what nobody can read; it may have been its answer."""
+        if rank in self._waiting and kind_of(problem) in ("", "ObjectsStored", "ObjectFetched"):
+            self._waiting.discard(rank)
+            self._problems[rank] = f"its answer could not be read: {problem}"
+            self._outbox.to_engine(rank, are_you_idle())
+
     def on_lost(self, rank: int, reason: str) -> None:
         """Take in that a rank is gone."""
         if rank in self._waiting:
@@ -191,3 +200,8 @@ class Transfer:
         for rank in ranks:
             if rank in self._waiting:
                 self._outbox.to_engine(rank, store, () if path else self._buffers)
+
+
+def are_you_idle() -> FetchObject:
+    """Make an order that a rank answers once its main thread is free, whatever it did before."""
+    return FetchObject("", "rank")

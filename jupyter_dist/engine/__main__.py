@@ -193,7 +193,7 @@ class Engine:
         self._preemption.leave_cell()  # what it tells may end the agent, and with it this rank
 
     def _regroup(self, regroup: Regroup) -> None:
-        self._rank = self._executor.rank = self._recorder.rank = regroup.rank
+        self._rank = self._executor.rank = self._recorder.rank = self._link.rank = regroup.rank
         try:
             self._namespace.communicator.close()
             self._listener = bind_listener(self._birth.bind_host)

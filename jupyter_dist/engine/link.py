@@ -19,9 +19,10 @@ from jupyter_dist.control.heartbeat import HeartbeatEcho
 from jupyter_dist.control.poller import Poller, Waker
 from jupyter_dist.engine.birth import Birth
 from jupyter_dist.engine.builtins_guard import BuiltinsGuard
+from jupyter_dist.engine.refusals import refuse
 from jupyter_dist.engine.stack_sign import StackSign
 from jupyter_dist.engine.waiting import Answer
-from jupyter_dist.errors import WireError
+from jupyter_dist.errors import VersionMismatch, WireError
 from jupyter_dist.protocol.codec import Frame, to_engine
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -55,6 +56,7 @@ from jupyter_dist.protocol.messages import (
     WantService,
     Welcome,
 )
+from jupyter_dist.protocol.unreadable import Unreadable
 
 STREAM_INTERVAL_S = 0.05
 """How often a running cell's output is looked at."""
@@ -103,6 +105,8 @@ class Link(threading.Thread):
         """Gives a message with what the running cell said, or None."""
         self.look: Callable[[], None] = lambda: None
         """Looks after what the running cell has queued on devices."""
+        self.rank = birth.info.rank
+        """It may become another one with a new generation."""
         self._birth = birth
         self._outbox: queue.SimpleQueue[tuple[Message, Sequence[Frame]]] = queue.SimpleQueue()
         self._waker = Waker()
@@ -175,27 +179,37 @@ class Link(threading.Thread):
             os._exit(1)
 
     def _deliver(self, dealer: Dealer[ToEngine]) -> None:
+        """Hand over what has arrived; what follows something unreadable is taken next time."""
         try:
             for message, buffers in dealer.receive():
-                if isinstance(message, AbortCommunicator):
-                    self.on_abort(message)
-                elif isinstance(message, Answer):
-                    self.on_answer(message, buffers)
-                elif isinstance(message, Question):
-                    self.on_question(message)
-                elif isinstance(message, JoinController | LeaveController):
-                    self.on_controller(message)
-                elif isinstance(message, AboutNotices):
-                    self.on_notice(message)
-                else:
-                    if isinstance(message, RunCell | Welcome):
-                        self.on_beginning()
-                    self.is_cell_waiting |= isinstance(message, RunCell)
-                    self._has_work = True
-                    self.inbox.put(Delivery(message, buffers))
-        except WireError:
+                self._hand_over(message, buffers)
+        except VersionMismatch:
             # The coordinator speaks another version: nothing sensible can follow.
             self.inbox.put(Delivery(Leave(), []))
+        except Unreadable as problem:
+            answer = refuse(problem, self.rank)
+            if answer is not None:
+                dealer.send(answer)
+        except WireError:
+            traceback.print_exc()  # fewer frames than any message has: it asks for nothing
+
+    def _hand_over(self, message: ToEngine, buffers: list[Frame]) -> None:
+        if isinstance(message, AbortCommunicator):
+            self.on_abort(message)
+        elif isinstance(message, Answer):
+            self.on_answer(message, buffers)
+        elif isinstance(message, Question):
+            self.on_question(message)
+        elif isinstance(message, JoinController | LeaveController):
+            self.on_controller(message)
+        elif isinstance(message, AboutNotices):
+            self.on_notice(message)
+        else:
+            if isinstance(message, RunCell | Welcome):
+                self.on_beginning()
+            self.is_cell_waiting |= isinstance(message, RunCell)
+            self._has_work = True
+            self.inbox.put(Delivery(message, buffers))
 
     def _send_posted(self, dealer: Dealer[ToEngine]) -> None:
         while not self._outbox.empty():

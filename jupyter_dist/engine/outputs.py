@@ -10,7 +10,6 @@ import io
 import os
 import sys
 import threading
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
@@ -196,14 +195,3 @@ def _is_same_file(descriptor: int, other: int) -> bool:
         return os.path.sameopenfile(descriptor, other)
     except OSError:
         return False
-
-
-def plain_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a MIME bundle as notebooks have it: bytes become base64 text.
-
-    What else may not fit on the wire is the codec's care.
-    """
-    return {
-        mime: b64encode(value).decode("ascii") if isinstance(value, bytes) else value
-        for mime, value in data.items()
-    }

@@ -13,11 +13,11 @@ from traitlets import Type
 from traitlets.config import Config
 
 from jupyter_dist.engine.cell_sources import RankCompiler
-from jupyter_dist.engine.outputs import plain_bundle
 from jupyter_dist.engine.preemption import Preemption
 from jupyter_dist.errors import DistError
 from jupyter_dist.model.user_errors import name_error, type_name
 from jupyter_dist.protocol.messages import Output
+from jupyter_dist.protocol.plain_values import plain_bundle, plain_id
 
 Show = Callable[[Output], None]
 _FRAMEWORKS = ("jax", "torch", "cupy", "cupyx", "mpi4py")
@@ -49,7 +49,8 @@ class RankDisplayHook(DisplayHook):
         self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None
     ) -> None:
         """Hand the value on."""
-        self.show(Output("value", data=plain_bundle(format_dict), metadata=md_dict or {}))
+        metadata = plain_bundle(md_dict)
+        self.show(Output("value", data=plain_bundle(format_dict), metadata=metadata))
 
     def log_output(self, format_dict: dict[str, Any]) -> None:
         """Write the value to the log of `%logstart -o`; there is no history to keep it in."""
@@ -75,13 +76,17 @@ class RankDisplayPublisher(DisplayPublisher):
         update: bool = False,
         **_: Any,
     ) -> None:
-        """Hand a MIME bundle on."""
+        """Hand a MIME bundle on; raises TypeError for what is none, as a notebook does."""
+        for name, value in (("data", data), ("metadata", {} if metadata is None else metadata)):
+            if not isinstance(value, dict):
+                raise TypeError(f"{name} must be a dict, got: {type(value).__name__}")
+        given = transient.get("display_id") if isinstance(transient, dict) else None
         self.show(
             Output(
                 "update_display" if update else "display",
                 data=plain_bundle(data),
-                metadata=metadata or {},
-                display_id=(transient or {}).get("display_id", ""),
+                metadata=plain_bundle(metadata),
+                display_id=plain_id(given),
             )
         )
 

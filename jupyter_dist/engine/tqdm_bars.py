@@ -7,6 +7,7 @@ own is left alone.
 
 import functools
 import io
+import math
 import os
 import re
 import sys
@@ -157,10 +158,17 @@ def _open_bar(tqdm: Any, bars: ProgressBars, place: str) -> ProgressBar:
 
 
 def _look_at(known: "weakref.ref[Any]") -> tuple[Any, float]:
-    """Read a bar's count and time, from another thread than the one that moves it."""
-    tqdm = known()
-    start_s = getattr(tqdm, "start_t", None)
-    return getattr(tqdm, "n", None), time() - start_s if start_s is not None else 0.0
+    """Read a bar's count and time, from another thread than the one that moves it.
+
+    Classes of users may have properties there that raise: such a bar is not looked at.
+    """
+    tqdm: Any = known()
+    try:
+        start_s, count = getattr(tqdm, "start_t", None), getattr(tqdm, "n", None)
+        elapsed_s = time() - start_s if isinstance(start_s, int | float) else 0.0
+    except BaseException:  # noqa: BLE001  (on the link thread: it must live)
+        return None, 0.0
+    return count, elapsed_s if math.isfinite(elapsed_s) else 0.0
 
 
 def _place_of(frame: FrameType | None) -> str:
@@ -197,7 +205,8 @@ def _state_of(tqdm: Any) -> tuple[dict[str, Any], float]:
         "vanishes": not (position == 0 if leave is None else leave),
     }
     state.update((name, value) for name, value in unusual.items() if value)
-    return state, float(shown["elapsed"] or 0.0)
+    elapsed_s = float(shown["elapsed"] or 0.0)
+    return state, elapsed_s if math.isfinite(elapsed_s) else 0.0
 
 
 def _plain_number(number: Any) -> int | float | None:

@@ -1,18 +1,21 @@
 """Messages to frames and back: `[version][message][raw buffers…]`; other versions are refused."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, cast, get_args
 
 import msgspec
 
 from jupyter_dist.errors import MalformedMessage, VersionMismatch
 from jupyter_dist.protocol.messages import (
+    CellOutput,
+    CellResult,
     FromClient,
     Message,
     ToClient,
     ToCoordinator,
     ToEngine,
 )
+from jupyter_dist.protocol.unreadable import Unreadable, log_unreadable, read_report, read_word
 from jupyter_dist.version import WIRE
 
 VERSION = WIRE.encode()
@@ -21,58 +24,68 @@ VERSION = WIRE.encode()
 Frame = bytes | bytearray | memoryview
 Incoming = TypeVar("Incoming")
 
-_INTEGERS = (-(2**63), 2**64 - 1)
-_MAX_DEPTH = 50
+ReadInPart = Callable[[Unreadable], Message | None]
+"""Gives what stands in for a message that cannot be decoded, if anything can."""
 _encoder = msgspec.msgpack.Encoder()
+_STREAMS = ("stdout", "stderr")
+"""Outputs that hold nothing but text which was decoded on the rank."""
+_REPORTS = frozenset(get_args(ToCoordinator))
+"""What ranks say, among it what user code has put into their mouths."""
+_reader = msgspec.msgpack.Decoder(ToCoordinator)
+"""Reads as the coordinator will."""
+
+
+def read_nothing(problem: Unreadable) -> None:
+    """Let nothing stand in for a message."""
+    del problem
 
 
 def encode(message: Message, buffers: Sequence[Frame] = ()) -> list[Frame]:
     """Give the frames of one message, without the routing identity.
 
-    What a user's display holds may not fit on the wire; it crosses as text then.
+    What user code has put into it may not fit on the wire, or not be what the reader expects; it
+    crosses as text then.
     """
     try:
         body = _encoder.encode(message)
-    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
-        body = _encoder.encode(_fit(message))
+        if type(message) in _REPORTS and not _is_plain(message):
+            _reader.decode(body)
+    except Exception:  # noqa: BLE001  (objects of users, and what they say when they are looked at)
+        body = _encode_otherwise(message)
     return [VERSION, body, *buffers]
 
 
-def _fit(value: Any, depth: int = 0) -> Any:
-    """Copy a value as what MessagePack can carry: anything else as its `repr`."""
-    if value is None or isinstance(value, bool | bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, float):
-        return float(value)
-    if isinstance(value, int) and _INTEGERS[0] <= value <= _INTEGERS[1]:
-        return int(value)
-    if depth < _MAX_DEPTH:
-        if isinstance(value, msgspec.Struct):
-            return _fit_struct(value, depth)
-        if isinstance(value, Mapping):
-            return {_fit(k, depth + 1): _fit(v, depth + 1) for k, v in value.items()}
-        if isinstance(value, list | tuple):
-            return [_fit(item, depth + 1) for item in value]
-    return _fit(repr(value))
+def _is_plain(message: Message) -> bool:
+    """Tell whether a report has nothing but text in it: to look at that twice would be in vain."""
+    match message:
+        case CellOutput():
+            pass
+        case CellResult(error=None, value_repr=None | str()):
+            pass
+        case _:
+            return False
+    return all(output.kind in _STREAMS for output in message.outputs)
 
 
-def _fit_struct(struct: msgspec.Struct, depth: int) -> dict[str, Any]:
-    config = struct.__struct_config__
-    tag = {config.tag_field: config.tag} if config.tag_field else {}
-    fields = {name: _fit(getattr(struct, name), depth + 1) for name in struct.__struct_fields__}
-    return {**tag, **fields}
+def _encode_otherwise(message: Message) -> bytes:
+    """Encode what of a message the reader can make sense of; it answers what is missing."""
+    from jupyter_dist.protocol import fitting  # hardly ever needed
+
+    try:
+        return _encoder.encode(fitting.fit_struct(message))
+    except Exception:  # noqa: BLE001
+        return _encoder.encode(fitting.head_of(message))
 
 
 class Decoder(Generic[Incoming]):
     """Decodes the messages of one direction and refuses all others."""
 
-    def __init__(self, union: Any) -> None:
+    def __init__(self, union: Any, read_in_part: ReadInPart = read_nothing) -> None:
         self._decoder = msgspec.msgpack.Decoder(union)
+        self._read_in_part = read_in_part
 
     def decode(self, frames: Sequence[Frame]) -> tuple[Incoming, list[Frame]]:
-        """Give the message and its raw buffers.
+        """Give the message and its raw buffers, or what stands in for one that cannot be read.
 
         Raises VersionMismatch before anything is decoded, and MalformedMessage for bytes that
         are not a message of this direction.
@@ -86,13 +99,17 @@ class Decoder(Generic[Incoming]):
         try:
             message = self._decoder.decode(frames[1])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise MalformedMessage(f"not a message for this side: {error}") from error
+            problem = Unreadable(bytes(frames[1]), f"not a message for this side: {error}")
+            log_unreadable(problem)
+            message = self._read_in_part(problem)
+            if message is None:
+                raise problem from error
         return cast("Incoming", message), list(frames[2:])
 
 
 def from_engine() -> Decoder[ToCoordinator]:
     """Make the decoder of what engines send."""
-    return Decoder(ToCoordinator)
+    return Decoder(ToCoordinator, read_report)
 
 
 def to_engine() -> Decoder[ToEngine]:
@@ -107,4 +124,4 @@ def from_client() -> Decoder[FromClient]:
 
 def to_client() -> Decoder[ToClient]:
     """Make the decoder of what clients receive."""
-    return Decoder(ToClient)
+    return Decoder(ToClient, read_word)

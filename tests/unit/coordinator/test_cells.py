@@ -1,12 +1,14 @@
 import signal
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellRun
 from jupyter_dist.coordinator.hang_watch import HangWatch
 from jupyter_dist.coordinator.interruption import GIVE_UP_AFTER_S, PATIENCE_S
 from jupyter_dist.coordinator.questions import Answers
+from jupyter_dist.errors import MalformedMessage
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.error_policy import OnError
 from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
@@ -19,6 +21,7 @@ from jupyter_dist.protocol.messages import (
     CellOutput,
     CellResult,
     ErrorInfo,
+    FetchObject,
     Hello,
     Output,
     RankFinished,
@@ -28,6 +31,7 @@ from jupyter_dist.protocol.messages import (
     RunCell,
     SubmitCell,
 )
+from jupyter_dist.protocol.unreadable import Unreadable
 
 BOOM = ErrorInfo("ValueError", "boom")
 PEER = ErrorInfo("PeerFailed", "rank 0 raised", peer_rank=0)
@@ -519,3 +523,29 @@ def test_what_ranks_say_of_the_generation_is_told_by_the_next_cell(cluster, run,
     cell = run()
     cell.tick(FLUSH_INTERVAL_S)
     assert [note.text for note in events(CellNote)] == ["w belongs to the old mesh"]
+
+
+def test_words_that_nobody_can_read_are_told_and_the_cell_goes_on(run, events):
+    cell = run()
+    body = msgspec.msgpack.encode({"type": "NoticePosition"})
+    cell.on_unreadable(1, Unreadable(body, "no number"))
+    cell.tick(1.0)
+    [note] = events(CellNote)
+    assert "rank 1" in note.text
+    assert "no number" in note.text
+    assert events(RankFinished) == []
+
+
+def test_what_may_have_been_a_result_ends_the_cell_on_that_rank_and_nowhere_else(
+    run, events, cluster
+):
+    cell = run()
+    cell.on_unreadable(1, MalformedMessage("no map"))
+    cell.on_unreadable(1, MalformedMessage("no map"))
+    cell.tick(1.0)
+    [ended] = events(RankFinished)
+    assert (ended.rank, ended.status, ended.error.ename) == (1, "raised", "WireError")
+    assert sorted(cluster.outbox.sent_to_ranks(AbortCommunicator)) == [0, 2, 3]
+    # Whether the rank is idle only the rank can say.
+    assert sorted(cluster.outbox.sent_to_ranks(FetchObject)) == [1]
+    assert 1 in cluster.roster.ranks_in(EngineState.BUSY)

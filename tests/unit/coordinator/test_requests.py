@@ -1,5 +1,6 @@
 import signal
 
+import msgspec
 import pytest
 from fakes.coming_agents import ComingAgents
 from fakes.recovery import make_recovery
@@ -43,6 +44,7 @@ from jupyter_dist.protocol.messages import (
     TakePart,
     WithdrawCell,
 )
+from jupyter_dist.protocol.unreadable import Unreadable
 
 
 @pytest.fixture
@@ -147,6 +149,14 @@ def test_a_request_that_cannot_be_read_is_refused_with_the_reason(desk):
     [refused] = desk.outbox.told(Refused)
     assert refused.error == "VersionMismatch"
     assert "jupyter-dist/9" in refused.reason
+
+
+def test_a_request_that_cannot_be_read_is_refused_to_the_one_who_waits_for_its_answer(desk):
+    body = msgspec.msgpack.encode({"type": "SubmitCell", "request_id": "r7", "code": 5})
+    desk.ask(None, problem=Unreadable(body, "Expected `str`, got `int`"))
+    [refused] = desk.outbox.told(Refused)
+    assert (refused.request_id, refused.error) == ("r7", "MalformedMessage")
+    assert "Expected" in refused.reason
 
 
 def test_what_the_last_cell_said_can_be_asked_for(desk):

@@ -1,7 +1,9 @@
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from jupyter_dist.coordinator.transfers import PLACED_FROM_BYTES, TELL_AFTER_S, Transfer
+from jupyter_dist.errors import MalformedMessage
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.pieces import PIECE_BYTES
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -17,6 +19,7 @@ from jupyter_dist.protocol.messages import (
     StoreObjects,
     TransferMoved,
 )
+from jupyter_dist.protocol.unreadable import Unreadable
 
 
 @pytest.fixture
@@ -192,3 +195,23 @@ def test_a_push_that_came_in_pieces_is_whole_for_ranks_without_room(cluster):
     assert host == "a"
     transfer.on_placed("a", pb.Placed(request_id=placement_id, path="/dev/shm/x"))
     assert cluster.outbox.sent_to_ranks(StoreObjects)[0][0].sizes == push.sizes
+
+
+def test_an_answer_that_nobody_can_read_is_the_problem_of_its_rank(begin, cluster):
+    pull = begin(PullObject("r1", "x", ranks=(0, 2)))
+    pull.on_answer(ObjectFetched(0, "r1"), [b"0"])
+    pull.on_unreadable(2, MalformedMessage("no map"))
+    pull.tick(1.0)
+    [answer] = cluster.outbox.told(ObjectPulled)
+    assert "no map" in answer.problems[2]
+    # Whether the rank is idle only the rank can say.
+    assert cluster.roster.ranks_in(EngineState.BUSY) == [0, 2]
+    assert isinstance(cluster.outbox.sent_to_ranks(FetchObject)[2][-1], FetchObject)
+
+
+def test_other_words_that_nobody_can_read_are_no_answer(begin, cluster):
+    pull = begin(PullObject("r1", "x", ranks=(0,)))
+    body = msgspec.msgpack.encode({"type": "TaskBegan"})
+    pull.on_unreadable(0, Unreadable(body, "no label"))
+    pull.tick(1.0)
+    assert not pull.is_over

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from jupyter_dist.engine import outputs as outputs_module
-from jupyter_dist.engine.outputs import PARTIAL_LINE_PATIENCE_S, STREAMS, Outputs, plain_bundle
+from jupyter_dist.engine.outputs import PARTIAL_LINE_PATIENCE_S, STREAMS, Outputs
 from jupyter_dist.protocol.messages import Output
 
 
@@ -224,15 +224,6 @@ def test_a_descriptor_that_a_cell_closed_is_opened_again(outputs, monkeypatch):
     outputs.install()
     outputs.repair()
     assert calls == [(outputs._spare[1], 2)]
-
-
-def test_binary_data_of_a_bundle_travels_as_base64():
-    bundle = {"image/png": b"\x89PNG", "text/plain": "figure", "application/json": {"a": 1}}
-    assert plain_bundle(bundle) == {
-        "image/png": "iVBORw==",
-        "text/plain": "figure",
-        "application/json": {"a": 1},
-    }
 
 
 def test_what_one_has_said_is_not_handed_out_as_the_words_of_another(outputs, files):

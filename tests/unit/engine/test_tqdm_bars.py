@@ -261,3 +261,32 @@ def test_notebook_bars_become_plain_ones(stderr, bars, monkeypatch):
     assert [(state["description"], state["n"]) for state in last_states(bars)] == [
         ("widget", 2), ("", 3),
     ]  # fmt: skip
+
+
+@on_a_rank
+@pytest.mark.parametrize("start", ["x", None, float("nan"), float("inf")])
+def test_a_bar_whose_time_is_no_time_is_looked_at_all_the_same(tqdm, bars, stderr, start):
+    bar = tqdm(total=3)
+    bar.n, bar.start_t = 2, start
+    (state,) = last_states(bars)
+    bar.start_t = 0.0  # tqdm itself would raise at the bar's end
+    assert (state["n"], state["elapsed_s"]) == (2, 0.0)
+
+
+@on_a_rank
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_bar_of_a_class_that_raises_does_not_end_the_thread_that_looks(tqdm, bars, stderr, error):
+    class Shy(tqdm):
+        is_shy = False
+
+        def __getattribute__(self, name):
+            if name == "n" and type(self).is_shy:
+                raise error
+            return super().__getattribute__(name)
+
+    bar = Shy(total=3)
+    Shy.is_shy = True
+    (state,) = last_states(bars)
+    Shy.is_shy = False
+    assert state["n"] == 0
+    bar.close()

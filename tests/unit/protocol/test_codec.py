@@ -6,15 +6,22 @@ import pytest
 
 from jupyter_dist.errors import MalformedMessage, VersionMismatch
 from jupyter_dist.model.rank import RankInfo
-from jupyter_dist.protocol.codec import VERSION, encode, from_engine, to_client, to_engine
+from jupyter_dist.protocol.codec import (
+    VERSION,
+    encode,
+    from_client,
+    from_engine,
+    to_client,
+    to_engine,
+)
 from jupyter_dist.protocol.messages import (
     CellOutput,
     CellResult,
     ErrorInfo,
-    NotReady,
     ObjectPulled,
     Output,
     Ready,
+    StopCluster,
     Welcome,
 )
 
@@ -70,9 +77,9 @@ def test_no_bytes_raise_anything_but_malformed_message():
 
 
 def test_text_that_is_not_utf_8_is_refused():
-    body = encode(NotReady(0, 1, "x"))[1].replace(b"\xa1x", b"\xa1\xff")
+    body = encode(StopCluster("x"))[1].replace(b"\xa1x", b"\xa1\xff")
     with pytest.raises(MalformedMessage):
-        from_engine().decode([VERSION, body])
+        from_client().decode([VERSION, body])
 
 
 def test_data_nested_without_end_is_refused():
