@@ -5,8 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jupyter_dist.errors import UnknownRanks, UsageError
-from jupyter_dist.launch.connection_file import connection_path, running_clusters
+from jupyter_dist.launch.connection_file import running_clusters
+from jupyter_dist.launch.plain_file import read_plain_file
+from jupyter_dist.launch.reserved_name import ReservedName, reserve_name
 from jupyter_dist.model.rank import parse_ranks
+from jupyter_dist.model.sendable import shorten
 
 Ranks = None | int | str | Iterable[int]
 """Ranks as callers write them: `None` for all, `2`, `"0,2-3"` or any iterable of numbers."""
@@ -25,22 +28,26 @@ def read_ranks(ranks: Ranks, world_size: int) -> tuple[int, ...] | None:
 
 
 def free_name() -> str:
-    """Find a name that no running cluster of this user has."""
-    taken = {info.name for info in running_clusters()}
-    number = 1
-    # A file that cannot be read, as somebody else's, holds its name too.
-    while f"cluster-{number}" in taken or connection_path(f"cluster-{number}").exists():
-        number += 1
-    return f"cluster-{number}"
+    """Find a name that no cluster of this user has, and none that is being started."""
+    reserved = reserve_free_name()
+    reserved.close()
+    return reserved.name
+
+
+def reserve_free_name() -> ReservedName:
+    """Reserve such a name, until it is closed."""
+    return reserve_name({info.name for info in running_clusters()})
 
 
 def read_text_file(path: str | os.PathLike[str], what: str) -> str:
     """Read a file that a caller has named; raises UsageError."""
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
-        raise UsageError(f"{what} {str(path)!r} cannot be read: {reason}.") from None
+        return read_plain_file(Path(path).expanduser()).decode()
+    except (OSError, UnicodeDecodeError, RuntimeError) as problem:
+        reason = "it is not text in UTF-8"
+        if not isinstance(problem, UnicodeDecodeError):
+            reason = getattr(problem, "strerror", None) or str(problem)
+        raise UsageError(f"{what} {shorten(str(path))} cannot be read: {reason}.") from None
 
 
 def whole_path(given: str | os.PathLike[str]) -> str:
@@ -50,10 +57,14 @@ def whole_path(given: str | os.PathLike[str]) -> str:
 
 def check_directory(cwd: str | os.PathLike[str] | None) -> str:
     """Give the whole path of a directory (None: the present one); raises UsageError."""
-    directory = Path(cwd or ".").expanduser().resolve()
-    if not directory.is_dir():
-        raise UsageError(
-            f"working directory {str(cwd)!r} does not exist on this machine. One that only other "
-            "hosts have is named in a spec file, as cwd of those hosts."
-        )
-    return str(directory)
+    try:
+        directory = Path(cwd or ".").expanduser().resolve()
+        if directory.is_dir():
+            return str(directory)
+        problem = "does not exist on this machine"
+    except (OSError, RuntimeError) as error:  # a loop of links is the latter
+        problem = f"cannot be looked at ({getattr(error, 'strerror', None) or error})"
+    raise UsageError(
+        f"working directory {shorten(str(cwd))} {problem}. One that only other hosts have is named "
+        "in a spec file, as cwd of those hosts."
+    )

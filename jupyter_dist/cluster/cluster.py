@@ -28,6 +28,7 @@ from jupyter_dist.errors import (
     UsageError,
 )
 from jupyter_dist.launch.connection_file import ConnectionInfo, running_clusters
+from jupyter_dist.launch.open_files import check_room
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
 from jupyter_dist.protocol.messages import (
     ClusterStopping,
@@ -101,6 +102,7 @@ class Cluster(Session):
         Raises UsageError (nothing was started) or StartFailed (everything was cleaned up).
         The cluster lives on after this process, for `keep_s` seconds without a client or a cell.
         """
+        check_room(StartFailed)
         wishes = Wishes(name=name, timeout_s=timeout_s, keep_s=keep_s, env=env, cwd=cwd, comm=comm)
         wishes |= {"python": python, "ssh": ssh, "interface": interface, "ports": ports}
         wishes |= {"tunnel": tunnel, "oversubscribe": oversubscribe, "on_loss": on_loss}
@@ -161,7 +163,7 @@ class Cluster(Session):
                 cluster.detach()
             process.end()
             if isinstance(error, ClusterGone):
-                raise StartFailed(f"cluster {spec.name!r} did not start: {error.reason}") from error
+                raise StartFailed(f"cluster {info.name!r} did not start: {error.reason}") from error
             raise
         return cluster
 

@@ -22,6 +22,7 @@ from jupyter_dist.errors import (
 )
 from jupyter_dist.launch.connection_file import ConnectionInfo
 from jupyter_dist.launch.lifeline import process_lives
+from jupyter_dist.launch.open_files import check_room
 from jupyter_dist.protocol.codec import Frame, to_client
 from jupyter_dist.protocol.messages import Message, Refused, ToClient
 
@@ -47,6 +48,7 @@ class Line:
         self.lock = threading.RLock()
         self._info = info
         self._pid = os.getpid()
+        check_room(DistError)
         self._dealer: Dealer[ToClient] = Dealer(
             info.clients_address, info.credentials, to_client(), identity
         )

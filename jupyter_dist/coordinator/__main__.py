@@ -1,14 +1,16 @@
 """One coordinator's whole life: open the house, serve, close it.
 
-The order comes as one JSON line on stdin, the answer goes as one JSON line to stdout; after
-that the coordinator is on its own and outlives whoever started it.
+The order comes as one JSON line on stdin; JSON lines on stdout tell what is being done, and the
+last of them how it ended. After that the coordinator is on its own and outlives its starter.
 """
 
 import contextlib
+import faulthandler
 import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -17,12 +19,14 @@ import msgspec
 
 from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.job_order import make_job_watch
-from jupyter_dist.errors import DistError
+from jupyter_dist.errors import ClusterExists, DistError
 from jupyter_dist.launch.base import Launcher
 from jupyter_dist.launch.connection_file import StartReport
 from jupyter_dist.launch.local import LocalLauncher
+from jupyter_dist.launch.open_files import allow_open_files, name_limit
 from jupyter_dist.launch.private_dir import make_private_dir
 from jupyter_dist.launch.ssh import SshLauncher, SshOrder
+from jupyter_dist.model.open_files import files_of_the_coordinator
 from jupyter_dist.model.spec import ClusterSpec
 from jupyter_dist.version import WIRE, __version__
 
@@ -62,11 +66,16 @@ def main() -> None:
     """Coordinate one cluster from its start to its end."""
     wish = _Wish()
     spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=ClusterSpec)
+    ranks = sum(host.slots for host in spec.hosts)
+    allow_open_files(files_of_the_coordinator(ranks, len(spec.hosts)))
     os.umask(0o077)
+    _report(StartReport(stage=f"making a private directory in {tempfile.gettempdir()!r}"))
     state_dir = make_private_dir()
     log_path = state_dir / "coordinator.log"
     with log_path.open("ab", buffering=0) as log:
         _redirect(log)
+        faulthandler.register(signal.SIGUSR1)  # where a start that takes too long is
+        _report(StartReport(stage="starting its agents", log_path=str(log_path)))
         try:
             _coordinate(spec, state_dir, log_path, wish)
         finally:
@@ -78,18 +87,24 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish)
     abandon = arrivals.abandon
     try:
         arrivals.start(spec.hosts)  # before we import what we need ourselves: theirs takes longest
+        _report(StartReport(stage="loading what it needs", log_path=str(log_path)))
         from jupyter_dist.coordinator.house import House
 
         wish.heed()
+        _report(StartReport(stage="opening its ports and files", log_path=str(log_path)))
         house = House(spec, arrivals, log_path)
         abandon = house.abandon
         report = StartReport(house.open())
         wish.fulfil_by(lambda: _stop(house))
+    except ClusterExists as error:
+        _give_up(abandon, str(error), is_name_taken=True)
+        return
     except (OSError, DistError) as error:
-        _give_up(abandon, str(error))
+        _give_up(abandon, f"{error}{name_limit(getattr(error, 'errno', None))}")
         return
     except BaseException as error:
-        _give_up(abandon, f"{type(error).__name__}: {error}")
+        limit = name_limit(getattr(error, "errno", None))  # also of an error of ZeroMQ
+        _give_up(abandon, f"{type(error).__name__}: {error}{limit}")
         raise
     _report(report)
     try:
@@ -114,14 +129,14 @@ def _arrivals(spec: ClusterSpec, log_dir: Path) -> Arrivals:
     return Arrivals(launchers, log_dir, make_job_watch(spec, log_dir))
 
 
-def _give_up(abandon: Callable[[], None], problem: str) -> None:
+def _give_up(abandon: Callable[[], None], problem: str, *, is_name_taken: bool = False) -> None:
     """Report why there is no cluster, and clean up undisturbed.
 
     The starter answers the report with SIGTERM; raised in the middle of closing, it would leave a
     socket open for which libzmq then waits for ever.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _report(StartReport(problem=problem))
+    _report(StartReport(problem=problem, is_name_taken=is_name_taken))
     abandon()
 
 
@@ -129,7 +144,7 @@ def _stop(house: "House") -> None:
     house.coordinator.is_stopping = True
 
 
-_report_descriptor = -1
+_report_descriptor = 1
 
 
 def _redirect(log: IO[bytes]) -> None:
@@ -145,8 +160,12 @@ def _redirect(log: IO[bytes]) -> None:
 
 def _report(report: StartReport) -> None:
     """Tell the starter; it may be gone already, which is no reason to end."""
-    with contextlib.suppress(BrokenPipeError), os.fdopen(_report_descriptor, "wb") as out:
-        out.write(msgspec.json.encode(report) + b"\n")
+    line = msgspec.json.encode(report) + b"\n"
+    with contextlib.suppress(BrokenPipeError):
+        while line:
+            line = line[os.write(_report_descriptor, line) :]
+    if not report.stage:
+        os.close(_report_descriptor)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from jupyter_dist.engine.code_imports import CodeImports, watch_imports
 from jupyter_dist.frameworks.environment import framework_variables
+from jupyter_dist.launch.open_files import allow_open_files
 from jupyter_dist.model.code_place import code_dir, imports_path
+from jupyter_dist.model.open_files import files_of_a_rank
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.model.stack_place import STACK_SIGNAL, stacks_path
 from jupyter_dist.protocol.credentials import Credentials
@@ -101,6 +103,7 @@ def prepare_process(birth: Birth) -> None:
     stacks = os.open(stacks_path(birth.run_dir, birth.engine), _STREAM_FLAGS, 0o600)
     faulthandler.register(STACK_SIGNAL, stacks, all_threads=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    allow_open_files(files_of_a_rank(info.world_size))
 
 
 def place_variables(info: RankInfo) -> dict[str, str]:

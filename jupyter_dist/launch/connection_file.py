@@ -7,7 +7,9 @@ from time import time
 
 import msgspec
 
+from jupyter_dist.errors import ClusterExists, UsageError
 from jupyter_dist.launch.lifeline import process_lives
+from jupyter_dist.launch.plain_file import read_plain_file
 from jupyter_dist.launch.private_dir import this_machine
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.protocol.credentials import Credentials
@@ -42,10 +44,15 @@ class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartReport(msgspec.Struct, frozen=True):
-    """The coordinator's one line to its starter."""
+    """A line of the coordinator to its starter: what it does now, or how the start has ended."""
 
     connection: ConnectionInfo | None = None
     problem: str = ""
+    is_name_taken: bool = False
+    stage: str = ""
+    """What it does now, as in `it was …`; empty: this is its last line."""
+    log_path: str = ""
+    """Its log, from the stage on in which it has one."""
 
 
 def connection_path(name: str) -> Path:
@@ -56,7 +63,7 @@ def connection_path(name: str) -> Path:
 def write_connection(path: Path, info: ConnectionInfo, *, is_new: bool = False) -> None:
     """Write it whole or not at all, readable by its owner only.
 
-    Raises FileExistsError when it `is_new` and another cluster has taken the name meanwhile.
+    Raises ClusterExists when it `is_new` and another cluster has taken the name meanwhile.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_suffix(f".{os.getpid()}.draft")
@@ -65,11 +72,18 @@ def write_connection(path: Path, info: ConnectionInfo, *, is_new: bool = False) 
         with open(descriptor, "wb") as file:
             file.write(msgspec.json.encode(info))
         if is_new:
-            os.link(draft, path)
+            _link(draft, path, info.name)
         else:
             draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, path: Path, cluster: str) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise ClusterExists(cluster) from None
 
 
 def keep_connection(path: Path, info: ConnectionInfo) -> None:
@@ -86,15 +100,14 @@ def keep_connection(path: Path, info: ConnectionInfo) -> None:
 def read_connection(path: Path) -> ConnectionInfo | None:
     """Read it; None when there is none, or when its coordinator is gone (it is removed then).
 
-    None as well for a file that is not ours to read, or that names another cluster than it says,
-    or one of another machine whose home is ours as well: its addresses lead nowhere here.
+    None as well for what is not ours to read, or no file (a directory, a FIFO, a loop of links), or
+    names another cluster than it says, or is of another machine whose home is ours as well: its
+    addresses lead nowhere here.
     """
     try:
-        info = msgspec.json.decode(path.read_bytes(), type=ConnectionInfo)
-    except (FileNotFoundError, PermissionError, IsADirectoryError):
-        return None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # this is something else
+        info = msgspec.json.decode(read_plain_file(path), type=ConnectionInfo)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # there is none, or this is something else
     if path.name != _file_name(info.name):
         return None  # whoever checks the file of that name must not be given another one
     if info.machine not in ("", this_machine()):
@@ -108,6 +121,19 @@ def read_connection(path: Path) -> ConnectionInfo | None:
 
     sweep_job_dirs(Path(info.job_dir) if info.job_dir else path.parent)
     return None
+
+
+def check_name_is_free(name: str) -> None:
+    """Raise ClusterExists, or UsageError naming the file that holds the name and is no such one."""
+    path = connection_path(name)
+    if read_connection(path) is not None:
+        raise ClusterExists(name)
+    if os.path.lexists(path):
+        raise UsageError(
+            f"cluster name {name!r} is held by {str(path)!r}, which is not the connection file of "
+            "a cluster of yours on this machine: it is damaged, or of another machine or user. "
+            "Remove it, or choose another name."
+        )
 
 
 def running_clusters() -> list[ConnectionInfo]:
@@ -126,7 +152,7 @@ def _is_abandoned(path: Path) -> bool:
 def _remove(path: Path) -> None:
     """Remove the connection file of a cluster that is gone, and its join file beside it."""
     for left in (path, path.with_suffix(JOIN_SUFFIX)):
-        with contextlib.suppress(FileNotFoundError, PermissionError):
+        with contextlib.suppress(OSError):
             left.unlink()
 
 

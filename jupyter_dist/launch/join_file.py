@@ -9,6 +9,7 @@ import msgspec
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.base import Invitation
 from jupyter_dist.launch.connection_file import JOIN_SUFFIX, connection_path
+from jupyter_dist.launch.plain_file import read_plain_file
 
 JOINER = "(joins by file)"
 """Common name of the certificate in a join file; no host can be called so."""
@@ -41,11 +42,11 @@ def write_join_file(path: Path, invitation: Invitation) -> None:
 def read_join_file(path: Path) -> Invitation:
     """Read it, for `-` from stdin; raises UsageError when there is none, or something else."""
     try:
-        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        content = sys.stdin.buffer.read() if path == STDIN else read_plain_file(path)
         return msgspec.json.decode(content, type=Invitation)
     except OSError as error:
         reason = error.strerror or str(error)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = f"it is not a join file ({error})"
     raise UsageError(
         f"join file {str(path)!r} cannot be read: {reason}. %dist_start --hosts join:N writes one "

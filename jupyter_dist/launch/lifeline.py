@@ -12,6 +12,7 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+_HIGHEST_PID = (1 << 31) - 1
 
 
 def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
@@ -31,6 +32,8 @@ def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKI
 
 def process_lives(pid: int) -> bool:
     """Tell whether a process with this number exists (a zombie does not count)."""
+    if not 0 < pid <= _HIGHEST_PID:
+        return False  # os.kill would mean whole groups by it, or raise OverflowError
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

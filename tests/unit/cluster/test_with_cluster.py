@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from jupyter_dist.cluster.cluster import Cluster
@@ -9,6 +11,7 @@ class Unstoppable(Cluster):
 
     def __init__(self, problem):
         self._role = "drive"
+        self._pid = os.getpid()
         self._problem = problem
         self.is_detached = False
 

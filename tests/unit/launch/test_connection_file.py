@@ -57,14 +57,14 @@ def test_clusters_are_found_by_their_files():
 def test_a_file_that_somebody_else_keeps_to_himself_is_passed_over(monkeypatch):
     write("mine")
     write("theirs")
-    read_bytes = Path.read_bytes
+    read_file = connection_file.read_plain_file
 
     def read(path):
         if path == connection_path("theirs"):
             raise PermissionError(13, "Permission denied", str(path))
-        return read_bytes(path)
+        return read_file(path)
 
-    monkeypatch.setattr(Path, "read_bytes", read)
+    monkeypatch.setattr(connection_file, "read_plain_file", read)
     assert names() == ["mine"]
 
 

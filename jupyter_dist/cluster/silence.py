@@ -1,0 +1,66 @@
+"""What is known of a coordinator that has not reported in time, and what can be done."""
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+from time import monotonic, sleep
+
+from jupyter_dist.launch.connection_file import StartReport
+
+_STATES = {
+    "R": "it is computing, or waits for a core",
+    "S": "it sleeps, waiting for something",
+    "D": "it waits for a disk or a file server",
+    "T": "it is stopped (kill -CONT lets it go on)",
+    "t": "it is stopped by a debugger",
+    "Z": "it has ended",
+}
+_LOG_LINES = 12
+_STACK_S = 0.5
+"""Python writes the stack of a process at once, even when that hangs."""
+
+
+def explain_silence(pid: int, last: StartReport, timeout_s: float) -> str:
+    """Say how far it came, what it does now, the end of its log, and the next step."""
+    cores = os.cpu_count() or 1
+    parts = [
+        f"its coordinator (process {pid}) did not report within {timeout_s:g} s. It "
+        + (f"was {last.stage}" if last.stage else "had not begun: Python was being loaded"),
+        _describe_process(pid),
+        f"this machine has {cores} core{'s' * (cores > 1)}, and a load of {os.getloadavg()[0]:.1f}",
+    ]
+    said = _read_log(pid, last)
+    log = f" Its log ends with:\n{said}\n" if said else " "
+    return (
+        f"{'; '.join(filter(None, parts))}.{log}"
+        f"Start it again; if this machine is busy, with more time: timeout_s={2 * timeout_s:g} "
+        f"(--timeout {2 * timeout_s:g})."
+    )
+
+
+def _describe_process(pid: int) -> str:
+    """Say what Linux tells of it; empty where it tells nothing."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        used_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return ""
+    state = _STATES.get(fields[0], f"its state is {fields[0]}")
+    return f"{state}, after {used_s:.1f} s of CPU time"
+
+
+def _read_log(pid: int, last: StartReport) -> str:
+    """Have it write its stacks into its log, and return the end of that; empty without a log."""
+    if not last.log_path:
+        return ""
+    log = Path(last.log_path)
+    with contextlib.suppress(OSError):
+        size = log.stat().st_size
+        os.kill(pid, signal.SIGUSR1)
+        deadline_s = monotonic() + _STACK_S
+        while log.stat().st_size == size and monotonic() < deadline_s:
+            sleep(0.02)
+    with contextlib.suppress(OSError):
+        return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
+    return ""

@@ -1,0 +1,166 @@
+"""Starts without a name beside each other, coordinators that say nothing, and too few open files."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from jupyter_dist import Cluster
+from jupyter_dist.cluster import coordinator_process
+from jupyter_dist.errors import StartFailed
+from jupyter_dist.model.open_files import files_of_the_coordinator
+
+RACERS = 6
+RACE = """
+import sys
+from jupyter_dist import Cluster
+from jupyter_dist.cluster import coordinator_process
+begun = []
+init = coordinator_process.CoordinatorProcess.__init__
+def count(self, spec):
+    begun.append(spec.name)
+    init(self, spec)
+coordinator_process.CoordinatorProcess.__init__ = count
+print("ready", flush=True)
+sys.stdin.readline()
+with Cluster.start("localhost:1", timeout_s=60) as cluster:
+    print(cluster.name, *begun, flush=True)
+    sys.stdin.readline()
+"""
+SITE = """
+import os, sys, time
+if {where}:
+    {what}
+"""
+IN_COORDINATOR = "sys.orig_argv[-1] == 'jupyter_dist.coordinator'"
+
+
+def test_starts_that_race_choose_names_at_once_and_start_one_coordinator_each(home):
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(RACERS)
+    ]
+    try:
+        assert {racer.stdout.readline() for racer in racers} == {"ready\n"}
+        for racer in racers:
+            racer.stdin.write("go\n")
+            racer.stdin.flush()
+        said = [racer.stdout.readline().split() for racer in racers]
+        assert all(len(words) == 2 and words[0] == words[1] for words in said), said
+        names = {name for name, _ in said}
+        assert names == {f"cluster-{number}" for number in range(1, RACERS + 1)}
+        assert set(Cluster.running()) == names
+    finally:
+        for racer in racers:
+            racer.communicate("over\n")
+
+
+@pytest.fixture
+def custom(tmp_path, monkeypatch):
+    """Have a module do something in a process while Python loads, or while it works."""
+
+    def make(what, where=IN_COORDINATOR):
+        folder = tmp_path / "site"
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(SITE.format(where=where, what=what))
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+
+    return make
+
+
+def fail_to_start(within, **options):
+    """Start in vain; gives what was said."""
+    with within(12), pytest.raises(StartFailed) as caught:
+        Cluster.start("localhost:1", **options)
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("sweep")
+def test_a_silent_coordinator_is_told_with_where_it_is_and_what_to_do(custom, within, monkeypatch):
+    monkeypatch.setattr(coordinator_process, "_END_TIMEOUT_S", 0.5)
+    custom("import zmq; zmq.has = lambda _: time.sleep(60)")
+    said = fail_to_start(within, name="silent", timeout_s=2)
+    for fact in ("did not report within 2 s", "opening its ports", "new_context", "timeout_s=4"):
+        assert fact in said
+
+
+def test_one_that_does_not_even_begin_is_told_so(home, custom, within):
+    custom("time.sleep(60)")
+    said = fail_to_start(within, timeout_s=1)
+    for fact in ("cluster-1", "had not begun", "it sleeps", "CPU time", "timeout_s=2"):
+        assert fact in said
+
+
+def test_one_that_is_killed_is_told_with_its_signal(home, custom, within):
+    custom("os.kill(os.getpid(), 9)")
+    said = fail_to_start(within)
+    assert "by SIGKILL" in said
+    assert "Start it again" in said
+
+
+def test_what_a_module_prints_while_it_is_loaded_is_no_report(home, custom):
+    custom("print('hello'); print('[]')")
+    with Cluster.start("localhost:1") as cluster:
+        assert cluster.run("1").ok
+
+
+@pytest.fixture
+def soft_limit():
+    """Limit the open files of what is started from now on."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield lambda limit: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_soft_limit_that_is_too_low_is_raised_where_it_has_to_be(start, soft_limit):
+    soft_limit(80)
+    cluster = start("localhost:2")
+    assert cluster.run("comm.barrier()").ok
+    ask = "import resource\nresource.getrlimit(resource.RLIMIT_NOFILE)[0]"
+    raised = cluster.run(ask)[0].value_repr
+    assert int(raised) == files_of_the_coordinator(2, 1)
+
+
+def test_a_hard_limit_that_is_too_low_is_named_with_what_is_needed(home):
+    program = (
+        "import resource\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (512, 600))\n"
+        "from jupyter_dist import Cluster\n"
+        "Cluster.start('localhost:400', oversubscribe=True)\n"
+    )
+    words = [sys.executable, "-c", program]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    last = ended.stderr.splitlines()[-1]
+    assert "StartFailed" in last
+    for number in (512, 600, files_of_the_coordinator(400, 1)):
+        assert str(number) in last
+
+
+@pytest.mark.usefixtures("sweep")
+def test_a_program_that_has_no_file_left_is_told_so(home):
+    program = (
+        "import os, resource, sys\n"
+        "from jupyter_dist import Cluster\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, int(sys.argv[2])))\n"
+        "held = []\n"
+        "try:\n"
+        "    while True: held.append(os.open('/dev/null', 0))\n"
+        "except OSError: pass\n"
+        "for _ in range(int(sys.argv[1])): os.close(held.pop())\n"
+        "try:\n"
+        "    Cluster.start('localhost:1', timeout_s=20).stop()\n"
+        "    print('started')\n"
+        "except BaseException as error: print(type(error).__name__, error)\n"
+    )
+    for left, hard, said in (
+        (0, 256, "StartFailed"),
+        (20, 256, "StartFailed"),
+        (0, 512, "started"),
+    ):
+        words = [sys.executable, "-c", program, str(left), str(hard)]
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=90, check=False)
+        assert said in ended.stdout, (left, hard, ended)
+        assert said == "started" or "256" in ended.stdout
