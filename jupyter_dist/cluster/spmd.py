@@ -15,6 +15,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from jupyter_dist.cluster.line import Line, raise_refusal
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.errors import CellOutOfSight
+from jupyter_dist.model.text import Passing
 from jupyter_dist.protocol.messages import (
     CellAdmitted,
     CellEvent,
@@ -53,7 +54,10 @@ class CellWatcher(Protocol):
         """Take in how the cell ended on a rank."""
 
     def on_note(self, text: str) -> None:
-        """Take in one sentence for the person: who is waited for, who does not answer."""
+        """Take in one sentence for the person: who is waited for, who does not answer.
+
+        It is `Passing` where it holds only while the cell runs.
+        """
 
     def on_tick(self) -> None:
         """Redraw if due; called at least every 0.1 s while the cell runs."""
@@ -110,7 +114,7 @@ def gather(line: Line, gathering: "Gathering", interrupt: Callable[[], object]) 
                 if seen > 1:
                     raise KeyboardInterrupt(STILL_BUSY)
                 sent = "interrupt sent to the ranks" if gathering.has_cell else TAKING_BACK
-                gathering.note(f"{sent}; once more returns the prompt at once")
+                gathering.note(Passing(f"{sent}; once more returns the prompt at once"))
 
 
 @dataclass
@@ -176,7 +180,7 @@ class Gathering:
             case CellFollowed():
                 self._take_followed(message)
             case CellWaiting():
-                self.note(message.reason)
+                self.note(Passing(message.reason))
             case CellEvents() if self._cell_id:
                 for event in message.events:
                     self._take_event(event)
@@ -214,7 +218,7 @@ class Gathering:
                 if self._watcher is not None:
                     self._watcher.on_finished(event)
             case CellNote():
-                self.note(event.text)
+                self.note(Passing(event.text) if event.is_passing else event.text)
 
     def tick(self) -> None:
         """Let whoever watches redraw."""

@@ -235,7 +235,7 @@ class CellRun:
                 case _:
                     assert_never(event)
         if news := self._bad_news.tick(self.statuses, self.errors, self._waiting, now_s):
-            self.tell(news)
+            self._emit(CellNote(news, is_passing=True))
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + LOOK_INTERVAL_S
             self._watch_progress(now_s)
@@ -258,12 +258,15 @@ class CellRun:
     def _watch_progress(self, now_s: float) -> None:
         self.verdict = self._hang_watch.look(self.statuses, self.errors, now_s)
         if not self.note:
+            is_well = self._waiting and not self._interruption.causes
+            if self._explained and is_well and set(self.statuses.values()) <= {"ok"}:
+                self._emit(CellNote("", is_passing=True))  # else it is why the cell ends badly
             self._explained = ""
             return
         says_more = without_seconds(self.note) != self._explained
         if now_s - self._explained_s > (SAYS_MORE_S if says_more else EXPLAIN_AGAIN_S):
             self._explained, self._explained_s = without_seconds(self.note), now_s
-            self._emit(CellNote(self.note))
+            self._emit(CellNote(self.note, is_passing=True))
 
     def _finish(self, finished: RankFinished, *, is_missed: bool = True) -> None:
         """Note how the cell ended on a rank; with `is_missed` those who meet it learn of it."""

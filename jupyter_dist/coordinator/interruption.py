@@ -214,7 +214,7 @@ class Interruption:
             case Step.LEAVE_DEAF:
                 others = self._roster.world_size > len(due.ranks)
                 return [
-                    CellNote(offer_healing(due.ranks, with_others=others)),
+                    CellNote(offer_healing(due.ranks, with_others=others), is_passing=True),
                     *(self._leave(rank, now_s) for rank in due.ranks),
                 ]
             case Step.TIME_OUT:
@@ -250,7 +250,7 @@ class Interruption:
             found = find_places(self._answers.pop(0))
             self._places |= found
             if still_busy := waiting & found.keys():
-                notes.append(CellNote(name_unanswered(still_busy, found)))
+                notes.append(CellNote(name_unanswered(still_busy, found), is_passing=True))
         return notes
 
 

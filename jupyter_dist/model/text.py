@@ -8,6 +8,12 @@ _LONGEST = 160
 _SECONDS = re.compile(r"\d+(\.\d+)? s\b")
 
 
+class Passing(str):
+    """A sentence that holds while a cell runs; empty: what the last ones said holds no longer."""
+
+    __slots__ = ()
+
+
 def name_some(names: Sequence[str]) -> str:
     """Join names by commas; of a long list the first ones and how many more there are."""
     if len(names) <= _SHOWN:

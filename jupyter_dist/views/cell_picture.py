@@ -8,7 +8,7 @@ import msgspec
 
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.model.crash import CrashReport
-from jupyter_dist.model.text import without_seconds
+from jupyter_dist.model.text import Passing, without_seconds
 from jupyter_dist.protocol.messages import Output, RankFinished
 from jupyter_dist.views.blocks import Block, live_blocks, merged_block
 from jupyter_dist.views.grouping import (
@@ -149,12 +149,19 @@ class CellRecord:
     def take_note(self, text: str) -> bool:
         """Take in a note; tell whether it says more than the last one.
 
-        One that differs from the last in its seconds only replaces it.
+        One that differs from the last in its seconds only replaces it. An empty one takes the
+        passing ones away.
         """
+        if not text:
+            self.notes = [note for note in self.notes if not isinstance(note, Passing)]
+            return False
         is_same = bool(self.notes) and without_seconds(self.notes[-1]) == without_seconds(text)
         if is_same:
             self.notes.pop()
-        self.notes = [*self.notes, text][-_NOTES_CAP:]
+        self.notes.append(text)
+        if len(self.notes) > _NOTES_CAP:
+            passing = (i for i, note in enumerate(self.notes) if isinstance(note, Passing))
+            del self.notes[next(passing, 0)]
         return not is_same
 
     def live_picture(self) -> CellPicture:
@@ -210,6 +217,8 @@ class CellRecord:
     def _final_notes(self) -> tuple[str, ...]:
         if self.running_count:
             return tuple(self.notes)
+        if all(each.status == "ok" for each in self.finished.values()):
+            return tuple(note for note in self.notes if not isinstance(note, Passing))
         return tuple(_OF_THE_MOMENT.sub("", note) for note in self.notes)
 
     def _is_shown(self, rank: int) -> bool:

@@ -63,6 +63,8 @@ class CellNote(msgspec.Struct, frozen=True, tag=True):
     """A sentence about the running cell: who waits for whom, who is deaf to the interrupt."""
 
     text: str
+    is_passing: bool = False
+    """It holds while the cell runs; with an empty text, what was said so holds no longer."""
 
 
 CellEvent = RankOutput | RankFinished | CellNote

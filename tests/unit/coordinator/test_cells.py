@@ -454,8 +454,10 @@ class TestWhoWaitsForWhom:
     def hang(self, cluster):
         """Let rank 0 sit in a collective."""
 
-        def sit(seconds):
-            last = pb.Collective(sequence=9, operation="barrier", seconds=seconds, is_running=True)
+        def sit(seconds, is_running=True):
+            last = pb.Collective(
+                sequence=9, operation="barrier", seconds=seconds, is_running=is_running
+            )
             sample = pb.EngineSample(engine="0", collective=last)
             cluster.roster.take_telemetry("a", pb.Telemetry(engines=[sample]))
 
@@ -472,6 +474,23 @@ class TestWhoWaitsForWhom:
         hang(16.0)
         cell.tick(16.0)
         assert len(events(CellNote)) == 2
+
+    def test_is_taken_back_when_the_cell_goes_on_after_all(self, run, hang, events):
+        cell = run(ranks=(0, 1))
+        for now_s in (4.0, 5.0, 6.0):
+            hang(now_s, is_running=now_s < 6.0)
+            cell.tick(now_s)
+        assert [note.is_passing for note in events(CellNote)] == [True, True]
+        assert events(CellNote)[-1].text == ""
+
+    def test_stays_said_when_it_ends_because_of_an_interrupt(self, run, hang, events):
+        cell = run(ranks=(0, 1))
+        for now_s in (4.0, 5.0, 6.0):
+            hang(now_s, is_running=now_s < 6.0)
+            if now_s == 6.0:
+                cell.interrupt({0, 1}, "i1", now_s)
+            cell.tick(now_s)
+        assert all(note.text for note in events(CellNote))
 
     def test_is_over_with_the_cell(self, run, hang, answer):
         cell = run(ranks=(0, 1))

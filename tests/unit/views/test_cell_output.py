@@ -5,6 +5,7 @@ import pytest
 
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.coordinator.bad_news import BadNews
+from jupyter_dist.model.text import Passing
 from jupyter_dist.protocol.messages import ErrorInfo, Output, RankFinished
 from jupyter_dist.views import cell_output
 from jupyter_dist.views.cell_output import REDRAW_INTERVAL_S, CellOutputView, choose_view
@@ -618,6 +619,27 @@ def notes_of_the_verdicts():
     """Give every sentence about a hang, from the table that has them all."""
     lines = (TESTS / "unit/model/verdicts.txt").read_text(encoding="utf-8").splitlines()
     return [line.partition(": ")[2] for line in lines if line.startswith("=> ")]
+
+
+def test_a_cell_that_ended_well_keeps_no_line_about_who_waited_and_every_other_note():
+    for is_over_before in (False, True):
+        record = CellRecord(2)
+        for note in ("w belongs to the old mesh", *map(Passing, notes_of_the_verdicts())):
+            record.take_note(note)
+        if is_over_before:
+            record.take_note(Passing(""))
+            assert record.live_picture().notes == ("w belongs to the old mesh",)
+        for rank in range(2):
+            record.take_finished(RankFinished(rank, "ok", 1.0))
+        assert record.final_picture().notes == ("w belongs to the old mesh",)
+
+
+def test_a_cell_that_ended_badly_says_who_waited():
+    record = CellRecord(2)
+    record.take_note(Passing("rank 0 waits in barrier #9 for 5 s"))
+    record.take_finished(RankFinished(0, "ok", 1.0))
+    record.take_finished(RankFinished(1, "timed_out", 1.0))
+    assert record.final_picture().notes == ("rank 0 waits in barrier #9 for 5 s",)
 
 
 def note_of_a_failure(running):
