@@ -174,12 +174,12 @@ class RankRaised(CellFailed):
         self.others = others
         tail = f" ({others})" if others else ""
         what = f"{ename}: {evalue}" if evalue else ename
+        self.head = f"rank {rank} raised" + (f"; {others}" if others else "")
         super().__init__(f"rank {rank}: {what}{tail}")
 
     def _render_traceback_(self) -> list[str]:
         """Lines that IPython shows in place of the notebook's own stack."""
-        head = f"rank {self.rank} raised" + (f"; {self.others}" if self.others else "")
-        return [head, *(self.traceback or (f"{self.ename}: {self.evalue}",))]
+        return [self.head, *(self.traceback or (f"{self.ename}: {self.evalue}",))]
 
 
 class RankLost(CellFailed):

@@ -19,12 +19,13 @@ from jupyter_dist.protocol.messages import ErrorInfo, Output
 STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "deaf", "lost")
 _ENDINGS = {
     "raised": "raised",
-    "lost": "lost",
+    "lost": "{is} lost",
     "timed_out": "timed out",
-    "deaf": "still busy",
-    "interrupted": "interrupted",
-    "peer_failed": "released with PeerFailed",
+    "deaf": "{is} still busy",
+    "interrupted": "{was} interrupted",
+    "peer_failed": "{was} released with PeerFailed",
 }
+_SINGULAR, _PLURAL = {"is": "is", "was": "was"}, {"is": "are", "was": "were"}
 _CAUSE_FIRST = ("raised", "lost", "timed_out", "deaf", "interrupted", "peer_failed")
 
 
@@ -110,10 +111,13 @@ class SpmdResult(Sequence[RankResult]):
                     f"{name_ranks(same)} ran into the time limit" + _in_brackets(others)
                 )
             case _:
-                raise RankRaised(result.rank, error.ename, error.evalue, error.traceback, others)
+                raised = RankRaised(result.rank, error.ename, error.evalue, error.traceback, others)
+                if len(self) == len(same) > 1:
+                    raised.head = f"All {len(same)} ranks raised; traceback from rank {result.rank}"
+                raise raised
 
     def _count_others(self, first: RankResult) -> str:
-        """Say how the other ranks ended: `2 more raised; 1 released with PeerFailed`."""
+        """Say how the others ended: `2 others raised too; 1 other was released with PeerFailed`."""
         counts: dict[str, int] = {}
         for result in self:
             if result.status != "ok" and result.rank != first.rank:
@@ -122,8 +126,11 @@ class SpmdResult(Sequence[RankResult]):
         for status, count in counts.items():
             if status == first.status and status in ("interrupted", "timed_out", "deaf"):
                 continue
-            more = "more " if status == first.status else ""
-            told.append(f"{count} {more}{_ENDINGS[status]}")
+            others = f"{count} other{'s' if count > 1 else ''}"
+            if count == len(self) - 1 > 1:
+                others = f"the {count} other ranks"
+            ended = _ENDINGS[status].format_map(_SINGULAR if count == 1 else _PLURAL)
+            told.append(f"{others} {ended}{' too' if status == first.status else ''}")
         return "; ".join(told)
 
 

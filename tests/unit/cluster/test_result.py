@@ -62,13 +62,36 @@ def test_the_cause_is_raised_before_its_consequences():
         result(r0="peer_failed", r1="peer_failed", r2="raised", r3="ok").raise_first()
     error = caught.value
     assert (error.rank, error.ename, error.traceback) == (2, "ValueError", ("Traceback…",))
-    assert error.others == "2 released with PeerFailed"
+    assert error.others == "2 others were released with PeerFailed"
 
 
 def test_the_first_of_several_is_raised_and_the_others_are_counted():
     with pytest.raises(RankRaised) as caught:
         result(r0="ok", r1="raised", r2="raised", r3="raised").raise_first()
-    assert (caught.value.rank, caught.value.others) == (1, "2 more raised")
+    assert (caught.value.rank, caught.value.others) == (1, "2 others raised too")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "head"),
+    [
+        (["raised"], "rank 0 raised"),
+        (["raised"] * 4, "All 4 ranks raised; traceback from rank 0"),
+        (["ok", "raised", "raised"], "rank 1 raised; 1 other raised too"),
+        (
+            ["peer_failed", "raised", "peer_failed"],
+            "rank 1 raised; the 2 other ranks were released with PeerFailed",
+        ),
+        (
+            ["raised", "lost", "raised", "raised", "deaf"],
+            "rank 0 raised; 1 other is lost; 2 others raised too; 1 other is still busy",
+        ),
+    ],
+)
+def test_the_head_of_a_traceback_counts_in_english(statuses, head):
+    ended = {f"r{rank}": status for rank, status in enumerate(statuses)}
+    with pytest.raises(RankRaised) as caught:
+        result(**ended).raise_first()
+    assert caught.value._render_traceback_()[0] == head
 
 
 @pytest.mark.parametrize(
@@ -77,14 +100,14 @@ def test_the_first_of_several_is_raised_and_the_others_are_counted():
         (
             {"r0": "peer_failed", "r1": "lost"},
             RankLost,
-            "rank 1 is lost: killed by SIGKILL (1 released with PeerFailed)",
+            "rank 1 is lost: killed by SIGKILL (1 other was released with PeerFailed)",
         ),
         ({"r0": "interrupted", "r1": "interrupted"}, CellInterrupted, "ranks 0-1 interrupted"),
         (
             {"r0": "interrupted", "r2": "deaf"},
             CellInterrupted,
             (
-                "rank 2 is still busy, deaf to the interrupt (1 interrupted). "
+                "rank 2 is still busy, deaf to the interrupt (1 other was interrupted). "
                 "The next cell waits for it, or %dist_heal --ranks 2 kills and replaces it"
             ),
         ),
@@ -92,7 +115,7 @@ def test_the_first_of_several_is_raised_and_the_others_are_counted():
         (
             {"r0": "interrupted", "r1": "timed_out"},
             CellTimedOut,
-            "rank 1 ran into the time limit (1 interrupted)",
+            "rank 1 ran into the time limit (1 other was interrupted)",
         ),
     ],
 )
@@ -114,7 +137,7 @@ def test_a_deaf_rank_is_no_success_and_named_in_the_error():
 def test_a_deaf_rank_is_counted_behind_the_one_that_raised():
     with pytest.raises(RankRaised) as caught:
         result(r0="deaf", r1="raised").raise_first()
-    assert caught.value.others == "1 still busy"
+    assert caught.value.others == "1 other is still busy"
 
 
 def test_a_peer_failure_whose_cause_is_not_here_is_raised_as_it_is():
