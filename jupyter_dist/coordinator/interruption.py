@@ -26,7 +26,7 @@ from jupyter_dist.protocol.messages import (
 
 PATIENCE_S = 2.0
 """A rank that is busy for so long after SIGINT is named, and its communicator aborted."""
-GIVE_UP_AFTER_S = 7.0
+GIVE_UP_AFTER_S = 3.5
 """The cell ends without a rank that is busy for so long after SIGINT."""
 LOOK_TIMEOUT_S = 1.0
 """So long it may take to find out what the ranks are doing."""

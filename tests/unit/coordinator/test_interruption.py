@@ -47,7 +47,7 @@ class TestLadder:
             Due(Step.ABORT, Cause.PERSON, (0, 2)),
             Due(Step.NAME, Cause.PERSON, (0, 2)),
         ]
-        assert ladder.take_due(16.9) == []
+        assert ladder.take_due(10.0 + GIVE_UP_AFTER_S - 0.1) == []
         ladder.end(0)
         assert ladder.take_due(10.0 + GIVE_UP_AFTER_S) == [Due(Step.LEAVE_DEAF, Cause.PERSON, (2,))]
         assert ladder.take_due(100.0) == []
@@ -64,7 +64,7 @@ class TestLadder:
         ladder.begin(Cause.PERSON, (1,), 0.0)
         ladder.begin(Cause.PERSON, (1, 3), 1.5)
         assert {due.ranks for due in ladder.take_due(2.0)} == {(1,)}
-        assert {due.ranks for due in ladder.take_due(3.5)} == {(3,)}
+        assert {due.ranks for due in ladder.take_due(3.5)} == {(1,), (3,)}
 
     def test_a_time_limit_is_shorter_than_the_interrupt_before_it(self, ladder):
         ladder.begin(Cause.PERSON, (1,), 0.0)
