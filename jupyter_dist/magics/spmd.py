@@ -3,11 +3,14 @@
 import re
 from argparse import Namespace
 from collections.abc import Sequence
+from tokenize import COMMENT
 from typing import TYPE_CHECKING
+
+from IPython.core.inputtransformer2 import make_tokens_by_line
 
 from jupyter_dist.errors import CellFailed, DistError, RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
-from jupyter_dist.magics.command import CurrentCluster, Shell, command
+from jupyter_dist.magics.command import CurrentCluster, Shell, command, show_as_one_line
 from jupyter_dist.model.rank import name_ranks, parse_ranks
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 AUTO_CELL = "dist_auto"
 """The cell magic that `%dist_auto on` puts before a cell."""
 
+_CELL_MAGIC = re.compile(r"(%%(?:spmd|local))\b")
 _LOCAL = re.compile(r"%%local\b[^\S\n]*(?P<options>.*)")
 _LINE_MAGIC = re.compile(r"\s*(#.*|\??([\w\s,]+=\s*)?%(dist_\w+|((re|un)?load_ext))\b.*)?$")
 
@@ -30,7 +34,12 @@ class AutoSpmd:
         self.is_on = False
 
     def __call__(self, lines: list[str]) -> list[str]:
-        """Rewrite a cell for where it shall run; line numbers stay what they are."""
+        """Rewrite a cell for where it shall run; line numbers stay what they are.
+
+        Raise UsageError for a cell magic of ours that is not the first line: IPython would run
+        what stands above it and then look for a line magic of this name.
+        """
+        _check_magic_is_first(lines)
         if lines and _is_plain_local(lines[0]):
             body = lines[1:]
             is_magic = "".join(body).lstrip().startswith("%%")
@@ -40,6 +49,25 @@ class AutoSpmd:
     def takes(self, lines: Sequence[str]) -> bool:
         """Tell whether this cell runs on every rank without saying so."""
         return self.is_on and not _stays_here(lines)
+
+
+def _check_magic_is_first(lines: list[str]) -> None:
+    """Raise UsageError naming the lines above `%%spmd` or `%%local`, if there are any."""
+    if not any(map(_CELL_MAGIC.match, lines[1:])) or lines[0].startswith("%%"):
+        return
+    for tokens in make_tokens_by_line(lines):  # so that no line of a string is taken for a magic
+        said = [token for token in tokens if token.string.strip() and token.type != COMMENT]
+        if not said or said[0].string != "%" or said[0].start[1]:
+            continue
+        number = said[0].start[0]
+        if found := _CELL_MAGIC.match(lines[number - 1]):
+            above = "line 1 is" if number == 2 else f"lines 1-{number - 1} are"
+            problem = UsageError(
+                f"{found[1]} must come first in its cell, and {above} above it: put comments "
+                "and code below that line. Nothing of this cell has run."
+            )
+            show_as_one_line(problem)
+            raise problem
 
 
 def _is_plain_local(line: str) -> bool:

@@ -111,6 +111,37 @@ def test_lines_are_counted_as_the_person_sees_them(cell, sent):
     assert count_lines_as_typed("--ranks 0", cell) == sent
 
 
+@pytest.mark.parametrize("auto", [False, True])
+@pytest.mark.parametrize("above", ["# train\n", "# one\n\n  # two\n", "y = 1\n"])
+@pytest.mark.parametrize("magic", ["%%spmd", "%%spmd --ranks 0", "%%local"])
+def test_a_magic_below_other_lines_says_that_it_must_come_first(
+    run, cluster, shell, auto, above, magic
+):
+    if auto:
+        run("%dist_auto on")
+    result = run(f"{above}{magic}\nx = 1")
+    name = magic.partition(" ")[0]
+    count = above.count("\n")
+    lines = "line 1 is" if count == 1 else f"lines 1-{count} are"
+    assert result.text.startswith(f"UsageError: {name} must come first in its cell, and {lines}")
+    assert result.text.count("\n") == 1
+    assert not cluster.calls
+    assert not {"x", "y"} & set(shell.user_ns), "nothing of the cell has run"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "x = '''\n%%spmd\n'''",
+        "\n\n%%spmd\nx = 1",
+        "%%time\n%%spmd\nx = 1",
+        "# %%spmd\nx = 1",
+    ],
+)
+def test_a_magic_that_is_none_there_or_comes_first_after_all_is_left_alone(run, cluster, cell):
+    assert run(cell).success
+
+
 def test_unknown_ranks_are_one_line_and_nothing_runs(run, cluster, world):
     result = run("%%spmd --ranks 0,7\n1")
     assert result.text.startswith("UnknownRanks: ranks '0,7': this cluster has ranks 0-1.")
