@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.lifeline import process_lives
-from jupyter_dist.launch.private_dir import this_machine
+from jupyter_dist.launch.private_dir import remove_own_dir, this_machine
 from jupyter_dist.launch.ssh_failures import last_lines
 
 EVENTS = ".events"
@@ -90,16 +90,31 @@ class JobFiles:
 def sweep_job_dirs(directory: Path) -> None:
     """Remove the directories of jobs whose coordinator was on this machine, and was killed."""
     for own_dir in directory.glob(f"{_PREFIX}*"):
+        if not _is_own_dir(own_dir):
+            continue
         pid, _, machine = _read_end(own_dir / _OWNER).partition(" ")
         if pid.isdecimal() and machine == this_machine() and not process_lives(int(pid)):
-            shutil.rmtree(own_dir, ignore_errors=True)
+            remove_own_dir(own_dir)
+
+
+def _is_own_dir(path: Path) -> bool:
+    """Return whether this is a directory, and this user's: others may write beside it."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _read_end(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES))
-            return file.read().decode("utf-8", "replace").strip()
+        # A FIFO would be waited for; nobody is to be read to the end who writes without one.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                return ""
+            file.seek(max(0, found.st_size - _MOST_BYTES))
+            return file.read(_MOST_BYTES).decode("utf-8", "replace").strip()
     except OSError:
         return ""
 
