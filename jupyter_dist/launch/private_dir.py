@@ -17,7 +17,7 @@ from time import monotonic
 from jupyter_dist.launch.lifeline import process_lives
 
 _PREFIX = "jupyter-dist"
-_NAME = re.compile(rf"{_PREFIX}-(?P<namespace>\d+)-(?P<pid>\d{1, 9})-.+")
+_NAME = re.compile(rf"{_PREFIX}-(?P<namespace>\d+)-(?P<pid>\d{{1,9}})-.+")
 _MEMORY = Path("/dev/shm")  # noqa: S108  (a private directory is made in it)
 _SWEEP_S = 0.2
 """So long a start looks for leftovers; folders that others have filled are read no further."""
