@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HOSTS = (
     "tests/faults",
+    "tests/hostile",
     "tests/gpu",
     "tests/hosts",
     "tests/batch",

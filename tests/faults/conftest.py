@@ -15,7 +15,7 @@ from tests.processes.leftovers import Home
 
 from .faults import ARM
 
-for name in ("chaos", "moments", "promises", "scene", "walk"):
+for name in ("chaos", "hostile_steps", "moments", "promises", "scene", "walk"):
     pytest.register_assert_rewrite(f"tests.faults.{name}")
 
 IMPATIENT = HealthPolicy(interval_s=0.25, suspect_after_s=1.0, lost_after_s=4.0)

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from .chaos import Chaos
 from .conftest import sweep
+from .hostile_steps import HostileWalk
 
 FAULTS = int(os.environ.get("CHAOS_FAULTS", "250"))
 SEED = int(os.environ.get("CHAOS_SEED", "0" if "CI" in os.environ else str(time.time_ns() % 10**6)))
@@ -17,7 +17,7 @@ SEED = int(os.environ.get("CHAOS_SEED", "0" if "CI" in os.environ else str(time.
 
 @pytest.mark.timeout(max(600, 3 * FAULTS))
 def test_a_cluster_keeps_its_promises_through_many_faults(home):
-    walk = Chaos(SEED, home)
+    walk = HostileWalk(SEED, home)
     start_s = time.monotonic()
     try:
         walk.run(FAULTS)
@@ -31,4 +31,6 @@ def test_a_cluster_keeps_its_promises_through_many_faults(home):
         walk.close()
         sweep(home)
     took_s = time.monotonic() - start_s
-    print(f"seed {SEED}: {walk.faults} faults in {took_s:.0f} s; {dict(walk.counts)}")
+    print(
+        f"seed {SEED}: {sum(walk.counts.values())} steps, {walk.faults} faults in {took_s:.0f} s; {dict(walk.counts)}"
+    )
