@@ -91,6 +91,7 @@ def prepare_process(birth: Birth) -> None:
     os.environ.update(place_variables(info))
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     os.environ.update(birth.env)
+    sys.argv = [""]  # as at a prompt of Python: the arguments of this process are ours
     os.chdir(birth.cwd)
     if birth.cwd not in sys.path:
         sys.path.insert(0, birth.cwd)

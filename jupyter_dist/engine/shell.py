@@ -1,7 +1,8 @@
 """The IPython shell of a rank: cells feel local, what they show is handed on."""
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any
@@ -13,6 +14,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from jupyter_dist.engine.cell_sources import RankCompiler
+from jupyter_dist.engine.kept_values import RankStoreMagics, open_kept, users_folder
 from jupyter_dist.engine.preemption import Preemption
 from jupyter_dist.errors import DistError
 from jupyter_dist.model.user_errors import name_error, type_name
@@ -117,12 +119,30 @@ class RankShell(InteractiveShell):
     """Names that each rank has from us: `rank`, `comm` and their like."""
     _usual_transformers = (0, 0, 0, 0)
 
+    def init_prompts(self) -> None:
+        """Set no `sys.ps1`: libraries take it for a prompt where nothing distributed can run."""
+
     def warm_up(self) -> None:
         """Run a cell and an error, so that everything they load is shared by all engines."""
         self.run_cell("None", store_history=False)
         self.run_cell("1/0", store_history=False)
         self.last_traceback = ()
         self._usual_transformers = self._count_transformers()
+
+    def load_store(self, folder: str) -> None:
+        """Offer `%store`, as kernels do, whose values are kept in this folder."""
+
+        @contextlib.contextmanager
+        def keeping() -> Iterator[None]:
+            usual, self.db = self.db, open_kept(folder, self.own_names.get("rank", 0))
+            try:
+                yield
+            finally:
+                self.db = usual
+
+        self.register_magics(RankStoreMagics(self, keeping))
+        manager: Any = self.extension_manager
+        manager.loaded.add("storemagic")
 
     def tell_where(self, show: Show, source_dir: str, writes_sources: bool) -> None:
         """Say where outputs go and where cell sources are kept; called once in each engine."""
@@ -241,6 +261,7 @@ def _is_of_framework(step: TracebackType) -> bool:
 
 def make_shell(ipython_dir: str) -> RankShell:
     """Make the shell without history, and without threads, sockets or files of its own."""
+    kept_in = users_folder()
     os.environ["IPYTHONDIR"] = ipython_dir
     config = Config()
     config.HistoryManager.enabled = False
@@ -248,4 +269,5 @@ def make_shell(ipython_dir: str) -> RankShell:
     # jedi costs tens of MiB per engine, and completion is asked for rarely.
     config.Completer.use_jedi = False
     shell: RankShell = RankShell.instance(config=config, ipython_dir=ipython_dir)
+    shell.load_store(kept_in)
     return shell

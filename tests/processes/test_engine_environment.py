@@ -142,3 +142,19 @@ def test_chatter_of_libraries_is_in_the_log_of_the_rank_and_not_in_the_cell(star
     log = Path(eval(path))
     assert log.read_text().startswith(f"{CONNECTED}\nmine\n")
     assert log.with_suffix(".stderr").read_text() == f"{POLLED}\n"
+
+
+# --- what programs look at ---
+
+PROGRAM = """
+import argparse, sys
+given = argparse.ArgumentParser()
+given.add_argument("--lr", type=float, default=0.1)
+(given.parse_args().lr, sys.argv, hasattr(sys, "ps1"))
+"""
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_programs_find_no_arguments_and_no_prompt_of_a_rank(start, start_method):
+    cluster = start("localhost:1", start_method=start_method, jax="never")
+    assert values(cluster.run(PROGRAM)) == ["(0.1, [''], False)"]

@@ -1,6 +1,7 @@
 """The rank's shell inside the test process: made once, as in a zygote."""
 
 import re
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -140,3 +141,27 @@ def test_a_reset_leaves_a_rank_what_it_has_from_us(shell, monkeypatch):
     assert shell.user_ns["rank"] == 3
     assert "mine" not in shell.user_ns
     assert "rank" in shell.user_ns_hidden
+
+
+def test_store_keeps_values_beyond_the_shell_for_each_rank_its_own(shell, tmp_path, capsys):
+    shell.load_store(str(tmp_path / "kept"))
+    try:
+        shell.own_names = {"rank": 1}
+        assert run(shell, "kept = {'lr': 0.1}\n%store kept").success
+        shell.own_names = {"rank": 2}
+        run(shell, "kept = 2\n%store kept\n%cd -q /")
+        shell.own_names = {"rank": 1}
+        run(shell, "del kept\n%store -r kept")
+        assert shell.user_ns["kept"] == {"lr": 0.1}
+    finally:
+        del shell.own_names
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    named = {name for name in files if name.startswith("kept")}
+    assert named == {f"kept/rank-{rank}/autorestore/kept" for rank in (1, 2)}
+    assert "Stored 'kept' (dict)" in capsys.readouterr().out
+    run(shell, "%load_ext storemagic")
+    assert "already loaded" in capsys.readouterr().out
+
+
+def test_no_prompt_is_set_that_programs_take_for_a_person(made):
+    assert not hasattr(sys, "ps1")
