@@ -138,6 +138,32 @@ def test_swapped_calls_of_one_shape_warn_without_a_check(four):
     assert "their results are mixed up" in "".join(rank.stderr for rank in result)
 
 
+BRANCHES = """\
+def meet():
+    {call}
+for step in range(9):
+    if rank % 2:
+        {call}
+    else:
+        meet()
+"""
+
+
+@pytest.mark.parametrize("call", ["comm.barrier()", "comm.all_reduce(np.ones(1))"])
+def test_a_call_in_two_branches_warns_once_in_the_cell_at_the_line_that_made_it(four, call):
+    result = four.run(BRANCHES.format(call=call), label=31)
+    assert [rank.status for rank in result] == ["ok"] * 4
+    told = {rank.stderr for rank in result} - {""}
+    assert len(told) == 1, told
+    (said,) = told
+    assert said.count("RuntimeWarning") == 1
+    assert said.splitlines()[1].strip() == call
+    assert "In[31]:2" in said
+    assert "In[31]:5" in said
+    assert "transport.py" not in said
+    assert ("results" in said) == ("all_reduce" in call)
+
+
 def test_a_root_on_a_line_of_its_own_is_no_mistake(four):
     code = (
         "import numpy as np\nif rank == 0:\n    x = comm.broadcast(np.arange(3))\n"

@@ -49,8 +49,8 @@ class Flow:
     def __init__(self, links: Connections, call: Call, timeout_s: float, site: str = "") -> None:
         self.call = call
         self._site = site
-        self.other_site: tuple[int, str] | None = None
-        """A rank that made the same call on another line, and that line."""
+        self.other_site = ""
+        """Another line, on which a peer made the same call."""
         self.rank = links.me.rank
         self.size = links.me.size
         self.left = (self.rank - 1) % self.size
@@ -152,7 +152,7 @@ class Flow:
             return
         if received[:AGREED_BYTES] != expected[:AGREED_BYTES]:
             raise self._mismatch(call or self.call, peer, received[:HEADER_BYTES])
-        self.other_site = (self._world_ranks[peer], unpack_header(received[:HEADER_BYTES])[3])
+        self.other_site = unpack_header(received[:HEADER_BYTES])[3]
 
     def _mismatch(self, call: Call, peer: int, received: memoryview) -> Stopped:
         try:

@@ -2,8 +2,8 @@
 
 import hashlib
 import hmac
+import re
 import socket
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,6 +17,7 @@ from jupyter_dist.collective.ring.connections import Connections, Stopped
 from jupyter_dist.collective.ring.flow import Flow, as_bytes
 from jupyter_dist.collective.ring.handshake import Membership
 from jupyter_dist.collective.transport import Message
+from jupyter_dist.collective.user_line import warn_user
 from jupyter_dist.model.addresses import split_address
 from jupyter_dist.model.records import SYMMETRIC
 
@@ -43,7 +44,7 @@ class RingTransport:
         self._next_listener: socket.socket | None = None
         self._timeout_s = 60.0
         self._site = ""
-        self._warned: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str, str]] = set()
 
     def enter(self, timeout_s: float, site: str) -> None:
         """Tell how long the operation that comes next may take, and where it was called."""
@@ -148,21 +149,29 @@ class RingTransport:
                 algorithm(flow)
         except Stopped as stop:
             raise Broken(self._settle(stop, call)) from None
-        if flow.other_site is not None and call.operation in SYMMETRIC:
-            self._warn_of(call, *flow.other_site)
+        if flow.other_site and call.operation in SYMMETRIC:
+            self._warn_of(call, flow.other_site)
 
-    def _warn_of(self, call: Call, peer: int, site: str) -> None:
-        """Tell once that equal calls stand on different lines: most likely their order differs."""
-        lines = (self._site, site)
-        if all(lines) and lines not in self._warned:
-            self._warned.add(lines)
-            warnings.warn(
-                f"{call} was called at {lines[0]} here and at {site} on rank {peer}. If these are "
-                "two different calls, their results are mixed up: %%spmd --check makes that an "
-                "error.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    def _warn_of(self, call: Call, other_site: str) -> None:
+        """Warn once that equal calls stand on different lines: most likely their order differs.
+
+        All ranks write the same words, and only those at the first of both lines write them: a
+        view shows that once, however many ranks there are.
+        """
+        lines = (self._site, other_site)
+        key = (call.operation, *lines)
+        if not all(lines) or self._site != min(lines, key=_natural) or key in self._warned:
+            return
+        self._warned.add(key)
+        what = (
+            "this barrier may end with another one"
+            if call.operation == "barrier"
+            else ("their results are mixed up")
+        )
+        warn_user(
+            f"{call.operation} was called at {lines[0]} on some ranks and at {lines[1]} on "
+            f"others. If these are two different calls, {what}: %%spmd --check makes that an error."
+        )
 
     def _settle(self, stop: Stopped, call: Call) -> Breakage:
         try:
@@ -171,3 +180,8 @@ class RingTransport:
             rank = self._links.world_ranks[self._me.rank]
             self._links.leave(Breakage("left", rank, f"was interrupted during {call}"))
             raise
+
+
+def _natural(site: str) -> list[int | str]:
+    """Return a key by which `In[4]:9` comes before `In[4]:10`."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", site)]
