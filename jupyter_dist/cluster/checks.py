@@ -57,14 +57,17 @@ def whole_path(given: str | os.PathLike[str]) -> str:
 
 def check_directory(cwd: str | os.PathLike[str] | None) -> str:
     """Give the whole path of a directory (None: the present one); raises UsageError."""
-    try:
-        directory = Path(cwd or ".").expanduser().resolve()
-        if directory.is_dir():
-            return str(directory)
-        problem = "does not exist on this machine"
-    except (OSError, RuntimeError) as error:  # a loop of links is the latter
-        problem = f"cannot be looked at ({getattr(error, 'strerror', None) or error})"
-    raise UsageError(
-        f"working directory {shorten(str(cwd))} {problem}. One that only other hosts have is named "
-        "in a spec file, as cwd of those hosts."
-    )
+    directory = find_directory(cwd or ".")
+    if not directory:
+        raise UsageError(
+            f"working directory {shorten(str(cwd))} does not exist on this machine. One that only "
+            "other hosts have is named in a spec file, as cwd of those hosts."
+        )
+    return directory
+
+
+def find_directory(given: str | os.PathLike[str]) -> str:
+    """Return the whole path of a directory of this machine; empty for all that is none."""
+    # Those of os.path fail for no name: neither for a loop of links, nor for one that is too long.
+    directory = os.path.realpath(os.path.expanduser(given))
+    return directory if os.path.isdir(directory) else ""

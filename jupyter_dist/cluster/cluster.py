@@ -19,6 +19,7 @@ from jupyter_dist.cluster.session import Session
 from jupyter_dist.cluster.specification import JobWishes, StrPath, Wishes, name_in, specify
 from jupyter_dist.cluster.spmd import CellWatcher, Gathering
 from jupyter_dist.cluster.taking_part import leave_place, take_part
+from jupyter_dist.cluster.typed_options import check_options
 from jupyter_dist.control.sockets import end_unused_context
 from jupyter_dist.errors import (
     ClusterGone,
@@ -43,6 +44,7 @@ _LAST_MOMENTS_S = 3.0
 """Of a coordinator that has closed its connections, or is known not to answer."""
 
 
+@check_options
 class Cluster(Session):
     """A running cluster of engines, one per rank; use it as a context manager, or stop it."""
 

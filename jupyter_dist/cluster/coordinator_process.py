@@ -6,6 +6,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from time import monotonic
 
@@ -20,6 +21,7 @@ from jupyter_dist.launch.connection_file import (
     check_name_is_free,
 )
 from jupyter_dist.launch.open_files import check_open_files, name_limit
+from jupyter_dist.model.sendable import check_sendable
 from jupyter_dist.model.spec import ClusterSpec
 
 _SLICE_S = 0.1
@@ -155,6 +157,9 @@ def start_coordinator(
     spec: ClusterSpec, *, is_named_by_us: bool
 ) -> tuple[CoordinatorProcess, ConnectionInfo]:
     """Start a coordinator that others can connect to; raises StartFailed or ClusterExists."""
+    folder = tempfile.gettempdir()
+    parts = {name: getattr(spec, name) for name in spec.__struct_fields__}
+    check_sendable({**parts, "the folder of temporary files (TMPDIR)": folder})
     check_open_files(spec)
     if not is_named_by_us:
         return _start_once(spec, spec.timeout_s)

@@ -2,17 +2,17 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from jupyter_dist.cluster.checks import read_text_file
+from jupyter_dist.cluster.checks import find_directory, read_text_file
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.batch.allocation import Allocation, check_room, find_allocation
 from jupyter_dist.model.batch import BATCH_SYSTEMS, BatchSpec, check_batch
 from jupyter_dist.model.batch_options import START_LAUNCHERS
 from jupyter_dist.model.host_list import hosts_of_job
+from jupyter_dist.model.sendable import shorten
 from jupyter_dist.model.spec import (
     JOIN,
     MOST_HOSTS,
@@ -184,13 +184,13 @@ def _check_job_directory(given: str | os.PathLike[str]) -> str:
     """Give the whole path of a directory in which we can write; empty stays empty."""
     if not str(given):
         return ""
-    directory = Path(given).expanduser().resolve()
-    if not directory.is_dir() or not os.access(directory, os.W_OK | os.X_OK):
+    directory = find_directory(given)
+    if not directory or not os.access(directory, os.W_OK | os.X_OK):
         raise UsageError(
-            f"job directory {str(given)!r} is not a directory on this machine in which you can "
-            "write. Give one that all nodes see as well, for example in your home."
+            f"job directory {shorten(str(given))} is not a directory on this machine in which "
+            "you can write. Give one that all nodes see as well, for example in your home."
         )
-    return str(directory)
+    return directory
 
 
 def _check_no_hosts(launcher: str | None, draft: ClusterSpec, named: str) -> None:

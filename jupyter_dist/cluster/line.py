@@ -20,7 +20,7 @@ from jupyter_dist.errors import (
     UsageError,
     WireError,
 )
-from jupyter_dist.launch.connection_file import ConnectionInfo
+from jupyter_dist.launch.connection_file import ConnectionInfo, connection_path
 from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.launch.open_files import check_room
 from jupyter_dist.protocol.codec import Frame, to_client
@@ -49,9 +49,13 @@ class Line:
         self._info = info
         self._pid = os.getpid()
         check_room(DistError)
-        self._dealer: Dealer[ToClient] = Dealer(
-            info.clients_address, info.credentials, to_client(), identity
-        )
+        try:
+            self._dealer: Dealer[ToClient] = Dealer(
+                info.clients_address, info.credentials, to_client(), identity
+            )
+        except WireError as problem:
+            path = connection_path(info.name)
+            raise WireError(f"{problem}. Is {str(path)!r} damaged? Remove it then.") from problem
         self._numbers = count(1)
         self._is_closed = False
 
@@ -62,7 +66,13 @@ class Line:
     def send(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send a message."""
         check_not_forked(self._pid, self._info.name)
-        self._dealer.send(message, buffers)
+        try:
+            self._dealer.send(message, buffers)
+        except (UnicodeEncodeError, OverflowError) as problem:
+            raise UsageError(
+                f"this cannot be sent to cluster {self._info.name!r}: {problem}. Texts must be "
+                "Unicode without lone surrogates, and numbers fit into 64 bits."
+            ) from None
 
     def receive(self, timeout_s: float = SLICE_S) -> Iterator[tuple[ToClient, list[Frame]]]:
         """Give what arrives within one slice; raises ClusterGone when nobody is there any more."""

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from msgspec.structs import replace
 
 from jupyter_dist.cluster.checks import (
     check_directory,
+    find_directory,
     free_name,
     read_text_file,
     whole_path,
@@ -19,6 +19,7 @@ from jupyter_dist.errors import HostSpecError, UsageError
 from jupyter_dist.launch.local import is_this_machine
 from jupyter_dist.model.devices import parse_devices_per_engine
 from jupyter_dist.model.host_list import parse_hostfile, parse_hosts
+from jupyter_dist.model.sendable import check_sendable, shorten
 from jupyter_dist.model.spec import (
     JOIN,
     ClusterSpec,
@@ -130,6 +131,7 @@ def specify(
     if unknown := sorted(set(wishes) - set(AllWishes.__annotations__)):
         raise TypeError(f"{unknown[0]!r} is no option of a start")
     asked: dict[str, Any] = {key: value for key, value in wishes.items() if value is not None}
+    check_sendable({"hosts": hosts, "hostfile": hostfile, "spec": spec_file, **asked})
     if "devices_per_engine" in asked:
         asked["devices_per_engine"] = parse_devices_per_engine(asked["devices_per_engine"])
     named = _read_named(hosts, hostfile)
@@ -228,13 +230,13 @@ def _apply_to(host: HostSpec, asked: Mapping[str, Any]) -> HostSpec:
 
 
 def _check_wheelhouse(given: StrPath) -> str:
-    directory = Path(given).expanduser().resolve()
-    if not directory.is_dir():
+    directory = find_directory(given)
+    if not directory:
         raise UsageError(
-            f"wheelhouse {str(given)!r} is not a directory on this machine. Fill one with "
+            f"wheelhouse {shorten(str(given))} is not a directory on this machine. Fill one with "
             "`pip wheel --wheel-dir DIR jupyter-dist`, on a machine like the hosts."
         )
-    return str(directory)
+    return directory
 
 
 def _resolve(spec: ClusterSpec, given: str) -> tuple[HostSpec, ...]:

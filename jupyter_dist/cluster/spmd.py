@@ -14,7 +14,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_dist.cluster.line import Line, raise_refusal
 from jupyter_dist.cluster.result import RankResult, SpmdResult
-from jupyter_dist.errors import CellOutOfSight
+from jupyter_dist.errors import CellOutOfSight, UsageError
 from jupyter_dist.model.text import Passing
 from jupyter_dist.protocol.messages import (
     CellAdmitted,
@@ -66,10 +66,13 @@ class CellWatcher(Protocol):
 def check_syntax(code: str, label: int) -> bool:
     """Tell whether a cell is plain Python, without IPython's magics and shell commands.
 
-    Raises SyntaxError for a cell that no rank could run; nothing has been sent then.
+    Raises SyntaxError or UsageError for a cell that no rank could run; nothing has been sent then.
     """
     python = TransformerManager().transform_cell(code)
-    compile(python, f"In[{label}]", "exec", flags=_TOP_LEVEL_AWAIT, dont_inherit=True)
+    try:
+        compile(python, f"In[{label}]", "exec", flags=_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (ValueError, RecursionError) as problem:  # lone surrogates, NUL, too many levels
+        raise UsageError(f"this cell cannot be compiled: {problem}.") from None
     return python.rstrip("\n") == code.rstrip("\n")
 
 

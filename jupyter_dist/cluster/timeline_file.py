@@ -43,13 +43,13 @@ def find_target(path: StrPath, *, is_forced: bool) -> Path:
     """Give the file to write; raises UsageError if it must not be written, or cannot be."""
     given = os.fspath(path)
     target = Path(os.path.realpath(os.path.expanduser(given)))
-    if not given or target.is_dir():
+    if not given or os.path.isdir(target):
         raise UsageError(f"{given!r} is a folder. Name a file in it, as trace.json.")
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise UsageError(f"{given}: there is no folder {target.parent}. Make it first.")
-    if target.exists() and not target.is_file():
+    if os.path.exists(target) and not os.path.isfile(target):
         raise UsageError(f"{given} is no ordinary file. Name another one, as trace.json.")
-    if target.exists() and not is_forced and not _is_ours(target):
+    if os.path.exists(target) and not is_forced and not _is_ours(target):
         raise UsageError(
             f"{given} is there already and is no timeline of ours. Name another file, or overwrite "
             "it with --force."

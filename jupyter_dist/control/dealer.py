@@ -9,6 +9,7 @@ import zmq
 
 from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS, receive_frames
 from jupyter_dist.control.sockets import Sockets
+from jupyter_dist.errors import WireError
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import Message
@@ -52,6 +53,9 @@ class Dealer(Generic[Incoming]):
             self._socket.setsockopt(zmq.RCVHWM, 0)
             self._monitor = self._sockets.monitor(self._socket, _CONNECTION_EVENTS)
             dial(self._socket, address)
+        except zmq.ZMQError as error:
+            self._sockets.close()
+            raise WireError(f"{address!r} cannot be dialled with these keys: {error}") from error
         except BaseException:
             self._sockets.close()
             raise
