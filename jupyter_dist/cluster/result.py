@@ -129,7 +129,7 @@ class SpmdResult(Sequence[RankResult]):
             others = f"{count} other{'s' if count > 1 else ''}"
             if count == len(self) - 1 > 1:
                 others = f"the {count} other ranks"
-            ended = _ENDINGS[status].format_map(_SINGULAR if count == 1 else _PLURAL)
+            ended = _ENDINGS.get(status, status).format_map(_SINGULAR if count == 1 else _PLURAL)
             told.append(f"{others} {ended}{' too' if status == first.status else ''}")
         return "; ".join(told)
 

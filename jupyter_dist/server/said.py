@@ -3,6 +3,7 @@
 import msgspec
 
 from jupyter_dist.model.topology import Topology
+from jupyter_dist.protocol.plain_values import Plainer, describe
 from jupyter_dist.server.rows import ClusterRow
 
 
@@ -70,5 +71,9 @@ class Refusal(_Said, frozen=True, kw_only=True, tag="refused"):
 
 
 def to_text(message: object) -> str:
-    """Write a message as JSON."""
-    return msgspec.json.encode(message).decode()
+    """Write a message as JSON; what JSON cannot hold crosses as text."""
+    try:
+        return msgspec.json.encode(message).decode()
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
+        plain = Plainer().copy(msgspec.to_builtins(message, enc_hook=describe))
+        return msgspec.json.encode(plain).decode()

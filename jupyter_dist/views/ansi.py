@@ -26,6 +26,8 @@ _FLAGS = {
     7: "background-color:rgba(128,128,128,0.35)",
     9: "text-decoration:line-through",
 }
+_DIGITS = 4
+"""Of a number in a sequence: none that means something has more."""
 _FLAGS_OFF = {22: (1, 2), 23: (3,), 24: (4,), 27: (7,), 29: (9,)}
 
 
@@ -66,7 +68,7 @@ class _Style:
         self._background: tuple[int, int, int] | None = None
 
     def apply(self, parameters: str) -> None:
-        codes = [int(code or 0) for code in parameters.replace(":", ";").split(";")]
+        codes = [int(code[:_DIGITS] or 0) for code in parameters.replace(":", ";").split(";")]
         while codes:
             code = codes.pop(0)
             if code in (38, 48):

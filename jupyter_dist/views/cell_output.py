@@ -1,7 +1,9 @@
 """What a person sees of an SPMD cell while it runs and afterwards."""
 
+import sys
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from jupyter_dist.cluster.result import SpmdResult
@@ -10,7 +12,8 @@ from jupyter_dist.views.cell_picture import CellPicture, CellRecord
 from jupyter_dist.views.grouping import Entry
 from jupyter_dist.views.output_html import live_bundle, saved_bundle
 from jupyter_dist.views.place import Display, Place
-from jupyter_dist.views.terminal import Terminal, TerminalScreen
+from jupyter_dist.views.terminal import Terminal, TerminalScreen, write_text
+from jupyter_dist.views.undrawn import drawn_or_told, explain_undrawn, undrawn_bundle
 
 REDRAW_INTERVAL_S = 0.22
 """Shortest time between two redraws of a running cell."""
@@ -65,6 +68,8 @@ class CellOutputView:
         self._log_hint = log_hint
         self._clock = clock
         self._is_finished = False
+        self._has_failed = False
+        """Something could not be shown, and that was told."""
         self._screen: _Screen
         if display is None or isinstance(display, Terminal):
             self._screen = TerminalScreen(display or Terminal(), self._record)
@@ -73,22 +78,24 @@ class CellOutputView:
 
     def on_output(self, rank: int, outputs: Sequence[Output]) -> None:
         """Take in what a rank said, in its own order."""
-        self._show_new(rank, self._record.take_output(rank, outputs))
+        new = self._record.take_output(rank, outputs)
+        self._show(lambda: self._show_new(rank, new))
 
     def on_finished(self, result: RankFinished) -> None:
         """Take in how the cell ended on a rank."""
-        self._show_new(result.rank, self._record.take_finished(result))
+        new = self._record.take_finished(result)
+        self._show(lambda: self._show_new(result.rank, new))
 
     def on_note(self, text: str) -> None:
         """Take in one sentence for the person."""
         is_new = self._record.take_note(text)
         if not self._quiet:
-            self._screen.note(text, is_new=is_new)
+            self._show(lambda: self._screen.note(text, is_new=is_new))
 
     def on_tick(self) -> None:
         """Redraw if due."""
         if not self._quiet and not self._is_finished:
-            self._screen.tick(self._clock())
+            self._show(lambda: self._screen.tick(self._clock()))
 
     def finish(self, result: SpmdResult | None, raised_rank: int | None = None) -> None:
         """Show the final state; a second call does nothing.
@@ -111,10 +118,24 @@ class CellOutputView:
                         each.crash,
                     )
                 )
-        picture = self._record.final_picture(raised_rank, self._log_hint)
+        picture = drawn_or_told(
+            lambda: self._record.final_picture(raised_rank, self._log_hint),
+            lambda problem: self._record.bare_picture(explain_undrawn("this cell", problem)),
+        )
         if self._quiet:
             picture = picture.only_what_went_wrong()
-        self._screen.finish(picture, self._clock())
+        self._show(lambda: self._screen.finish(picture, self._clock()))
+
+    def _show(self, show: Callable[[], None]) -> None:
+        """Show something; where that fails, say so once, and go on: the cell has not failed."""
+        try:
+            show()
+        except Exception as problem:  # noqa: BLE001  (a closed pipe, a front end that refuses)
+            if not self._has_failed:
+                self._has_failed = True
+                told = explain_undrawn("what this cell shows", problem)
+                with suppress(Exception):  # stderr may be closed, too
+                    write_text(sys.stderr, f"{told} Its result is kept.\n")
 
     def _show_new(self, rank: int, entries: Sequence[Entry]) -> None:
         if not self._quiet:
@@ -154,8 +175,12 @@ class NotebookScreen:
 
     def finish(self, picture: CellPicture, now_s: float) -> None:  # noqa: ARG002
         """Replace the running cell by static HTML and plain text."""
-        if self._place.is_taken or not picture.is_empty:
+        if not self._place.is_taken and picture.is_empty:
+            return
+        try:
             self._place.show(saved_bundle(picture))
+        except Exception as problem:  # noqa: BLE001  (a front end may refuse what it is given)
+            self._place.show(undrawn_bundle(picture, problem))
 
 
 def choose_view(

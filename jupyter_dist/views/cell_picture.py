@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -10,7 +11,7 @@ from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.text import Passing, without_seconds
 from jupyter_dist.protocol.messages import Output, RankFinished
-from jupyter_dist.views.blocks import Block, live_blocks, merged_block
+from jupyter_dist.views.blocks import LIVE_ROWS, Block, live_blocks, merged_block
 from jupyter_dist.views.grouping import (
     Entry,
     ErrorGroup,
@@ -123,11 +124,17 @@ class CellRecord:
             return []
         for output in outputs:
             if output.kind == "progress":
-                self._bars.take(rank, output.data)
+                self._take_bar(rank, output.data)
             elif output.kind == "clear_output":
                 self._bars.clear(rank)
         with_rich = not isinstance(self._rich, frozenset) or rank in self._rich
         return self._transcript(rank).take(outputs, with_rich=with_rich)
+
+    def _take_bar(self, rank: int, state: Mapping[str, Any]) -> None:
+        try:
+            self._bars.take(rank, state)
+        except ValueError as problem:
+            self._add_note(f"a progress bar of rank {rank} cannot be drawn: {problem}")
 
     def take_finished(self, result: RankFinished) -> list[Entry]:
         """Take in how a rank ended; return the lines that this ends."""
@@ -158,11 +165,16 @@ class CellRecord:
         is_same = bool(self.notes) and without_seconds(self.notes[-1]) == without_seconds(text)
         if is_same:
             self.notes.pop()
+        self._add_note(text)
+        return not is_same
+
+    def _add_note(self, text: str) -> None:
+        if self.notes[-1:] == [text]:
+            return
         self.notes.append(text)
         if len(self.notes) > _NOTES_CAP:
             passing = (i for i, note in enumerate(self.notes) if isinstance(note, Passing))
             del self.notes[next(passing, 0)]
-        return not is_same
 
     def live_picture(self) -> CellPicture:
         """Show the end of what there is, and who still runs."""
@@ -192,6 +204,12 @@ class CellRecord:
             states=self._states(),
             log_hint=log_hint,
         )
+
+    def bare_picture(self, why: str) -> CellPicture:
+        """Show the last lines of each rank as they are, where putting them together has failed."""
+        said = {rank: t.last(LIVE_ROWS) for rank, t in self._transcripts.items()}
+        blocks = [Block([], 0, [Row((rank,), e) for e in said[rank]]) for rank in sorted(said)]
+        return CellPicture(blocks=blocks, notes=(why, *self.notes))
 
     def header(self) -> str:
         """Say how many ranks run and how the others ended: `▶ 3 running · 1 done`."""

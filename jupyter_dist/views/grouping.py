@@ -16,6 +16,7 @@ DECIDE_AFTER_S = 0.15
 """How long a line waits for other ranks to print it too before it is shown in a terminal."""
 _PENDING_CAP = 4000
 _LABEL_CAP = 16
+_FRAME_CAP = 500
 _FRAME = re.compile(r"((?:Cell )?In ?\[\d+\]|File [^\n]*?)(?:,? ?line |:)(\d+)")
 _HALF_ESCAPE = re.compile(r"\x1b[^A-Za-z]*$")
 _CAUSE_FIRST = ("raised", "lost", "timed_out", "deaf", "interrupted", "peer_failed")
@@ -239,7 +240,9 @@ def _error_key(result: RankFinished) -> Hashable:
 
 def last_frame(traceback: Sequence[str]) -> str:
     """Name the innermost place that a traceback tells: `Cell In[3]:7`, or an empty string."""
-    found = _FRAME.findall(strip_ansi("\n".join(traceback)))
+    lines = strip_ansi("\n".join(traceback)).split("\n")
+    # Lines of code and of frames are short; to search others for a frame could take minutes.
+    found = _FRAME.findall("\n".join(line[:_FRAME_CAP] for line in lines))
     return ":".join(found[-1]) if found else ""
 
 

@@ -83,3 +83,12 @@ def _backspace(segment: str) -> str:
         elif kept:
             kept.pop()
     return "".join(kept)
+
+
+def encodable(text: str) -> str:
+    """Give text that UTF-8 can carry: lone surrogates as backslash escapes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text

@@ -11,6 +11,7 @@ from jupyter_dist.views.blocks import Block, fit_block
 from jupyter_dist.views.cell_picture import CellPicture, ValueGroup
 from jupyter_dist.views.crash_card import crash_html
 from jupyter_dist.views.grouping import ErrorGroup, Row, label_ranks
+from jupyter_dist.views.lines import encodable
 from jupyter_dist.views.output_text import (
     ERRORS_CAP,
     TRACEBACK_CAP,
@@ -28,6 +29,7 @@ from jupyter_dist.views.output_text import (
 )
 from jupyter_dist.views.progress_html import bars_html
 from jupyter_dist.views.rich import RichOutput
+from jupyter_dist.views.undrawn import drawn_or_told, undrawn_bundle
 
 LINES_CAP = 160 * 1024
 """Bytes that the lines of a saved cell may take, HTML and plain text together."""
@@ -59,14 +61,26 @@ _OTHER_STATE_COLOUR = "rgb(176,133,0)"
 
 def saved_bundle(picture: CellPicture) -> dict[str, str]:
     """Give the MIME bundle that stays in the notebook: static HTML and plain text, capped."""
-    picture = _fit(picture)
-    return {"text/html": render_html(picture), "text/plain": render_text(picture)}
+
+    def draw() -> dict[str, str]:
+        fitted = _fit(picture)
+        return _bundle(render_html(fitted), render_text(fitted))
+
+    return drawn_or_told(draw, lambda problem: undrawn_bundle(picture, problem))
 
 
 def live_bundle(picture: CellPicture) -> dict[str, str]:
     """Give the MIME bundle of a running cell; its plain text is the header only."""
-    notes = "".join(f" {line}" for line in notes_lines(picture.notes))
-    return {"text/html": render_html(picture), "text/plain": picture.header + notes}
+
+    def draw() -> dict[str, str]:
+        notes = "".join(f" {line}" for line in notes_lines(picture.notes))
+        return _bundle(render_html(picture), picture.header + notes)
+
+    return drawn_or_told(draw, lambda problem: undrawn_bundle(picture, problem))
+
+
+def _bundle(markup: str, text: str) -> dict[str, str]:
+    return {"text/html": encodable(markup), "text/plain": encodable(text)}
 
 
 def render_html(picture: CellPicture) -> str:

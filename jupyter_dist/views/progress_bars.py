@@ -12,6 +12,7 @@ _BARS_CAP = 200
 """Bars of one rank that are kept."""
 _WORDS_CAP = 200
 """Characters of a description that are shown."""
+_LARGEST = 1e30
 _DIGITS = re.compile(r"\d+")
 _Key = tuple[int, int]
 """Rank, and number of the bar there."""
@@ -38,6 +39,12 @@ class RankBar(msgspec.Struct, frozen=True, kw_only=True):
     """1000 or 1024: counts are shortened with prefixes, as 12.3k; 0: they are not."""
     vanishes: bool = False
     """Nothing of it stays when it is closed."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Its numbers can be counted with: none is NaN, or without end, or beyond all measure."""
+        numbers = (self.n, self.total or 0, self.elapsed_s, self.initial)
+        return all(-_LARGEST < number < _LARGEST for number in numbers)
 
     @property
     def rate(self) -> float:
@@ -144,11 +151,8 @@ class BarTable:
         self._count = 0
 
     def take(self, rank: int, data: Mapping[str, Any]) -> None:
-        """Take in what a bar of a rank shows now; what is no such thing is dropped."""
-        try:
-            bar = msgspec.convert(dict(data), RankBar)
-        except (msgspec.ValidationError, TypeError, ValueError):
-            return
+        """Take in what a bar of a rank shows now; raises ValueError for what is no such thing."""
+        bar = _read(data)
         words = {"description": bar.description, "postfix": bar.postfix}
         bar = msgspec.structs.replace(bar, **{name: _plain(text) for name, text in words.items()})
         own = self._bars.setdefault(rank, {})
@@ -228,6 +232,16 @@ class BarTable:
         }
         moving = {rank for rank, bar in bars.items() if not bar.is_closed and rank not in endings}
         return FoldedBar(bars, stopped, frozenset(moving))
+
+
+def _read(data: Mapping[str, Any]) -> RankBar:
+    try:
+        bar = msgspec.convert(dict(data), RankBar)
+    except (msgspec.ValidationError, TypeError) as problem:
+        raise ValueError(str(problem)) from problem
+    if not bar.is_sound:
+        raise ValueError("its numbers cannot be counted with")
+    return bar
 
 
 def _worth(bar: RankBar) -> tuple[bool, bool, int]:

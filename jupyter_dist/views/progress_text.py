@@ -9,6 +9,7 @@ from jupyter_dist.views.progress_bars import FoldedBar, RankBar
 BARS_CAP = 24
 """Bars that are shown: the last ones, those that still move before those that do not."""
 _CELLS = 20
+_LONGEST_S = 1e9
 _SHADES = ((1.0, "█"), (0.6, "▓"), (0.3, "▒"), (0.0, "░"))
 _STOPPED_CAP = 4
 _UNEVEN = 1.1
@@ -132,6 +133,8 @@ def _amount(number: float, bar: RankBar) -> str:
 def _clock(seconds: float) -> str:
     if seconds < 10:
         return f"{seconds:.1f} s"
+    if seconds > _LONGEST_S:
+        return "years"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

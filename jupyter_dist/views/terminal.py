@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 from jupyter_dist.model.rank import format_ranks
 from jupyter_dist.views.ansi import keep_colours, strip_ansi
@@ -52,8 +53,17 @@ class Terminal:
         if self._write_to is not None:
             self._write_to(text)
         else:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            write_text(sys.stdout, text)
+
+
+def write_text(stream: TextIO, text: str) -> None:
+    """Write, with question marks for what the stream's encoding does not have."""
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+    stream.flush()
 
 
 class TerminalScreen:

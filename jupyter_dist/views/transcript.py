@@ -53,19 +53,27 @@ class RankTranscript:
         """Take in outputs; return the finished lines and rich outputs among them."""
         new: list[Entry] = []
         for output in outputs:
-            kind = output.kind
-            if kind in self._streams:
-                self._clear_if_due()
-                new += self._add_lines(kind, self._streams[kind].feed(output.text))
-            elif kind == "note":
-                new += self._add_lines("note", output.text.splitlines())
-            elif kind == "clear_output":
-                self._clear(bool(output.data.get("wait") or output.metadata.get("wait")))
-            elif kind == "value":
-                self.value = read_bundle(output.data, output.metadata) or self.value
-            elif kind in ("display", "update_display"):
-                new += self._show(output, with_rich)
+            try:
+                new += self._take_one(output, with_rich)
+            except Exception as problem:  # noqa: BLE001  (one output must not cost the others)
+                told = f"[a {output.kind} cannot be drawn: {type(problem).__name__}]"
+                new += self._add_lines("note", [told])
         return new
+
+    def _take_one(self, output: Output, with_rich: bool) -> Sequence[Entry]:
+        kind = output.kind
+        if kind in self._streams:
+            self._clear_if_due()
+            return self._add_lines(kind, self._streams[kind].feed(output.text))
+        if kind == "note":
+            return self._add_lines("note", output.text.splitlines())
+        if kind == "clear_output":
+            self._clear(bool(output.data.get("wait") or output.metadata.get("wait")))
+        elif kind == "value":
+            self.value = read_bundle(output.data, output.metadata) or self.value
+        elif kind in ("display", "update_display"):
+            return self._show(output, with_rich)
+        return ()
 
     def end_lines(self) -> list[Entry]:
         """End the partial lines; no more text follows on them."""

@@ -4,33 +4,12 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from jupyter_dist.protocol.plain_values import plain_bundle, plain_id, plain_text
-
-TEXT = st.text(st.characters(codec=None), max_size=5)  # lone surrogates among them
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats()
-    | TEXT
-    | st.binary(max_size=4)
-    | st.sampled_from([np.int64(3), np.float32(1.5), np.arange(2), complex(1, 2), object()])
-)
-KEYS = st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.binary(max_size=3)
-RUBBISH = st.recursive(
-    LEAVES,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.tuples(inner, inner)
-        | st.dictionaries(KEYS, inner, max_size=3)
-    ),
-    max_leaves=12,
-)
+from tests.rubbish import BUNDLES, RUBBISH
 
 
-@given(st.dictionaries(KEYS, RUBBISH, max_size=4))
+@given(BUNDLES)
 @settings(max_examples=300)
 def test_whatever_is_in_a_bundle_it_can_be_written_as_json_and_read_as_its_message(data):
     plain = plain_bundle(data)

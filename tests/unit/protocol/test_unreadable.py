@@ -38,7 +38,7 @@ from jupyter_dist.protocol.messages import (
     RunCell,
     SubmitCell,
 )
-from tests.unit.protocol.test_plain_values import KEYS, RUBBISH
+from tests.rubbish import KEYS, RUBBISH
 
 
 class Name(str):

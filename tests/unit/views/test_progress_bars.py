@@ -228,11 +228,20 @@ def test_bars_that_have_vanished_make_room_for_those_that_stay():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"total": "19928148895209409152340197376"}, {"n": None}, {"bar": "one"}]
+    "wrong",
+    [
+        {"total": "19928148895209409152340197376"},
+        {"n": None},
+        {"bar": "one"},
+        {"n": float("nan")},
+        {"elapsed_s": float("inf")},
+        {"total": 10**400},
+    ],
 )
-def test_what_is_no_bar_is_dropped(wrong):
+def test_what_is_no_bar_is_refused(wrong):
     table = a_table(state(1))
-    table.take(0, state(2, bar=2) | wrong)
+    with pytest.raises(ValueError, match=r"counted with|Expected"):
+        table.take(0, state(2, bar=2) | wrong)
     assert [bar.first.n for bar in table.folded({})] == [1]
 
 
