@@ -21,7 +21,8 @@ import msgspec
 from jupyter_dist.agent.zygote_process import ZygoteProcess
 from jupyter_dist.errors import DistError, StartFailed, UsageError, VersionMismatch
 from jupyter_dist.launch.base import GREETING, HOME_UNREACHABLE, Greeting, Invitation
-from jupyter_dist.launch.lifeline import die_with_parent
+from jupyter_dist.launch.descendants import adopt_orphans
+from jupyter_dist.launch.lifeline import die_with_parent, process_lives
 from jupyter_dist.launch.private_dir import make_memory_dir, make_private_dir
 from jupyter_dist.version import WIRE, __version__
 
@@ -39,6 +40,7 @@ def main() -> int:
         signal.signal(number, lambda *_: sys.exit(1))
     # Ctrl-C ends an agent that was started by hand; others must not hear the notebook's.
     signal.signal(signal.SIGINT, (lambda *_: sys.exit(1)) if options.join else signal.SIG_IGN)
+    adopt_orphans()  # those of a zygote that was killed
     try:
         # A join file that cannot be read is told before anything is started.
         is_joining = options.join and not options.sealed
@@ -55,6 +57,11 @@ def main() -> int:
     except DistError as error:
         sys.stderr.write(f"jupyter-dist: {error}\n")
         return _status_of(error)
+    finally:
+        if options.parent_pid and not process_lives(options.parent_pid):
+            from jupyter_dist.launch.connection_file import remove_files_of_killed
+
+            remove_files_of_killed()
     return 0
 
 

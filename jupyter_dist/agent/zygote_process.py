@@ -9,10 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from jupyter_dist.launch.descendants import end_marked_children
 from jupyter_dist.model.devices import VISIBLE
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.model.spec import HASH_SEED, HASH_SEED_VARIABLE
 
+ORPHANS_TIMEOUT_S = 2.0
+"""In which what the ranks of a killed zygote have started must have ended."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -66,6 +69,7 @@ class ZygoteProcess:
             for line in self._process.stdout:
                 on_event(msgspec.json.decode(line))
             on_end()
+            end_marked_children(ORPHANS_TIMEOUT_S)  # they fell to this process
 
         threading.Thread(target=read, name="zygote-events", daemon=True).start()
 
@@ -84,6 +88,7 @@ class ZygoteProcess:
         except (subprocess.TimeoutExpired, BrokenPipeError):
             self._process.kill()
             self._process.wait()
+        end_marked_children(ORPHANS_TIMEOUT_S)
 
 
 def describe_birth(engine: str, info: RankInfo, **facts: object) -> dict[str, object]:

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from jupyter_dist.engine.code_imports import CodeImports, watch_imports
 from jupyter_dist.frameworks.environment import framework_variables
+from jupyter_dist.launch.descendants import mark_descendants
 from jupyter_dist.launch.open_files import allow_open_files
 from jupyter_dist.model.code_place import code_dir, imports_path
 from jupyter_dist.model.open_files import files_of_a_rank
@@ -104,6 +105,7 @@ def prepare_process(birth: Birth) -> None:
     stacks = os.open(stacks_path(birth.run_dir, birth.engine), _STREAM_FLAGS, 0o600)
     faulthandler.register(STACK_SIGNAL, stacks, all_threads=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    mark_descendants()
     allow_open_files(files_of_a_rank(info.world_size))
 
 

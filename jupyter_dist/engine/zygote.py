@@ -23,8 +23,12 @@ import msgspec
 from jupyter_dist.control.context import has_any_context
 from jupyter_dist.engine.birth import Birth, ZygoteEvent, ZygoteRequest, prepare_process
 from jupyter_dist.engine.shell import RankShell, make_shell
-from jupyter_dist.launch.lifeline import die_with_parent
+from jupyter_dist.launch.descendants import adopt_orphans, end_all_children, end_orphans
+from jupyter_dist.launch.lifeline import die_with_parent, process_lives
+from jupyter_dist.launch.private_dir import sweep_private_dirs
 
+LAST_PATIENCE_S = 4.0
+"""In which everything that ranks have started must have ended, when the zygote ends."""
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in which the kernel counts the memory of a process that has ended."""
 
@@ -69,6 +73,7 @@ class Zygote:
         selector.close()
         for pid in self._engines:
             os.kill(pid, signal.SIGKILL)
+        end_all_children(LAST_PATIENCE_S)
 
     def _start(self, request: ZygoteRequest) -> None:
         for birth in request.births:
@@ -111,7 +116,11 @@ class Zygote:
         return engine.pid
 
     def _reap(self) -> None:
-        while self._engines:
+        self._reap_ended()
+        end_orphans(self._engines)  # what cells have started falls to us, and ends with their rank
+
+    def _reap_ended(self) -> None:
+        while True:
             try:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
@@ -119,8 +128,9 @@ class Zygote:
             if pid == 0:
                 return
             if pid in self._engines:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)  # what the cells started ends with their rank
+                if not sys.platform.startswith("linux"):  # where nobody adopts orphans
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.killpg(pid, signal.SIGKILL)
                 code = os.waitstatus_to_exitcode(status)
                 engine = self._engines.pop(pid)
                 event = ZygoteEvent(
@@ -173,7 +183,14 @@ def main() -> None:
     shell.warm_up()
     gc.collect()
     gc.freeze()  # keeps the collector from touching, and so copying, the shared pages
-    Zygote(shell, start_method).serve()
+    zygote = Zygote(shell, start_method)
+    # From here on the end of stdin tells that the agent was killed: what ranks have started must
+    # not outlive it. The signal wakes a zygote that is stopped.
+    die_with_parent(parent_pid, signal.SIGCONT)
+    adopt_orphans()
+    zygote.serve()
+    if not process_lives(parent_pid):
+        sweep_private_dirs()
 
 
 if __name__ == "__main__":

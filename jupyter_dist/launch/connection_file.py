@@ -10,7 +10,7 @@ import msgspec
 from jupyter_dist.errors import ClusterExists, UsageError
 from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.launch.plain_file import read_plain_file
-from jupyter_dist.launch.private_dir import this_machine
+from jupyter_dist.launch.private_dir import sweep_private_dirs, this_machine
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.protocol.credentials import Credentials
 
@@ -140,6 +140,12 @@ def running_clusters() -> list[ConnectionInfo]:
     """Every cluster of this user on this machine whose coordinator lives, by name."""
     found = (read_connection(path) for path in sorted(_folder().glob(f"{_PREFIX}*.json")))
     return [info for info in found if info is not None]
+
+
+def remove_files_of_killed() -> None:
+    """Remove the files of this user's coordinators and agents on this machine that were killed."""
+    running_clusters()
+    sweep_private_dirs()
 
 
 def _is_abandoned(path: Path) -> bool:

@@ -38,6 +38,12 @@ def make_memory_dir() -> Path:
     return make_private_dir()
 
 
+def sweep_private_dirs() -> None:
+    """Remove the directories of this user's processes on this machine that were killed."""
+    for folder in (Path(tempfile.gettempdir()), _MEMORY):
+        _sweep(folder)
+
+
 def _sweep(folder: Path) -> None:
     """Remove what processes of ours that were killed have left.
 
