@@ -16,6 +16,7 @@ from jupyter_dist.cluster.from_ipyparallel import Footholds, draft_cluster
 from jupyter_dist.cluster.launching import check_launcher
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.session import Session
+from jupyter_dist.cluster.silence import explain_loss
 from jupyter_dist.cluster.specification import JobWishes, StrPath, Wishes, name_in, specify
 from jupyter_dist.cluster.spmd import CellWatcher, Gathering
 from jupyter_dist.cluster.taking_part import leave_place, take_part
@@ -50,7 +51,10 @@ _LAST_MOMENTS_S = 3.0
 
 @check_options
 class Cluster(Session):
-    """A running cluster of engines, one per rank; use it as a context manager, or stop it."""
+    """A running cluster of engines, one per rank; use it as a context manager, or stop it.
+
+    One that is dropped is detached; a copy by fork says that it cannot be used there.
+    """
 
     def __init__(
         self, connection: ConnectionInfo, process: CoordinatorProcess | None = None
@@ -165,11 +169,13 @@ class Cluster(Session):
                 bring_agents(info.name)
             cluster._await_ready(on_progress)
         except BaseException as error:
+            # Before what it has written is removed.
+            why = explain_loss(info, error.reason) if isinstance(error, ClusterGone) else ""
             if cluster is not None:
                 cluster.detach()
             process.end()
-            if isinstance(error, ClusterGone):
-                raise StartFailed(f"cluster {info.name!r} did not start: {error.reason}") from error
+            if why:
+                raise StartFailed(f"cluster {info.name!r} did not start: {why}") from error
             raise
         return cluster
 

@@ -74,7 +74,7 @@ class Session(OnIpyparallel, OnCheckpoints):
         self._cells = self._new_line()
         self._control = self._new_line()
         self._watch = Watch(self._new_line(), connection.name)
-        finalize(self, self._watch.leave).atexit = False  # an object that was dropped is detached
+        finalize(self, self._watch.leaving.want).atexit = False  # one that is dropped is detached
         self._world_size = connection.world_size
         self._generation = 0
         """The one in which that was the number of ranks."""

@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 from time import monotonic, sleep
 
-from jupyter_dist.launch.connection_file import StartReport
+from jupyter_dist.launch.connection_file import ConnectionInfo, StartReport
+from jupyter_dist.launch.lifeline import process_lives
 
 _STATES = {
     "R": "it is computing, or waits for a core",
@@ -30,13 +31,23 @@ def explain_silence(pid: int, last: StartReport, timeout_s: float) -> str:
         _describe_process(pid),
         f"this machine has {cores} core{'s' * (cores > 1)}, and a load of {os.getloadavg()[0]:.1f}",
     ]
-    said = _read_log(pid, last)
-    log = f" Its log ends with:\n{said}\n" if said else " "
     return (
-        f"{'; '.join(filter(None, parts))}.{log}"
+        f"{'; '.join(filter(None, parts))}.{_quote_log(_read_log(pid, last))}"
         f"Start it again; if this machine is busy, with more time: timeout_s={2 * timeout_s:g} "
         f"(--timeout {2 * timeout_s:g})."
     )
+
+
+def explain_loss(info: ConnectionInfo, reason: str) -> str:
+    """Say what is known of a coordinator that went, or was silent, before all ranks were ready."""
+    lives = process_lives(info.coordinator_pid)
+    state = _describe_process(info.coordinator_pid) if lives else ""
+    log = _quote_log(_end_of(Path(info.log_path)))
+    return f"{'; '.join(filter(None, (reason, state)))}.{log}Start it again."
+
+
+def _quote_log(said: str) -> str:
+    return f" Its log ends with:\n{said}\n" if said else " "
 
 
 def _describe_process(pid: int) -> str:
@@ -61,6 +72,10 @@ def _read_log(pid: int, last: StartReport) -> str:
         deadline_s = monotonic() + _STACK_S
         while log.stat().st_size == size and monotonic() < deadline_s:
             sleep(0.02)
+    return _end_of(log)
+
+
+def _end_of(log: Path) -> str:
     with contextlib.suppress(OSError):
         return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
     return ""

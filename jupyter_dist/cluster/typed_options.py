@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from jupyter_dist.errors import UsageError
+from jupyter_dist.model.sendable import check_sendable
 
 Checked = TypeVar("Checked")
 _MOST = 1 << 63
@@ -65,12 +66,11 @@ def _check_calls(title: str, function: Callable[..., Any]) -> Callable[..., Any]
         if name not in accepted:
             return value
         if type(value) in quick[name]:
-            if type(value) is int:
-                _check_size(title, name, value)
+            _check_quickly(title, name, value)
             return value
         try:
             read = _read(value, accepted[name])
-            _check_paths(f"{title}: {name}", read, accepted[name])
+            _check_text(title, name, read)
             return read
         except _Mismatch:
             raise UsageError(
@@ -89,26 +89,22 @@ def _check_calls(title: str, function: Callable[..., Any]) -> Callable[..., Any]
 
 def _quick_types(annotation: Any) -> frozenset[type]:
     kinds = {kind for kind in _choices(annotation) if kind in _PLAIN}
-    if _is_path(annotation):
-        return frozenset({type(None)})
     return frozenset(kinds | {int}) if float in kinds else frozenset(kinds)
 
 
-def _check_size(title: str, name: str, value: int) -> None:
-    """Raise UsageError for a number that messages cannot carry."""
-    if not -_MOST <= value < _MOST:
+def _check_quickly(title: str, name: str, value: Any) -> None:
+    """Raise UsageError for text and numbers that messages cannot carry."""
+    if type(value) is int and not -_MOST <= value < _MOST:
         raise UsageError(f"{title}: {name} = {_show(value)} is not accepted: it has over 64 bits.")
+    if type(value) is str and (not value.isascii() or "\0" in value):
+        _check_text(title, name, value)
 
 
-def _is_path(annotation: Any) -> bool:
-    return any((typing.get_origin(each) or each) is os.PathLike for each in _choices(annotation))
-
-
-def _check_paths(what: str, value: Any, annotation: Any) -> None:
-    """Raise UsageError for a path that no file can have."""
-    is_given = _is_path(annotation) and isinstance(value, str | os.PathLike)
-    if is_given and "\0" in os.fsdecode(value):
-        raise UsageError(f"{what} = {_show(value)} is not accepted: no path has a NUL in it.")
+def _check_text(title: str, name: str, value: Any) -> None:
+    """Raise UsageError for text that messages cannot carry; of a mapping its names are read."""
+    told = list(value) if isinstance(value, Mapping) else value
+    if isinstance(told, str | os.PathLike | list | tuple):
+        check_sendable({f"{title}: {name}": told})
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:

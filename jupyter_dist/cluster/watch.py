@@ -15,6 +15,19 @@ PRESENCE_INTERVAL_S = 1.0
 Subscriber = Callable[[Topology], None]
 
 
+class Leaving:
+    """Has a watch end, and leave the driver's place: without waiting, and without a lock.
+
+    It does not know the watch, whose subscribers would else be kept alive by a finalizer.
+    """
+
+    is_wanted = False
+
+    def want(self) -> None:
+        """Let the thread end in a moment."""
+        self.is_wanted = True
+
+
 class Watch(threading.Thread):
     """Owns its own line; subscribers are called on this thread."""
 
@@ -25,7 +38,7 @@ class Watch(threading.Thread):
         self._lock = threading.Lock()
         self._subscribers: dict[Subscriber, float] = {}
         self._over = threading.Event()
-        self._is_left = False
+        self.leaving = Leaving()
         self._next_presence_s = 0.0
         self.last = Topology(cluster=name, state="starting")
 
@@ -51,21 +64,17 @@ class Watch(threading.Thread):
         finally:
             self._over.set()
             self._line.close()
-            if self._is_left:
+            if self.leaving.is_wanted:
                 end_unused_context()
 
     def _watch(self) -> None:
-        while not (self._over.is_set() or self._is_left):
+        while not (self._over.is_set() or self.leaving.is_wanted):
             self._show_presence()
             for message, _ in self._line.receive():
                 if isinstance(message, TopologyChanged):
                     self._tell(message.topology)
-        if self._is_left:
+        if self.leaving.is_wanted:
             leave_place(self._line)
-
-    def leave(self) -> None:
-        """End the thread, and leave the driver's place; waits for nothing, and takes no lock."""
-        self._is_left = True
 
     def close(self) -> None:
         """End the thread; subscribers hear no more."""

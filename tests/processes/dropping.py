@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from itertools import permutations
 from pathlib import Path
 
@@ -30,9 +31,11 @@ class Knot:
         self.me = self
 
 
-def visit(name):
+def visit(name, *, is_watched=False):
     """Connect, and give what can be dropped one by one."""
     cluster = Cluster.visit(name)
+    if is_watched:
+        cluster.watch_topology(lambda _, watched=cluster: watched.name, 60.0)
     things = {part: vars(cluster)[part] for part in PARTS[:3]}
     things["cluster"] = cluster
     return things
@@ -92,7 +95,8 @@ def main():
     while network_threads() or threading.active_count() > 1:
         assert time.monotonic() < deadline_s, "clients that were dropped are still connected"
         time.sleep(0.02)
-    clients = [visit(name) for _ in orders]
+    clients = [visit(name, is_watched=number % 3 == 0) for number, _ in enumerate(orders)]
+    dropped = [weakref.ref(things["cluster"]) for things in clients]
     last = Cluster.visit(name)
     os.kill(pid, signal.SIGKILL)
     while process_lives(pid) or threading.active_count() > 1:
@@ -102,6 +106,7 @@ def main():
         drop(things, order, is_cyclic=number % 2, is_collecting=number % 4 < 2)
     del clients, things
     gc.collect()
+    assert not any(cluster() for cluster in dropped), "something keeps clients alive"
     print(f"{time.monotonic() - began_s:.3f}", flush=True)
     assert not last.is_running
 

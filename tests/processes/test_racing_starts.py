@@ -1,6 +1,8 @@
 """Starts without a name beside each other, coordinators that say nothing, and too few open files."""
 
+import os
 import resource
+import signal
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.cluster import coordinator_process
 from jupyter_dist.errors import StartFailed
+from jupyter_dist.launch.connection_file import running_clusters
 from jupyter_dist.model.open_files import files_of_the_coordinator
 
 RACERS = 6
@@ -164,3 +167,17 @@ def test_a_program_that_has_no_file_left_is_told_so(home):
         ended = subprocess.run(words, capture_output=True, text=True, timeout=90, check=False)
         assert said in ended.stdout, (left, hard, ended)
         assert said == "started" or "256" in ended.stdout
+
+
+@pytest.mark.usefixtures("sweep")
+def test_a_coordinator_that_dies_before_ranks_are_ready_is_told_with_its_log(home, within):
+    def kill(_):
+        for info in running_clusters():
+            with open(info.log_path, "a") as log:
+                log.write("the last words\n")
+            os.kill(info.coordinator_pid, signal.SIGKILL)
+
+    with within(12), pytest.raises(StartFailed) as caught:
+        Cluster.start("localhost:1", on_progress=kill)
+    for fact in ("its coordinator has ended", "the last words", "Start it again"):
+        assert fact in str(caught.value)

@@ -168,7 +168,9 @@ def test_a_value_that_cannot_be_shown_is_named_by_its_type():
         Told().tell(Shy())
 
 
-@pytest.mark.parametrize("method", ["timeline", "sync", "checkpoints"])
-def test_a_path_with_a_nul_is_an_error_that_names_the_option(method):
-    with pytest.raises(UsageError, match="no path has a NUL"):
-        getattr(object.__new__(Cluster), method)("a\0b")
+@pytest.mark.parametrize("odd", ["a\0b", "\udcff", Path("\udcff")])
+@pytest.mark.parametrize("method", ["timeline", "sync", "checkpoints", "who", "push"])
+def test_text_that_no_message_can_carry_is_an_error_that_names_the_option(method, odd):
+    given = {"who": str(odd), "push": {str(odd): 1}, "sync": [odd, "fine"]}.get(method, odd)
+    with pytest.raises(UsageError, match=rf"Cluster.{method}: \w+(\[0\])? = .* is not accepted"):
+        getattr(object.__new__(Cluster), method)(given)
