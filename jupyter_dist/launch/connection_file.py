@@ -126,6 +126,13 @@ def read_connection(path: Path) -> ConnectionInfo | None:
 def check_name_is_free(name: str) -> None:
     """Raise ClusterExists, or UsageError naming the file that holds the name and is no such one."""
     path = connection_path(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as problem:
+        raise UsageError(
+            f"the folder for connection files, {str(path.parent)!r}, cannot be made: "
+            f"{problem.strerror}. Set JUPYTER_RUNTIME_DIR to another one."
+        ) from None
     if read_connection(path) is not None:
         raise ClusterExists(name)
     if os.path.lexists(path):

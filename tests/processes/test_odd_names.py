@@ -173,6 +173,18 @@ def test_names_that_are_not_utf_8_work_or_are_named(home, tmp_path):
         assert b"not UTF-8" in last
 
 
+@pytest.mark.parametrize("kind", ["FIFO", "loop of links", "bytes", "link to nothing"])
+def test_a_folder_for_connection_files_that_cannot_be_made_is_named(
+    home, tmp_path, monkeypatch, within, kind
+):
+    folder = tmp_path / "folder"
+    NO_FILES[kind](folder)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(folder))
+    with within(1), pytest.raises(UsageError, match=r"folder.* JUPYTER_RUNTIME_DIR"):
+        Cluster.start("localhost:1")
+    assert Cluster.running() == []
+
+
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_a_time_that_does_not_end_is_not_accepted(home, value):
     with pytest.raises(UsageError, match=r"timeout_s.*finite"):
