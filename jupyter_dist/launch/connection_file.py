@@ -145,8 +145,11 @@ def check_name_is_free(name: str) -> None:
 
 def running_clusters() -> list[ConnectionInfo]:
     """Every cluster of this user on this machine whose coordinator lives, by name."""
-    found = (read_connection(path) for path in sorted(_folder().glob(f"{_PREFIX}*.json")))
-    return [info for info in found if info is not None]
+    try:
+        paths = sorted(_folder().glob(f"{_PREFIX}*.json"))
+    except OSError:  # no folder can be called so, or be looked into
+        return []
+    return [info for info in map(read_connection, paths) if info is not None]
 
 
 def remove_files_of_killed() -> None:

@@ -183,6 +183,9 @@ def test_a_folder_for_connection_files_that_cannot_be_made_is_named(
     with within(1), pytest.raises(UsageError, match=r"folder.* JUPYTER_RUNTIME_DIR"):
         Cluster.start("localhost:1")
     assert Cluster.running() == []
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / ("x" * 300)))
+    with within(1), pytest.raises(UsageError, match="File name too long"):
+        Cluster.start("localhost:1")
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
