@@ -71,3 +71,9 @@ def find_directory(given: str | os.PathLike[str]) -> str:
     # Those of os.path fail for no name: neither for a loop of links, nor for one that is too long.
     directory = os.path.realpath(os.path.expanduser(given))
     return directory if os.path.isdir(directory) else ""
+
+
+def check_timeout(timeout_s: float | None) -> None:
+    """Raise UsageError for a time limit that is none."""
+    if timeout_s is not None and not timeout_s > 0:
+        raise UsageError(f"timeout {timeout_s!r} is not accepted: it must be more than 0 s.")

@@ -21,6 +21,7 @@ from jupyter_dist.protocol.messages import (
     PulledPiece,
     PullObject,
     PushObjects,
+    Refused,
     SendPiece,
     ToClient,
     TransferMoved,
@@ -32,6 +33,8 @@ OnMoved = Callable[[TransferMoved], None]
 TELL_AFTER_S = 0.5
 """What is over sooner needs no progress."""
 TELL_INTERVAL_S = 0.2
+END_PATIENCE_S = 12.0
+"""The coordinator ends an interrupted push or pull in 7 s, with ranks that do not answer too."""
 Got = TypeVar("Got")
 
 
@@ -67,9 +70,11 @@ class Moving:
         self._request_id = ""
         self._teller = Teller("", None)
         self._assembly = Assembly()
+        self._has_ended = False
+        """The answer has come."""
 
     def push(self, request: PushObjects, buffers: Sequence[Frame]) -> ObjectsPushed:
-        """Send objects; Ctrl-C takes them back if no rank has got any. Raises what is refused."""
+        """Send objects; Ctrl-C takes them back, or interrupts ranks. Raises what is refused."""
         sizes = tuple(memoryview(buffer).nbytes for buffer in buffers)
 
         def send() -> ObjectsPushed:
@@ -83,7 +88,7 @@ class Moving:
         return self._with_line(request, send)
 
     def pull(self, request: PullObject) -> tuple[ObjectPulled, Sequence[Frame]]:
-        """Fetch objects, as frames; taken back as a push is."""
+        """Fetch objects, as frames; taken back, or interrupted, as a push is."""
 
         def fetch() -> tuple[ObjectPulled, Sequence[Frame]]:
             self._line.send(request)
@@ -96,11 +101,27 @@ class Moving:
         with self._line.lock:  # outside the try: who waits for another thread has sent nothing yet
             self._request_id = request.request_id
             self._teller = Teller(request.request_id, self._on_moved)
+            self._has_ended = False
             try:
                 return call()
             except KeyboardInterrupt:
-                self._line.send(WithdrawCell(request.request_id))
-                raise KeyboardInterrupt(TAKEN_BACK) from None
+                raise KeyboardInterrupt(self._take_back()) from None
+
+    def _take_back(self) -> str:
+        """Have it interrupted, wait until it has ended, and say how; a second Ctrl-C waits not."""
+        self._line.send(WithdrawCell(self._request_id))
+        deadline_s = monotonic() + END_PATIENCE_S
+        while not self._has_ended and monotonic() < deadline_s:
+            for message, _frames in self._line.receive():
+                if getattr(message, "request_id", None) != self._request_id:
+                    continue
+                if isinstance(message, Refused):
+                    return f"it is taken back: {message.reason}"
+                if isinstance(message, ObjectsPushed | ObjectPulled):
+                    return _say_end(message)
+                if isinstance(message, CellWaiting) and self._on_word is not None:
+                    self._on_word(message.reason)
+        return TAKEN_BACK
 
     def _send_pieces(self, buffers: Sequence[Frame], total_bytes: int) -> None:
         """Send piece by piece, so that no more are on their way than the window takes."""
@@ -123,6 +144,7 @@ class Moving:
                 if getattr(message, "request_id", None) not in (self._request_id, ""):
                     continue  # "": a refusal of something that could not be read
                 if isinstance(message, answer_type):
+                    self._has_ended = not isinstance(message, PieceTaken)
                     return message, frames
                 raise_refusal(message)
                 self._take(message, frames)
@@ -143,8 +165,19 @@ class Moving:
                 return
 
 
+def _say_end(ended: ObjectsPushed | ObjectPulled) -> str:
+    """Say what became of a push or pull that was interrupted."""
+    if not ended.problems:
+        return "it had ended on every rank"
+    problems = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(ended.problems.items()))
+    return f"{problems}; the other ranks are done" if isinstance(ended, ObjectsPushed) else problems
+
+
 def push_objects(
-    moving: Moving, objects: Mapping[str, object], ranks: tuple[int, ...] | None
+    moving: Moving,
+    objects: Mapping[str, object],
+    ranks: tuple[int, ...] | None,
+    timeout_s: float | None = None,
 ) -> None:
     """Put objects into the ranks' namespaces under their names; raises TransferError."""
     wrong = [name for name in objects if not str(name).isidentifier()]
@@ -152,14 +185,17 @@ def push_objects(
         raise UsageError(f"{wrong[0]!r} is not a name that Python can use.")
     packed = [pack(name, value) for name, value in objects.items()]
     counts = tuple(len(frames) for frames in packed)
-    request = PushObjects(moving.new_request_id(), tuple(objects), counts, ranks)
+    request_id = moving.new_request_id()
+    request = PushObjects(request_id, tuple(objects), counts, ranks, timeout_s=timeout_s)
     answer = moving.push(request, [frame for frames in packed for frame in frames])
     raise_problems(answer.problems)
 
 
-def pull_object(moving: Moving, name: str, ranks: tuple[int, ...] | None) -> dict[int, object]:
+def pull_object(
+    moving: Moving, name: str, ranks: tuple[int, ...] | None, timeout_s: float | None = None
+) -> dict[int, object]:
     """Fetch one name from the ranks: rank -> object; raises TransferError."""
-    answer, frames = moving.pull(PullObject(moving.new_request_id(), name, ranks))
+    answer, frames = moving.pull(PullObject(moving.new_request_id(), name, ranks, timeout_s))
     raise_problems(answer.problems)
     pieces = split_frames(frames, answer.frame_counts)
     found = {}

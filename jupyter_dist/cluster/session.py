@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from jupyter_dist.cluster.bench import run_bench
 from jupyter_dist.cluster.checkpoints import OnCheckpoints
-from jupyter_dist.cluster.checks import Ranks, read_ranks
+from jupyter_dist.cluster.checks import Ranks, check_timeout, read_ranks
 from jupyter_dist.cluster.collectives import CollectiveLog, read_collectives
 from jupyter_dist.cluster.fenced import OnStage
 from jupyter_dist.cluster.healing import Healed, Shrunken, heal_ranks, shrink_cluster
@@ -33,7 +33,7 @@ from jupyter_dist.cluster.status import ClusterStatus
 from jupyter_dist.cluster.sync import RELOAD_CELL, Paths, SyncResult, sync_code
 from jupyter_dist.cluster.timeline_file import WrittenTimeline, find_target, write_timeline
 from jupyter_dist.cluster.watch import Subscriber, Watch
-from jupyter_dist.errors import ClusterGone, UsageError
+from jupyter_dist.errors import ClusterGone
 from jupyter_dist.launch.connection_file import ConnectionInfo
 from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.model.collective_table import DEFAULT_LAST
@@ -127,8 +127,7 @@ class Session(OnIpyparallel, OnCheckpoints):
         """
         self._check_open()
         wanted = read_ranks(ranks, self.world_size)
-        if timeout_s is not None and not timeout_s > 0:
-            raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
+        check_timeout(timeout_s)
         policy = read_on_error(on_error)
         is_plain = check_syntax(code, label)
         request_id = self._cells.new_request_id()
@@ -182,6 +181,7 @@ class Session(OnIpyparallel, OnCheckpoints):
         objects: Mapping[str, object],
         ranks: Ranks = None,
         *,
+        timeout_s: float | None = None,
         on_stage: OnStage | None = None,
         on_moved: OnMoved | None = None,
     ) -> None:
@@ -189,29 +189,32 @@ class Session(OnIpyparallel, OnCheckpoints):
 
         Waits until ranks are idle; `on_stage` gets a sentence on what is waited for, and `on_moved`
         how much has arrived, of what takes more than half a second. Ctrl-C takes back what has not
-        begun. Raises TransferError naming the object and the rank that could not
-        take it.
+        begun, and interrupts ranks that rebuild it, as `timeout_s` seconds after they began do.
+        Raises TransferError naming the object and the rank that could not take it.
         """
         self._check_open()
         wanted = read_ranks(ranks, self.world_size)
-        push_objects(Moving(self._cells, on_stage, on_moved), objects, wanted)
+        check_timeout(timeout_s)
+        push_objects(Moving(self._cells, on_stage, on_moved), objects, wanted, timeout_s)
 
     def pull(
         self,
         name: str,
         ranks: Ranks = None,
         *,
+        timeout_s: float | None = None,
         on_stage: OnStage | None = None,
         on_moved: OnMoved | None = None,
     ) -> dict[int, object]:
         """Fetch one name from the ranks: rank -> object.
 
-        Waits, is followed, and is taken back, as `push` is. Raises TransferError naming the rank
-        that has no such name or cannot send it.
+        Waits, is followed, taken back and interrupted as `push` is. Raises TransferError naming the
+        rank that has no such name or cannot send it.
         """
         self._check_open()
         wanted = read_ranks(ranks, self.world_size)
-        return pull_object(Moving(self._cells, on_stage, on_moved), name, wanted)
+        check_timeout(timeout_s)
+        return pull_object(Moving(self._cells, on_stage, on_moved), name, wanted, timeout_s)
 
     def sync(
         self,

@@ -9,13 +9,12 @@ from jupyter_dist.coordinator.hang_watch import HangWatch
 from jupyter_dist.coordinator.interruption import Abort, Cause, Interruption
 from jupyter_dist.coordinator.meetings import Meetings
 from jupyter_dist.coordinator.nccl_witness import NcclWitness, RasReading
-from jupyter_dist.coordinator.outbox import Outbox
+from jupyter_dist.coordinator.outbox import ARE_YOU_IDLE, Outbox
 from jupyter_dist.coordinator.output_log import OutputLog
 from jupyter_dist.coordinator.questions import Questions
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.coordinator.showing import Showing
-from jupyter_dist.coordinator.transfers import are_you_idle
 from jupyter_dist.errors import WireError
 from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.engine_state import EngineState
@@ -197,7 +196,7 @@ class CellRun:
             return  # its result is yet to come
         reason = f"how the cell ended here is not known: {problem}. The rank lives on"
         self._finish(RankFinished(rank, "raised", 0.0, error=ErrorInfo("WireError", reason)))
-        self._outbox.to_engine(rank, are_you_idle())
+        self._outbox.to_engine(rank, ARE_YOU_IDLE)
         self._release_others(rank, f"has sent something that could not be read: {problem}")
 
     def on_last_words(self, rank: int, outputs: RankOutput) -> None:

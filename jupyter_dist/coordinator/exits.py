@@ -19,7 +19,7 @@ _CALLS = msgspec.msgpack.Decoder(tuple[CallRecord, ...])
 def report_loss(engine: EngineRecord, reason: str) -> CrashReport:
     """Report an engine whose end nobody has seen."""
     info = engine.info
-    cell = engine.cell_label if engine.cell_label.startswith("In[") else ""
+    cell = engine.cell_label
     return CrashReport(rank=info.rank, host=info.host, pid=engine.pid, reason=reason, cell=cell)
 
 

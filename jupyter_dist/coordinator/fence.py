@@ -13,8 +13,10 @@ from jupyter_dist.coordinator.cells import CellRun
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.rendezvous import Rendezvous
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.rank import format_ranks, name_ranks
+from jupyter_dist.model.text import without_seconds
 from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.protocol.messages import CellWaiting, Refused
 
@@ -82,6 +84,11 @@ class Fence:
         """The cell that runs, be it one that new ranks run while the cluster is healed."""
         current = self.current
         return current if isinstance(current, CellRun) else getattr(current, "cell", None)
+
+    @property
+    def transfer(self) -> Transfer | None:
+        """The push or pull that runs."""
+        return self.current if isinstance(self.current, Transfer) else None
 
     @property
     def deaf_ranks(self) -> tuple[int, ...]:
@@ -173,6 +180,8 @@ class Fence:
 
     def _closed_because(self) -> str:
         """Give the reason why nothing can be admitted, or an empty string."""
+        if self.transfer is not None and self.transfer.note:
+            return f"waits: {self.transfer.label}: {self.transfer.note}"
         busy = self._roster.ranks_in(EngineState.BUSY)
         if in_tasks := [rank for rank in busy if rank in self._roster.ranks_in_tasks]:
             verb, them = ("runs a task", "it") if len(in_tasks) == 1 else ("run tasks", "them")
@@ -196,6 +205,8 @@ class Fence:
         """Say what is the matter with the cell, or with ranks that are busy although it is over."""
         if self.cell is not None:
             return self.cell.verdict
+        if self.transfer is not None and self.transfer.note:
+            return Verdict("", f"{self.transfer.label}: {self.transfer.note}")
         deaf = self.describe_deaf()
         return Verdict("hang", deaf) if deaf else Verdict()
 
@@ -223,8 +234,8 @@ class Fence:
             return
         for work in self._queue:
             asked = (work.client, work.request_id)
-            if self._told.get(asked) != reason:
-                self._told[asked] = reason
+            if self._told.get(asked) != (told := without_seconds(reason)):
+                self._told[asked] = told
                 self._outbox.to_client(work.client, CellWaiting(work.request_id, reason))
 
     def _refuse_broken(self, work: Work) -> bool:

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from jupyter_dist.protocol.codec import Frame
-from jupyter_dist.protocol.messages import ToClient, ToEngine
+from jupyter_dist.protocol.messages import FetchObject, ToClient, ToEngine
+
+ARE_YOU_IDLE = FetchObject("", "rank")
+"""An order that a rank answers once its main thread is free, whatever it did before."""
 
 
 class Outbox(Protocol):

@@ -81,7 +81,7 @@ class Requests:
         self._participation = Participation(self._roster.cluster, self._outbox)
         self._uploads = Uploads(self._outbox)
         self._cell_parts = parts.cell
-        self._cells_begun = 0
+        self._cells_begun = self._transfers_begun = 0
         self.stop_request: tuple[bytes, str] | None = None
         """Client and request that asked for the end; answered last of all."""
 
@@ -215,7 +215,8 @@ class Requests:
         idle = (
             self._fence.describe_deaf() or self._roster.describe_suspects() or self._recovery.note
         )
-        label, verdict = (cell.label, cell.note) if cell is not None else ("", idle)
+        running = cell or self._fence.transfer
+        label, verdict = (running.label, running.note) if running is not None else ("", idle)
         return Explained(request_id, label, verdict, crashes)
 
     def _show_cells(self, client: bytes, message: ListCells | ReplayOutput | FollowCell) -> None:
@@ -248,7 +249,9 @@ class Requests:
         self, client: bytes, request: SubmitCell | PushObjects | PullObject, buffers: list[Frame]
     ) -> Work:
         if not isinstance(request, SubmitCell):
-            return Transfer(client, request, buffers, self._roster, self._outbox)
+            self._transfers_begun += 1
+            transfer_id = f"transfer-{self._transfers_begun}"
+            return Transfer(client, request, buffers, transfer_id, self._cell_parts)
         self._cells_begun += 1
         cell_id = f"cell-{self._cells_begun}"
         return CellRun(client, request, cell_id, self._cell_parts)
@@ -261,17 +264,22 @@ class Requests:
 
     def _withdraw(self, client: bytes, message: WithdrawCell, now_s: float) -> None:
         current = self._fence.current
-        self._uploads.forget(client, message.request_id)
-        if self._fence.withdraw(client, message.request_id) or not isinstance(current, CellRun):
+        if self._uploads.forget(client, message.request_id):
+            reason = "interrupted while it was sent; no rank has got it."
+            self._outbox.to_client(client, Refused(message.request_id, "CellRefused", reason))
+            return
+        if self._fence.withdraw(client, message.request_id):
+            return
+        if not isinstance(current, CellRun | Transfer):
             return
         if (current.client, current.request_id) == (client, message.request_id):
             current.interrupt(set(current.ranks), message.request_id, now_s)
 
     def _interrupt(self, client: bytes, message: InterruptCell, now_s: float) -> None:
         wanted = set(message.ranks or range(self._roster.world_size))
-        current = self._fence.cell
+        current = self._fence.cell or self._fence.current
         targets: tuple[int, ...] = ()
-        if current is not None:
+        if isinstance(current, CellRun | Transfer):
             targets = current.interrupt(wanted, message.request_id, now_s)
         else:  # ranks may still be busy with a cell that ran into its limit, or with a task
             busy = {*self._roster.ranks_in(EngineState.BUSY), *self._roster.ranks_in_tasks}

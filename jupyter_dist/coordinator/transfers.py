@@ -5,17 +5,23 @@ map it from memory: a big array pushed to eight ranks of a host travels once, no
 """
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from msgspec.structs import replace
 
-from jupyter_dist.coordinator.outbox import Outbox
-from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.coordinator.cells import CellParts
+from jupyter_dist.coordinator.interruption import Abort, Cause, Interruption
+from jupyter_dist.coordinator.outbox import ARE_YOU_IDLE
+from jupyter_dist.coordinator.transfer_watch import TransferWatch
 from jupyter_dist.errors import WireError
+from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.pieces import PIECES_FROM_BYTES, cut, join
-from jupyter_dist.model.text import name_some
+from jupyter_dist.model.text import name_pull, name_push, name_some
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
+    CellNote,
+    CellWaiting,
     FetchObject,
     ObjectFetched,
     ObjectPulled,
@@ -24,6 +30,7 @@ from jupyter_dist.protocol.messages import (
     PulledPiece,
     PullObject,
     PushObjects,
+    RankFinished,
     StoreObjects,
     TransferMoved,
 )
@@ -44,20 +51,32 @@ class Transfer:
         client: bytes,
         request: PushObjects | PullObject,
         buffers: list[Frame],
-        roster: Roster,
-        outbox: Outbox,
+        transfer_id: str,
+        parts: CellParts,
     ) -> None:
-        """`buffers` are the frames of a push, or the pieces that they have come in."""
+        """Take a request; `buffers` are the frames of a push, or the pieces they have come in.
+
+        `transfer_id` is what ranks and agents know it by: request ids are a client's own.
+        """
         self.client = client
         self.request_id = request.request_id
-        self.ranks = request.ranks or tuple(range(roster.world_size))
+        self.ranks = request.ranks or tuple(range(parts.roster.world_size))
+        self.label, doing = name_pull(getattr(request, "name", "")), "packing"
+        """What is said of ranks that are busy with it."""
+        if isinstance(request, PushObjects):
+            self.label, doing = name_push(request.names), "rebuilding"
         self._request = request
+        self._id = transfer_id
         self._buffers = buffers
         announced = request.sizes if isinstance(request, PushObjects) else ()
         self._is_in_pieces = bool(announced)
         self._sizes = announced or tuple(memoryview(buffer).nbytes for buffer in buffers)
-        self._roster = roster
-        self._outbox = outbox
+        self._roster = parts.roster
+        self._outbox = parts.outbox
+        self._interruption = Interruption(
+            transfer_id, request.timeout_s, parts.roster, parts.outbox, parts.questions
+        )
+        self._watch = TransferWatch(doing, parts.questions)
         self._placement_id = f"{client.hex()}-{request.request_id}"
         self._unplaced: dict[str, list[int]] = {}
         """Hosts, and their ranks, that have not confirmed a placement yet."""
@@ -70,12 +89,17 @@ class Transfer:
         self._problems: dict[int, str] = {}
         self._fetched: dict[int, Sequence[Frame]] = {}
         self._has_answered = False
-        self._next_word_s = 0.0
+        self._next_word_s = self._now_s = 0.0
 
     @property
     def is_over(self) -> bool:
         """Every rank has answered, and the client was told."""
         return self._has_answered
+
+    @property
+    def note(self) -> str:
+        """Which ranks are busy with it for long; empty: none."""
+        return self._watch.note
 
     def start(self, now_s: float) -> None:
         """Send it to its ranks, or first to their hosts."""
@@ -84,10 +108,13 @@ class Transfer:
         # Only now: while it waited a rank may have moved to another host.
         self._unplaced = self._roster.group_by_host(self.ranks)
         for rank in self.ranks:
-            self._roster.start_work(rank, "", now_s)
+            self._roster.start_work(rank, self.label, now_s)
+        self._interruption.start(now_s)
+        self._now_s = now_s
         if isinstance(self._request, PullObject):
             for rank in self.ranks:
-                self._outbox.to_engine(rank, FetchObject(self.request_id, self._request.name))
+                self._outbox.to_engine(rank, FetchObject(self._id, self._request.name))
+                self._watch.begin(rank, now_s)
             return
         for host, ranks in list(self._unplaced.items()):
             is_large = sum(self._sizes) >= PLACED_FROM_BYTES
@@ -113,31 +140,44 @@ class Transfer:
 
     def on_answer(self, answer: ObjectsStored | ObjectFetched, buffers: list[Frame]) -> None:
         """Take in a rank's answer."""
-        if answer.request_id != self.request_id or answer.rank not in self._waiting:
+        if answer.request_id != self._id or answer.rank not in self._waiting:
             return
-        self._waiting.discard(answer.rank)
+        self._finish(answer.rank)
         if answer.problem:
-            self._problems[answer.rank] = answer.problem
+            self._problems[answer.rank] = self._with_limit(answer.problem)
         elif isinstance(answer, ObjectFetched):
             self._fetched[answer.rank] = buffers
 
     def on_unreadable(self, rank: int, problem: WireError) -> None:
         """Take in that a rank has sent what nobody can read; it may have been its answer."""
         if rank in self._waiting and kind_of(problem) in ("", "ObjectsStored", "ObjectFetched"):
-            self._waiting.discard(rank)
+            self._finish(rank)
             self._problems[rank] = f"its answer could not be read: {problem}"
-            self._outbox.to_engine(rank, are_you_idle())
+            self._outbox.to_engine(rank, ARE_YOU_IDLE)
 
     def on_lost(self, rank: int, reason: str) -> None:
         """Take in that a rank is gone."""
         if rank in self._waiting:
-            self._waiting.discard(rank)
-            self._problems[rank] = f"rank {rank} is lost: {reason}"
+            self._finish(rank)
+            self._problems[rank] = f"it is lost: {reason}"
+
+    def interrupt(self, ranks: set[int], request_id: str, now_s: float) -> tuple[int, ...]:
+        """Send SIGINT to the ranks that are busy with it; give them."""
+        busy = ranks & self._waiting & set(self._roster.ranks_in(EngineState.BUSY))
+        targets = tuple(sorted(busy))
+        for rank in busy - self._watch.begun:
+            self._release(rank)
+            self._problems[rank] = "interrupted before it came there"
+        signalled = tuple(rank for rank in targets if rank in self._waiting)
+        self._interruption.send(Cause.PERSON, signalled, request_id, now_s)
+        return targets
 
     def tick(self, now_s: float) -> None:
         """Answer the client once every rank has; until then say how far it is."""
         if self._has_answered:
             return
+        self._now_s = now_s
+        self._look_after(now_s)
         if self._waiting:
             if now_s >= self._next_word_s:
                 self._next_word_s = now_s + TELL_INTERVAL_S
@@ -150,6 +190,40 @@ class Transfer:
             self._outbox.to_client(self.client, ObjectsPushed(self.request_id, self._problems))
             return
         self._hand_over()
+
+    def _look_after(self, now_s: float) -> None:
+        """Look at the time limit, at unanswered interrupts, and at ranks that take long."""
+        for event in self._interruption.tick(self._waiting, now_s):
+            match event:
+                case RankFinished():
+                    self._release(event.rank)
+                    self._problems[event.rank] = event.error.evalue if event.error else ""
+                case CellNote():
+                    self._say(event.text)
+                case Abort():
+                    continue  # no rank waits for another one in a push or pull
+                case _:
+                    assert_never(event)
+        if note := self._watch.look(self._waiting, now_s):
+            self._say(f"{self.label}: {note}")
+
+    def _say(self, text: str) -> None:
+        self._outbox.to_client(self.client, CellWaiting(self.request_id, text))
+
+    def _release(self, rank: int) -> None:
+        """Wait for a rank no longer; it is idle if nothing was sent to it."""
+        self._finish(rank)
+        if rank not in self._watch.begun:
+            self._roster.end_work(rank)
+
+    def _finish(self, rank: int) -> None:
+        self._waiting.discard(rank)
+        self._interruption.end(rank)
+
+    def _with_limit(self, problem: str) -> str:
+        if Cause.LIMIT not in self._interruption.causes:
+            return problem
+        return f"{problem} (the time limit of {self._request.timeout_s:g} s is over)"
 
     def _hand_over(self) -> None:
         """Give the client what it pulled, in pieces when that is much."""
@@ -188,7 +262,7 @@ class Transfer:
         request = self._request
         assert isinstance(request, PushObjects)
         store = StoreObjects(
-            self.request_id,
+            self._id,
             request.names,
             request.frame_counts,
             path,
@@ -200,8 +274,4 @@ class Transfer:
         for rank in ranks:
             if rank in self._waiting:
                 self._outbox.to_engine(rank, store, () if path else self._buffers)
-
-
-def are_you_idle() -> FetchObject:
-    """Make an order that a rank answers once its main thread is free, whatever it did before."""
-    return FetchObject("", "rank")
+                self._watch.begin(rank, self._now_s)

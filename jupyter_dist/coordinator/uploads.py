@@ -60,11 +60,13 @@ class Uploads:
         del self._uploads[client]
         return upload.request, upload.pieces
 
-    def forget(self, client: bytes, request_id: str) -> None:
-        """Drop what has come of this push, if it is under way."""
+    def forget(self, client: bytes, request_id: str) -> bool:
+        """Drop what has come of this push; tells whether it was under way."""
         upload = self._uploads.get(client)
-        if upload is not None and upload.request.request_id == request_id:
+        is_under_way = upload is not None and upload.request.request_id == request_id
+        if is_under_way:
             del self._uploads[client]
+        return is_under_way
 
     def forget_silent(self, now_s: float) -> None:
         """Drop pushes whose clients have gone away in the middle."""

@@ -117,14 +117,26 @@ class ClusterMagics:
             )
         objects = {name: self._shell.user_ns[name] for name in names}
         with self._bar() as bar:
-            cluster.push(objects, options.ranks, on_stage=say, on_moved=bar.on_moved)
+            cluster.push(
+                objects,
+                options.ranks,
+                timeout_s=options.timeout_s,
+                on_stage=say,
+                on_moved=bar.on_moved,
+            )
 
     @command(accepted.PULL)
     def dist_pull(self, options: Namespace) -> Any:
         """Copy a variable of the ranks to the notebook, as {rank: object}."""
         cluster = self._current.get()
         with self._bar() as bar:
-            objects = cluster.pull(options.name, options.ranks, on_stage=say, on_moved=bar.on_moved)
+            objects = cluster.pull(
+                options.name,
+                options.ranks,
+                timeout_s=options.timeout_s,
+                on_stage=say,
+                on_moved=bar.on_moved,
+            )
         if options.o is None:
             return objects
         self._shell.push({options.o: objects})

@@ -95,13 +95,14 @@ def _fill() -> None:
     add_native_option(STACKS)
     for parser in (SPMD, INTERRUPT, PUSH, PULL, WHO, STACKS, IPYPARALLEL):
         parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")
-    SPMD.add_argument(
-        "--timeout",
-        dest="timeout_s",
-        type=read_duration_s,
-        metavar="S",
-        help="interrupt the cell after this time, as 30, 30s or 5m",
-    )
+    for parser, what in ((SPMD, "the cell"), (PUSH, "ranks"), (PULL, "ranks")):
+        parser.add_argument(
+            "--timeout",
+            dest="timeout_s",
+            type=read_duration_s,
+            metavar="S",
+            help=f"interrupt {what} after this time, as 30, 30s or 5m",
+        )
     SPMD.add_argument(
         "--setup", action="store_true", help="remember the cell: a replaced rank runs it first"
     )

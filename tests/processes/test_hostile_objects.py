@@ -127,7 +127,7 @@ def test_what_a_cell_does_to_python_costs_no_state(odd, code, status):
 def test_a_rank_that_an_object_kills_is_named_and_the_others_have_it(start):
     cluster = start("localhost:3")
     fatal = "'here' if __import__('os').environ['RANK'] != '1' else __import__('os')._exit(7)"
-    with pytest.raises(TransferError, match=r"rank 1: .*exited with code 7"):
+    with pytest.raises(TransferError, match=r"rank 1: .*exited with code 7 .*push of thing"):
         cluster.push({"thing": Odd(fatal)})
     result = cluster.run("thing", ranks=[0, 2])
     assert [rank.value_repr for rank in result] == ["'here'", "'here'"]

@@ -210,6 +210,6 @@ def test_a_rank_that_dies_while_it_is_asked_is_told(start):
         "    def __reduce__(self): os._exit(9)\n"
         "thing = Deadly() if rank == 1 else 1"
     )
-    with pytest.raises(TransferError, match=r"rank 1 is lost.*code 9"):
+    with pytest.raises(TransferError, match=r"rank 1: it is lost.*code 9"):
         cluster.pull("thing")
     assert cluster.pull("thing", ranks=0) == {0: 1}

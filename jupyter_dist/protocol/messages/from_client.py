@@ -58,6 +58,8 @@ class PushObjects(Message, frozen=True):
     frame_counts: tuple[int, ...]
     ranks: tuple[int, ...] | None = None
     sizes: tuple[int, ...] = ()
+    timeout_s: float | None = None
+    """Of what ranks do; they are interrupted then."""
 
 
 class SendPiece(Message, frozen=True):
@@ -75,6 +77,7 @@ class PullObject(Message, frozen=True):
     request_id: str
     name: str
     ranks: tuple[int, ...] | None = None
+    timeout_s: float | None = None
 
 
 class SyncCode(Message, frozen=True):

@@ -112,11 +112,31 @@ def test_a_refusal_in_the_middle_ends_it():
         push_objects(Moving(line), {"x": BIG}, None)
 
 
-def test_ctrl_c_takes_it_back():
-    line = Line(lambda m: [KeyboardInterrupt()] if isinstance(m, SendPiece) else [])
-    with pytest.raises(KeyboardInterrupt, match="is taken back"):
-        push_objects(Moving(line), {"x": BIG}, None)
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Refused("r1", "CellRefused", "no rank has got it"), "is taken back: no rank has got it"),
+        (ObjectsPushed("r1", {}), "had ended on every rank"),
+        (ObjectsPushed("r1", {2: "interrupted"}), "rank 2: interrupted; the other ranks are done"),
+        (KeyboardInterrupt(), "^$"),
+    ],
+)
+def test_ctrl_c_takes_it_back_and_says_how_it_has_ended(answer, said):
+    def reply(message):
+        match message:
+            case SendPiece(number=1):
+                return [KeyboardInterrupt()]
+            case WithdrawCell():
+                return [CellWaiting("r1", "yet"), answer]
+            case _:
+                return []
+
+    line = Line(reply)
+    words = []
+    with pytest.raises(KeyboardInterrupt, match=said):
+        push_objects(Moving(line, words.append), {"x": BIG}, None)
     assert line.sent[-1][0] == WithdrawCell("r1")
+    assert words == ["yet"]
 
 
 def test_what_came_in_pieces_is_put_together():

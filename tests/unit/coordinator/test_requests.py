@@ -124,7 +124,7 @@ def test_a_small_push_goes_to_each_rank_and_a_large_one_once_to_each_host(desk):
     assert desk.outbox.placed == []
     for rank in range(4):
         desk.roster.end_work(rank)
-        desk.fence.current.on_answer(ObjectsStored(rank, "p1"), [])
+        desk.fence.current.on_answer(ObjectsStored(rank, "transfer-1"), [])
     desk.fence.advance(1.0)
     assert desk.outbox.told(ObjectsPushed)[0].problems == {}
     desk.outbox.forget()

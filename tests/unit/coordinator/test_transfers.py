@@ -25,7 +25,7 @@ from jupyter_dist.protocol.unreadable import Unreadable
 @pytest.fixture
 def begin(cluster):
     def start(request, buffers=()):
-        transfer = Transfer(b"me", request, list(buffers), cluster.roster, cluster.outbox)
+        transfer = Transfer(b"me", request, list(buffers), request.request_id, cluster.parts)
         transfer.start(0.0)
         return transfer
 
@@ -71,7 +71,7 @@ def test_a_rank_that_is_lost_meanwhile_is_a_problem_not_a_wait(begin, cluster):
     pull.on_lost(1, "killed")
     pull.tick(1.0)
     assert pull.is_over
-    assert cluster.outbox.told(ObjectPulled)[0].problems == {1: "rank 1 is lost: killed"}
+    assert cluster.outbox.told(ObjectPulled)[0].problems == {1: "it is lost: killed"}
 
 
 def test_a_rank_that_is_lost_after_its_answer_is_no_problem(begin, cluster):
@@ -98,7 +98,7 @@ def test_answers_to_other_requests_and_second_answers_are_dropped(begin, cluster
 def test_a_push_that_waited_goes_to_where_its_ranks_are_by_then(cluster):
     frame = bytes(PLACED_FROM_BYTES)
     push = PushObjects("r1", ("a",), (1,), ranks=(0, 3))
-    transfer = Transfer(b"me", push, [frame], cluster.roster, cluster.outbox)
+    transfer = Transfer(b"me", push, [frame], push.request_id, cluster.parts)
     cluster.lose(3)
     cluster.roster.replace(3, replace(cluster.roster[3].info, host="a"))
     cluster.join()
@@ -186,7 +186,7 @@ def test_a_push_that_came_in_pieces_is_whole_for_ranks_without_room(cluster):
     cluster.outbox.hosts_with_agents = {"a"}
     push = PushObjects("r1", ("a",), (2,), ranks=(0, 3), sizes=(0, 3 * PLACED_FROM_BYTES))
     pieces = [bytes([n]) * PLACED_FROM_BYTES for n in range(3)]
-    transfer = Transfer(b"me", push, pieces, cluster.roster, cluster.outbox)
+    transfer = Transfer(b"me", push, pieces, push.request_id, cluster.parts)
     transfer.start(0.0)
     ((rank, store, frames),) = cluster.outbox.engines
     assert (rank, store.path) == (3, "")
@@ -215,3 +215,23 @@ def test_other_words_that_nobody_can_read_are_no_answer(begin, cluster):
     pull.on_unreadable(0, Unreadable(body, "no label"))
     pull.tick(1.0)
     assert not pull.is_over
+
+
+def test_what_has_not_come_to_a_rank_is_taken_back_and_the_rank_is_idle(cluster):
+    push = PushObjects("r1", ("a",), (1,), timeout_s=5.0)
+    frame = bytes(PLACED_FROM_BYTES)
+    transfer = Transfer(b"me", push, [frame], "t1", cluster.parts)
+    transfer.start(0.0)
+    assert transfer.interrupt({1}, "i1", 1.0) == (1,)
+    transfer.on_placed("a", pb.Placed(request_id="6d65-r1", path="/dev/shm/x"))
+    assert sorted(cluster.outbox.sent_to_ranks(StoreObjects)) == [0]
+    assert cluster.roster.ranks_in(EngineState.IDLE) == [1]
+    transfer.on_answer(ObjectsStored(0, "t1"), [])
+    transfer.tick(5.0)
+    transfer.tick(7.1)
+    transfer.tick(7.2)
+    assert transfer.is_over
+    assert cluster.roster.ranks_in(EngineState.BUSY) == [0], "its answer is the coordinator's care"
+    problems = cluster.outbox.told(ObjectsPushed)[0].problems
+    assert sorted(problems) == [1, 2, 3]
+    assert "time limit of 5 s" in problems[2]

@@ -78,12 +78,12 @@ class FakeCluster:
             ]
         )
 
-    def push(self, objects, ranks=None, *, on_stage, on_moved):
-        self.on_stage, self.on_moved = on_stage, on_moved
+    def push(self, objects, ranks=None, *, timeout_s, on_stage, on_moved):
+        self.on_stage, self.on_moved, self.timeout_s = on_stage, on_moved, timeout_s
         self.calls.append((objects, ranks))
 
-    def pull(self, name, ranks=None, *, on_stage, on_moved):
-        self.on_moved = on_moved
+    def pull(self, name, ranks=None, *, timeout_s, on_stage, on_moved):
+        self.on_moved, self.timeout_s = on_moved, timeout_s
         on_stage("waits: rank 1 is still busy")
         return {rank: f"{name}{rank}" for rank in range(self.world_size)}
 

@@ -1,0 +1,132 @@
+"""A push or pull that blocks in a rank is named, and ends when somebody wants it to."""
+
+import contextlib
+import os
+import signal
+import threading
+
+import pytest
+
+from jupyter_dist import Cluster
+from jupyter_dist.errors import TransferError
+from tests.patience import wait_until
+
+DEFINE = """
+import os, time, threading, ctypes, signal
+lock = threading.Lock(); lock.acquire()
+class Blocks:
+    def __init__(self, code): self.code = code
+    def __reduce__(self): eval(self.code); return (int, ())
+def deaf(seconds):
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try: ctypes.CDLL(None).sleep(seconds)
+    finally: signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+state = f"kept {rank}"
+"""
+BLOCKS = [
+    "time.sleep(60)",
+    "lock.acquire()",
+    "[None for _ in iter(int, 1)]",
+]
+
+
+class Blocks:
+    """Blocks on rank 1 when it is rebuilt."""
+
+    def __init__(self, code):
+        self.code = f"{code} if rank == 1 else 5"
+
+    def __reduce__(self):
+        return eval, (f"eval({self.code!r}, get_ipython().user_ns)",)
+
+
+@pytest.fixture
+def prepared(four):
+    """Four ranks whose state must be the same in the end."""
+    assert four.run(DEFINE).ok
+    yield four
+    four.interrupt()
+    states = [rank.value_repr for rank in four.run("state", timeout_s=20)]
+    assert states == [f"'kept {rank}'" for rank in range(4)]
+    assert [rank.value_repr for rank in four.run("comm.all_gather_object(rank)")] == [
+        "[0, 1, 2, 3]"
+    ] * 4
+
+
+def push(cluster, code, **options):
+    cluster.push({"thing": Blocks(code)}, **options)
+
+
+def pull(cluster, code, **options):
+    cluster.run(f"thing = Blocks({code!r}) if rank == 1 else 5")
+    cluster.pull("thing", **options)
+
+
+def await_busy(cluster, what):
+    def doing():
+        return [engine.cell for engine in cluster.topology().engines]
+
+    wait_until(lambda: doing() == ["", what, "", ""], 10, "rank 1 alone is busy")
+
+
+@pytest.mark.parametrize("code", BLOCKS)
+@pytest.mark.parametrize("move", [push, pull])
+def test_an_interrupt_ends_it(prepared, in_background, within, move, code):
+    moving = in_background(move, prepared, code)
+    await_busy(prepared, f"{move.__name__} of thing")
+    with within(3):
+        assert prepared.interrupt() == (1,)
+        with pytest.raises(TransferError, match="rank 1: interrupted while it"):
+            moving.result(10)
+
+
+@pytest.mark.parametrize("move", [push, pull])
+def test_a_time_limit_ends_it(prepared, within, move):
+    with within(5), pytest.raises(TransferError, match=r"rank 1: .*time limit of 0.5 s"):
+        move(prepared, BLOCKS[1], timeout_s=0.5)
+    others = prepared.run("thing", ranks=[0, 2, 3])
+    assert {rank.value_repr for rank in others} == {"5"}
+
+
+def test_ctrl_c_in_the_notebook_ends_it_and_says_how(prepared, within):
+    def press():
+        await_busy(prepared, "push of thing")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    with within(5), pytest.raises(KeyboardInterrupt, match="rank 1: interrupted while it"):
+        push(prepared, BLOCKS[0])
+    assert [rank.value_repr for rank in prepared.run("thing", ranks=[0, 2, 3])] == ["5"] * 3
+
+
+def test_everybody_hears_who_holds_it_up_and_where(prepared, in_background):
+    said, waits = [], []
+    moving = in_background(pull, prepared, BLOCKS[1], on_stage=said.append)
+    await_busy(prepared, "pull of thing")
+    wait_until(lambda: "In[1]:5" in prepared.explain(), 12, "explain names the place")
+    explained = prepared.explain()
+    assert explained.startswith("pull of thing: rank 1 has been packing it for ")
+    assert "rank 1 has been packing it" in prepared.topology().note
+    other = Cluster(prepared._connection)
+    with contextlib.ExitStack() as stack:
+        stack.callback(other.detach)
+        other._take_part("visit")
+        waiting = in_background(other.pull, "state", on_stage=waits.append)
+        wait_until(lambda: waits, 5, "the other client is told")
+        other.interrupt()
+        assert waiting.result(10) == {rank: f"kept {rank}" for rank in range(4)}
+    assert "pull of thing: rank 1 has been packing it" in waits[0]
+    with pytest.raises(TransferError):
+        moving.result(10)
+    assert any("rank 1 has been packing it" in text for text in said)
+    assert "nothing is odd" in prepared.explain()
+
+
+def test_a_rank_that_does_not_answer_the_interrupt_is_left_to_itself(prepared, in_background):
+    moving = in_background(pull, prepared, "deaf(9)")
+    await_busy(prepared, "pull of thing")
+    prepared.interrupt()
+    with pytest.raises(TransferError, match="rank 1: is still busy"):
+        moving.result(15)
+    assert "rank 1 is still busy with pull of thing" in prepared.explain()
+    wait_until(lambda: prepared.status().ranks.get(1) == "idle", 15, "it is idle again")
