@@ -48,6 +48,7 @@ class HeartbeatMonitor:
         secure_server(self._socket, domain, key)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self._last_beat_s: dict[bytes, float] = {}
+        self._answered_s: dict[bytes, float] = {}
 
     @property
     def pollable(self) -> Any:
@@ -75,10 +76,15 @@ class HeartbeatMonitor:
                 return
             if len(frames) == 2 and len(frames[1]) == _STAMP.size:
                 self._last_beat_s[frames[0]] = monotonic()
+                self._answered_s[frames[0]] = _STAMP.unpack(frames[1])[0]
 
     def last_beat_s(self, identity: bytes) -> float:
         """Monotonic time of the last beat: of the first question without one, or of now."""
         return self._last_beat_s.get(identity, monotonic())
+
+    def answered_s(self, identity: bytes) -> float:
+        """Monotonic time when the last question was asked that was answered; 0.0: none was."""
+        return self._answered_s.get(identity, 0.0)
 
     def excuse_silence(self) -> None:
         """Count anew from now: it was this side that did not listen."""

@@ -159,6 +159,7 @@ class Coordinator:
             self._hosts,
             self._spec.oversubscribe,
             self._spec.timeout_s,
+            self._beats,
         )
         recovery = Recovery(self._fence, self._losses, parts, self._spec.on_loss)
         self._fence.on_over = recovery.on_over

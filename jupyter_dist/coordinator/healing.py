@@ -10,6 +10,7 @@ from jupyter_dist.coordinator.dispatch import NOBODY
 from jupyter_dist.coordinator.fence import FRAMEWORKS_TIMEOUT_S
 from jupyter_dist.coordinator.output_log import OutputLog
 from jupyter_dist.coordinator.questions import Answers
+from jupyter_dist.coordinator.roll_call import Beats
 from jupyter_dist.coordinator.seats import find_seat
 from jupyter_dist.coordinator.setup_cells import SetupCells
 from jupyter_dist.model.engine_state import EngineState
@@ -59,6 +60,7 @@ class HealingParts:
     hosts: HostStarter
     may_share_devices: bool
     timeout_s: float
+    beats: Beats
 
 
 class Healing:

@@ -7,9 +7,11 @@ from jupyter_dist.coordinator.dispatch import NOBODY
 from jupyter_dist.coordinator.fence import Fence, Work
 from jupyter_dist.coordinator.healing import Healing, HealingParts
 from jupyter_dist.coordinator.losses import Losses
+from jupyter_dist.coordinator.roll_call import PATIENCE_S, RollCall
 from jupyter_dist.coordinator.shrinking import Shrinking
 from jupyter_dist.model.on_loss import OnLoss
-from jupyter_dist.protocol.messages import HealRanks, ShrinkCluster
+from jupyter_dist.model.rank import format_ranks, name_ranks
+from jupyter_dist.protocol.messages import HealRanks, Refused, ShrinkCluster
 
 
 class Recovery:
@@ -22,6 +24,8 @@ class Recovery:
         self._roster, self._outbox = parts.cell.roster, parts.cell.outbox
         self._on_loss = on_loss
         self._count = 0
+        self._roll_calls: list[tuple[bytes, HealRanks | ShrinkCluster, RollCall]] = []
+        """What was asked for while no rank was known to be lost."""
         self._tried: frozenset[str] = frozenset()
         """Engines that were lost when it last acted by itself."""
         self.note = ""
@@ -37,7 +41,31 @@ class Recovery:
         """Queue it; whoever is to be replaced though it lives is killed at once."""
         if isinstance(request, HealRanks) and request.ranks:
             self._kill(request)
+        elif not self._lost():
+            # The end of a rank may be known a moment later: nothing is said before all have spoken.
+            roll_call = RollCall(self._roster, self._parts.beats, now_s)
+            self._roll_calls.append((client, request, roll_call))
+            self._end_roll_calls(now_s)
+            return
         self._fence.put_first(self._make(client, request), now_s)
+
+    def _end_roll_calls(self, now_s: float) -> None:
+        """Go on with what was asked for, once every rank has answered or is lost."""
+        under_way, self._roll_calls = self._roll_calls, []
+        for client, request, roll_call in under_way:
+            silent = roll_call.silent_ranks()
+            if self._lost() or not silent:
+                self._fence.put_first(self._make(client, request), now_s)
+            elif now_s < roll_call.deadline_s:
+                self._roll_calls.append((client, request, roll_call))
+            else:
+                verb, them = ("does", "it") if len(silent) == 1 else ("do", "them")
+                text = (
+                    f"{name_ranks(silent)} {verb} not answer for {PATIENCE_S:g} s: stopped, or out "
+                    f"of reach. %dist_heal --ranks {format_ranks(silent)} replaces {them}; the "
+                    "others are there."
+                )
+                self._outbox.to_client(client, Refused(request.request_id, "HealFailed", text))
 
     def _kill(self, request: HealRanks) -> None:
         """Kill what lives of these ranks, unless they are just being replaced."""
@@ -56,14 +84,15 @@ class Recovery:
 
     def is_due(self) -> bool:
         """Tell whether lost ranks will be taken care of, so that new cells may wait for that."""
-        if any(isinstance(work, Healing | Shrinking) for work in self._fence.all_work):
+        if self._roll_calls or self._is_under_way():
             return True
         acts = self._on_loss in (OnLoss.HEAL, OnLoss.CONTINUE)
         return acts and bool(self._lost()) and self._lost() != self._tried
 
     def tick(self, now_s: float) -> None:
         """Act by itself when a rank is lost, once nothing runs any more."""
-        if any(isinstance(work, Healing | Shrinking) for work in self._fence.all_work):
+        self._end_roll_calls(now_s)
+        if self._is_under_way():
             return  # somebody has asked for it already
         if self._fence.current is not None or not (lost := self._lost()) or lost == self._tried:
             return
@@ -79,6 +108,9 @@ class Recovery:
                 is_healing = self._on_loss is OnLoss.HEAL
                 request = HealRanks(request_id) if is_healing else ShrinkCluster(request_id)
                 self._fence.put_first(self._make(NOBODY, request), now_s)
+
+    def _is_under_way(self) -> bool:
+        return any(isinstance(work, Healing | Shrinking) for work in self._fence.all_work)
 
     def on_over(self, work: Work) -> None:
         """Take in that a piece of work has ended."""

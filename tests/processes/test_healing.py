@@ -233,3 +233,20 @@ def test_heal_fails_with_the_reason_when_new_engines_cannot_live(start, tmp_path
     folder.mkdir()
     cluster.heal()
     assert values(cluster.run(SUM)) == ["2.0"] * 2
+
+
+def test_a_heal_straight_after_a_death_heals(ward):
+    for engine in ward.topology().engines[1:]:
+        os.kill(engine.pid, signal.SIGKILL)
+        assert sorted(ward.heal().replaced) == [engine.rank]
+    assert values(ward.run(SUM)) == ["4.0"] * 4
+
+
+def test_a_stopped_rank_is_named_by_a_heal_without_losses(ward):
+    pid = ward.topology().engines[2].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(HealFailed, match="rank 2 does not answer"):
+            ward.heal()
+    finally:
+        os.kill(pid, signal.SIGCONT)

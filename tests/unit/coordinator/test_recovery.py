@@ -522,3 +522,31 @@ def test_a_note_is_only_about_what_the_cluster_has_done_by_itself(ward):
     ward.ask(HealRanks("h1"))
     assert ward.told(Refused)
     assert ward.recovery.note == ""
+
+
+@pytest.mark.parametrize("request_kind", [HealRanks, ShrinkCluster])
+def test_nobody_says_that_all_are_there_before_all_have_answered(ward, request_kind):
+    ward.beats.silent = {ward.roster[2].identity}
+    for rank in range(4):
+        ward.roster[rank].pid = 100 + rank
+    ward.ask(request_kind("h1"))
+    assert ward.beats.asked == [ward.roster[rank].identity for rank in range(4)]
+    assert ward.told(Refused) == []
+    assert ward.recovery.is_due(), "cells wait meanwhile"
+    ward.lose(2)
+    ward.go_on(0.1)
+    assert ward.told(Refused) == []
+    assert ward.fence.current is not None
+
+
+def test_a_rank_that_does_not_answer_is_named_by_a_heal_without_losses(ward):
+    ward.beats.silent = {ward.roster[2].identity}
+    ward.roster[2].pid = 102
+    ward.ask(HealRanks("h1"))
+    ward.go_on(1.9)
+    assert ward.told(Refused) == []
+    ward.go_on(0.2)
+    [refused] = ward.told(Refused)
+    assert refused.error == "HealFailed"
+    assert "rank 2 does not answer" in refused.reason
+    assert not ward.recovery.is_due()

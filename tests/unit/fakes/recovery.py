@@ -33,14 +33,34 @@ class FakeHosts:
         self._roster.hosts[host].is_lost = False
 
 
+class FakeBeats:
+    """Hearts of engines, all of which answer at once but those of `silent` ones."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+        self.silent: set[bytes] = set()
+
+    def ask(self, identities) -> None:
+        self.asked += identities
+
+    def answered_s(self, identity: bytes) -> float:
+        return 0.0 if identity in self.silent else float("inf")
+
+
 def make_recovery(cluster, on_loss=OnLoss.ASK, may_share_devices=False) -> None:
     """Give a cluster of the unit tests its fence, losses, hosts and recovery."""
     cluster.fence = Fence(cluster.roster, cluster.rendezvous, cluster.outbox)
     cluster.losses = Losses(cluster.roster, cluster.rendezvous, cluster.fence, lambda _: None)
     cluster.hosts = FakeHosts(cluster.roster)
     cluster.setup_cells = SetupCells()
+    cluster.beats = FakeBeats()
     parts = HealingParts(
-        cluster.parts, cluster.setup_cells, cluster.hosts, may_share_devices, timeout_s=60.0
+        cluster.parts,
+        cluster.setup_cells,
+        cluster.hosts,
+        may_share_devices,
+        timeout_s=60.0,
+        beats=cluster.beats,
     )
     cluster.recovery = Recovery(cluster.fence, cluster.losses, parts, on_loss)
     cluster.fence.on_over = cluster.recovery.on_over
