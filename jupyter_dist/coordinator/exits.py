@@ -8,6 +8,7 @@ from jupyter_dist.coordinator.roster import EngineRecord
 from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.crash_conclusion import conclude
 from jupyter_dist.model.crash_traces import cell_line, read_traces, without_stacks
+from jupyter_dist.model.end_marks import read_end_mark
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.records import CallRecord
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -32,12 +33,15 @@ def report_exit(
         return report_loss(engine, reason)
     if not exited.pid:
         return report_loss(engine, "its process could not be started")
-    traces = read_traces(_said_since(exited, engine))
+    said = _said_since(exited, engine)
+    traces, mark = read_traces(said), read_end_mark(said)
     evidence = exited.evidence
     report = msgspec.structs.replace(
         report_loss(engine, ""),
         pid=exited.pid,
         exit_code=exited.exit_code,
+        end_cause=mark.cause if mark is not None else "",
+        end_detail=mark.detail if mark is not None else "",
         signal=exited.signal,
         line=cell_line(traces.stacks),
         oom_kills=evidence.oom_kills,

@@ -15,6 +15,7 @@ from jupyter_dist.engine.checkpointing import Checkpoint
 from jupyter_dist.engine.code_imports import present_imports
 from jupyter_dist.engine.communicators import make_communicator
 from jupyter_dist.engine.council import Seat
+from jupyter_dist.engine.ending import end_normally, end_with_own_error
 from jupyter_dist.engine.executor import Executor
 from jupyter_dist.engine.failures import answer_failure
 from jupyter_dist.engine.frameworks import Frameworks, make_frameworks
@@ -283,12 +284,15 @@ class Engine:
         self._recorder.close()
         atexit._run_exitfuncs()  # noqa: SLF001  (interpreter shutdown would wait for user threads)
         self._link.flush(FLUSH_TIMEOUT_S)
-        os._exit(0)
+        end_normally()
 
 
 def live(birth: Birth, shell: RankShell) -> NoReturn:
-    """Be this rank until told to leave."""
-    Engine(birth, shell).live()
+    """Be this rank until told to leave; an error of its own code ends it, and is told."""
+    try:
+        Engine(birth, shell).live()
+    except BaseException as error:  # noqa: BLE001  (whatever it is, the rank ends with it)
+        end_with_own_error(error)
 
 
 def main() -> NoReturn:

@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from jupyter_dist.engine.code_imports import CodeImports, watch_imports
+from jupyter_dist.engine.ending import watch_exits
 from jupyter_dist.frameworks.environment import framework_variables
 from jupyter_dist.launch.descendants import mark_descendants
 from jupyter_dist.launch.open_files import allow_open_files
@@ -107,6 +108,7 @@ def prepare_process(birth: Birth) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     mark_descendants()
     allow_open_files(files_of_a_rank(info.world_size))
+    watch_exits(stream_path(birth.run_dir, birth.engine, "stderr"))
 
 
 def place_variables(info: RankInfo) -> dict[str, str]:

@@ -4,11 +4,8 @@ It stays responsive while the main thread runs a cell: it sends what the cell sa
 what the cell waits for, and breaks the communicator when a peer has failed.
 """
 
-import os
 import queue
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import NamedTuple
@@ -19,6 +16,7 @@ from jupyter_dist.control.heartbeat import HeartbeatEcho
 from jupyter_dist.control.poller import Poller, Waker
 from jupyter_dist.engine.birth import Birth
 from jupyter_dist.engine.builtins_guard import BuiltinsGuard
+from jupyter_dist.engine.ending import end_out_of_reach, end_with_own_error
 from jupyter_dist.engine.refusals import refuse
 from jupyter_dist.engine.stack_sign import StackSign
 from jupyter_dist.engine.waiting import Answer
@@ -130,10 +128,8 @@ class Link(threading.Thread):
         """Serve until the process ends; a rank that nobody can reach must not live on."""
         try:
             self._serve()
-        finally:
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)
+        except BaseException as error:  # noqa: BLE001  (whatever it is, the rank ends with it)
+            end_with_own_error(error)
 
     def _serve(self) -> None:
         birth = self._birth
@@ -175,8 +171,9 @@ class Link(threading.Thread):
         said = self.take_output()
         if said is not None:
             dealer.send(said)
-        if dealer.silence_s() > max(ORPHAN_AFTER_S, self._birth.lost_after_s):
-            os._exit(1)
+        silence_s = dealer.silence_s()
+        if silence_s > max(ORPHAN_AFTER_S, self._birth.lost_after_s):
+            end_out_of_reach(silence_s)
 
     def _deliver(self, dealer: Dealer[ToEngine]) -> None:
         """Hand over what has arrived; what follows something unreadable is taken next time."""

@@ -39,6 +39,10 @@ class CrashReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Nothing more fitted into /dev/shm."""
     rss_history: tuple[tuple[float, int], ...] = ()
     """Seconds before its end, and bytes; oldest first. At 0 s: the most it had since the last."""
+    end_cause: str = ""
+    """Why it has ended itself, if it has said so: a value of EndCause;"""
+    end_detail: str = ""
+    """and what it said of that."""
     stderr: tuple[str, ...] = ()
     """The last lines it, or a library in it, wrote to stderr."""
     stacks: tuple[str, ...] = ()

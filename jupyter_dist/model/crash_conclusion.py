@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from jupyter_dist.model.crash import CrashReport
-from jupyter_dist.model.crash_traces import fatal_error, innermost_call, is_deep
+from jupyter_dist.model.crash_traces import fatal_error, innermost_call, is_deep, is_recursion
+from jupyter_dist.model.end_marks import EndCause
 
 STEEP_SHARE = 0.1
 """Growth by so much of the host's memory within the last samples is steep."""
@@ -40,11 +41,28 @@ def conclude(report: CrashReport) -> str:
     """Say how a process ended and why, to follow the words "rank 2 is lost:"."""
     gpu = _say_gpu(report.gpu_errors)
     if not report.signal:
-        how = f" in {report.cell} (os._exit, or exit() in native code)" if report.cell else ""
-        return f"its process exited with code {report.exit_code}{how}{gpu}"
+        return f"{_exited(report)}{gpu}"
     cause = _CAUSES.get(report.signal)
     why = cause(report) if cause is not None else _where(report, "in")
     return f"its process was killed by {name_signal(report.signal)}{why}{gpu}"
+
+
+def _exited(report: CrashReport) -> str:
+    """Say why it ended itself; os._exit only if it has left its mark."""
+    where = f" in {report.cell}" if report.cell else ""
+    exited = f"its process exited with code {report.exit_code}{where}"
+    match report.end_cause:
+        case EndCause.EXIT_CALLED:
+            return f"{exited} (os._exit at {report.end_detail})"
+        case EndCause.OWN_ERROR:
+            return (
+                f"it ended with an error of jupyter-dist itself{where} ({report.end_detail}); its "
+                "stderr has the traceback"
+            )
+        case EndCause.OUT_OF_REACH:
+            return f"it could not hear its coordinator for {report.end_detail}, and ended itself"
+        case _:
+            return f"{exited} (not by Python: perhaps exit() in native code)" if where else exited
 
 
 def name_signal(number: int) -> str:
@@ -161,6 +179,12 @@ def _native(report: CrashReport, hint: str = "") -> str:
     return f" in native code{f' of {call}' if call else ''} called from {report.line}{extra}"
 
 
+def _segfault(report: CrashReport) -> str:
+    if not is_recursion(report.stacks):
+        return _native(report)
+    return f"{_where(report, 'at')}: its stack overflowed, by a recursion more than 100 calls deep"
+
+
 def _bus(report: CrashReport) -> str:
     if report.is_shared_memory_full:
         return f": /dev/shm is full{_where(report, 'in')}"
@@ -207,7 +231,7 @@ def _say_gpu(errors: Sequence[str]) -> str:
 
 _CAUSES: dict[int, Callable[[CrashReport], str]] = {
     signal.SIGKILL: _killed,
-    signal.SIGSEGV: _native,
+    signal.SIGSEGV: _segfault,
     signal.SIGFPE: lambda report: _native(report, "a division of integers by zero"),
     signal.SIGILL: lambda report: _native(report, "often a library built for another processor"),
     signal.SIGSYS: lambda report: _native(report, "a system call that a filter forbids"),

@@ -1,10 +1,12 @@
 """What a process has left in its stderr: the last lines, and what faulthandler wrote. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from jupyter_dist.model.cell_file import NAME
+from jupyter_dist.model.end_marks import without_end_marks
 
 LAST_LINES = 20
 """Lines of stderr that are kept."""
@@ -21,6 +23,8 @@ _STACK = re.compile(
 _CELL = re.compile(rf"File \"[^\"]*/{NAME}\", line (\d+)")
 _CALL = re.compile(r"  File \"([^\"]*)\", line (\d+|\?+) in (.*)")
 _OURS = "/jupyter_dist/"
+_RECURRING = 10
+"""A call that is among the innermost hundred so often has called itself."""
 _DEEP = "  ..."
 """What faulthandler writes in place of calls beyond the hundredth."""
 
@@ -37,7 +41,7 @@ def read_traces(text: str) -> Traces:
     """Split the end of a stderr; of long parts the last lines and the innermost calls are kept."""
     lines = [line[:LINE_CAP] for line in text.splitlines()]
     start, end = _find_stacks(lines)
-    said = [line for line in (*lines[:start], *lines[end:]) if line.strip()]
+    said = [line for line in without_end_marks((*lines[:start], *lines[end:])) if line.strip()]
     return Traces(tuple(said[-LAST_LINES:]), _arrange(lines[start:end]))
 
 
@@ -45,7 +49,7 @@ def without_stacks(text: str) -> str:
     """Leave out what faulthandler wrote, which a report has in a readable form."""
     lines = text.splitlines(keepends=True)
     start, end = _find_stacks(lines)
-    return "".join((*lines[:start], *lines[end:]))
+    return "".join(without_end_marks((*lines[:start], *lines[end:])))
 
 
 def _find_stacks(lines: Sequence[str]) -> tuple[int, int]:
@@ -83,6 +87,12 @@ def is_deep(stacks: Sequence[str]) -> bool:
     return _DEEP in _current_thread(stacks)
 
 
+def is_recursion(stacks: Sequence[str]) -> bool:
+    """Tell whether the stack is deep, and made of the same few calls again and again."""
+    calls = Counter(_current_thread(stacks))
+    return is_deep(stacks) and max(calls.values()) >= _RECURRING
+
+
 def fatal_error(stacks: Sequence[str]) -> str:
     """Give what Python named as the reason of its end, as `Segmentation fault`; or empty."""
     return stacks[0].removeprefix(_FATAL) if stacks and stacks[0].startswith(_FATAL) else ""
@@ -116,7 +126,8 @@ def _of_user(thread: list[str]) -> list[str]:
     """Leave out what has called the cell; threads of ours are left out as a whole."""
     in_cells = [at for at, line in enumerate(thread) if _CELL.search(line)]
     if in_cells:
-        return thread[: in_cells[-1] + 1]
+        beyond = [line for line in thread[in_cells[-1] + 1 :] if line == _DEEP]
+        return [*thread[: in_cells[-1] + 1], *beyond]
     is_ours = any(_OURS in line for line in thread)
     return [] if is_ours and not thread[0].startswith(_CURRENT) else thread
 

@@ -61,9 +61,40 @@ def test_a_killed_rank_is_not_said_to_be_out_of_memory(cluster):
 
 def test_an_exit_is_told_by_its_code_and_cell(cluster):
     crash = lose(cluster, "os._exit(3)", label=7)
-    assert crash.reason == (
-        "its process exited with code 3 in In[7] (os._exit, or exit() in native code)"
+    assert crash.reason == "its process exited with code 3 in In[7] (os._exit at In[7]:2)"
+    assert (crash.end_cause, crash.stderr) == ("os._exit", ())
+
+
+def test_an_exit_that_python_has_not_called_is_not_said_to_be_its(cluster):
+    code = "import ctypes\nif os.fork() == 0: os._exit(9)\nos.wait()\nctypes.CDLL(None)._exit(3)"
+    crash = lose(cluster, code)
+    assert crash.reason.startswith("its process exited with code 3 in In[3] (not by Python")
+    assert "os._exit" not in crash.reason
+
+
+def test_an_error_of_this_package_is_told_as_such_with_its_traceback(cluster):
+    crash = lose(
+        cluster,
+        "from jupyter_dist.engine.link import Link\n"
+        "Link._stream = lambda *_: [][7]\n"
+        "time.sleep(60)",
     )
+    assert crash.reason.startswith("it ended with an error of jupyter-dist itself in In[3] (Index")
+    assert any("_serve" in line for line in crash.stderr)
+    assert crash.stderr[-1] == "IndexError: list index out of range"
+
+
+def test_a_recursion_without_end_is_not_called_native_code(cluster):
+    crash = lose(
+        cluster,
+        "import sys\n"
+        "class Deep:\n"
+        "    def __repr__(self): return repr([self])[:9] + repr(Deep())\n"
+        "sys.setrecursionlimit(10**8)\n"
+        "repr(Deep())",
+    )
+    assert crash.reason.startswith("its process was killed by SIGSEGV at In[3]:4: its stack overf")
+    assert "native" not in crash.reason
 
 
 def test_a_segfault_is_told_by_its_line(cluster):

@@ -4,6 +4,7 @@ import pytest
 
 from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.crash_conclusion import conclude, share_text, size_text
+from jupyter_dist.model.end_marks import EndCause
 
 GIB = 2**30
 STACK = (
@@ -24,10 +25,27 @@ def killed(**known):
 
 
 def test_an_exit_code_is_told_with_who_can_have_set_it():
+    told = "its process exited with code 3 in In[3]"
+    mark = {"end_cause": EndCause.EXIT_CALLED, "end_detail": "In[3]:7"}
+    assert say(exit_code=3, cell="In[3]", **mark) == f"{told} (os._exit at In[3]:7)"
     assert say(exit_code=3, cell="In[3]") == (
-        "its process exited with code 3 in In[3] (os._exit, or exit() in native code)"
+        f"{told} (not by Python: perhaps exit() in native code)"
     )
     assert say(exit_code=0) == "its process exited with code 0"
+
+
+def test_a_process_that_ended_itself_for_a_reason_of_ours_says_so():
+    silent = say(exit_code=1, cell="In[3]", end_cause=EndCause.OUT_OF_REACH, end_detail="12 s")
+    assert silent == "it could not hear its coordinator for 12 s, and ended itself"
+    own = say(exit_code=1, end_cause=EndCause.OWN_ERROR, end_detail="KeyError: 'a'")
+    assert own == (
+        "it ended with an error of jupyter-dist itself (KeyError: 'a'); its stderr has the traceback"
+    )
+
+
+def test_a_mark_of_one_that_was_killed_all_the_same_explains_nothing():
+    mark = {"end_cause": EndCause.EXIT_CALLED, "end_detail": "In[3]:7"}
+    assert "os._exit" not in say(signal.SIGKILL, **mark)
 
 
 def test_a_signal_without_a_name_is_told_by_its_number():
@@ -117,6 +135,15 @@ def test_a_segfault_inside_a_library_names_its_function():
     stacks = (*STACK[:2], inner, STACK[2])
     assert "native code of string_at called from In[3]:7" in say(
         signal.SIGSEGV, line="In[3]:7", stacks=stacks
+    )
+
+
+def test_a_recursion_is_an_overflow_of_the_stack_and_no_native_code():
+    calls = [STACK[2]] * 60
+    text = say(signal.SIGSEGV, line="In[3]:7", stacks=(*STACK[:2], *calls, "  ..."))
+    assert text == (
+        "its process was killed by SIGSEGV at In[3]:7: its stack overflowed, by a recursion more "
+        "than 100 calls deep"
     )
 
 
