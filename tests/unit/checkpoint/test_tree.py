@@ -12,6 +12,7 @@ from jupyter_dist.checkpoint.tree import (
     Pickled,
     Plain,
     Unsaveable,
+    pickle_value,
     take_apart,
     take_apart_each,
 )
@@ -154,3 +155,13 @@ def test_bad_values_of_many_are_left_out_with_the_reason():
     assert left_out["bad"].startswith("_thread.lock: TypeError: ")
     with pytest.raises(Unsaveable):
         take_apart_each(values)
+
+
+class EndsTheInterpreter:
+    def __reduce__(self):
+        raise SystemExit(3)
+
+
+def test_what_would_end_the_interpreter_cannot_be_saved():
+    with pytest.raises(Unsaveable, match="SystemExit: 3"):
+        pickle_value(EndsTheInterpreter(), "['x']")
