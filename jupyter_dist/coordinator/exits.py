@@ -5,6 +5,7 @@ import signal
 import msgspec
 
 from jupyter_dist.coordinator.roster import EngineRecord
+from jupyter_dist.model.cell_file import name_cells
 from jupyter_dist.model.crash import CrashReport
 from jupyter_dist.model.crash_conclusion import conclude
 from jupyter_dist.model.crash_traces import cell_line, read_traces, without_stacks
@@ -72,7 +73,7 @@ def last_words(exited: pb.EngineExited, engine: EngineRecord) -> RankOutput | No
     for kind, tail, tail_offset, sent in tails:
         unsent = _since(tail, tail_offset, sent)
         if unsent:
-            text = without_stacks(unsent.decode("utf-8", "backslashreplace"))
+            text = name_cells(without_stacks(unsent.decode("utf-8", "backslashreplace")))
             text = _say_omitted(tail_offset - sent) + text
             if text:
                 outputs.append(Output(kind, text))

@@ -21,6 +21,7 @@ from jupyter_dist.engine.outputs import Outputs
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.engine.swallowed_interrupts import SwallowedInterrupts
 from jupyter_dist.errors import CommunicatorError, PeerFailed
+from jupyter_dist.model.cell_file import name_cells
 from jupyter_dist.model.text import name_some
 from jupyter_dist.model.user_errors import error_text, name_error, type_name
 from jupyter_dist.protocol.messages import CellResult, ErrorInfo, Output, RunCell
@@ -319,8 +320,9 @@ class Executor:
         if isinstance(error, SystemExit):
             text = f"{error_text(error)} (the rank goes on; %dist_stop ends the cluster)"
             return status, ErrorInfo("SystemExit", text, (f"SystemExit: {text}",))
-        traceback = self._shell.last_traceback
-        return status, ErrorInfo(type_name(error), error_text(error), traceback, peer_rank)
+        traceback = tuple(map(name_cells, self._shell.last_traceback))
+        text = name_cells(error_text(error))
+        return status, ErrorInfo(type_name(error), text, traceback, peer_rank)
 
 
 def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:

@@ -6,6 +6,7 @@ what the cell waits for, and breaks the communicator when a peer has failed.
 
 import queue
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import NamedTuple

@@ -16,6 +16,7 @@ from typing import Any
 
 from jupyter_dist.engine.chatter import drop_chatter, may_become_chatter
 from jupyter_dist.engine.progress_bars import ProgressBars
+from jupyter_dist.model.cell_file import name_cells
 from jupyter_dist.protocol.messages import Output
 
 STREAMS = ("stdout", "stderr")
@@ -95,7 +96,8 @@ class _Tail:
     def read(self, is_final: bool) -> str:
         """Return new text: up to the last line end, or all of it when final or waited for.
 
-        What libraries say of their own affairs is left out; it stays in the file.
+        What libraries say of their own affairs is left out, and files of cells on stderr are
+        `In[3]`; both stay in the file.
         """
         data = os.pread(self._file, _READ_BYTES, self.offset)
         while data:
@@ -113,7 +115,8 @@ class _Tail:
         text, self._pending = self._pending[:end], self._pending[end:]
         if text:  # else the half line has been waiting all the time
             self._pending_since_s = monotonic()
-        return drop_chatter(text)
+        text = drop_chatter(text)
+        return name_cells(text) if self.name == "stderr" else text
 
     def _append(self, text: str) -> None:
         if not self._pending:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from jupyter_dist.views.ansi import strip_ansi
+
 from .listener import Listener
 
 
@@ -167,7 +169,43 @@ def test_a_descriptor_opened_where_stdout_was_is_not_written_to(four, tmp_path):
 def test_a_warning_names_the_cells_line(four):
     result = four.run("import warnings\nwarnings.warn('careful')", ranks=0, label=9)[0]
     assert "careful" in result.stderr
-    assert "In_9" in result.stderr or "In[9]" in result.stderr
+    assert result.stderr.startswith("In[9]:2: UserWarning: careful")
+
+
+THREAD = """\
+import threading
+def work():
+    1/0
+t = threading.Thread(target=work)
+t.start(); t.join()
+"""
+SAID_OF_CELLS = {
+    "error of a thread": (THREAD, "In[{n}]:3, in work"),
+    "traceback": (
+        "import traceback\ntry:\n    1/0\nexcept Exception:\n    traceback.print_exc()",
+        "In[{n}]:3",
+    ),
+    "log": (
+        "import logging\nlogging.basicConfig(format='%(pathname)s:%(lineno)d', force=True)\nlogging.error('x')",
+        "In[{n}]:3",
+    ),
+    "group": (
+        "def f():\n    raise ExceptionGroup('several', [ValueError(1), KeyError(2)])\nf()",
+        "In[{n}]",
+    ),
+    "text": ("def f(): pass\nraise ValueError(f.__code__.co_filename + ':7')", "In[{n}]:7"),
+}
+
+
+@pytest.mark.parametrize("case", SAID_OF_CELLS)
+def test_the_file_of_a_cell_is_named_as_the_cell(four, case):
+    code, expected = SAID_OF_CELLS[case]
+    number = 40 + list(SAID_OF_CELLS).index(case)
+    result = four.run(code, ranks=0, label=number)[0]
+    error = result.error
+    said = result.stderr + ("\n".join((error.evalue, *error.traceback)) if error else "")
+    assert expected.format(n=number) in strip_ansi(said)
+    assert f"In_{number}_" not in said
 
 
 def test_what_a_thread_prints_after_its_cell_is_not_lost(four):

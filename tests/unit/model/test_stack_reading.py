@@ -1,5 +1,7 @@
+import pytest
+
 import jupyter_dist
-from jupyter_dist.model.cell_file import name_cell_file, write_file_name
+from jupyter_dist.model.cell_file import name_cell_file, name_cells, write_file_name
 from jupyter_dist.model.stack_reading import (
     group_stacks,
     read_faulthandler,
@@ -234,3 +236,19 @@ def test_other_threads_are_told_with_the_ranks_that_have_them():
     found = {0: stacks(WAITS, threads=(feed,)), 1: stacks(WAITS), 2: stacks(WAITS, threads=(feed,))}
     (group,) = group_stacks(found)
     assert group.threads == (((0, 2), feed),)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("/t/In_3_0a1b2c3d.py:7: UserWarning: x", "In[3]:7: UserWarning: x"),
+        ('  File "/t/a b/In_3_0a1b2c3d.py", line 7, in f', "  In[3]:7, in f"),
+        ("f at /t/In_3_0a1b2c3d.py:7:4 (g)", "f at In[3]:7:4 (g)"),
+        ("\x1b[32m/t/In_3_0a1b2c3d.py\x1b[0m:7", "\x1b[32mIn[3]\x1b[0m:7"),
+        ('open("/t/In_3_0a1b2c3d.py")', 'open("In[3]")'),
+        ("In_3_0a1b2c3d.py:7 In_12_0a1b2c3d.py", "In[3]:7 In[12]"),
+        ("/t/Pin_3_0a1b2c3d.py In_3_0a1b2c3d.pyc In_3.py", None),
+    ],
+)
+def test_files_of_cells_in_a_text_are_named_as_people_know_them(text, named):
+    assert name_cells(text) == (named or text)
