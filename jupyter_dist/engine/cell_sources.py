@@ -24,6 +24,8 @@ class RankCompiler(CachingCompiler):
 
     source_dir = ""
     writes_sources = False
+    last_path = ""
+    """File of the cell that was compiled last."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -52,7 +54,7 @@ class RankCompiler(CachingCompiler):
     def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
         """Name the cell's file, and write it once per host."""
         digest = hashlib.blake2s(raw_code.encode(errors="replace"), digest_size=4).hexdigest()
-        path = f"{self.source_dir}/{write_file_name(number, digest)}"
+        path = self.last_path = f"{self.source_dir}/{write_file_name(number, digest)}"
         if self.writes_sources:
             try:
                 source = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -198,6 +198,7 @@ class Executor:
     def _run_cell(self, code: str) -> tuple[BaseException | None, Any]:
         self._frameworks.prepare_cell(code)
         result = self._shell.run_cell(code, store_history=False)
+        self._namespace.take_back_names(code)
         return result.error_before_exec or result.error_in_exec, result.result
 
     # --- what both have in common ---

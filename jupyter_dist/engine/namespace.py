@@ -9,6 +9,7 @@ from typing import Any
 from jupyter_dist.collective.communicator import Communicator, NoCommunicator
 from jupyter_dist.collective.group import Group
 from jupyter_dist.engine.birth import place_variables
+from jupyter_dist.engine.own_names import restore_names, warn_of_bindings
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.errors import TransferError
 from jupyter_dist.model.rank import RankInfo
@@ -87,10 +88,16 @@ class Namespace:
 
     def enter_cell(self, ranks: Sequence[int], is_checked: bool) -> None:
         """Tell the communicator who takes part, and whether calls are compared in this cell."""
+        restore_names(self.shell)  # a thread or a task may have bound them
         everyone = len(ranks) == self._info.world_size
         self.communicator.participants = None if everyone else frozenset(ranks)
         self._is_checked_always = self.communicator.check
         self.communicator.check = self._is_checked_always or is_checked
+
+    def take_back_names(self, code: str) -> None:
+        """Restore what the cell has made of `rank`, `comm` and their like, with a warning."""
+        if changed := restore_names(self.shell):
+            warn_of_bindings(self.shell, code, changed)
 
     def leave_cell(self, is_checked: bool) -> None:
         """Compare calls in other cells only if a cell has asked for that."""

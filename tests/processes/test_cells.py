@@ -4,6 +4,40 @@ import pytest
 
 from .results import values
 
+BOUND = {
+    "x = 1\nrank = 50": ("rank", 2),
+    "comm = None": ("comm", 1),
+    "x = 1\n\ndel comm": ("comm", 3),
+    "for world_size in (7, 9):\n    pass": ("world_size", 1),
+    "def checkpoint(): pass": ("checkpoint", 1),
+    "import math as comm\n1/0": ("comm", 1),
+    "x = 1\nexec('local_rank = 77')": ("local_rank", 2),
+    "%reset -f\nlocal_world_size = 'x'": ("local_world_size", 2),
+    "%%time\n\nrank = 50": ("rank", 3),
+}
+
+
+@pytest.mark.parametrize("code", BOUND)
+def test_a_cell_that_binds_a_name_of_the_cluster_is_warned_at_that_line_and_it_comes_back(
+    four, code
+):
+    name, line = BOUND[code]
+    result = four.run(code, label=61)
+    for each in result:
+        assert each.stderr.startswith(f"In[61]:{line}: UserWarning: {name} is given"), each.stderr
+        assert each.stderr.count("UserWarning") == 1
+    names = "(rank, world_size, local_rank, local_world_size, comm.rank, callable(checkpoint.save))"
+    result = four.run(names)
+    assert [each.value_repr for each in result] == [
+        f"({k}, 4, {k}, 4, {k}, True)" for k in range(4)
+    ]
+    assert not any(each.stderr for each in result)
+
+
+def test_a_name_of_the_cluster_that_is_bound_to_what_it_is_anyway_is_no_mistake(four):
+    result = four.run("rank, world_size = comm.rank, comm.size\nfor x in [rank]: pass")
+    assert not any(each.stderr for each in result)
+
 
 def test_every_rank_runs_the_cell_and_results_come_in_rank_order(four):
     result = four.run(

@@ -90,7 +90,10 @@ def executor(monkeypatch):
     nothing = lambda *_, **__: None  # noqa: E731
     outputs = SimpleNamespace(repair=nothing, take=lambda *_, **__: ((), ()))
     namespace = SimpleNamespace(
-        communicator=FakeCommunicator(), enter_cell=nothing, leave_cell=nothing
+        communicator=FakeCommunicator(),
+        enter_cell=nothing,
+        take_back_names=nothing,
+        leave_cell=nothing,
     )
     meetings = SimpleNamespace(enter_cell=nothing, leave_cell=nothing)
     recorder = SimpleNamespace(begin_cell=nothing, end_cell=nothing)
