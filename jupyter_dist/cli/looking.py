@@ -11,6 +11,7 @@ from jupyter_dist.model.command_options import (
     add_native_option,
     add_timeline_options,
 )
+from jupyter_dist.model.text import name_interrupt
 
 Call: TypeAlias = Callable[[argparse.Namespace], int]
 Add: TypeAlias = Callable[[Call, str, str], OptionParser]
@@ -43,8 +44,13 @@ def show_status(options: argparse.Namespace) -> int:
     """Write the table of one cluster."""
     from jupyter_dist.cluster.cluster import Cluster
 
-    write(f"{Cluster.visit(options.name).status()}\n")
+    cluster = Cluster.visit(options.name)
+    write(_without_button(f"{cluster.status()}\n", cluster.name))
     return 0
+
+
+def _without_button(text: str, name: str) -> str:
+    return name_interrupt(text, f"`jupyter dist interrupt {name}`")
 
 
 def who(options: argparse.Namespace) -> int:
@@ -70,7 +76,8 @@ def explain(options: argparse.Namespace) -> int:
     """Write who waits for whom, how ranks were lost, and what can be done."""
     from jupyter_dist.cluster.cluster import Cluster
 
-    write(f"{Cluster.visit(options.name).explain()}\n")
+    cluster = Cluster.visit(options.name)
+    write(_without_button(f"{cluster.explain()}\n", cluster.name))
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jupyter_dist.errors import ClusterExists, DistError, UsageError
 from jupyter_dist.model.command_options import OptionParser
+from jupyter_dist.model.text import name_interrupt
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
@@ -96,6 +97,11 @@ def find_display(shell: Shell) -> "Display | None":
     from IPython.display import display
 
     return display if getattr(shell, "kernel", None) is not None else None
+
+
+def word_for(shell: Shell, text: str) -> str:
+    """Return what is said of ■ as it holds in this shell: a terminal has no such button."""
+    return name_interrupt(text) if find_display(shell) is None else text
 
 
 def say(text: str) -> None:

@@ -8,7 +8,7 @@ from jupyter_dist.errors import RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.attaching import take_up
 from jupyter_dist.magics.checkpoints import resume_new
-from jupyter_dist.magics.command import CurrentCluster, Shell, command, find_display, say
+from jupyter_dist.magics.command import CurrentCluster, Shell, command, find_display, say, word_for
 from jupyter_dist.magics.spmd import find_failure, number_of_cell
 from jupyter_dist.model.command_options import (
     bench_arguments,
@@ -83,7 +83,7 @@ class ClusterMagics:
     @command(accepted.STATUS)
     def dist_status(self, options: Namespace) -> None:  # noqa: ARG002
         """Show every rank: its state, its process, its memory, its heartbeat."""
-        say(str(self._current.get().status()))
+        say(word_for(self._shell, str(self._current.get().status())))
 
     @command(accepted.TOPOLOGY)
     def dist_topology(self, options: Namespace) -> None:  # noqa: ARG002
@@ -96,7 +96,7 @@ class ClusterMagics:
         else:
             from jupyter_dist.views.topology_snapshot import topology_text
 
-            say(topology_text(cluster.topology()))
+            say(word_for(self._shell, topology_text(cluster.topology())))
 
     @command(accepted.INTERRUPT)
     def dist_interrupt(self, options: Namespace) -> None:

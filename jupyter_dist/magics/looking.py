@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 
 from jupyter_dist.magics import options as accepted
-from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
+from jupyter_dist.magics.command import CurrentCluster, Shell, command, say, word_for
 
 
 class LookingMagics:
@@ -38,7 +38,7 @@ class LookingMagics:
     @command(accepted.EXPLAIN)
     def dist_explain(self, options: Namespace) -> None:  # noqa: ARG002
         """Say who waits for whom in the running cell, how ranks were lost, and what can be done."""
-        say(self._current.get().explain())
+        say(word_for(self._shell, self._current.get().explain()))
 
     def _show(self, bundle: Mapping[str, str]) -> None:
         """Display it in a notebook; write its text elsewhere."""

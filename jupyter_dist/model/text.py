@@ -37,6 +37,11 @@ def on_one_line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
+def name_interrupt(text: str, way: str = "Ctrl-C") -> str:
+    """Return a text for a place that has no button ■: `way` is what interrupts there."""
+    return text.replace("■", way)
+
+
 def without_seconds(text: str) -> str:
     """Leave out all times: equal for sentences that say the same some seconds later."""
     return _SECONDS.sub("", text)

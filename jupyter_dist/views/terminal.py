@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from jupyter_dist.model.rank import format_ranks
+from jupyter_dist.model.text import name_interrupt
 from jupyter_dist.views.ansi import keep_colours, strip_ansi
 from jupyter_dist.views.cell_picture import CellPicture, CellRecord
 from jupyter_dist.views.grouping import Entry, LineMerger, Row, label_ranks
@@ -85,7 +86,7 @@ class TerminalScreen:
     def note(self, text: str, *, is_new: bool) -> None:
         """Write a new note above the status line for good, so that a log keeps it."""
         if is_new:
-            self._terminal.write_lines(notes_lines([strip_ansi(text)]))
+            self._terminal.write_lines(notes_lines([name_interrupt(strip_ansi(text))]))
 
     def tick(self, now_s: float) -> None:
         """Write the lines that are decided."""

@@ -103,7 +103,8 @@ class ViewCommands:
                 )
             case "explain":
                 said = self._cluster.explain()
-                obeyed.end(said.partition("\n")[0], sections={"explanation": said})
+                # The words are those of the picture's own note: once is enough.
+                obeyed.end("see below", sections={"explanation": said})
             case "heal":
                 obeyed.tell("asking for new ranks…")
                 obeyed.end(str(self._cluster.heal(_read_ranks(request), on_stage=obeyed.tell)))

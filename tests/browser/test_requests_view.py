@@ -212,6 +212,24 @@ def test_a_text_that_was_asked_for_is_shown_until_it_is_closed(
     assert focused(page) == f"jd-{kind}"
 
 
+def test_a_hang_that_an_open_explanation_tells_is_told_there_alone(page: Any) -> None:
+    hang = "rank 0 waits in barrier #9 for {} s; rank 1 has not called it yet"
+    show(page, a_topology(2, note=hang.format(5)))
+    assert page.inner_text(".jd-note") == hang.format(5)
+    page.click(".jd-explain")
+    said = f"In[3]: {hang.format(6)}\n%dist_heal replaces it"
+    answer(page, sent(page)[0], "see below", sections=[{"title": "explain", "text": said}])
+    show(page, a_topology(3, note=hang.format(8)))
+    assert page.locator(".jd-note").is_hidden()
+    assert page.inner_text(".jd-topology").count("barrier #9") == 1
+    show(page, a_topology(4, note="rank 2 waits in all_gather #3 for 4 s"))
+    assert "all_gather" in page.inner_text(".jd-note")
+    show(page, a_topology(5, note=hang.format(9)))
+    page.click(".jd-answer .jd-close")
+    show(page, a_topology(6, note=hang.format(9)))
+    assert page.inner_text(".jd-note") == hang.format(9)
+
+
 def test_a_page_beside_the_kernel_names_who_does_not_answer(open_view: OpenView) -> None:
     page = open_view(has_test_clock=True)
     page.evaluate(

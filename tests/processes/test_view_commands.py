@@ -149,7 +149,8 @@ def test_every_request_is_answered_while_a_cell_computes(four, begin, within):
     assert stacks["text"] == "stacks of ranks 0-3"
     assert "In[7]" in stacks["sections"][0]["text"]
     with within(1):
-        assert view.ask("explain")["text"] == "In[7] runs; nothing is odd about it"
+        (said,) = view.ask("explain")["sections"]
+    assert said["text"] == "In[7] runs; nothing is odd about it"
     parts = view.report(2)
     assert "in work" in parts["stack"]
     assert parts["last lines"].splitlines() == ["In[7]: running", "here 2"]

@@ -5,6 +5,8 @@ import { html, write } from "./nodes.js";
 
 const ANSWER_TITLES = { stacks: "Stacks", explain: "Explanation" };
 
+const withoutSeconds = (/** @type {string} */ text) => text.replace(/\d+(\.\d+)? s\b/g, "s");
+
 /** @param {Element} parent @param {string} title @param {boolean} hasTitle */
 function makeSection(parent, title, hasTitle) {
   const node = html("section", "jd-section", parent);
@@ -63,10 +65,15 @@ export function createAnswers(parent) {
     close.setAttribute("aria-label", `Close: ${title}`);
     const body = html("div", "jd-sections", node);
     node.scrollIntoView({ block: "nearest" });
-    return { when, sections: createSections(body, { hasTitles: false }) };
+    return { when, body, sections: createSections(body, { hasTitles: false }) };
   }
 
   return {
+    /** Whether an open answer says this too, times apart. @param {string} words */
+    say(words) {
+      const plain = withoutSeconds(words);
+      return [...shown.values()].some(({ body }) => withoutSeconds(body.textContent ?? "").includes(plain));
+    },
     /** @param {string} kind @param {import("./requests.js").Answer} answer */
     take(kind, answer) {
       if (!answer.sections?.length) return;

@@ -69,7 +69,8 @@ export function createView(parent, send, options = {}) {
   );
   const detail = html("div", "jd-detail", root);
   const panel = createRankPanel(root, requests, history, drawing.focus);
-  const buttons = createButtons(parts.buttons, requests, createAnswers(root));
+  const answers = createAnswers(root);
+  const buttons = createButtons(parts.buttons, requests, answers);
   const width = () => Math.max(180, (root.clientWidth || 900) - 24);
   const pace = createPace((next) => {
     updateSummary(parts.summary, next.hosts.flatMap((host) => host.engines));
@@ -98,7 +99,7 @@ export function createView(parent, send, options = {}) {
     write(parts.badge, "text", next.state);
     write(parts.generation, "text", next.generation > 0 ? `generation ${next.generation}` : "");
     write(parts.note, "text", next.note);
-    parts.note.hidden = !next.note;
+    parts.note.hidden = !next.note || answers.say(next.note);
     pace.take(next);
     panel.update(next);
     buttons.allow(next);

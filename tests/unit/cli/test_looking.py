@@ -17,6 +17,8 @@ class FakeCluster:
     """Remembers what it was asked; one cluster runs, and it is called demo."""
 
     asked: list
+    said = "no cell runs, and nothing is odd"
+    name = "demo"
 
     @classmethod
     def visit(cls, name=None):
@@ -35,7 +37,7 @@ class FakeCluster:
         return Stacks({0: RankStacks("none", note="it is lost")})
 
     def explain(self):
-        return "no cell runs, and nothing is odd"
+        return self.said
 
 
 @pytest.fixture
@@ -77,6 +79,13 @@ def test_stacks_are_written(dist, asked):
 
 def test_what_is_the_matter_is_written(dist):
     assert dist("explain") == (0, "no cell runs, and nothing is odd\n", "")
+
+
+def test_a_command_line_names_what_interrupts_there_instead_of_a_button(dist, monkeypatch):
+    monkeypatch.setattr(FakeCluster, "said", "In[3]: rank 0 waits; ■ releases them")
+    assert (
+        dist("explain")[1] == "In[3]: rank 0 waits; `jupyter dist interrupt demo` releases them\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def asked(world, monkeypatch):
         return STACKS
 
     def explain(self):
-        return f"no cell runs on {self.name}"
+        return f"no cell runs on {self.name}; ■ ends nothing"
 
     for method in (who, stacks, explain):
         monkeypatch.setattr(kind, method.__name__, method, raising=False)
@@ -61,7 +61,8 @@ def test_stacks_are_shown(run, asked):
 
 def test_what_is_the_matter_is_told(run, asked):
     run("%dist_start")
-    assert run("%dist_explain").text == "no cell runs on demo\n"
+    text = run("%dist_explain").text
+    assert text == "no cell runs on demo; Ctrl-C ends nothing\n", "a terminal has no button"
 
 
 def test_in_a_notebook_tables_are_displayed(run, shell, asked, monkeypatch):

@@ -506,6 +506,13 @@ def test_few_ranks_that_are_shown_of_many_are_merged_line_by_line(notebook, cloc
     assert notebook.text.splitlines()[:3] == ["[3-4] x", "[3]   3", "[4]   4"]
 
 
+def test_a_terminal_names_no_button(clock):
+    written = []
+    view = CellOutputView(display=Terminal(written.append, is_tty=False), clock=clock, world_size=2)
+    view.on_note("rank 0 waits in barrier #9 for 5 s; ■ releases it")
+    assert written == ["· rank 0 waits in barrier #9 for 5 s; Ctrl-C releases it\n"]
+
+
 def test_a_terminal_says_too_what_is_not_shown(clock):
     written = []
     terminal = Terminal(written.append, is_tty=False)
