@@ -12,6 +12,7 @@ from jupyter_dist.cluster.fenced import TAKEN_BACK, OnStage
 from jupyter_dist.cluster.line import Answer, Line, raise_refusal
 from jupyter_dist.errors import TransferError, UsageError
 from jupyter_dist.model.pieces import PIECES_FROM_BYTES, WINDOW_PIECES, Assembly, cut
+from jupyter_dist.model.rank import NAMES_OF_RANKS
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     CellWaiting,
@@ -183,6 +184,10 @@ def push_objects(
     wrong = [name for name in objects if not str(name).isidentifier()]
     if wrong:
         raise UsageError(f"{wrong[0]!r} is not a name that Python can use.")
+    if own := [name for name in objects if name in NAMES_OF_RANKS]:
+        raise UsageError(
+            f"{own[0]!r} is given to each rank by the cluster. Push it under another name."
+        )
     packed = [pack(name, value) for name, value in objects.items()]
     counts = tuple(len(frames) for frames in packed)
     request_id = moving.new_request_id()

@@ -12,6 +12,10 @@ from jupyter_dist.model.spec import MOST_DEFAULT_SLOTS, HostSpec
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
+NAMES_OF_RANKS = ("rank", "world_size", "local_rank", "local_world_size", "comm", "checkpoint")
+"""What each rank has from the cluster under these names, in every cell."""
+
+
 class RankInfo(msgspec.Struct, frozen=True):
     """The place of one engine, in the words of MPI and torch."""
 

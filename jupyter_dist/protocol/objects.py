@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 
 from jupyter_dist.errors import TransferError
+from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.user_errors import PASSED_ON, name_error, type_name
 from jupyter_dist.protocol.codec import Frame
 
@@ -63,11 +64,18 @@ def _flat(buffer: pickle.PickleBuffer) -> memoryview:
 
 
 def raise_problems(problems: Mapping[int, str]) -> None:
-    """Raise TransferError for the first rank that could not send or take an object."""
-    if problems:
-        rank, problem = min(problems.items())
-        others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise TransferError(f"rank {rank}: {problem}{others}")
+    """Raise TransferError for ranks that could not send or take an object, the same said once."""
+    if not problems:
+        return
+    plain = {rank: text.removeprefix(f"rank {rank} ") for rank, text in problems.items()}
+    first = plain[min(plain)]
+    same = [rank for rank, text in plain.items() if text == first]
+    others = sorted(plain.keys() - set(same))
+    told = f" ({name_ranks(others)} could not either)" if others else ""
+    if first.startswith("has "):
+        verb = "has" if len(same) == 1 else "have"
+        raise TransferError(f"{name_ranks(same)} {verb} {first.removeprefix('has ')}{told}")
+    raise TransferError(f"{name_ranks(same)}: {first}{told}")
 
 
 def _writable(frame: Frame) -> Frame:

@@ -152,7 +152,7 @@ def test_what_cannot_be_pickled_is_named_in_pull(four, made):
 
 
 def test_an_unknown_name_is_named_with_its_rank(four):
-    with pytest.raises(TransferError, match=r"rank 0 has no 'no_such_name'"):
+    with pytest.raises(TransferError, match=r"ranks 0-3 have no 'no_such_name'"):
         four.pull("no_such_name")
     four.run("partly = 1", ranks="0-2")
     with pytest.raises(TransferError, match=r"rank 3 has no 'partly'"):

@@ -170,6 +170,14 @@ def test_a_name_that_python_cannot_use_is_never_sent():
     assert line.sent == []
 
 
+@pytest.mark.parametrize("name", ["rank", "comm", "checkpoint"])
+def test_a_name_that_ranks_have_from_the_cluster_is_never_sent(name):
+    line = Line(good)
+    with pytest.raises(UsageError, match=f"'{name}' is given to each rank"):
+        push_objects(Moving(line), {"x": 1, name: 2}, None)
+    assert not line.sent
+
+
 def test_nothing_is_told_early_or_too_often(monkeypatch):
     now_s, told = [100.0], []
     monkeypatch.setattr(moving, "TELL_AFTER_S", 0.5)

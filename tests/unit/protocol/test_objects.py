@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jupyter_dist.errors import TransferError
-from jupyter_dist.protocol.objects import pack, split_frames, unpack
+from jupyter_dist.protocol.objects import pack, raise_problems, split_frames, unpack
 
 
 class Stubborn:
@@ -111,3 +111,25 @@ def test_an_object_that_ends_the_interpreter_only_fails():
         pack("x", Ends(is_packed=True))
     with pytest.raises(TransferError, match="'x' arrived but cannot be rebuilt here: SystemExit"):
         unpack("x", pack("x", Ends()))
+
+
+@pytest.mark.parametrize(
+    ("problems", "text"),
+    [
+        ({0: "rank 0 has no 'x'"}, "rank 0 has no 'x'"),
+        ({rank: f"rank {rank} has no 'x'" for rank in range(4)}, "ranks 0-3 have no 'x'"),
+        ({1: "too large", 3: "too large"}, "ranks 1,3: too large"),
+        (
+            {0: "rank 0 has no 'x'", 2: "too large"},
+            "rank 0 has no 'x' (rank 2 could not either)",
+        ),
+    ],
+)
+def test_what_ranks_could_not_do_is_said_once_with_all_of_them(problems, text):
+    with pytest.raises(TransferError) as caught:
+        raise_problems(problems)
+    assert str(caught.value) == text
+
+
+def test_nothing_is_raised_without_problems():
+    raise_problems({})
