@@ -220,7 +220,7 @@ class Chaos(Walk):
         """What is pulled is what was kept; ranks without it are named."""
         missing = [number for number, rank in enumerate(self.ranks) if rank.kept is None]
         if missing:
-            with pytest.raises(TransferError, match=f"rank {missing[0]}"):
+            with pytest.raises(TransferError, match=f"ranks? {missing[0]}"):
                 self.in_time(self.cluster.pull, "kept")
         else:
             found = self.in_time(self.cluster.pull, "kept")

@@ -146,7 +146,7 @@ def test_what_cannot_be_pickled_is_named_in_push(four, name, thing, kind):
 @pytest.mark.parametrize("made", ["__import__('threading').Lock()", "(x for x in range(3))"])
 def test_what_cannot_be_pickled_is_named_in_pull(four, made):
     four.run(f"odd = {made}")
-    with pytest.raises(TransferError, match=r"rank 0: 'odd' .* cannot be sent.*\(and 3 more\)"):
+    with pytest.raises(TransferError, match=r"ranks 0-3: 'odd' .* cannot be sent"):
         four.pull("odd")
     assert four.run("1").ok
 

@@ -119,6 +119,9 @@ def test_an_object_that_ends_the_interpreter_only_fails():
         ({0: "rank 0 has no 'x'"}, "rank 0 has no 'x'"),
         ({rank: f"rank {rank} has no 'x'" for rank in range(4)}, "ranks 0-3 have no 'x'"),
         ({1: "too large", 3: "too large"}, "ranks 1,3: too large"),
+        ({1: "rank 1 is lost: code 7"}, "rank 1 is lost: code 7"),
+        ({1: "rank 1 is lost: x", 2: "rank 2 is lost: x"}, "ranks 1-2 are lost: x"),
+        ({1: "rank 2 is lost: x"}, "rank 1: rank 2 is lost: x"),
         (
             {0: "rank 0 has no 'x'", 2: "too large"},
             "rank 0 has no 'x' (rank 2 could not either)",
