@@ -66,6 +66,11 @@ class Cluster(Session):
         """Who drove the cluster when we came; empty: nobody."""
         detach_at_exit(self)
 
+    @property
+    def is_watching(self) -> bool:
+        """It only looks on, beside whoever drives the cluster: see `attach`."""
+        return self._role == "watch"
+
     # --- beginning and end ---
 
     @classmethod

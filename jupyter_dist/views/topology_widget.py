@@ -59,6 +59,8 @@ class TopologyWidget(anywidget.AnyWidget):
     _esm = joined_modules("widget.js")
     _css = joined_styles()
     state = traitlets.Dict().tag(sync=True)
+    is_onlooker = traitlets.Bool(False).tag(sync=True)
+    """What would change the cluster is not offered."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -68,7 +70,8 @@ class TopologyWidget(anywidget.AnyWidget):
         self._next_state_s = 0.0
         self._lock = threading.RLock()
         self._is_frozen = False
-        super().__init__(state=msgspec.to_builtins(self._latest))
+        state = msgspec.to_builtins(self._latest)
+        super().__init__(state=state, is_onlooker=cluster.is_watching)
         _let_buttons_work_during_cells(self.comm)
         self.on_msg(self._on_message)
         atexit.register(self.freeze)

@@ -230,6 +230,24 @@ def test_a_hang_that_an_open_explanation_tells_is_told_there_alone(page: Any) ->
     assert page.inner_text(".jd-note") == hang.format(9)
 
 
+def test_who_only_watches_is_offered_nothing_that_changes_the_cluster(open_view: OpenView) -> None:
+    page = open_view()
+    page.evaluate(
+        """async () => {
+          const { createView } = await import('/view.js');
+          document.body.replaceChildren();
+          window.view = createView(document.body, () => {}, { isOnlooker: true });
+        }"""
+    )
+    page.evaluate("state => view.update(state)", msgspec.to_builtins(a_topology(lost=(3,))))
+    for kind in ("interrupt", "heal", "stop"):
+        assert page.is_disabled(f".jd-{kind}"), kind
+        assert "only watches" in str(page.get_attribute(f".jd-{kind}", "title"))
+    for kind in ("stacks", "explain"):
+        assert page.is_enabled(f".jd-{kind}"), kind
+    page.evaluate("view.destroy()")
+
+
 def test_a_page_beside_the_kernel_names_who_does_not_answer(open_view: OpenView) -> None:
     page = open_view(has_test_clock=True)
     page.evaluate(

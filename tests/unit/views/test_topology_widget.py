@@ -29,6 +29,7 @@ class FakeCluster:
     """Says what the test tells it to, and remembers what it was asked."""
 
     name = "demo"
+    is_watching = False
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -315,3 +316,12 @@ def test_the_views_package_alone_loads_no_widgets() -> None:
         "sys.exit(bool({'anywidget', 'ipywidgets', 'IPython'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
+
+
+@pytest.mark.parametrize("is_watching", [False, True])
+def test_views_know_whether_their_notebook_only_watches(is_watching: bool) -> None:
+    cluster = FakeCluster()
+    cluster.is_watching = is_watching
+    widget = TopologyWidget(cluster)  # type: ignore[arg-type]
+    assert widget.is_onlooker is is_watching
+    widget.freeze()
