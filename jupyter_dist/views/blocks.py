@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from jupyter_dist.views.grouping import Entry, Row, clip, merge
+from jupyter_dist.views.grouping import Entry, Row, clip, height, merge
 from jupyter_dist.views.transcript import RankTranscript
 
 LIVE_ROWS = 100
@@ -44,7 +44,8 @@ def live_blocks(
         transcript = speakers[ranks[0]]
         kept = [Row(ranks, entry) for entry in transcript.last(room)]
         rows = [clip(row, _LIVE_GROUPED_LINE_CAP) for row in kept]
-        blocks.append(Block([], max(0, transcript.line_count - room), rows))
+        earlier = max(0, transcript.line_count - count_lines(kept))
+        blocks.append(Block([], earlier, rows))
     if room == 1:
         earlier = sum(block.left_out for block in blocks)
         blocks = [Block([], earlier, [row for block in blocks for row in block.after])]
@@ -52,10 +53,22 @@ def live_blocks(
 
 
 def _live_merged(speakers: Mapping[int, RankTranscript]) -> Block:
-    rows = merge({rank: t.last(LIVE_ROWS) for rank, t in speakers.items()})
-    earlier = sum(max(0, t.line_count - LIVE_ROWS) for t in speakers.values())
-    earlier += sum(len(row.ranks) for row in rows[:-LIVE_ROWS])
-    return Block([], earlier, [clip(row, _LIVE_LINE_CAP) for row in rows[-LIVE_ROWS:]])
+    last = {rank: t.last(LIVE_ROWS) for rank, t in speakers.items()}
+    rows = merge(last)
+    earlier = sum(
+        max(0, t.line_count - sum(map(height, last[rank]))) for rank, t in speakers.items()
+    )
+    begin, lines = len(rows), 0
+    while begin and lines < LIVE_ROWS:
+        begin -= 1
+        lines += height(rows[begin].entry)
+    earlier += sum(len(row.ranks) * height(row.entry) for row in rows[:begin])
+    return Block([], earlier, [clip(row, _LIVE_LINE_CAP) for row in rows[begin:]])
+
+
+def count_lines(rows: Sequence[Row]) -> int:
+    """Return how many lines these rows have; rich outputs count as one."""
+    return sum(height(row.entry) for row in rows)
 
 
 def merged_block(speakers: Mapping[int, RankTranscript], is_rich_apart: bool) -> Block:
@@ -109,7 +122,7 @@ def fit_block(block: Block, budget: int, cost: Callable[[Row], int]) -> Block:
     gap = min(ends, default=0)
     return Block(
         [rows[index] for index in range(gap) if index in kept],
-        block.left_out + sum(len(rows[index].ranks) for index in gone),
+        block.left_out + sum(len(rows[index].ranks) * height(rows[index].entry) for index in gone),
         [rows[index] for index in range(gap, len(rows)) if index in kept],
     )
 

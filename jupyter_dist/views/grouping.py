@@ -16,6 +16,7 @@ DECIDE_AFTER_S = 0.15
 """How long a line waits for other ranks to print it too before it is shown in a terminal."""
 _PENDING_CAP = 4000
 _LABEL_CAP = 16
+_CLIPPED_LINES = 40
 _FRAME_CAP = 500
 _FRAME = re.compile(r"((?:Cell )?In ?\[\d+\]|File [^\n]*?)(?:,? ?line |:)(\d+)")
 _HALF_ESCAPE = re.compile(r"\x1b[^A-Za-z]*$")
@@ -33,15 +34,20 @@ Key = tuple[str, str, int]
 
 
 class Entry(msgspec.Struct):
-    """One line or one rich output of one rank; a rich one may be updated in place."""
+    """One line, block or rich output of one rank; a rich one may be updated in place."""
 
     order: int
     """Place in the arrival of everything from all ranks."""
     kind: str
     """stdout, stderr, display or note."""
     content: str
-    """The line, or the fingerprint of the rich output."""
+    """The line, the lines of a block, or the fingerprint of the rich output."""
     rich: RichOutput | None = None
+
+
+def height(entry: Entry) -> int:
+    """Return the number of lines: a block has several, a rich output counts as one."""
+    return 1 if entry.rich is not None else entry.content.count("\n") + 1
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -52,12 +58,18 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def clip(row: Row, cap: int) -> Row:
-    """Cut a line after `cap` characters; rich outputs stay whole."""
+    """Cut lines after `cap` characters, and a block after some lines; rich ones stay whole."""
     entry = row.entry
     if entry.rich is not None or len(entry.content) <= cap:
         return row
-    kept = _HALF_ESCAPE.sub("", entry.content[:cap])
-    return Row(row.ranks, Entry(entry.order, entry.kind, f"{kept}…"))
+    lines = entry.content.split("\n")
+    kept = [_clip_line(line, cap) for line in lines[:_CLIPPED_LINES]]
+    more = ["…"] * (len(lines) > _CLIPPED_LINES)
+    return Row(row.ranks, Entry(entry.order, entry.kind, "\n".join([*kept, *more])))
+
+
+def _clip_line(line: str, cap: int) -> str:
+    return line if len(line) <= cap else _HALF_ESCAPE.sub("", line[:cap]) + "…"
 
 
 class ErrorGroup(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import msgspec
 
 from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.views.ansi import ansi_to_html, strip_ansi
-from jupyter_dist.views.blocks import Block, fit_block
+from jupyter_dist.views.blocks import Block, count_lines, fit_block
 from jupyter_dist.views.cell_picture import CellPicture, ValueGroup
 from jupyter_dist.views.crash_card import crash_html
 from jupyter_dist.views.grouping import ErrorGroup, Row, label_ranks
@@ -146,7 +146,7 @@ def _size(text: str) -> int:
 
 def _blocks(picture: CellPicture, room: _Room) -> list[str]:
     blocks = picture.blocks
-    rows = sum(len(block.before) + len(block.after) for block in blocks)
+    rows = sum(count_lines(block.before) + count_lines(block.after) for block in blocks)
     is_short = rows <= _FEW_ROWS
     pieces = [
         _block(block, picture, room, is_open=is_short or index < _OPEN_GROUPS)
@@ -169,7 +169,7 @@ def _block(block: Block, picture: CellPicture, room: _Room, *, is_open: bool) ->
         sentence = html.escape(left_out_sentence(block.left_out, picture))
         pieces.append(f"{_SMALL}<i>{sentence}</i></div>")
     body = "".join(pieces + _rows(block.after, labels, room))
-    count = len(block.before) + block.left_out + len(block.after)
+    count = count_lines(block.before) + block.left_out + count_lines(block.after)
     if len(labels) == 1 and len(picture.blocks) > 1 and count > _UNFOLDED_ROWS:
         (ranks,) = labels
         heading = f"{name_ranks(ranks)} · {count:,} lines"
@@ -199,11 +199,14 @@ def _rows(rows: Sequence[Row], labels: Mapping[tuple[int, ...], str], room: _Roo
 
 
 def _row_html(row: Row, prefix: str) -> str:
-    content = ansi_to_html(row.entry.content)
     style = _ROW_STYLES.get(row.entry.kind)
-    if style:
-        content = f'<span style="{style}">{content}</span>'
-    return f'<span style="opacity:0.6">{prefix}</span>{content}\n'
+    pieces = []
+    for line in row.entry.content.split("\n"):
+        content = ansi_to_html(line)
+        if style:
+            content = f'<span style="{style}">{content}</span>'
+        pieces.append(f'<span style="opacity:0.6">{prefix}</span>{content}\n')
+    return "".join(pieces)
 
 
 def _rich(rich: RichOutput, room: _Room) -> str:

@@ -45,7 +45,7 @@ def row_text(row: Row, prefix: str) -> str:
     """Write a row with its prefix of ranks before each line."""
     rich = row.entry.rich
     if rich is None:
-        return f"{prefix}{row.entry.content}"
+        return prefix + row.entry.content.replace("\n", f"\n{prefix}")
     return "\n".join(prefix + line for line in cap_text(rich.stand_in, 4096).splitlines() or [""])
 
 

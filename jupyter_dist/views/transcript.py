@@ -1,17 +1,21 @@
 """What one rank said in a cell, within bounds: its first lines, its last ones, its rich outputs."""
 
+import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from jupyter_dist.protocol.messages import Output
-from jupyter_dist.views.grouping import Entry
+from jupyter_dist.views.grouping import Entry, height
 from jupyter_dist.views.lines import LineAssembler
 from jupyter_dist.views.rich import RichOutput, read_bundle
 
 HEAD_CAP = 4 * 1024
 """Characters of a rank's first lines that are kept."""
+BLOCK_LINES = 200
+BLOCK_CAP = 16 * 1024
+"""Lines and characters that are kept together at most."""
 TAIL_CAP = 64 * 1024
 """Characters of a rank's last lines that are kept."""
 RICH_CAP = 16 * 1024 * 1024
@@ -64,7 +68,8 @@ class RankTranscript:
         kind = output.kind
         if kind in self._streams:
             self._clear_if_due()
-            return self._add_lines(kind, self._streams[kind].feed(output.text))
+            lines = self._streams[kind].feed(output.text)
+            return self._add_block(kind, lines) if output.is_block else self._add_lines(kind, lines)
         if kind == "note":
             return self._add_lines("note", output.text.splitlines())
         if kind == "clear_output":
@@ -94,12 +99,18 @@ class RankTranscript:
         return Excerpt(sorted(before, key=_order), self.left_out, sorted(after, key=_order))
 
     def last(self, count: int) -> list[Entry]:
-        """Give the last `count` entries, partial lines included."""
-        entries = [self._tail[index] for index in range(-min(count, len(self._tail)), 0)]
-        if len(entries) < count:
-            entries = self._head[len(entries) - count :] + entries
-        entries += self._partial_lines()
-        first = entries[0].order if len(entries) >= count else -1
+        """Give the last entries of at least `count` lines, partial lines included."""
+        entries: list[Entry] = []
+        lines = 0
+        for entry in itertools.chain(reversed(self._tail), reversed(self._head)):
+            if lines >= count:
+                break
+            entries.append(entry)
+            lines += height(entry)
+        entries.reverse()
+        partial = self._partial_lines()
+        entries += partial
+        first = entries[0].order if lines + len(partial) >= count else -1
         rich = [entry for entry in self._rich if entry.order >= first]
         return sorted([*entries, *rich], key=_order)[-count:] if rich else entries[-count:]
 
@@ -133,6 +144,11 @@ class RankTranscript:
             self._clear_on_next = False
             self._start()
 
+    def _add_block(self, kind: str, lines: Sequence[str]) -> list[Entry]:
+        """Keep lines together that were said at once, unless they are very many."""
+        is_small = len(lines) <= BLOCK_LINES and sum(map(len, lines)) <= BLOCK_CAP
+        return self._add_lines(kind, ["\n".join(lines)] if lines and is_small else lines)
+
     def _add_lines(self, kind: str, lines: Sequence[str]) -> list[Entry]:
         orders = self._orders
         entries = [Entry(next(orders), kind, line) for line in lines]
@@ -147,7 +163,7 @@ class RankTranscript:
                 tail.append(entry)
                 size += length
         self._digest, self._tail_size = digest, size
-        self.line_count += len(entries)
+        self.line_count += sum(map(height, entries))
         if size > TAIL_CAP:
             self._drop_oldest()
         return entries
@@ -156,8 +172,9 @@ class RankTranscript:
         if self.first_left_out is None:
             self.first_left_out = self._tail[0].order
         while self._tail_size > TAIL_CAP:
-            self._tail_size -= len(self._tail.popleft().content) + 1
-            self.left_out += 1
+            oldest = self._tail.popleft()
+            self._tail_size -= len(oldest.content) + 1
+            self.left_out += height(oldest)
 
     def _show(self, output: Output, with_rich: bool) -> list[Entry]:
         rich = read_bundle(output.data, output.metadata)
@@ -172,7 +189,7 @@ class RankTranscript:
         self._clear_if_due()
         ended = self.end_lines()
         if rich.is_text and not output.display_id:
-            return ended + self._add_lines("display", rich.payload.splitlines())
+            return ended + self._add_block("display", rich.payload.splitlines())
         entry = Entry(next(self._orders), "display", rich.fingerprint, rich)
         if output.display_id:
             self._by_display_id[output.display_id] = entry

@@ -1,8 +1,12 @@
 """Everything a rank writes arrives, whole and in order, whoever wrote it."""
 
+import itertools
+
 import pytest
 
 from jupyter_dist.views.ansi import strip_ansi
+from jupyter_dist.views.cell_output import CellOutputView
+from jupyter_dist.views.terminal import Terminal
 
 from .listener import Listener
 
@@ -170,6 +174,32 @@ def test_a_warning_names_the_cells_line(four):
     result = four.run("import warnings\nwarnings.warn('careful')", ranks=0, label=9)[0]
     assert "careful" in result.stderr
     assert result.stderr.startswith("In[9]:2: UserWarning: careful")
+
+
+BLOCKS = {
+    "print": "print(f'┌───┐\\n│ {rank} │\\n└───┘')",
+    "display": (
+        "class Box:\n    def __repr__(self): return f'┌───┐\\n│ {rank} │\\n└───┘'\ndisplay(Box())"
+    ),
+    "pieces": "import sys\nsys.stdout.write(f'box:\\n┌───┐\\n│ {rank} │\\n└───')\nprint('┘')",
+    "rich": (
+        "from rich.table import Table\nfrom rich.console import Console\n"
+        "t = Table('a')\nt.add_row(str(rank))\nConsole(width=9).print(t)"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BLOCKS)
+def test_what_is_printed_at_once_is_shown_in_one_piece_for_each_rank(four, how):
+    written = []
+    view = CellOutputView(world_size=4, display=Terminal(written.append, is_tty=False))
+    code = f"for step in range(2):\n    print('step', step)\n{BLOCKS[how]}\nprint('end')"
+    view.finish(four.run(code, watcher=view))
+    lines = "".join(written).splitlines()
+    labels = [line.partition(" ")[0] for line in lines if "step" not in line and "end" not in line]
+    together = [label for label, _ in itertools.groupby(labels)]
+    assert sorted(together) == ["[0]", "[1]", "[2]", "[3]"], lines
+    assert [line.split()[0] for line in lines if "step" in line] == ["[0-3]"] * 2
 
 
 THREAD = """\

@@ -35,6 +35,8 @@ class Output(msgspec.Struct, frozen=True):
     """MIME bundle of display, update_display and value; what a bar shows, of progress."""
     metadata: dict[str, Any] = {}
     display_id: str = ""
+    is_block: bool = False
+    """Whole lines of a stream that were written at once, as a table is: they belong together."""
 
 
 class RankOutput(msgspec.Struct, frozen=True, tag=True):

@@ -5,6 +5,8 @@ import os
 import sys
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from jupyter_dist.engine import outputs as outputs_module
 from jupyter_dist.engine.outputs import PARTIAL_LINE_PATIENCE_S, STREAMS, Outputs
@@ -167,6 +169,86 @@ def test_printed_text_is_there_without_a_flush_at_the_end_of_a_line(outputs):
     outputs.install()
     sys.stdout.write("a\n")
     assert texts(outputs.take()) == [("stdout", "a\n")]
+
+
+def blocks(taken):
+    return [output.text for output in taken[0] if output.is_block]
+
+
+def test_lines_that_were_written_at_once_are_a_block_of_whole_lines(outputs):
+    outputs.install()
+    print("begin")
+    print("t:", "x\ny")
+    print("p\nq", "r\ns\n")
+    print("end")
+    taken = outputs.take()
+    assert "".join(output.text for output in taken[0]) == "begin\nt: x\ny\np\nq r\ns\n\nend\n"
+    assert blocks(taken) == ["t: x\ny\n", "p\nq r\n"]
+
+
+def test_a_block_waits_for_the_end_of_its_last_line(outputs, files):
+    outputs.install()
+    sys.stdout.write("before\n1\n2")
+    sys.stdout.flush()
+    assert texts(outputs.take()) == []
+    os.write(files["stdout"], b"\nafter\n")
+    taken = outputs.take()
+    assert blocks(taken) == ["before\n1\n2\n"]
+    assert texts(taken)[-1] == ("stdout", "after\n")
+
+
+def test_a_block_that_is_not_all_there_yet_is_waited_for_until_the_end(outputs, files):
+    outputs.install()
+    sys.stdout.blocks.append((2, 10))  # as a thread does before it writes
+    os.write(files["stdout"], b"a\nbcd\n")
+    assert texts(outputs.take()) == [("stdout", "a\n")]
+    os.write(files["stdout"], b"efg\nh\n")
+    assert blocks(outputs.take()) == ["bcd\nefg\n"]
+    sys.stdout.blocks.append((13, 99))
+    os.write(files["stdout"], b"i\nj\n")
+    assert texts(outputs.take()) == []
+    assert texts(outputs.take(is_final=True)) == [("stdout", "i\nj\n")]
+    os.write(files["stdout"], b"k\n")
+    assert texts(outputs.take()) == [("stdout", "k\n")]
+
+
+def test_a_block_after_a_full_disk_is_only_text(outputs, monkeypatch):
+    outputs.install()
+    with monkeypatch.context() as patched:
+        patched.setattr(outputs_module.os, "write", lambda *_: os.read(-1, 1))
+        sys.stdout.write("a\nb\n")
+    sys.stdout.write("c\n")
+    told = texts(outputs.take(is_final=True))
+    assert sorted("".join(text for _, text in told).split()) == ["a", "b", "c"]
+    sys.stdout.write("d\ne\n")
+    assert blocks(outputs.take()) == ["d\ne\n"]
+
+
+WRITES = st.lists(
+    st.one_of(
+        st.sampled_from(["x", "\n", "ä: ", "a\nb", "ö\n2\n", "1\n\n3"]), st.sampled_from([0, 1])
+    ),
+    max_size=25,
+)
+
+
+@given(WRITES, st.sampled_from([3, 7, 1 << 20]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_whatever_is_written_and_whenever_it_is_read_all_of_it_comes_in_order(
+    outputs, monkeypatch, steps, size
+):
+    monkeypatch.setattr(outputs_module, "_READ_BYTES", size)
+    outputs.install()
+    written, taken = "", ()
+    for step in [*steps, 1]:
+        if isinstance(step, str):
+            written += step
+            sys.stdout.write(step)
+        else:
+            taken += outputs.take(is_final=bool(step))[0]
+    assert "".join(output.text for output in taken) == written
+    for output in taken:
+        assert not output.is_block or "\n" in output.text[:-1]
 
 
 def test_text_that_utf_8_does_not_know_can_be_printed(outputs):

@@ -231,6 +231,55 @@ def test_equal_values_are_one_line(notebook, clock):
     assert notebook.text == "Out[0-3]: 4\n"
 
 
+def table(*cells):
+    rows = "".join(f"│ {cell:>3} │\n" for cell in cells)
+    return [Output("stdout", f"┌─────┐\n{rows}└─────┘\n", is_block=True)]
+
+
+@pytest.mark.parametrize("in_terminal", [False, True])
+def test_tables_of_ranks_are_never_cut_apart(notebook, clock, in_terminal):
+    written = []
+    display = Terminal(written.append, is_tty=False) if in_terminal else notebook
+    view = CellOutputView(display=display, clock=clock, world_size=4)
+    for rank, value in enumerate((7, 8, 7, 9)):
+        view.on_output(rank, [*out("epoch\n"), *table(1, value), *out("done\n")])
+        view.on_tick()
+        clock.now_s += 1
+    end(view, 4)
+    shown = "".join(written) if in_terminal else notebook.text
+    boxes = {}
+    for line in shown.splitlines():
+        label, _, said = line.partition(" ")
+        if said.lstrip()[:1] in "┌│└":
+            boxes.setdefault(label, []).append(said.strip())
+    assert all(box == ["┌─────┐", "│   1 │", box[2], "└─────┘"] for box in boxes.values())
+    labels = [line.partition(" ")[0] for line in shown.splitlines() if line.strip("│┌└ ")]
+    changes = [
+        label for index, label in enumerate(labels) if index == 0 or labels[index - 1] != label
+    ]
+    assert all(changes.count(label) == 1 for label in boxes), changes
+    if not in_terminal:
+        assert list(boxes) == ["[0,2]", "[1]", "[3]"]
+        assert notebook.html.count("┌─────┐") == 3
+
+
+def test_a_block_counts_its_lines_and_a_very_long_one_is_lines(notebook, clock):
+    view = view_of(notebook, clock, world_size=2)
+    for rank in range(2):
+        text = "".join(f"{rank} {number}\n" for number in range(90))
+        view.on_output(rank, [Output("stdout", text, is_block=True)] * 3)
+    view.on_tick()
+    assert "earlier lines" in notebook.html
+    view.finish(None)
+    assert notebook.text.count("\n") == 2 * 3 * 90
+    view = view_of(notebook, clock, world_size=2)
+    for rank in range(2):
+        text = "".join(f"{number}{rank if number == 777 else ''}\n" for number in range(1000))
+        view.on_output(rank, [Output("stdout", text, is_block=True)])
+    view.finish(None)
+    assert notebook.text.count("\n") == 1001, "too long for a block: equal lines are one"
+
+
 def test_a_note_is_live_and_its_seconds_do_not_pile_up(notebook, clock):
     view = view_of(notebook, clock)
     for seconds in range(3, 9):
