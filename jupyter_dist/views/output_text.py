@@ -111,7 +111,9 @@ def error_lines(picture: CellPicture) -> list[str]:
     for index, group in enumerate(picture.errors[:ERRORS_CAP]):
         lines.append(heading_text(group))
         lines += [f"  {text}" for text in other_messages(group)]
-        if index == 0 and shows_traceback and group.traceback:
+        # An error without a traceback of its own says in its place what its heading says.
+        is_new = strip_ansi(group.traceback) != f"{group.ename}: {group.messages[0][0]}"
+        if index == 0 and shows_traceback and group.traceback and is_new:
             lines += cap_text(group.traceback, TRACEBACK_CAP).splitlines()
     more = more_errors_sentence(picture)
     return [*lines, more] if more else lines

@@ -10,6 +10,13 @@ def value(ranks, text):
     return ValueGroup(ranks, read_bundle({"text/plain": text}))
 
 
+def test_an_error_without_a_traceback_of_its_own_is_said_once():
+    text = "3 (the rank goes on; %dist_stop ends the cluster)"
+    error = ErrorInfo("SystemExit", text, (f"SystemExit: {text}",))
+    results = [RankResult(rank=rank, status="raised", error=error) for rank in range(2)]
+    assert render_result_text(SpmdResult(results)) == f"SystemExit on ranks 0-1 (2): {text}\n"
+
+
 def test_colours_stay_in_a_terminal_and_go_in_a_saved_text():
     block = Block([], 0, [Row((0,), Entry(0, "stdout", "\x1b[31mred\x1b[0m\x1b[2J"))])
     assert render_text(CellPicture(blocks=[block])) == "[0] red\n"
