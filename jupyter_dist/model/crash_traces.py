@@ -69,11 +69,6 @@ def cell_line(stacks: Sequence[str]) -> str:
     return ""
 
 
-def name_cells(line: str) -> str:
-    """Write a line of faulthandler's with `In[3]:7` in place of a cell's file."""
-    return _CELL.sub(r"In[\1]:\2", line)
-
-
 def innermost_call(stacks: Sequence[str]) -> str:
     """Name the function outside of cells that was called last, as `string_at`; or empty."""
     for line in _current_thread(stacks):

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
+from jupyter_dist.model.cell_file import name_cells
 from jupyter_dist.model.crash import CrashReport, list_outlooks
 from jupyter_dist.model.crash_conclusion import share_text, size_text
-from jupyter_dist.model.crash_traces import name_cells
 from jupyter_dist.model.host_names import name_hosts
 from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.model.records import CallRecord, tell_group
@@ -107,12 +107,12 @@ def _card(group: Sequence[CrashReport]) -> _Card:
 
 def _parts(crash: CrashReport, *, is_one: bool) -> list[_Part]:
     owner = "" if is_one else f" of rank {crash.rank}"
-    stacks = tuple(name_cells(line) for line in crash.stacks)
+    stacks, stderr = (tuple(map(name_cells, lines)) for lines in (crash.stacks, crash.stderr))
     return [
         _Part(f"memory{owner}", _memory(crash)),
         _Part("kernel's log", crash.kernel),
         _Part("GPU", crash.gpu_errors),
-        _Part("last on stderr", crash.stderr, is_long=True),
+        _Part("last on stderr", stderr, is_long=True),
         _Part(f"last collectives{owner}", tuple(map(_call, crash.calls)), is_long=True),
         _Part("stack", stacks, is_long=True),
     ]

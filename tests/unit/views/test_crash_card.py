@@ -45,6 +45,13 @@ def gone(rank, host="b", **known):
     return CrashReport(rank=rank, host=host, reason=f"the agent of host {host} is gone", **known)
 
 
+def test_what_was_last_on_stderr_names_cells_as_people_know_them():
+    said = '  File "/dev/shm/x/In_3_0a1b2c3d.py", line 7, in work'
+    text = crash_text([gone(2, stderr=(said,))], (0,))
+    assert "In[3]:7, in work" in text
+    assert "/dev/shm" not in text
+
+
 def test_a_card_says_all_that_is_known():
     assert crash_text([FULL], (0, 1, 3)) == (
         "✗ rank 2 is lost: its process was killed by SIGSEGV in native code called from In[3]:7\n"
