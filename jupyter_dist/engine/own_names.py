@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_dist.engine.shell import RankShell
+from jupyter_dist.model.rank import NAMES_OF_RANKS
 
 _MISSING = object()
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -15,7 +16,8 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 def restore_names(shell: RankShell) -> tuple[str, ...]:
     """Put back what ranks have from the cluster; return the names that were something else."""
     found, own = shell.user_ns, shell.own_names
-    changed = [name for name in own if found.get(name, _MISSING) is not own[name]]
+    ours = [name for name in NAMES_OF_RANKS if name in own]
+    changed = [name for name in ours if found.get(name, _MISSING) is not own[name]]
     if not changed:
         return ()
     different = tuple(name for name in changed if not _is_same(found, own, name))

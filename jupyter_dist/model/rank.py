@@ -12,8 +12,11 @@ from jupyter_dist.model.spec import MOST_DEFAULT_SLOTS, HostSpec
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-NAMES_OF_RANKS = ("rank", "world_size", "local_rank", "local_world_size", "comm", "checkpoint")
-"""What each rank has from the cluster under these names, in every cell."""
+NAMES_OF_RANKS = ("rank", "world_size", "local_rank", "local_world_size", "comm")
+"""What each rank has from the cluster under these names, in every cell.
+
+`checkpoint` is none of them: people call so what they have loaded.
+"""
 
 
 class RankInfo(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ BOUND = {
     "comm = None": ("comm", 1),
     "x = 1\n\ndel comm": ("comm", 3),
     "for world_size in (7, 9):\n    pass": ("world_size", 1),
-    "def checkpoint(): pass": ("checkpoint", 1),
+    "def comm(): pass": ("comm", 1),
     "import math as comm\n1/0": ("comm", 1),
     "x = 1\nexec('local_rank = 77')": ("local_rank", 2),
     "%reset -f\nlocal_world_size = 'x'": ("local_world_size", 2),
@@ -35,6 +35,9 @@ def test_a_cell_that_binds_a_name_of_the_cluster_is_warned_at_that_line_and_it_c
 
 
 def test_a_name_of_the_cluster_that_is_bound_to_what_it_is_anyway_is_no_mistake(four):
+    four.run("checkpoint = {'model': 1}")
+    assert four.run("checkpoint['model']").ok, "an ordinary name of programs that train"
+    four.run("checkpoint = get_ipython().own_names['checkpoint']")
     result = four.run("rank, world_size = comm.rank, comm.size\nfor x in [rank]: pass")
     assert not any(each.stderr for each in result)
 

@@ -170,7 +170,7 @@ def test_a_name_that_python_cannot_use_is_never_sent():
     assert line.sent == []
 
 
-@pytest.mark.parametrize("name", ["rank", "comm", "checkpoint"])
+@pytest.mark.parametrize("name", ["rank", "comm"])
 def test_a_name_that_ranks_have_from_the_cluster_is_never_sent(name):
     line = Line(good)
     with pytest.raises(UsageError, match=f"'{name}' is given to each rank"):
