@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,11 @@ class Agent:
         interval_s = self._invitation.sample_interval_s
         Telemetry(self._engines, self._home.tell, interval_s, self._over).start()
         for command in self._home.commands():
-            self._obey(command)
+            try:
+                self._obey(command)
+            except Exception as error:  # noqa: BLE001  (one order must not cost the host its ranks)
+                traceback.print_exc()
+                self._home.tell(_failed(command.WhichOneof("command") or "", error))
         self._over.set()
         self._preemption.close()
         self._services.close()
@@ -253,10 +258,20 @@ class Agent:
                 ended = Ended(
                     event["pid"], event["exit_code"], event["signal"], event["peak_bytes"]
                 )
-                exited = self._engines.exit_event(event["engine"], ended)
+                exited = self._describe_exit(event["engine"], ended)
                 self._home.tell(pb.AgentEvent(engine_exited=exited))
                 with self._all_ended:
                     self._all_ended.notify_all()
+
+    def _describe_exit(self, engine: str, ended: Ended) -> pb.EngineExited:
+        """Describe an end, without evidence where that cannot be told: the end must be."""
+        try:
+            return self._engines.exit_event(engine, ended)
+        except Exception:  # noqa: BLE001  (it was gathered from what processes may have damaged)
+            traceback.print_exc()
+            return pb.EngineExited(
+                engine=engine, pid=ended.pid, exit_code=ended.exit_code, signal=ended.signal
+            )
 
     def _on_zygote_end(self) -> None:
         """Report every engine as gone: they end with the zygote, and this agent is of no use."""
@@ -264,7 +279,7 @@ class Agent:
             return
         for engine in self._engines.living():
             self._engines.remove(engine)
-            exited = self._engines.exit_event(engine, Ended(signal=signal.SIGKILL))
+            exited = self._describe_exit(engine, Ended(signal=signal.SIGKILL))
             self._home.tell(pb.AgentEvent(engine_exited=exited))
         problem = pb.StartProblem(reason="the engines' parent process (zygote) has ended")
         self._home.say_last(pb.AgentEvent(start_problem=problem))
@@ -276,3 +291,11 @@ class Agent:
         self._over.set()
         self._zygote.end(ZYGOTE_END_TIMEOUT_S)
         self._services.close()
+
+
+def _failed(order: str, error: Exception) -> pb.AgentEvent:
+    """Tell that an order could not be carried out."""
+    why = f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace").decode()
+    if order == "start_engines":
+        return pb.AgentEvent(start_problem=pb.StartProblem(reason=f"no engine was started: {why}"))
+    return pb.AgentEvent(note=pb.Note(text=f"its agent could not carry out {order}: {why}"))

@@ -8,6 +8,7 @@ import grpc
 
 from jupyter_dist.launch.base import (
     KEEPALIVE_MS,
+    MOST_MESSAGE_BYTES,
     SERVER_NAME,
     Invitation,
     keepalive_timeout_ms,
@@ -38,6 +39,7 @@ class Home:
                 ("grpc.keepalive_timeout_ms", keepalive_timeout_ms(invitation.lost_after_s)),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.enable_http_proxy", 0),
+                ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
             ],
         )
         attend = self._channel.stream_stream(

@@ -111,7 +111,10 @@ def _read_answer(process: subprocess.Popen[bytes]) -> Answer:
         if not selector.select(ANSWER_TIMEOUT_S):
             return Answer(problem=f"it has not answered for {ANSWER_TIMEOUT_S:g} s")
     line = process.stdout.readline()  # whole: it is written at once
-    return msgspec.json.decode(line, type=Answer) if line else Answer()
+    try:
+        return msgspec.json.decode(line, type=Answer) if line else Answer()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Answer(problem=f"it has said what is no answer: {line[:_LAST_BYTES]!r}")
 
 
 def _describe(status: int) -> str:

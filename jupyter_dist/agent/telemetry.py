@@ -79,8 +79,15 @@ class Telemetry:
     def _tell_of_all(self) -> None:
         # A part of the interval, so that the machine's turn comes when it is due.
         period_s = self._interval_s / math.ceil(self._interval_s / LOOK_INTERVAL_S)
+        told = ""
         while not self._over.wait(period_s):
-            self._tell(pb.AgentEvent(telemetry=self.sample()))
+            try:
+                self._tell(pb.AgentEvent(telemetry=self.sample()))
+                told = ""
+            except Exception as problem:  # noqa: BLE001  (ranks may write anything where we read)
+                if repr(problem) != told:
+                    sys.stderr.write(f"telemetry: {traceback.format_exc()}")
+                told = repr(problem)
 
     def sample(self) -> pb.Telemetry:
         """Observe engines, and the machine if it is time; with what drivers told last."""

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from jupyter_dist.model.spec import HASH_SEED, HASH_SEED_VARIABLE
 
 ORPHANS_TIMEOUT_S = 2.0
 """In which what the ranks of a killed zygote have started must have ended."""
+_LOGGED_BYTES = 1000
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -67,7 +69,10 @@ class ZygoteProcess:
         def read() -> None:
             assert self._process.stdout is not None
             for line in self._process.stdout:
-                on_event(msgspec.json.decode(line))
+                try:
+                    on_event(msgspec.json.decode(line))
+                except Exception:  # noqa: BLE001  (the next one may tell how an engine ended)
+                    sys.stderr.write(f"{line[:_LOGGED_BYTES]!r}: {traceback.format_exc()}")
             on_end()
             end_marked_children(ORPHANS_TIMEOUT_S)  # they fell to this process
 

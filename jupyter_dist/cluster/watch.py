@@ -1,13 +1,15 @@
 """A quiet thread that tells the coordinator somebody is there, and hears how the cluster is."""
 
+import contextlib
 import threading
+import traceback
 from collections.abc import Callable
 from time import monotonic
 
 from jupyter_dist.cluster.line import Line
 from jupyter_dist.cluster.taking_part import leave_place
 from jupyter_dist.control.sockets import end_unused_context
-from jupyter_dist.errors import ClusterGone
+from jupyter_dist.errors import ClusterGone, WireError
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.protocol.messages import TopologyChanged, WatchTopology
 
@@ -70,9 +72,10 @@ class Watch(threading.Thread):
     def _watch(self) -> None:
         while not (self._over.is_set() or self.leaving.is_wanted):
             self._show_presence()
-            for message, _ in self._line.receive():
-                if isinstance(message, TopologyChanged):
-                    self._tell(message.topology)
+            with contextlib.suppress(WireError):  # it is logged, and the next picture comes
+                for message, _ in self._line.receive():
+                    if isinstance(message, TopologyChanged):
+                        self._tell(message.topology)
         if self.leaving.is_wanted:
             leave_place(self._line)
 
@@ -98,6 +101,10 @@ class Watch(threading.Thread):
         with self._lock:
             subscribers = list(self._subscribers)
         for subscriber in subscribers:
-            subscriber(topology)
+            try:
+                subscriber(topology)
+            except Exception:  # noqa: BLE001  (this thread keeps the cluster alive)
+                traceback.print_exc()
+                self._unsubscribe(subscriber)
         if topology.state in ("stopped", "gone"):
             self._over.set()

@@ -15,7 +15,7 @@ from jupyter_dist.control.poller import Waker
 from jupyter_dist.coordinator.certificates import Authority, Certificate
 from jupyter_dist.coordinator.guests import GuestBook, NotAdmitted
 from jupyter_dist.errors import no_free_port
-from jupyter_dist.launch.base import KEEPALIVE_MS, keepalive_timeout_ms
+from jupyter_dist.launch.base import KEEPALIVE_MS, MOST_MESSAGE_BYTES, keepalive_timeout_ms
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 SERVICE = "jupyter_dist.HostAgents"
@@ -52,6 +52,8 @@ class AgentService:
                 ("grpc.http2.min_ping_interval_without_data_ms", 500),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.so_reuseport", 0),
+                # A message over the limit would break the stream, and cost the host's ranks.
+                ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
             ],
         )
         attend = grpc.stream_stream_rpc_method_handler(

@@ -19,6 +19,7 @@ from jupyter_dist.frameworks.ipyparallel.orders import (
 )
 from jupyter_dist.launch.private_dir import make_private_dir
 from jupyter_dist.launch.ssh_failures import last_lines
+from jupyter_dist.protocol.unreadable import Unreadable, log_unreadable
 
 _MODULE = "jupyter_dist.frameworks.ipyparallel.controller"
 _CHUNK_BYTES = 1 << 16
@@ -86,7 +87,15 @@ class ControllerProcess:
             while chunk := os.read(descriptor, _CHUNK_BYTES):
                 self._rest += chunk
         *lines, self._rest = self._rest.split(b"\n")
-        return [self._decoder.decode(line) for line in lines]
+        return [told for line in lines for told in self._read(line)]
+
+    def _read(self, line: bytes) -> list[Told]:
+        """Read a line; one that cannot be read goes into the log."""
+        try:
+            return [self._decoder.decode(line)]
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            log_unreadable(Unreadable(line, f"the ipyparallel controller said: {error}"))
+            return []
 
     def explain(self) -> str:
         """Say how it ended, with what it said last."""

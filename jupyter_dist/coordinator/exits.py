@@ -14,6 +14,7 @@ from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.records import CallRecord
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import Output, RankOutput
+from jupyter_dist.protocol.unreadable import read_or
 
 _CALLS = msgspec.msgpack.Decoder(tuple[CallRecord, ...])
 
@@ -54,7 +55,7 @@ def report_exit(
         rss_history=tuple((sample.age_s, sample.rss_bytes) for sample in evidence.memory),
         stderr=traces.stderr,
         stacks=traces.stacks,
-        calls=_CALLS.decode(evidence.calls) if evidence.calls else (),
+        calls=read_or(_CALLS, evidence.calls, ()),
         kernel=tuple(evidence.kernel),
         gpu_errors=tuple(evidence.gpu_errors),
     )

@@ -8,11 +8,13 @@ import msgspec
 from jupyter_dist.coordinator.roster import Roster
 from jupyter_dist.model.ras import RasReport, explain_ras, merge_reports
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.unreadable import read_or
 
 RAS_EVENTS = frozenset({"ras_read"})
 INTERVAL_S = 5.0
 """How often NCCL is asked, at most."""
 _MOST_HOSTS = 16
+_REPORT = msgspec.msgpack.Decoder(RasReport)
 """Each may answer for all; more are asked for ranks that do not know each other."""
 
 
@@ -36,8 +38,7 @@ class RasReading:
         """Take in what an agent has read; nothing is an answer, too."""
         read = event.ras_read
         if read.request_id == self._request_id:
-            data = read.report
-            self._on_read(msgspec.msgpack.decode(data, type=RasReport) if data else RasReport())
+            self._on_read(read_or(_REPORT, read.report, RasReport()))
 
 
 class NcclWitness:

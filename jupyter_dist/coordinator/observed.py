@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from jupyter_dist.model.topology import GpuLinks, GpuView, LinkGroup, NicView
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.unreadable import read_or
 
 _GPUS = msgspec.msgpack.Decoder(tuple[GpuView, ...])
 _NICS = msgspec.msgpack.Decoder(tuple[NicView, ...])
@@ -31,7 +32,7 @@ class Observed:
 
     def take_joined(self, joined: pb.Joined) -> None:
         """Take in what does not change while the agent lives."""
-        self.links = _LINKS.decode(joined.links) if joined.links else ()
+        self.links = read_or(_LINKS, joined.links, ())
         self.uuids = tuple(gpu.uuid for gpu in joined.gpus)
         self.gpu_links = tuple(
             GpuLinks(
@@ -48,8 +49,8 @@ class Observed:
         """Take in what an agent observed."""
         self.cpu_percent = sample.cpu_percent
         self.memory_used_bytes = sample.memory_used_bytes
-        self._gpus = _GPUS.decode(sample.gpus) if sample.gpus else ()
-        self.nics = _NICS.decode(sample.nics) if sample.nics else ()
+        self._gpus = read_or(_GPUS, sample.gpus, ())
+        self.nics = read_or(_NICS, sample.nics, ())
         self._sampled_s = now_s - sample.age_s
 
     def age_s(self, now_s: float) -> float:

@@ -25,8 +25,11 @@ from jupyter_dist.protocol.messages import (
     ReadStacks,
     Refused,
 )
+from jupyter_dist.protocol.unreadable import read_or
 
 QUESTION_EVENTS = frozenset({"stacks_dumped"})
+_STACKS = msgspec.msgpack.Decoder(RankStacks)
+_UNREADABLE = RankStacks("none", note="what its agent has seen cannot be read")
 MOST_OPEN = 64
 """More questions at a time are refused."""
 TIMEOUTS_S = (0.05, 60.0)
@@ -159,7 +162,7 @@ class Questions:
         for seen in dumped.engines:
             rank = question.waiting.get(seen.engine)
             if rank is not None and self._is_on(host, seen.engine):
-                stacks = msgspec.msgpack.decode(seen.stacks, type=RankStacks)
+                stacks = read_or(_STACKS, seen.stacks, _UNREADABLE)
                 self._take_look(question, seen.engine, stacks)
         self._end_if_complete(dumped.request_id)
 

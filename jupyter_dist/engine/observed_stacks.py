@@ -12,7 +12,7 @@ from typing import Any
 
 import IPython
 
-from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
+from jupyter_dist.model.stacks import MOST_CODE, Frame, RankStacks, ThreadStack
 
 NameCell = Callable[[str], str]
 _PACKAGE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -22,7 +22,6 @@ _RELOADING = os.path.join(_PACKAGE_DIR, "engine", "reloading.py")
 FIRST_FRAMES, LAST_FRAMES = 20, 180
 """Of a deeper stack, what is between them is left out."""
 MOST_THREADS = 100
-MOST_CODE = 200
 
 
 def read_stacks(name_cell: NameCell, current_cell: Callable[[], str]) -> RankStacks:

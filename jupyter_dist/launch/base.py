@@ -10,6 +10,8 @@ SERVER_NAME = "jupyter-dist-coordinator"
 """Name in the coordinator's certificate; addresses change, this does not."""
 KEEPALIVE_MS = 1000
 """How often both ends of an agent's stream make sure of each other."""
+MOST_MESSAGE_BYTES = 1 << 30
+"""Of what is said on that stream; all that may be large goes in pieces."""
 _EARLIER_S = 1.5
 HOME_UNREACHABLE = 94
 """Exit status of an agent that found no way to the coordinator; its last lines say why."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from jupyter_dist.model.cell_file import name_cell_file
-from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
+from jupyter_dist.model.stacks import MOST_CODE, Frame, RankStacks, ThreadStack
 
 _FAULT_THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)(?: \[(.*)\])? \(most recent")
 _FAULT_FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
@@ -117,7 +117,7 @@ class _Describe(NamedTuple):
         where = self.name_cell(call.file) or call.file
         site = f"{where}:{call.line}" if call.line else where
         code = self.read_line(call.file, call.line) if self.read_line and call.line else ""
-        return Frame(call.function, site, code.strip())
+        return Frame(call.function, site, code.strip()[:MOST_CODE])
 
 
 # --- py-spy ---

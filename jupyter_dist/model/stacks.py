@@ -2,6 +2,9 @@
 
 import msgspec
 
+MOST_CODE = 200
+"""Characters of a line of code that are told."""
+
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
     """One call on a stack."""

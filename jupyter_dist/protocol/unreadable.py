@@ -112,6 +112,17 @@ def log_unreadable(error: Unreadable) -> None:
     sys.stderr.write(f"jupyter-dist: {error}. Its {len(body):,} bytes{cut}: {shown!r}\n")
 
 
+def read_or(decoder: "msgspec.msgpack.Decoder[Part]", body: bytes, otherwise: Part) -> Part:
+    """Read a part of what an agent says; `otherwise` where it is empty, or cannot be read."""
+    if not body:
+        return otherwise
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        log_unreadable(Unreadable(body, f"a part of what an agent says cannot be read: {error}"))
+        return otherwise
+
+
 def read_report(error: Unreadable) -> ToCoordinator | None:
     """Return what stands in for a report of a rank; None where not even its kind can be told."""
     parts = error.parts

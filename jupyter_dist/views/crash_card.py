@@ -142,13 +142,14 @@ def _memory(crash: CrashReport) -> tuple[str, ...]:
 def sparkline(sizes: Sequence[int], most: int = _MOST_BARS) -> str:
     """Draw sizes as bars from zero to the largest; of many the largest of each few."""
     top = max(sizes, default=0)
-    if not top:
+    if top <= 0:
         return ""
     step = -(-len(sizes) // most)
     # Counted from the end, so that the last bar is what it had at last.
     starts = range(len(sizes) % step - step if len(sizes) % step else 0, len(sizes), step)
     peaks = [max(sizes[max(0, start) : start + step]) for start in starts]
-    return "".join(_BARS[min(len(_BARS) - 1, peak * len(_BARS) // top)] for peak in peaks)
+    steps = [max(0, peak) * len(_BARS) // top for peak in peaks]
+    return "".join(_BARS[min(len(_BARS) - 1, step)] for step in steps)
 
 
 def _call(call: CallRecord) -> str:

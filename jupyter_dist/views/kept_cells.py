@@ -34,7 +34,10 @@ def _row(cell: KeptCell) -> tuple[str, ...]:
 
 
 def _clock(cell: KeptCell) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(cell.started_s))
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(cell.started_s))
+    except (ValueError, OverflowError, OSError):
+        return "?"
 
 
 def _first_line(code: str) -> str:

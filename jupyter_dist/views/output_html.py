@@ -11,7 +11,6 @@ from jupyter_dist.views.blocks import Block, count_lines, fit_block
 from jupyter_dist.views.cell_picture import CellPicture, ValueGroup
 from jupyter_dist.views.crash_card import crash_html
 from jupyter_dist.views.grouping import ErrorGroup, Row, label_ranks
-from jupyter_dist.views.lines import encodable
 from jupyter_dist.views.output_text import (
     ERRORS_CAP,
     TRACEBACK_CAP,
@@ -64,7 +63,7 @@ def saved_bundle(picture: CellPicture) -> dict[str, str]:
 
     def draw() -> dict[str, str]:
         fitted = _fit(picture)
-        return _bundle(render_html(fitted), render_text(fitted))
+        return {"text/html": render_html(fitted), "text/plain": render_text(fitted)}
 
     return drawn_or_told(draw, lambda problem: undrawn_bundle(picture, problem))
 
@@ -74,13 +73,9 @@ def live_bundle(picture: CellPicture) -> dict[str, str]:
 
     def draw() -> dict[str, str]:
         notes = "".join(f" {line}" for line in notes_lines(picture.notes))
-        return _bundle(render_html(picture), picture.header + notes)
+        return {"text/html": render_html(picture), "text/plain": picture.header + notes}
 
     return drawn_or_told(draw, lambda problem: undrawn_bundle(picture, problem))
-
-
-def _bundle(markup: str, text: str) -> dict[str, str]:
-    return {"text/html": encodable(markup), "text/plain": encodable(text)}
 
 
 def render_html(picture: CellPicture) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol
 
+from jupyter_dist.views.lines import encodable
 from jupyter_dist.views.terminal import Terminal
 
 
@@ -35,6 +36,7 @@ class Place:
 
     def show(self, bundle: dict[str, str]) -> None:
         """Put a MIME bundle there in a notebook, instead of what stood there."""
+        bundle = {mime: encodable(text) for mime, text in bundle.items()}
         if self._handle is not None:
             self._handle.update(bundle, raw=True)
         elif self._display is not None:

@@ -243,3 +243,11 @@ def test_a_helper_process_without_a_parent_ends_at_once():
     command = [sys.executable, "-P", "-m", "jupyter_dist.launch.lifeline", "1"]
     with subprocess.Popen([*command, "this"], stdin=subprocess.PIPE) as helper:
         assert helper.wait(SOON_S) == 1
+
+
+def test_a_process_that_says_what_is_no_answer_is_told_of_at_once():
+    command = [sys.executable, "-c", "print('a library says hello')"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        answer = services._read_answer(process)
+    assert not answer.address
+    assert "a library says hello" in answer.problem

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_client.session import Session
 
 from jupyter_dist.protocol.messages import ErrorInfo
+from jupyter_dist.protocol.plain_values import MOST_LEVELS, Plainer, describe, plain_text
 
 if TYPE_CHECKING:
     import zmq
@@ -69,7 +70,7 @@ class Speech:
         send = self._session.send
         try:
             send(socket, kind, content, parent, idents, metadata=metadata, track=False, **more)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             if parent is not None:
                 parent = {"header": _sendable(parent["header"])}
             content, metadata = _sendable(content), _sendable(metadata)
@@ -87,19 +88,22 @@ class Speech:
         return {"engine_uuid": self.uuid, "engine_id": self.engine_id, "method": method}
 
 
-def _sendable(value: Any) -> Any:
+def _sendable(value: Any, level: int = 0) -> Any:
     """Give it with all text as UTF-8 can have it, and what is no JSON as text."""
     match value:
         case str():
-            return value.encode("utf-8", "backslashreplace").decode()
+            return plain_text(value)
+        case dict() | list() | tuple() if level > MOST_LEVELS:
+            return "…"
         case dict():
-            return {_sendable(str(key)): _sendable(each) for key, each in value.items()}
+            items = value.items()
+            return {Plainer().copy_key(key): _sendable(each, level + 1) for key, each in items}
         case list() | tuple():
-            return [_sendable(each) for each in value]
+            return [_sendable(each, level + 1) for each in value]
         case None | bool() | int() | float() | bytes() | datetime():
             return value
         case _:
-            return _sendable(repr(value))
+            return describe(value)
 
 
 def error_content(error: ErrorInfo) -> Dict:

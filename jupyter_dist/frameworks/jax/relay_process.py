@@ -64,7 +64,11 @@ class RelayProcess:
             line = stdout.readline() if selector.select(ANSWER_TIMEOUT_S) else b""
         if not line:
             raise FrameworkError("the process that passes JAX's messages on could not be started")
-        answer = msgspec.json.decode(line, type=Answer)
+        try:
+            answer = msgspec.json.decode(line, type=Answer)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            said = f"the process that passes JAX's messages on said {line[:200]!r}"
+            raise FrameworkError(f"{said}, which is no answer: {error}") from error
         if answer.problem:
             raise (UsageError if answer.is_usage else FrameworkError)(answer.problem)
         os.set_blocking(stdout.fileno(), False)

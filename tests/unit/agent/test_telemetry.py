@@ -192,3 +192,17 @@ def test_the_age_is_that_of_the_oldest_number(clock):
 
 def test_verdicts_on_hangs_do_not_wait_for_rare_samples():
     assert LOOK_INTERVAL_S <= 0.5
+
+
+def test_an_engine_that_cannot_be_looked_at_ends_nothing_and_is_logged(observe, capfd, monkeypatch):
+    watcher = observe(None)
+
+    def damaged(gpu_memory):
+        if watcher.engines.looks < 3:
+            watcher.engines.looks += 1
+            raise ValueError("a damaged record")
+        return [pb.EngineSample(engine="0", rss_bytes=99)]
+
+    monkeypatch.setattr(watcher.engines, "sample", damaged)
+    watcher.await_one(lambda told: any(engine.rss_bytes == 99 for engine in told.engines))
+    assert capfd.readouterr().err.count("a damaged record") == 2, "a traceback's two, told once"

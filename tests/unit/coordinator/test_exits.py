@@ -104,3 +104,11 @@ def test_each_stream_has_its_own_last_words(cluster):
 
 def test_bytes_that_are_not_text_are_shown(cluster):
     assert words(cluster, stderr_tail=b"\xff!") == {"stderr": "\\xff!"}
+
+
+def test_evidence_that_cannot_be_read_costs_nobody_the_end_itself(cluster, capsys):
+    evidence = pb.Evidence(kernel=["said"], calls=b"\xc1 not MessagePack")
+    exited = pb.EngineExited(engine="1", pid=4711, exit_code=3, evidence=evidence)
+    report = report_exit(exited, cluster.roster[1], 0)
+    assert (report.calls, report.kernel, report.exit_code) == ((), ("said",), 3)
+    assert "cannot be read" in capsys.readouterr().err

@@ -339,3 +339,12 @@ def test_a_question_names_what_it_is_about(desk):
     request(desk)
     ((_, message, _),) = desk.outbox.engines
     assert message == Question(desk.asked[0][1], ListNames())
+
+
+def test_stacks_that_cannot_be_read_are_said_to_be_so(desk):
+    desk.ask(ranks=(0,))
+    told = pb.EngineStacks(engine="0", stacks=b"\xc1")
+    dumped = pb.StacksDumped(request_id=desk.asked[-1][1], engines=[told])
+    desk.questions.on_event("a", pb.AgentEvent(stacks_dumped=dumped), desk.now_s)
+    desk.wait(10.0)
+    assert "cannot be read" in str(desk.result)

@@ -1,0 +1,60 @@
+"""An agent without its process: one order, or one damaged file, costs nobody a rank."""
+
+from unittest.mock import Mock
+
+import pytest
+
+from jupyter_dist.agent.agent import Agent
+from jupyter_dist.agent.evidence import Ended
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+
+@pytest.fixture
+def agent():
+    """All of its parts are played."""
+    agent = Agent.__new__(Agent)
+    for part in ("_home", "_engines", "_zygote", "_preemption", "_services", "_over"):
+        setattr(agent, part, Mock())
+    agent._home.refusal = ""
+    agent._invitation = Mock(sample_interval_s=1.0)
+    return agent
+
+
+def told(agent):
+    return [call.args[0] for call in agent._home.tell.call_args_list]
+
+
+def test_an_end_is_told_also_when_what_is_known_of_it_is_damaged(agent, capfd):
+    agent._engines.exit_event.side_effect = ValueError("damaged")
+    exited = agent._describe_exit("1", Ended(pid=7, exit_code=3))
+    assert (exited.engine, exited.pid, exited.exit_code) == ("1", 7, 3)
+    assert "damaged" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("order", "kind"),
+    [
+        (pb.AgentCommand(start_engines=pb.StartEngines()), "start_problem"),
+        (pb.AgentCommand(dump_stacks=pb.DumpStacks()), "note"),
+    ],
+)
+def test_an_order_that_fails_is_told_and_the_next_one_obeyed(
+    agent, monkeypatch, capfd, order, kind
+):
+    monkeypatch.setattr("jupyter_dist.agent.agent.Telemetry", Mock())
+    obeyed = []
+
+    def obey(command):
+        obeyed.append(command)
+        if command is order:
+            raise RuntimeError("no new thread \ud800")
+
+    agent._obey = obey
+    stop = pb.AgentCommand(stop=pb.Stop())
+    agent._home.commands.return_value = iter([order, stop])
+    agent.serve()
+    assert obeyed == [order, stop]
+    (event,) = told(agent)
+    assert event.WhichOneof("event") == kind
+    assert "no new thread" in str(event)
+    assert "no new thread" in capfd.readouterr().err
