@@ -42,5 +42,10 @@ def read_collectives(line: Line, world_size: int, last: int) -> CollectiveLog:
     request = ReadCollectives(line.new_request_id(), last)
     answer, frames = line.ask(request, CollectivesRead, timeout_s=READ_TIMEOUT_S)
     pieces = split_frames(frames, answer.frame_counts)
-    hosts = tuple(msgspec.msgpack.decode(b"".join(own), type=HostRecords) for own in pieces)
-    return CollectiveLog(hosts, dict(answer.problems), world_size)
+    hosts, problems = [], dict(answer.problems)
+    for host, own in zip(answer.hosts, pieces, strict=True):
+        try:
+            hosts.append(msgspec.msgpack.decode(b"".join(own), type=HostRecords))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            problems[host] = f"its records cannot be read: {error}"
+    return CollectiveLog(tuple(hosts), problems, world_size)

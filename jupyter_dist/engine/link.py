@@ -8,6 +8,7 @@ import queue
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
@@ -188,8 +189,9 @@ class Link(threading.Thread):
             answer = refuse(problem, self.rank)
             if answer is not None:
                 dealer.send(answer)
-        except WireError:
-            traceback.print_exc()  # fewer frames than any message has: it asks for nothing
+        except WireError:  # fewer frames than any message has: it asks for nothing
+            with suppress(Exception):  # sys.stderr is what a cell has made of it
+                traceback.print_exc()
 
     def _hand_over(self, message: ToEngine, buffers: list[Frame]) -> None:
         if isinstance(message, AbortCommunicator):

@@ -6,6 +6,7 @@ that can be read, and says what is missing.
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from typing import Any, TypeVar, get_args
 
@@ -103,13 +104,14 @@ def log_unreadable(error: Unreadable) -> None:
     number = next(_logged)
     if number > LOGGED_MESSAGES:
         return
-    if number == LOGGED_MESSAGES:
-        sys.stderr.write("jupyter-dist: further messages that cannot be read are not logged\n")
-        return
     body = error.body
     shown = body[:LOGGED_BYTES]
     cut = f" (the first {LOGGED_BYTES})" if len(body) > LOGGED_BYTES else ""
-    sys.stderr.write(f"jupyter-dist: {error}. Its {len(body):,} bytes{cut}: {shown!r}\n")
+    said = f"{error}. Its {len(body):,} bytes{cut}: {shown!r}"
+    if number == LOGGED_MESSAGES:
+        said = "further messages that cannot be read are not logged"
+    with suppress(Exception):  # on a rank it is what a cell has made of sys.stderr
+        sys.stderr.write(f"jupyter-dist: {said}\n")
 
 
 def read_or(decoder: "msgspec.msgpack.Decoder[Part]", body: bytes, otherwise: Part) -> Part:

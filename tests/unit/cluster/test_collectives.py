@@ -12,8 +12,9 @@ HOSTS = (host("a", rank(1, call("barrier", 1, 5, 6))), host("b", rank(0)))
 class FakeLine:
     """Answers with the records of HOSTS, the first in two frames."""
 
-    def __init__(self):
+    def __init__(self, damage=bytes):
         self.asked = []
+        self._damage = damage
 
     def new_request_id(self):
         return "r1"
@@ -23,7 +24,7 @@ class FakeLine:
         assert answer_type is CollectivesRead
         first, second = (msgspec.msgpack.encode(each) for each in HOSTS)
         answer = CollectivesRead("r1", ("a", "b"), (2, 1), {"c": "its agent is gone"})
-        return answer, [memoryview(first)[:9], first[9:], second]
+        return answer, [memoryview(first)[:9], first[9:], self._damage(second)]
 
 
 def test_the_records_of_all_hosts_are_put_together():
@@ -33,6 +34,12 @@ def test_the_records_of_all_hosts_are_put_together():
     assert log == CollectiveLog(HOSTS, {"c": "its agent is gone"}, 3)
     assert list(log.ranks) == [0, 1]
     assert len(log.ranks[1].calls) == 1
+
+
+def test_records_that_cannot_be_read_cost_those_of_no_other_host():
+    log = read_collectives(FakeLine(lambda _: b"\xc1"), 3, last=20)
+    assert log.hosts == HOSTS[:1]
+    assert "cannot be read" in log.problems["b"]
 
 
 def test_a_table_can_be_made_of_them():

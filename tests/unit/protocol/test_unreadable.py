@@ -218,3 +218,8 @@ def test_the_log_has_the_first_bytes_and_does_not_grow_without_end(capsys, monke
     assert log.count("5,000 bytes") == unreadable.LOGGED_MESSAGES
     assert log.count("\n") == unreadable.LOGGED_MESSAGES + 1
     assert len(log) < 5 * unreadable.LOGGED_BYTES * unreadable.LOGGED_MESSAGES
+
+
+def test_a_log_that_cannot_be_written_is_no_error(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    unreadable.log_unreadable(unreadable.Unreadable(b"\xc1", "not a message"))
