@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from jupyter_dist.errors import TransferError
 from jupyter_dist.views.cell_output import CellOutputView
-from tests.patience import within
+from tests.patience import wait_until, within
 from tests.rubbish import BUNDLES, RUBBISH, SIZES
 
 
@@ -222,4 +223,22 @@ def test_neither_does_a_pull_wait_for_bytes_that_are_no_message(four):
     four.run(break_one("ObjectFetched", "body = b'\\xc1'"))
     with within(2), pytest.raises(TransferError, match="rank 1: its answer could not be read"):
         four.pull("kept")
+    assert_kept(four)
+
+
+def test_a_line_of_megabytes_in_a_stack_that_its_agent_reads_costs_the_host_nothing(four):
+    """A message of gRPC that is too long breaks the agent's stream, and ends its ranks."""
+    line = f"text = '{'a' * 5_000_000}'; import ctypes; _ = ctypes.PyDLL(None).usleep(2_000_000)"
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(four.run, f"kept = 40 + rank\n{line}", ranks=[1])
+        wait_until(lambda: four.status().ranks[1] == "busy", 5, "a busy rank")
+        seen = {}
+        while not running.done() and not any(
+            each.source == "faulthandler" for each in seen.values()
+        ):
+            seen = four.stacks([1])
+        assert running.result().ok
+    assert [each.source for each in seen.values()] == ["faulthandler"]
+    assert len(str(seen)) < 10_000
+    four.run("kept = 40 + rank")
     assert_kept(four)
