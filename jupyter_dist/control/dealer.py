@@ -7,7 +7,14 @@ from typing import Any, Generic, TypeVar
 
 import zmq
 
-from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS, receive_frames
+from jupyter_dist.control.ledger import Ledger, Sign, read_stamp
+from jupyter_dist.control.router import (
+    HEARTBEAT_MS,
+    HEARTBEAT_TIMEOUT_MS,
+    UNANSWERED_MS,
+    receive_frames,
+    size_of,
+)
 from jupyter_dist.control.sockets import Sockets
 from jupyter_dist.errors import WireError
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
@@ -30,6 +37,8 @@ class Dealer(Generic[Incoming]):
     """A connected DEALER socket. Not thread-safe: its one owner sends, receives and waits.
 
     Without a context of the caller's it uses the one that all clients of the process share.
+    With an identity it is the same peer after a broken connection, and nothing is lost by that;
+    its owner has to look at `silence_s` often, for that is when what was lost is sent again.
     """
 
     def __init__(
@@ -41,6 +50,7 @@ class Dealer(Generic[Incoming]):
         context: "zmq.Context[Any] | None" = None,
     ) -> None:
         self._decoder = decoder
+        self._ledger = Ledger() if identity else None
         self._cut_since_s: float | None = monotonic()
         self._connections = 0
         self._sockets = Sockets(self, context)
@@ -49,6 +59,7 @@ class Dealer(Generic[Incoming]):
             secure_client(self._socket, credentials)
             if identity:
                 self._socket.identity = identity
+                self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
             self._socket.setsockopt(zmq.SNDHWM, 0)
             self._socket.setsockopt(zmq.RCVHWM, 0)
             self._monitor = self._sockets.monitor(self._socket, _CONNECTION_EVENTS)
@@ -67,7 +78,10 @@ class Dealer(Generic[Incoming]):
 
     def send(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send one message; large buffers are not copied."""
-        self._socket.send_multipart(encode(message, buffers), copy=not buffers)
+        frames = encode(message, buffers)
+        if self._ledger is not None:
+            frames = self._ledger.enter(frames)
+        self._socket.send_multipart(frames, copy=not buffers)
 
     def receive(self) -> Iterator[tuple[Incoming, list[Frame]]]:
         """Give what has arrived without waiting; raises WireError for what cannot be decoded."""
@@ -77,6 +91,8 @@ class Dealer(Generic[Incoming]):
             except zmq.Again:
                 return
             head, buffers = receive_frames(self._socket, [version])
+            if self._ledger is not None and not self._take(self._ledger, head, buffers):
+                continue
             message, _ = self._decoder.decode(head)
             yield message, buffers
 
@@ -100,8 +116,27 @@ class Dealer(Generic[Incoming]):
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._cut_since_s = None
                 self._connections += 1
+                if self._connections > 1 and self._ledger is not None:
+                    self._resume(self._ledger)
             elif self._cut_since_s is None:
                 self._cut_since_s = monotonic()
+
+    def _resume(self, ledger: Ledger) -> None:
+        """Go on over a new connection: what may have been lost with the old one is sent again."""
+        self._socket.send_multipart(ledger.word(Sign.RESUMES))
+        for frames in ledger.unacknowledged():
+            self._socket.send_multipart(frames, copy=False)
+
+    def _take(self, ledger: Ledger, head: list[bytes], buffers: Sequence[Frame]) -> bool:
+        """Note a stamped message; return whether it is to be handed on."""
+        stamp = read_stamp(head[0])
+        if stamp is None:
+            return True
+        head[0] = head[0][: -len(stamp)]
+        is_new, _ = ledger.take(stamp, size_of(head, buffers))
+        if ledger.owes_word:
+            self._socket.send_multipart(ledger.word())
+        return is_new
 
     def close(self, linger_ms: int = 200) -> None:
         """Close the connection, giving what was sent this long to leave; twice is fine."""
@@ -115,6 +150,7 @@ def secure_client(socket: "zmq.Socket[bytes]", credentials: Credentials) -> None
     socket.curve_secretkey = credentials.own.secret.encode()
     socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+    socket.setsockopt(zmq.CONNECT_TIMEOUT, 2000)
     socket.setsockopt(zmq.RECONNECT_IVL, 100)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
     socket.setsockopt(zmq.LINGER, 0)

@@ -13,7 +13,7 @@ from typing import Any
 import zmq
 
 from jupyter_dist.control.dealer import dial, secure_client
-from jupyter_dist.control.router import bind_free_port, secure_server
+from jupyter_dist.control.router import UNANSWERED_MS, bind_free_port, secure_server
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
 _STAMP = struct.Struct("<d")
@@ -28,6 +28,7 @@ class HeartbeatEcho:
         self._socket = context.socket(zmq.DEALER)
         secure_client(self._socket, credentials)
         self._socket.identity = identity
+        self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
         dial(self._socket, address)
         self._thread = threading.Thread(target=self._echo, name="heartbeat-echo", daemon=True)
 
@@ -46,6 +47,7 @@ class HeartbeatMonitor:
     def __init__(self, context: "zmq.Context[Any]", domain: str, key: KeyPair) -> None:
         self._socket = context.socket(zmq.ROUTER)
         secure_server(self._socket, domain, key)
+        self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self._last_beat_s: dict[bytes, float] = {}
         self._answered_s: dict[bytes, float] = {}

@@ -1,12 +1,13 @@
 """The coordinator's ends of the control channel: many authenticated peers on one socket."""
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from jupyter_dist.control.ledger import Ledger, Sign, read_stamp
 from jupyter_dist.errors import MalformedMessage, VersionMismatch, no_free_port
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import KeyPair
@@ -16,6 +17,9 @@ HEARTBEAT_MS = 1000
 HEARTBEAT_TIMEOUT_MS = 10_000
 """Long, because a beat of libzmq waits behind a large message on the same connection; verdicts
 come from heartbeat.py, whose connections carry nothing else."""
+UNANSWERED_MS = 4000
+"""After so long without a word from the other kernel a connection is made again: TCP itself would
+try in ever longer steps, and so for as long after a break as that has lasted."""
 Incoming = TypeVar("Incoming")
 
 
@@ -51,14 +55,26 @@ class Doorkeeper:
 
 
 class Router(Generic[Incoming]):
-    """A bound ROUTER socket; messages to peers that are gone are dropped."""
+    """A bound ROUTER socket; messages to peers that are gone are dropped.
+
+    With peers that stamp what they say nothing is lost when a connection breaks: see ledger.py.
+    """
 
     def __init__(
-        self, context: "zmq.Context[Any]", domain: str, key: KeyPair, decoder: Decoder[Incoming]
+        self,
+        context: "zmq.Context[Any]",
+        domain: str,
+        key: KeyPair,
+        decoder: Decoder[Incoming],
+        *,
+        survives_breaks: bool = False,
     ) -> None:
         self._decoder = decoder
+        self._ledgers: dict[bytes, Ledger] = {}
         self._socket = context.socket(zmq.ROUTER)
         secure_server(self._socket, domain, key)
+        if survives_breaks:  # the others would lose what waits for one that is slow, or stopped
+            self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         # Unlimited: dropping a message to a slow peer without a word would break the protocol.
         # What can grow (outputs) is bounded by acknowledgements, not by silently losing frames.
@@ -76,13 +92,45 @@ class Router(Generic[Incoming]):
 
     def send(self, identity: bytes, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send one message to one peer; large buffers are not copied."""
-        self._socket.send_multipart([identity, *encode(message, buffers)], copy=not buffers)
+        self._post(identity, encode(message, buffers), copy=not buffers)
 
     def send_to_all(self, identities: Sequence[bytes], message: Message) -> None:
         """Send one message to several peers; it is encoded once."""
         frames = encode(message)
         for identity in identities:
-            self._socket.send_multipart([identity, *frames])
+            self._post(identity, frames)
+
+    def keep_only(self, identities: Collection[bytes]) -> None:
+        """Forget what was said to peers other than these: they will not come back."""
+        for identity in self._ledgers.keys() - set(identities):
+            del self._ledgers[identity]
+
+    def _post(self, identity: bytes, frames: Sequence[Frame], *, copy: bool = True) -> None:
+        ledger = self._ledgers.get(identity)
+        stamped = frames if ledger is None else ledger.enter(frames)
+        self._socket.send_multipart([identity, *stamped], copy=copy)
+
+    def send_to_stranger(self, identity: bytes, message: Message) -> None:
+        """Send to a peer that is to be forgotten: if this is lost, it is lost."""
+        self._ledgers.pop(identity, None)
+        self._post(identity, encode(message))
+
+    def _take(self, identity: bytes, head: list[bytes], buffers: Sequence[Frame]) -> bool:
+        """Note a stamped message; return whether it is to be handed on."""
+        stamp = read_stamp(head[0])
+        if stamp is None:
+            return True
+        head[0] = head[0][: -len(stamp)]
+        ledger = self._ledgers.get(identity)
+        if ledger is None:
+            ledger = self._ledgers[identity] = Ledger.begin_at(stamp)
+        is_new, sign = ledger.take(stamp, size_of(head, buffers))
+        if sign is Sign.RESUMES:
+            for frames in ledger.unacknowledged():
+                self._socket.send_multipart([identity, *frames], copy=False)
+        if ledger.owes_word:
+            self._socket.send_multipart([identity, *ledger.word()])
+        return is_new
 
     def receive(self, limit: int = 200) -> Iterator[Received]:
         """Give what has arrived, at most `limit` messages, without waiting."""
@@ -92,6 +140,8 @@ class Router(Generic[Incoming]):
             except zmq.Again:
                 return
             head, buffers = receive_frames(self._socket)
+            if head and not self._take(identity, head, buffers):
+                continue
             try:
                 message, _ = self._decoder.decode(head)
             except (MalformedMessage, VersionMismatch) as problem:
@@ -116,6 +166,11 @@ def receive_frames(
         else:
             buffers.append(socket.recv(copy=False).buffer)
     return small, buffers
+
+
+def size_of(head: Sequence[bytes], buffers: Sequence[Frame]) -> int:
+    """Return the size of a message in bytes."""
+    return sum(map(len, head)) + sum(memoryview(buffer).nbytes for buffer in buffers)
 
 
 def secure_server(socket: "zmq.Socket[bytes]", domain: str, key: KeyPair) -> None:

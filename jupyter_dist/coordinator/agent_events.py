@@ -27,7 +27,7 @@ class Listeners(NamedTuple):
 
 
 class AgentEvents:
-    """Hands each event over, and the end of each stream."""
+    """Hands each event over, and the end of each agent."""
 
     def __init__(self, agents: AgentService, listeners: Listeners) -> None:
         self._agents = agents
@@ -44,7 +44,7 @@ class AgentEvents:
         }
 
     def take(self, now_s: float) -> None:
-        """Hand over all that has come."""
+        """Hand over all that has come; to be called often, see AgentService.receive."""
         for host, event in self._agents.receive():
             if event is None:
                 self._on_gone(host)
@@ -53,9 +53,9 @@ class AgentEvents:
                 self._takers.get(kind, self._to.hosts.on_event)(host, event, now_s)
 
     def _on_gone(self, host: str) -> None:
-        """Take in that the stream of an agent has broken."""
+        """Take in that an agent is gone."""
         self._to.preemption.on_gone(host)
-        self._to.hosts.on_gone(host)
+        self._to.hosts.on_gone(host, self._agents.why_gone(host))
         self._to.syncing.on_gone(host)
         self._to.recording.on_gone(host)
         self._to.services.on_gone(host)

@@ -6,12 +6,14 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from jupyter_dist.control.poller import Waker
+from jupyter_dist.coordinator.agent_sessions import AgentWitness, Session, Sessions
 from jupyter_dist.coordinator.certificates import Authority, Certificate
 from jupyter_dist.coordinator.guests import GuestBook, NotAdmitted
 from jupyter_dist.errors import no_free_port
@@ -23,16 +25,23 @@ _MAX_AGENTS = 1024
 
 
 class AgentService:
-    """One stream per host. Events are taken with `receive`, after `waker` has woken the loop."""
+    """One session per host, over one stream after the other.
+
+    Events are taken with `receive`, after `waker` has woken the loop.
+    """
 
     def __init__(
-        self, guests: GuestBook, authority: Authority, server: Certificate, lost_after_s: float
+        self,
+        guests: GuestBook,
+        authority: Authority,
+        server: Certificate,
+        lost_after_s: float,
+        witness: AgentWitness,
     ) -> None:
         self.waker = Waker()
         self._guests = guests
         self._events: queue.SimpleQueue[tuple[str, pb.AgentEvent | None]] = queue.SimpleQueue()
-        self._commands: dict[str, queue.SimpleQueue[pb.AgentCommand | None]] = {}
-        self._lock = threading.Lock()
+        self._sessions = Sessions(self._put, witness, lost_after_s)
         self._is_serving = False
         self._credentials = grpc.ssl_server_credentials(
             [(server.private_key, server.certificate)],
@@ -81,74 +90,67 @@ class AgentService:
         return int(port)
 
     def receive(self) -> Iterator[tuple[str, pb.AgentEvent | None]]:
-        """Give what has arrived as (host, event); event None: the agent's stream broke."""
+        """Give what has arrived as (host, event); event None: the agent is gone.
+
+        To be called often: that an agent is gone may only be known by the time that passes.
+        """
         self.waker.clear()
+        self._sessions.judge(monotonic())
         while True:
             try:
                 yield self._events.get_nowait()
             except queue.Empty:
                 return
 
+    def why_gone(self, host: str) -> str:
+        """Say how it is known that the agent of this host is gone; empty: its process ended."""
+        return self._sessions.why_gone.get(host, "")
+
     def send(self, host: str, command: pb.AgentCommand) -> bool:
-        """Send a command to a host's agent; False when it does not attend."""
-        with self._lock:
-            commands = self._commands.get(host)
-        if commands is None:
-            return False
-        commands.put(command)
-        return True
+        """Send a command to a host's agent, now or when it is back; False when it is gone."""
+        return self._sessions.say(host, command)
 
     def close(self) -> None:
         """End all streams."""
-        with self._lock:
-            for commands in self._commands.values():
-                commands.put(None)
+        self._sessions.end()
         if self._is_serving:  # the end of a server that never began is waited for in vain
             self._server.stop(grace=0.5).wait()
         self.waker.close()
 
     def _attend(self, events: Iterator[pb.AgentEvent], context: Any) -> Iterator[pb.AgentCommand]:
-        """Serve one agent's stream, on a thread of the server."""
+        """Serve one stream of an agent, on a thread of the server."""
         first = next(events, None) or pb.AgentEvent()
-        names = context.auth_context().get("x509_common_name", [])
+        names = tuple(context.auth_context().get("x509_common_name", []))
         try:
-            host = self._guests.admit(names, first.joined.host)
+            if not first.number and first.WhichOneof("event") != "resume":
+                raise NotAdmitted("its jupyter-dist is older than the coordinator's")
+            if first.WhichOneof("event") == "resume":
+                session = self._sessions.find(first.resume.session, names)
+                opening = pb.AgentCommand()
+            else:
+                session = self._sessions.open(self._guests.admit(names, first.joined.host), names)
+                opening = None
         except NotAdmitted as refusal:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
-        commands: queue.SimpleQueue[pb.AgentCommand | None] = queue.SimpleQueue()
-        commands.put(pb.AgentCommand(admitted=pb.Admitted(host=host)))
-        with self._lock:
-            self._commands[host] = commands
-        context.add_callback(lambda: commands.put(None))
-        self._put(host, first)
-        reader = threading.Thread(
-            target=self._read, args=(host, events, commands), name=f"agent-{host}", daemon=True
-        )
-        reader.start()
-        yield from iter(commands.get, None)
+        connection = self._sessions.connect(session, first)
+        context.add_callback(lambda: self._sessions.on_break(session, connection, monotonic()))
+        threading.Thread(
+            target=self._read,
+            args=(session, connection, events),
+            name=f"agent-{session.host}",
+            daemon=True,
+        ).start()
+        yield from session.conversation.outgoing(connection, opening)
 
-    def _read(
-        self,
-        host: str,
-        events: Iterator[pb.AgentEvent],
-        commands: "queue.SimpleQueue[pb.AgentCommand | None]",
-    ) -> None:
+    def _read(self, session: Session, connection: int, events: Iterator[pb.AgentEvent]) -> None:
         try:
             for event in events:
-                if self._commands.get(host) is not commands:
-                    break  # the host has another agent by now
-                self._put(host, event)
+                self._sessions.take(session, connection, event)
         except grpc.RpcError:
             pass  # the stream broke; that is what the next line tells
         except Exception as error:  # noqa: BLE001  (grpc raises a bare Exception when it stops)
             del error
-        with self._lock:
-            is_current = self._commands.get(host) is commands
-            if is_current:
-                del self._commands[host]
-        commands.put(None)  # the agent has said its last word: so do we
-        if is_current:
-            self._put(host, None)
+        self._sessions.on_break(session, connection, monotonic())
 
     def _put(self, host: str, event: pb.AgentEvent | None) -> None:
         self._events.put((host, event))

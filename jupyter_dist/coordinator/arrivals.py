@@ -64,6 +64,11 @@ class Arrivals:
         agent = self._agents[host.name] = self._launchers[host.launcher].start(host)
         agent.invite(self._invitations[host.name])
 
+    def has_ended(self, host: str) -> bool:
+        """Return whether the agent of this host is known to have ended."""
+        agent = self._agents.get(host)
+        return agent is not None and agent.has_ended()
+
     def why_not_back(self, host: str) -> str:
         """Say why no agent will come from this host; empty while one may."""
         agent = self._agents.get(host)

@@ -181,6 +181,7 @@ class Coordinator:
             self._take(ready, now_s)
             if now_s >= next_tick_s:
                 next_tick_s = now_s + TICK_S / 2
+                self._agent_events.take(now_s)  # what is known by the time that has passed
                 self._tick(now_s, deadline_s)
                 on_tick(now_s)
             self._fence.advance(now_s)
@@ -220,9 +221,9 @@ class Coordinator:
                 self._beats.excuse_silence()
                 self._audience.excuse_silence(now_s)  # what clients said is yet to be read
             self._next_beat_s = now_s + self._spec.health.interval_s
-            present = self._roster.present_ranks()
+            engines = [self._roster[rank] for rank in self._roster.present_ranks()]
+            self._engines.keep_only([engine.identity for engine in engines])
             # Silence counts from the first question, so engines are asked once they are born.
-            engines = (self._roster[rank] for rank in present)
             self._beats.ask(engine.identity for engine in engines if engine.pid)
         self._losses.judge(self._beats, self._spec.health, now_s)
         if self._fence.cell is not None:

@@ -42,7 +42,7 @@ class Dispatch:
 
     def to_stranger(self, identity: bytes, message: ToEngine) -> None:
         """Send to an engine that belongs to no rank any more."""
-        self._engines.send(identity, message)
+        self._engines.send_to_stranger(identity, message)
 
     def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
         """Send to one client."""

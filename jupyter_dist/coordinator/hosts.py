@@ -126,8 +126,8 @@ class Hosts:
         )
         self._send(host.name, pb.AgentCommand(start_engines=command))
 
-    def on_gone(self, host: str) -> None:
-        """Take in that an agent's stream has broken."""
+    def on_gone(self, host: str, why: str = "") -> None:
+        """Take in that an agent is gone; `why` says how that is known, if not by its end."""
         self.stopped.add(host)
         record = self._roster.hosts.get(host)
         if record is not None and not record.is_lost:
@@ -137,7 +137,7 @@ class Hosts:
                 for under_way in self._fence.signals_under_way
                 if under_way.endswith(f"@{host}")
             }
-            self._losses.on_host_gone(host)
+            self._losses.on_host_gone(host, why)
 
     def _on_joined(self, host: str, joined: pb.Joined) -> None:
         """Take in a host; with the last one every rank has its place, and engines are started."""

@@ -32,7 +32,7 @@ from jupyter_dist.launch.join_file import JOINER, join_path, write_join_file
 from jupyter_dist.launch.private_dir import this_machine
 from jupyter_dist.model.interfaces import find_interface
 from jupyter_dist.model.spec import ClusterSpec, HostSpec, parse_ports
-from jupyter_dist.probe.network import list_interfaces, offered_addresses
+from jupyter_dist.probe.network import list_interfaces, machine_id, offered_addresses
 from jupyter_dist.protocol import codec
 from jupyter_dist.protocol.credentials import ClusterKeys
 from jupyter_dist.protocol.messages import ClusterStopping, FromClient, ToCoordinator
@@ -64,7 +64,11 @@ class House:
         invited = [host.name for host in self._spec.hosts if host.launcher != "join"]
         self._guests = GuestBook(invited, len(joining))
         agents = AgentService(
-            self._guests, authority, authority.issue_server(), self._spec.health.lost_after_s
+            self._guests,
+            authority,
+            authority.issue_server(),
+            self._spec.health.lost_after_s,
+            self._arrivals,
         )
         self._stack.callback(agents.close)
         at = _listening_address(self._spec)
@@ -125,7 +129,7 @@ class House:
         beats_doorkeeper = Doorkeeper(beats_context)
         self._stack.callback(beats_doorkeeper.close)
         beats_doorkeeper.admit("beats", keys.engine.public)
-        engines = Router(context, "engines", keys.server, codec.from_engine())
+        engines = Router(context, "engines", keys.server, codec.from_engine(), survives_breaks=True)
         clients = Router(context, "clients", keys.server, codec.from_client())
         beats = HeartbeatMonitor(beats_context, "beats", keys.server)
         for router in (engines, clients, beats):
@@ -157,6 +161,8 @@ class House:
             ca_certificate=authority.certificate,
             certificate=certificate.certificate,
             private_key=certificate.private_key,
+            machine=machine_id(),
+            coordinator_pid=os.getpid(),
         )
 
     def _write_join_file(self, at: str, ports: Ports, authority: Authority) -> None:

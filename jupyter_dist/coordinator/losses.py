@@ -78,6 +78,7 @@ class Losses:
         self._exits: list[_Exit] = []
         self._gone_hosts: dict[str, int] = {}
         """Hosts without an agent of which the witness has not spoken, with the question to it."""
+        self._how_gone: dict[str, str] = {}
         self._silent: dict[str, int] = {}
         """The same for engines that are given up for their silence."""
         self.crashes: dict[int, CrashReport] = {}
@@ -89,8 +90,12 @@ class Losses:
         question = self._ask() if exited.signal else None
         self._exits.append(_Exit(now_s + EXIT_GRACE_S, exited, question))
 
-    def on_host_gone(self, host: str) -> None:
-        """Lose all engines of a host, which end with their agent, once a witness was heard."""
+    def on_host_gone(self, host: str, how: str = "") -> None:
+        """Lose all engines of a host, which end with their agent, once a witness was heard.
+
+        `how` says how its end is known, where the witness knows nothing.
+        """
+        self._how_gone[host] = how
         question = self._ask(CONFIRM_S)
         if question is None:
             self._lose_host(host)
@@ -119,7 +124,8 @@ class Losses:
 
     def _lose_host(self, host: str) -> None:
         self._act_on_exits(lambda _, engine: engine.info.host == host)
-        why = self._why_lost(host)
+        how = self._how_gone.pop(host, "")
+        why = self._why_lost(host) or how
         reason = f"the agent of host {host} is gone{f': {why}' if why else ''}"
         for engine in self._roster.on_host(host):
             self._lose(report_loss(engine, reason))

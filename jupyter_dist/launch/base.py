@@ -12,7 +12,6 @@ KEEPALIVE_MS = 1000
 """How often both ends of an agent's stream make sure of each other."""
 MOST_MESSAGE_BYTES = 1 << 30
 """Of what is said on that stream; all that may be large goes in pieces."""
-_EARLIER_S = 1.5
 HOME_UNREACHABLE = 94
 """Exit status of an agent that found no way to the coordinator; its last lines say why."""
 GREETING = "jupyter-dist agent "
@@ -20,14 +19,17 @@ GREETING = "jupyter-dist agent "
 
 
 def keepalive_timeout_ms(lost_after_s: float) -> int:
-    """Give the break after which both ends of an agent's stream give each other up.
+    """Return the silence after which a connection of an agent is given up, in milliseconds.
 
-    Together with the second between two questions that is just before the heartbeats of its
-    ranks do. TCP itself tries again in ever longer steps, each twice the one before: what was
-    lost at the beginning of a break arrives as long after the break as that has lasted, so only
-    breaks of about half of this are sure to be survived.
+    Not the agent: it dials again, and has the other half of the time for that. TCP would try
+    again in ever longer steps, and so for as long after a break as that has lasted.
     """
-    return round(1000 * max(1.0, lost_after_s - _EARLIER_S))
+    return round(1000 * max(1.0, lost_after_s / 2 - KEEPALIVE_MS / 1000))
+
+
+def silence_before_break_s(lost_after_s: float) -> float:
+    """Return for how long an agent may have been out of reach when its connection is given up."""
+    return (keepalive_timeout_ms(lost_after_s) + KEEPALIVE_MS) / 1000
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -66,6 +68,9 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     """How often it observes its host."""
     good_until_s: float = 0.0
     """When a join file stops being good, in seconds since 1970; 0 for others."""
+    machine: str = ""
+    """Where the coordinator runs; an agent there sees by its process whether it lives."""
+    coordinator_pid: int = 0
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -117,6 +122,9 @@ class AgentProcess(Protocol):
 
     def poll(self) -> int | None:
         """Give the exit status, or None while it runs."""
+
+    def has_ended(self) -> bool:
+        """Return whether the agent itself is known to have ended, not only the way to it."""
 
     def explain(self) -> Failure:
         """Say why it ended, or what it was doing last."""

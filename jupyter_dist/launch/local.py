@@ -44,6 +44,10 @@ class LocalAgent:
         """Give the exit status, or None while it runs."""
         return self._process.poll()
 
+    def has_ended(self) -> bool:
+        """Return whether the agent has ended: it is this process."""
+        return self.poll() is not None
+
     def explain(self) -> Failure:
         """Say why it ended, or what it was doing last."""
         status = self._process.poll()

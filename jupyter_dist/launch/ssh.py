@@ -24,7 +24,7 @@ from jupyter_dist.launch.base import (
     Ports,
 )
 from jupyter_dist.launch.remote_command import python_script, ssh_command
-from jupyter_dist.launch.ssh_failures import explain_ssh, last_lines
+from jupyter_dist.launch.ssh_failures import explain_ssh, last_lines, tells_end
 from jupyter_dist.model.spec import HostSpec
 
 KEEP_WAITING_S = 2.0
@@ -109,6 +109,10 @@ class SshAgent:
             self._is_invited.set()
             if self._process is not None:
                 self._process.kill()
+
+    def has_ended(self) -> bool:
+        """Return whether ssh has told the end of the agent, and not only lost its connection."""
+        return self._is_over.is_set() and tells_end(self._host, self._status, self._log())
 
     def explain(self) -> Failure:
         """Say why it ended, or what it was doing last."""

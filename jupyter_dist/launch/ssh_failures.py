@@ -18,6 +18,14 @@ from jupyter_dist.model.spec import HostSpec
 SSH_FAILED = 255
 """Status of ssh when it did not get there, or when a signal ended what ran there."""
 _MOST_CHARACTERS = 8_000
+_CONNECTION_LOST = re.compile(
+    r"^(?:client_loop|packet_write|Read from remote host|Write failed|Timeout, server"
+    r"|(?:ssh_dispatch_run_fatal: )?Connection (?:to|closed|reset)|Disconnecting"
+    r"|Received disconnect|Bytes per second|.*(?:Broken pipe|mux_client))",
+    re.MULTILINE,
+)
+"""What ssh says when a connection that worked has ended before the command did."""
+_SILENCED = re.compile(r"-\w*q\w*|.*LogLevel.*", re.IGNORECASE)
 _OVER_OTHERS = re.compile(r"^Connection (?:closed by|reset by|to) UNKNOWN port", re.MULTILINE)
 _TRY_IT = "Try `{login} true` by hand."
 _BY_STATUS = {
@@ -46,6 +54,20 @@ class SshFailure(msgspec.Struct, frozen=True):
     """One sentence fragment without its full stop."""
     next_step: str
     """A whole sentence, or a few."""
+
+
+def tells_end(host: HostSpec, status: int, stderr: str) -> bool:
+    """Return whether ssh has ended because what ran on the host has.
+
+    Of a command that a signal has ended it says nothing, with the status of its own troubles; of
+    a connection that it has lost it always says something, unless it may not.
+    """
+    if status < 0:
+        return False  # ssh itself was killed here
+    if status != SSH_FAILED:
+        return True
+    is_silenced = any(map(_SILENCED.fullmatch, host.ssh))
+    return not is_silenced and _CONNECTION_LOST.search(stderr[-_MOST_CHARACTERS:]) is None
 
 
 def explain_ssh(host: HostSpec, status: int, stderr: str) -> SshFailure:

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read", "service_started", "place_taken", "notice")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read", "service_started", "place_taken", "notice", "resume", "number", "taken", "is_last")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +25,10 @@ class AgentEvent(_message.Message):
     SERVICE_STARTED_FIELD_NUMBER: _ClassVar[int]
     PLACE_TAKEN_FIELD_NUMBER: _ClassVar[int]
     NOTICE_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
     engine_started: EngineStarted
     engine_exited: EngineExited
@@ -43,7 +47,17 @@ class AgentEvent(_message.Message):
     service_started: ServiceStarted
     place_taken: PlaceTaken
     notice: Notice
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ...) -> None: ...
+    resume: Resume
+    number: int
+    taken: int
+    is_last: bool
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ..., is_last: bool = ...) -> None: ...
+
+class Resume(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    def __init__(self, session: _Optional[str] = ...) -> None: ...
 
 class Joined(_message.Message):
     __slots__ = ("host", "hostname", "pid", "version", "cpu_count", "memory_total_bytes", "log_dir", "gpu_count", "slots", "wire", "machine", "python", "versions", "interfaces", "home_address", "local_address", "failed_addresses", "devices", "gpus", "gpu_problem", "links", "numa_nodes")
@@ -379,7 +393,7 @@ class RasRead(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., report: _Optional[bytes] = ...) -> None: ...
 
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records", "dump_stacks", "read_ras", "start_service", "end_service", "heed_notices", "let_go")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records", "dump_stacks", "read_ras", "start_service", "end_service", "heed_notices", "let_go", "number", "taken")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -396,6 +410,8 @@ class AgentCommand(_message.Message):
     END_SERVICE_FIELD_NUMBER: _ClassVar[int]
     HEED_NOTICES_FIELD_NUMBER: _ClassVar[int]
     LET_GO_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
     start_engines: StartEngines
     send_signal: SendSignal
     stop: Stop
@@ -412,13 +428,17 @@ class AgentCommand(_message.Message):
     end_service: EndService
     heed_notices: HeedNotices
     let_go: LetGo
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ..., start_service: _Optional[_Union[StartService, _Mapping]] = ..., end_service: _Optional[_Union[EndService, _Mapping]] = ..., heed_notices: _Optional[_Union[HeedNotices, _Mapping]] = ..., let_go: _Optional[_Union[LetGo, _Mapping]] = ...) -> None: ...
+    number: int
+    taken: int
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ..., start_service: _Optional[_Union[StartService, _Mapping]] = ..., end_service: _Optional[_Union[EndService, _Mapping]] = ..., heed_notices: _Optional[_Union[HeedNotices, _Mapping]] = ..., let_go: _Optional[_Union[LetGo, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
 
 class Admitted(_message.Message):
-    __slots__ = ("host",)
+    __slots__ = ("host", "session")
     HOST_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
     host: str
-    def __init__(self, host: _Optional[str] = ...) -> None: ...
+    session: str
+    def __init__(self, host: _Optional[str] = ..., session: _Optional[str] = ...) -> None: ...
 
 class RankPlace(_message.Message):
     __slots__ = ("rank", "world_size", "local_rank", "local_world_size", "host_rank", "host", "device", "engine")

@@ -9,12 +9,12 @@ from tests.processes.listener import Listener
 
 from .clusters import values
 
-BREAK_S = 4.0
-"""Less than half of what ends a host: TCP may find out only as long after the break again."""
+BREAK_S = 7.0
+"""Less than what ends a host, and more than half of it: TCP alone would try again only later."""
 FOR_A_WHILE = """
 import time, numpy as np
 print("here")
-until_s = time.monotonic() + 7
+until_s = time.monotonic() + 9
 while comm.broadcast(np.array([time.monotonic() < until_s]))[0]:
     x = comm.all_reduce(np.ones(1000))
 float(x[0])
@@ -28,7 +28,7 @@ def test_a_break_of_some_seconds_costs_no_rank_and_no_result(
     cluster = start("nodeA:1,nodeB:1,nodeC:1")
     values(cluster.run("kept = rank"))
     cell = in_background(
-        cluster.run, "import time; time.sleep(6); total = comm.all_reduce(kept + 1); int(total)"
+        cluster.run, "import time; time.sleep(8); total = comm.all_reduce(kept + 1); int(total)"
     )
     wait_until(lambda: set(cluster.status().ranks.values()) == {"busy"}, 5, "all ranks busy")
     getattr(lab, fault)("nodeB")
@@ -52,3 +52,23 @@ def test_data_that_is_under_way_when_the_network_breaks_arrives_after_it(
     with within(15):
         assert values(cell.result(20)) == ["3.0"] * 3
     assert [host.state for host in cluster.topology().hosts] == ["up"] * 3
+
+
+def test_connections_that_are_reset_cost_no_rank_and_no_result(lab, start, in_background, within):
+    cluster = start("nodeA:1,nodeB:2")
+    values(cluster.run("kept = rank"))
+    pids = values(cluster.run("import os; os.getpid()"))
+    listener = Listener()
+    cell = in_background(
+        cluster.run,
+        "import time; print('here'); time.sleep(3); total = comm.all_reduce(kept + 1); int(total)",
+        watcher=listener,
+    )
+    listener.wait_for("here", ranks=range(3))
+    lab.reset_connections("nodeB")
+    with within(15):
+        assert values(cell.result(20)) == ["6"] * 3
+    lab.reset_connections("nodeB")  # and while nothing runs
+    with within(10):
+        assert values(cluster.run("os.getpid()")) == pids
+    assert [host.state for host in cluster.topology().hosts] == ["up"] * 2

@@ -213,6 +213,10 @@ class HostsLab:
         self._hosts[host].power_on()
         self._start(host)
 
+    def reset_connections(self, host):
+        """Have the host's kernel reset every TCP connection that it has with others."""
+        self.run(host, ["ss", "-K", "-t", "state", "established"])
+
     def kill_sshd(self, host):
         """Kill its ssh server with all sessions; what was started in these may live on."""
         self._hosts[host].stop_sshd(with_sessions=True)

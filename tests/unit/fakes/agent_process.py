@@ -25,6 +25,9 @@ class FakeAgent:
     def poll(self) -> int | None:
         return self.status
 
+    def has_ended(self) -> bool:
+        return self.status is not None
+
     def explain(self) -> Failure:
         return self.failure
 

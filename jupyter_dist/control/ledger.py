@@ -1,0 +1,94 @@
+"""What two peers have said to each other, so that nothing is lost where their connection breaks.
+
+libzmq connects again by itself, but forgets what was under way. Each message bears a stamp behind
+the version in its first frame: its number, and the number of the last one that came from the other
+side. What the other side has not confirmed is kept, and sent again over the next connection; of
+what comes only the next number is taken, because all that follows a gap will come again.
+"""
+
+import enum
+import struct
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from jupyter_dist.protocol.codec import VERSION, Frame
+
+_STAMP = struct.Struct("<BQQ")
+CONFIRM_AFTER = 16
+"""Messages without an answer that would have confirmed them."""
+CONFIRM_BYTES = 1 << 20
+"""The same in bytes: the other side keeps that much memory for us."""
+
+
+class Sign(enum.IntEnum):
+    """What a stamped message is."""
+
+    SAYS = 0
+    CONFIRMS = 1
+    """It has no content."""
+    RESUMES = 2
+    """The same; and its sender has a new connection."""
+
+
+class Ledger:
+    """One side of what two peers say to each other; of one thread only."""
+
+    def __init__(self, said: int = 0, taken: int = 0) -> None:
+        self._said = said
+        self._taken = taken
+        self._kept: deque[tuple[int, Sequence[Frame]]] = deque()
+        self._unanswered = self._unanswered_bytes = 0
+
+    @classmethod
+    def begin_at(cls, stamp: bytes) -> "Ledger":
+        """Begin in the middle with a peer that was forgotten, or at the beginning."""
+        sign, number, confirmed = _STAMP.unpack(stamp)
+        return cls(confirmed, number - 1 if sign == Sign.SAYS else number)
+
+    @property
+    def owes_word(self) -> bool:
+        """So much has come that the other side should hear of it."""
+        return self._unanswered >= CONFIRM_AFTER or self._unanswered_bytes >= CONFIRM_BYTES
+
+    @property
+    def kept_bytes(self) -> int:
+        """Return the size of what the other side has not confirmed."""
+        return sum(memoryview(frame).nbytes for _, frames in self._kept for frame in frames)
+
+    def enter(self, frames: Sequence[Frame]) -> list[Frame]:
+        """Return the frames of a message with its stamp, and keep them until it is confirmed."""
+        self._said += 1
+        self._kept.append((self._said, frames))
+        return self._stamped(Sign.SAYS, self._said, frames)
+
+    def unacknowledged(self) -> Iterator[list[Frame]]:
+        """Yield what was said and not confirmed, to be sent again."""
+        for number, frames in self._kept:
+            yield self._stamped(Sign.SAYS, number, frames)
+
+    def word(self, sign: Sign = Sign.CONFIRMS) -> list[Frame]:
+        """Return a message without content, which confirms what has come."""
+        return self._stamped(sign, self._said - len(self._kept), (VERSION, b""))
+
+    def take(self, stamp: bytes, size_bytes: int = 0) -> tuple[bool, Sign]:
+        """Take in a message; return whether it is the next one with content, and what it is."""
+        sign, number, confirmed = _STAMP.unpack(stamp)
+        kept = self._kept
+        while kept and kept[0][0] <= confirmed:
+            kept.popleft()
+        if sign != Sign.SAYS or number != self._taken + 1:
+            return False, Sign(sign)
+        self._taken = number
+        self._unanswered += 1
+        self._unanswered_bytes += size_bytes
+        return True, Sign.SAYS
+
+    def _stamped(self, sign: Sign, number: int, frames: Sequence[Frame]) -> list[Frame]:
+        self._unanswered = self._unanswered_bytes = 0
+        return [VERSION + _STAMP.pack(sign, number, self._taken), *frames[1:]]
+
+
+def read_stamp(first: bytes) -> bytes | None:
+    """Return the stamp in the first frame of a message; None where there is none."""
+    has_stamp = len(first) == len(VERSION) + _STAMP.size and first.startswith(VERSION)
+    return first[len(VERSION) :] if has_stamp else None

@@ -1,0 +1,103 @@
+"""Connections that are reset, while all processes and the machine are fine: nothing is lost."""
+
+import os
+import shutil
+import socket
+import subprocess
+
+import psutil
+import pytest
+
+from .leftovers import agents_of, coordinator_of, wait_until
+from .listener import Listener
+from .results import values
+
+SEVERAL_RESETS = 5
+PRINTS = "import time\nprint('here')\nfor i in range(30):\n    print(i)\n    time.sleep(0.1)\nkept"
+
+
+def reset(port):
+    """Have the kernel reset all connections of a listening port of this machine."""
+    command = ["ss", "-K", "-t", "-H", "state", "established"]
+    subprocess.run([*command, f"( sport = :{port} or dport = :{port} )"], check=True, timeout=10)
+
+
+def _can_reset():
+    """Return whether ss may, and this kernel does, end a connection: tried with one."""
+    if os.geteuid() != 0 or shutil.which("ss") is None:
+        return False
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as one:
+            try:
+                reset(port)
+                one.settimeout(1)
+                return one.recv(1) == b""
+            except TimeoutError:
+                return False
+            except (OSError, subprocess.SubprocessError):
+                return True
+
+
+pytestmark = pytest.mark.skipif(not _can_reset(), reason="root and `ss -K` reset connections")
+
+
+def ports_of(cluster):
+    """Ports that ranks and agents reach the coordinator at: all but that of clients."""
+    listening = psutil.Process(coordinator_of(cluster).pid).net_connections("tcp4")
+    ports = {each.laddr.port for each in listening if each.status == psutil.CONN_LISTEN}
+    return sorted(ports - {int(cluster._connection.clients_address.rpartition(":")[2])})
+
+
+def test_resets_between_cells_cost_no_rank_and_no_cell(four, within):
+    pids = values(four.run("import os\nkept = os.getpid()\nkept"))
+    for _ in range(SEVERAL_RESETS):
+        for port in ports_of(four):
+            reset(port)
+            with within(5):
+                assert values(four.run("kept")) == pids
+
+
+def test_resets_while_a_cell_runs_lose_none_of_its_lines_and_double_none(
+    four, in_background, within
+):
+    pids = values(four.run("import os\nkept = os.getpid()\nkept"))
+    listener = Listener()
+    cell = in_background(four.run, PRINTS, watcher=listener)
+    listener.wait_for("here", ranks=range(4))
+    for _ in range(SEVERAL_RESETS):
+        for port in ports_of(four):
+            reset(port)
+        wait_until(lambda: set(four.status().ranks.values()) == {"busy"}, 5, "all go on")
+    with within(15):
+        result = cell.result(20)
+    assert values(result) == pids
+    lines = "".join(["here\n", *(f"{i}\n" for i in range(30))])
+    assert [result[rank].stdout for rank in range(4)] == [lines] * 4
+
+
+def test_large_objects_survive_resets_on_their_way(four, in_background, within):
+    data = os.urandom(64 << 20)
+    push = in_background(four.push, {"data": data})
+    while not push.done():
+        for port in ports_of(four):
+            reset(port)
+    with within(30):
+        push.result(30)
+        pull = in_background(four.pull, "data")
+        while not pull.done():
+            for port in ports_of(four):
+                reset(port)
+        assert pull.result(30)[1] == data
+    assert set(four.status().ranks.values()) == {"idle"}
+
+
+def test_an_agent_that_is_killed_is_still_told_at_once(start, within):
+    cluster = start("localhost:1")
+    (agent,) = agents_of(cluster)
+    for port in ports_of(cluster):
+        reset(port)
+    values(cluster.run("1"))
+    with within(1):
+        agent.kill()
+        wait_until(lambda: cluster.status().ranks == {0: "lost"}, 5, "its rank is lost")
