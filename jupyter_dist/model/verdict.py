@@ -16,6 +16,7 @@ from jupyter_dist.model.verdict_words import (
     tell_silent,
     tell_sitting,
     tell_tasks,
+    tell_under_way,
     tell_waiting,
 )
 from jupyter_dist.model.waits import Wait, find_hopeless, find_waits
@@ -88,6 +89,7 @@ def _judge_waits(odd: Sequence[Wait], ranks: Sequence[RankSeen]) -> Verdict:
             clauses += tell_missing(last_group, listed, by_rank)
             last_group = []
     clauses += tell_others(others)
+    clauses += tell_under_way([wait for wait in odd if wait.seconds >= PATIENCE_S], odd, by_rank)
     hopeless, circle = find_hopeless(odd, ranks)
     clauses += _tell_circle(circle)
     clauses += tell_silent(ranks)

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from jupyter_dist.model.doing import Doing, agree, escape, find_doing, find_sitting
 from jupyter_dist.model.rank import format_ranks, name_ranks
 from jupyter_dist.model.rank_seen import SILENCE_S, RankSeen
-from jupyter_dist.model.records import MESSAGES, tell_group
+from jupyter_dist.model.records import MESSAGES, find_framework, is_symmetric, tell_group
+from jupyter_dist.model.text import name_some
 from jupyter_dist.model.topology import CollectiveView
-from jupyter_dist.model.waits import Wait
+from jupyter_dist.model.waits import Call, Wait
 
 _MOST_ERROR = 120
 _ENDINGS = {
@@ -93,6 +94,63 @@ def tell_missing(
         verb = "does" if len(absent) == 1 else "do"
         told.append(f"{name_ranks(absent)} {verb} not run this cell")
     return told
+
+
+def tell_under_way(
+    waits: Sequence[Wait], others: Sequence[Wait], by_rank: Mapping[int, RankSeen]
+) -> list[str]:
+    """Say who has not got what ranks sent that have left a call, and which network is in between.
+
+    All have come to such a call, so nothing but the way between them can be missing.
+    """
+    told = []
+    for wait in waits:
+        senders = [by_rank[number] for number in sorted(wait.passed) if number in by_rank]
+        if wait.missing != wait.passed or not _is_under_way(wait, senders):
+            continue
+        call = f"{wait.call.operation} #{wait.call.sequence}"
+        sent_by, waiting = name_ranks(wait.passed), name_ranks(wait.numbers)
+        waiters = {n for other in others if other.needed & set(wait.numbers) for n in other.numbers}
+        if waiters & wait.passed:
+            verb = agree("wait{s}", len(waiters & wait.passed))
+            told.append(f"{name_ranks(waiters & wait.passed)} {verb} for {waiting}")
+        verb = agree("wait{s}", len(wait.ranks))
+        told.append(
+            f"{waiting} {verb} for data of {call} that {sent_by} sent before leaving it"
+            f"{_blame_network(senders, wait.ranks)}"
+        )
+    return told
+
+
+def _is_under_way(wait: Wait, senders: Sequence[RankSeen]) -> bool:
+    """Return whether these ranks have surely done their part of a call, and others wait for it."""
+    call = wait.call
+    if find_framework(call.group) or not is_symmetric(call.operation, call.group) or not senders:
+        return False
+    if any(rank.is_silent or rank.is_stopped for rank in (*senders, *wait.ranks)):
+        return False  # that is told, and reason enough
+    lasts = [rank.collective for rank in senders]
+    have_left = all(
+        last and (last.group, "object" in last.operation) == _counted(call) for last in lasts
+    )
+    return have_left and all(rank.is_idle for rank in wait.ranks)
+
+
+def _counted(call: Call) -> tuple[str, bool]:
+    return call.group, "object" in call.operation
+
+
+def _blame_network(senders: Sequence[RankSeen], takers: Sequence[RankSeen]) -> str:
+    """Name the network by the hosts at its ends, as far as something may be missing there."""
+    ways = {(one.host, other.host) for one in senders for other in takers}
+    across = sorted(way for way in ways if way[0] != way[1])
+    if not across:
+        return ""
+    ends = sorted({host for way in across for host in way})
+    where = f"between {' and '.join(ends)}" if len(ends) == 2 else f"of {name_some(ends)}"
+    if len(ways) == 1:
+        where = f"from {across[0][0]} to {across[0][1]}"
+    return f", so the network {where} is slow, or does not deliver"
 
 
 def _add(ranks: list[RankSeen], rank: RankSeen) -> None:

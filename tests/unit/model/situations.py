@@ -381,6 +381,19 @@ SITUATIONS = {
         resting(2, "In[4]:1: time.sleep(60)"),
         resting(3, SETUP),
     ],
+    "packets are lost one way, ranks are one call apart": [
+        inside(0, number=18),
+        *(inside(rank) for rank in (1, 2, 3, 4)),
+        inside(5, number=18),
+    ],
+    "packets are lost from one host to another": [
+        *(inside(rank, number=18) for rank in range(4)),
+        *(inside(rank) for rank in (4, 5)),
+    ],
+    "ranks one call apart, of which some still compute": [
+        inside(0, number=18),
+        inside(1, cpu_percent=99.0),
+    ],
     "all are in the same collective for long": [inside(rank) for rank in range(4)],
     "all are in the same collective": [inside(rank, seconds=6.0) for rank in range(4)],
     "the root has left, the others still receive": [
