@@ -67,7 +67,9 @@ class Arrivals:
     def has_ended(self, host: str) -> bool:
         """Return whether the agent of this host is known to have ended."""
         agent = self._agents.get(host)
-        return agent is not None and agent.has_ended()
+        if agent is None:
+            return self.job is not None and bool(self.job.problem)
+        return agent.has_ended()
 
     def why_not_back(self, host: str) -> str:
         """Say why no agent will come from this host; empty while one may."""

@@ -262,3 +262,19 @@ def test_a_job_is_cancelled_as_a_whole_unless_all_its_agents_have_ended(
     submitted.job.cancel = lambda: cancelled.append(True)
     submitted.terminate(hosts)
     assert bool(cancelled) == is_cancelled
+
+
+# --- the end of an agent ---
+
+
+def test_the_end_of_an_agent_is_known_from_who_started_it(party):
+    assert not party.arrivals.has_ended("a")
+    party.fail("a", "it was killed")
+    assert party.arrivals.has_ended("a")
+    assert not party.arrivals.has_ended("one that joined by itself")
+
+
+def test_with_its_job_every_agent_of_it_has_ended(submitted):
+    assert not submitted.has_ended("slurm-1")
+    submitted.job.problem = "Slurm job 12 was cancelled"
+    assert submitted.has_ended("slurm-1")
