@@ -27,9 +27,9 @@ ATTEND = "/jupyter_dist.HostAgents/Attend"
 _LONGEST_ATTEMPT_MS = 2000
 """An attempt to connect that is not answered is made again."""
 _LONGEST_PAUSE_MS = 500
-_EARLIER_S = 1.0
+_EARLIER_S = 1.5
 """So long before the coordinator gives an agent up that agent ends, with all it has started."""
-LONGEST_ABSENCE_S = 9.0
+LONGEST_ABSENCE_S = 8.5
 """An agent that finds no coordinator ends, however patient that would be."""
 _SILENT_S = 3.0
 """Of a coordinator that was heard within this time it is known that it went only now."""

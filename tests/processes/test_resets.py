@@ -19,7 +19,12 @@ PRINTS = "import time\nprint('here')\nfor i in range(30):\n    print(i)\n    tim
 def reset(port):
     """Have the kernel reset all connections of a listening port of this machine."""
     command = ["ss", "-K", "-t", "-H", "state", "established"]
-    subprocess.run([*command, f"( sport = :{port} or dport = :{port} )"], check=True, timeout=10)
+    subprocess.run(
+        [*command, f"( sport = :{port} or dport = :{port} )"],
+        check=True,
+        capture_output=True,
+        timeout=10,
+    )
 
 
 def _can_reset():
@@ -77,19 +82,17 @@ def test_resets_while_a_cell_runs_lose_none_of_its_lines_and_double_none(
 
 
 def test_large_objects_survive_resets_on_their_way(four, in_background, within):
-    data = os.urandom(64 << 20)
-    push = in_background(four.push, {"data": data})
-    while not push.done():
-        for port in ports_of(four):
-            reset(port)
-    with within(30):
-        push.result(30)
-        pull = in_background(four.pull, "data")
-        while not pull.done():
+    for _ in range(2):
+        data = os.urandom(64 << 20)
+        with within(30):
+            push = in_background(four.push, {"data": data})
             for port in ports_of(four):
                 reset(port)
-        assert pull.result(30)[1] == data
-    assert set(four.status().ranks.values()) == {"idle"}
+            push.result(30)
+            pull = in_background(four.pull, "data")
+            for port in ports_of(four):
+                reset(port)
+            assert pull.result(30)[1] == data
 
 
 def test_an_agent_that_is_killed_is_still_told_at_once(start, within):
