@@ -18,9 +18,9 @@ _DIRECTIONS = (
 )
 _HEAD = """Written by `python -m jupyter_dist.protocol.describe`; edit `messages/` instead.
 A message is two ZeroMQ frames, the version and MessagePack; raw buffers may follow.
-Between engine and coordinator 17 bytes stand behind the version: what it is, its number, and the last
-number that has come. What is not confirmed is sent again over the next connection (`control/ledger.py`);
-agents' streams do the same (`host_agent.proto`)."""
+Between engine and coordinator 17 bytes stand behind the version: what it is, its number, and the
+last number that has come. What is not confirmed is sent again over the next connection
+(`control/ledger.py`); agents' streams do the same (`host_agent.proto`)."""
 _PARTS = (messages.Output, messages.ErrorInfo, *typing.get_args(messages.CellEvent))
 
 
