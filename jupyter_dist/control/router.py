@@ -169,8 +169,11 @@ def receive_frames(
 
 
 def size_of(head: Sequence[bytes], buffers: Sequence[Frame]) -> int:
-    """Return the size of a message in bytes."""
-    return sum(map(len, head)) + sum(memoryview(buffer).nbytes for buffer in buffers)
+    """Return the size of a message in bytes; of its head the part that may be long."""
+    size_bytes = len(head[-1])
+    for buffer in buffers:
+        size_bytes += memoryview(buffer).nbytes
+    return size_bytes
 
 
 def secure_server(socket: "zmq.Socket[bytes]", domain: str, key: KeyPair) -> None:
