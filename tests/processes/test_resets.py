@@ -95,7 +95,7 @@ def test_large_objects_survive_resets_on_their_way(four, in_background, within):
             assert pull.result(30)[1] == data
 
 
-def test_an_agent_that_is_killed_is_still_told_at_once(start, within):
+def test_an_agent_that_is_killed_is_still_told_at_once(sweep, start, within):
     cluster = start("localhost:1")
     (agent,) = agents_of(cluster)
     for port in ports_of(cluster):
