@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator, Sequence
 from time import monotonic
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import zmq
 
@@ -33,18 +33,12 @@ _CONNECTION_EVENTS = (
 )
 
 
-class Changes(NamedTuple):
-    """Readable when a connection has come or gone; `silence_s` of its dealer takes that in."""
-
-    pollable: Any
-
-
 class Dealer(Generic[Incoming]):
     """A connected DEALER socket. Not thread-safe: its one owner sends, receives and waits.
 
     Without a context of the caller's it uses the one that all clients of the process share.
     With an identity it is the same peer after a broken connection, and nothing is lost by that;
-    its owner asks for `silence_s` whenever there are `changes`: then what was lost is sent again.
+    its owner has to ask for `silence_s` often, for that is when what was lost is sent again.
     """
 
     def __init__(
@@ -81,11 +75,6 @@ class Dealer(Generic[Incoming]):
     def pollable(self) -> Any:
         """The socket itself."""
         return self._socket
-
-    @property
-    def changes(self) -> "Changes":
-        """Something to wait for, beside messages: the connection has come or gone."""
-        return Changes(self._monitor)
 
     def send(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send one message; large buffers are not copied."""

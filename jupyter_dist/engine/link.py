@@ -142,7 +142,6 @@ class Link(threading.Thread):
         self._sign.renew()  # from now on: threads made before do not bear this name
         poller = Poller()
         poller.add(dealer)
-        poller.add(changes := dealer.changes)
         poller.add(self._waker)
         next_stream_s = 0.0
         while True:
@@ -150,8 +149,6 @@ class Link(threading.Thread):
             try:
                 ready = poller.wait(STREAM_INTERVAL_S if had_work else IDLE_INTERVAL_S)
                 self._builtins.repair()  # a cell may have damaged what is needed from here on
-                if changes in ready:
-                    dealer.silence_s()  # goes on over a connection that is there again
                 if dealer in ready:
                     self._deliver(dealer)
                 if self._waker in ready:
