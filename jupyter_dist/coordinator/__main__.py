@@ -19,6 +19,7 @@ import msgspec
 
 from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.job_order import make_job_watch
+from jupyter_dist.coordinator.strangers import load_grpc_quietly
 from jupyter_dist.errors import ClusterExists, DistError
 from jupyter_dist.launch.base import Launcher
 from jupyter_dist.launch.connection_file import StartReport
@@ -88,6 +89,7 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish)
     try:
         arrivals.start(spec.hosts)  # before we import what we need ourselves: theirs takes longest
         _report(StartReport(stage="loading what it needs", log_path=str(log_path)))
+        load_grpc_quietly()
         from jupyter_dist.coordinator.house import House
 
         wish.heed()

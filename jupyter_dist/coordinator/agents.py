@@ -16,6 +16,7 @@ from jupyter_dist.control.poller import Waker
 from jupyter_dist.coordinator.agent_sessions import AgentWitness, Session, Sessions
 from jupyter_dist.coordinator.certificates import Authority, Certificate
 from jupyter_dist.coordinator.guests import GuestBook, NotAdmitted
+from jupyter_dist.coordinator.strangers import HANDSHAKE_MS, Proven
 from jupyter_dist.errors import no_free_port
 from jupyter_dist.launch.base import KEEPALIVE_MS, MOST_MESSAGE_BYTES, keepalive_timeout_ms
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -39,6 +40,8 @@ class AgentService:
         witness: AgentWitness,
     ) -> None:
         self.waker = Waker()
+        self.proven = Proven()
+        """From where agents attend; all other connections are those of strangers."""
         self._guests = guests
         self._events: queue.SimpleQueue[tuple[str, pb.AgentEvent | None]] = queue.SimpleQueue()
         self._sessions = Sessions(self._put, witness, lost_after_s)
@@ -63,6 +66,7 @@ class AgentService:
                 ("grpc.so_reuseport", 0),
                 # A message over the limit would break the stream, and cost the host's ranks.
                 ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
+                ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
             ],
         )
         attend = grpc.stream_stream_rpc_method_handler(
@@ -132,6 +136,7 @@ class AgentService:
                 opening = None
         except NotAdmitted as refusal:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
+        self.proven.enter(context)
         connection = self._sessions.connect(session, first)
         context.add_callback(lambda: self._sessions.on_break(session, connection, monotonic()))
         threading.Thread(

@@ -19,6 +19,7 @@ from jupyter_dist.coordinator.arrivals import AGENT_END_TIMEOUT_S, Arrivals
 from jupyter_dist.coordinator.certificates import Authority
 from jupyter_dist.coordinator.coordinator import Coordinator
 from jupyter_dist.coordinator.guests import GuestBook
+from jupyter_dist.coordinator.strangers import Strangers
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.base import Invitation, Ports
 from jupyter_dist.launch.batch.files import make_job_dir
@@ -87,7 +88,10 @@ class House:
             self._arrivals,
             keys.for_engine(),
         )
-        connection = self._publish(self.clients.bind(LOOPBACK), keys)
+        clients_port = self.clients.bind(LOOPBACK)
+        others = (ports.engines, ports.beats, clients_port)
+        self._strangers = Strangers(agents.proven, ports.agents, others)
+        connection = self._publish(clients_port, keys)
         if joining:  # only now is the cluster's name ours
             self._write_join_file(at, ports, authority)
         return connection
@@ -195,7 +199,8 @@ class House:
         return self._info
 
     def _tick(self, now_s: float) -> None:
-        """Keep the connection file true, and write it again when somebody has deleted it."""
+        """Keep strangers few and the connection file true, written again when it was deleted."""
+        self._strangers.look(now_s)
         if self._info.world_size != self.coordinator.world_size:
             hosts = self.coordinator.host_specs
             self._info = msgspec.structs.replace(

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import socket
+import ssl
+from pathlib import Path
 
 import grpc
 import msgspec
@@ -14,6 +16,7 @@ from zmq.utils.monitor import recv_monitor_message
 from jupyter_dist.protocol import codec
 from jupyter_dist.protocol.codec import VERSION, encode
 from jupyter_dist.protocol.messages import Hello, Leave, PushObjects, Refused, SubmitCell
+from tests.patience import Stopwatch
 
 from .leftovers import coordinator_of, engines_of, ports_of, wait_until
 
@@ -243,3 +246,40 @@ def test_no_secret_stands_on_a_command_line_or_in_the_environment(four, shared):
         exposed = " ".join([*process.cmdline(), *process.environ().values()])
         assert held.own.secret not in exposed
         assert held.server_public not in exposed
+
+
+def test_silent_connections_end_within_five_seconds_on_every_port(four, ports):
+    with contextlib.ExitStack() as stack:
+        visitors = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            for port in ports
+            for _ in range(10)
+        ]
+        watch = Stopwatch()
+        for visitor in visitors:
+            visitor.settimeout(30)
+            while visitor.recv(4096):  # libzmq greets first
+                pass
+        watch.assert_less(7, "strangers have been sent away")
+    assert four.run("1").ok
+
+
+def test_strangers_leave_no_line_in_the_log(four):
+    log = Path(four._connection.log_path)
+    before = log.stat().st_size
+    words = [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01" + os.urandom(200), b"", os.urandom(100)]
+    for port in ports_of(coordinator_of(four)):
+        for number in range(500):
+            with socket.create_connection(("127.0.0.1", port)) as visitor:
+                visitor.sendall(words[number % len(words)])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for port in ports_of(coordinator_of(four)):
+        with (
+            contextlib.suppress(ssl.SSLError, ConnectionError, TimeoutError),
+            socket.create_connection(("127.0.0.1", port), 1) as plain,
+            context.wrap_socket(plain) as visitor,
+        ):
+            visitor.recv(1)
+    assert four.run("1").ok
+    assert log.stat().st_size == before

@@ -13,8 +13,9 @@ from jupyter_dist.collective.ring.handshake import Membership
 STRANGER_PATIENCE_S = 2.0
 """How long a connection may take to prove itself."""
 
-_MOST_GUESTS = 1024
-"""Unproven connections kept at a time; beyond it the oldest goes."""
+_MOST_GUESTS = 128
+"""Unproven connections kept at a time; beyond it the oldest goes. The cells of this rank need file
+descriptors, too, and often have 1024 in all."""
 
 
 class _Guest:
