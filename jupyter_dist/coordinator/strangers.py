@@ -148,10 +148,9 @@ class _Borrowed:
 
 def _ends(connection: socket.socket) -> tuple[int, Address]:
     """Return our port and the other's address; raise OSError for what is no such connection."""
-    own = connection.getsockname()
-    if not isinstance(own, tuple) or len(own) < 2:
-        raise OSError("no socket of TCP")
-    peer = connection.getpeername()
+    own, peer = connection.getsockname(), connection.getpeername()
+    if not (isinstance(own, tuple) and isinstance(peer, tuple) and isinstance(peer[0], str)):
+        raise OSError("no connection of TCP")  # one of Unix, or of netlink
     return own[1], (_plain(peer[0]), peer[1])
 
 
