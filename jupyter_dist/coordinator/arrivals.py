@@ -149,10 +149,11 @@ class Arrivals:
     def log_tail(self) -> str:
         """Give the last lines of all that agents have said."""
         parts = []
-        for path in sorted(self._log_dir.glob("agent-*.log")):
-            text = last_lines(path.read_text(errors="replace"), 30)
-            if text:
-                parts.append(text if len(self._agents) == 1 else f"[{path.stem}]\n{text}")
+        with contextlib.suppress(OSError):  # no file descriptor is left: no reason to end
+            for path in sorted(self._log_dir.glob("agent-*.log")):
+                text = last_lines(path.read_text(errors="replace"), 30)
+                if text:
+                    parts.append(text if len(self._agents) == 1 else f"[{path.stem}]\n{text}")
         if self.job is not None and self.job.said:
             parts.append(self.job.said)
         return "\n".join(parts)

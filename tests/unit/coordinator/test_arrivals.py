@@ -177,6 +177,11 @@ def test_the_log_of_a_single_agent_stands_for_itself(tmp_path):
     assert party.arrivals.log_tail() == "caf\ufffd"
 
 
+def test_logs_that_cannot_be_opened_are_no_reason_to_end(party):
+    (party.log_dir / "agent-here.log").mkdir()  # as without a free file descriptor: OSError
+    assert party.arrivals.log_tail() == ""
+
+
 # --- the end ---
 
 
