@@ -1,5 +1,6 @@
 """Helper processes that frameworks need: started on request, ended with this agent."""
 
+import contextlib
 import os
 import selectors
 import signal
@@ -17,6 +18,7 @@ from jupyter_dist.model.addresses import join_address
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 ANSWER_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 2.0
 _LAST_BYTES = 2000
 _LAST_LINES = 5
 
@@ -45,6 +47,8 @@ class Services:
                 process = self._processes.get(command.end_service.request_id)
                 if process is not None:
                     process.kill()
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(_END_TIMEOUT_S)  # the next one may be for the same port
 
     def close(self) -> None:
         """End all, and wait until they are gone."""

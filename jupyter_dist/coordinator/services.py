@@ -25,6 +25,8 @@ class _Process:
     generation: int
     key: str
     """Under which ranks look for its address."""
+    ports: frozenset[int]
+    """At which it was to listen, or listens."""
     is_up: bool = False
 
 
@@ -63,9 +65,12 @@ class Services:
             bind=message.bind,
             world_size=self._roster.world_size,
         )
+        ports = _read_ports(message.bind)
         self._end_old(message.service, message.generation)
+        self._make_room(host, message.service, ports)
         if self._to_agent(host, pb.AgentCommand(start_service=command)):
-            self._processes[request_id] = _Process(host, message.service, message.generation, key)
+            process = _Process(host, message.service, message.generation, key, ports)
+            self._processes[request_id] = process
         else:
             self._fail(message.generation, key, _gone(host, message.service))
 
@@ -77,6 +82,7 @@ class Services:
             return
         if not started.problem:
             process.is_up = True
+            process.ports |= _read_ports(started.address)
             found = ServiceFound(started.address)
             self._values.tell(process.generation, process.key, msgspec.msgpack.encode(found))
             return
@@ -114,9 +120,24 @@ class Services:
         kept = generations[-_KEPT_GENERATIONS:]
         for request_id, process in alike.items():
             if process.generation not in kept:
-                del self._processes[request_id]
-                end = pb.EndService(request_id=request_id)
-                self._to_agent(process.host, pb.AgentCommand(end_service=end))
+                self._end(request_id, process)
+
+    def _make_room(self, host: str, service: str, ports: frozenset[int]) -> None:
+        """End one of before that listens where the next one is to listen."""
+        for request_id, process in list(self._processes.items()):
+            if (process.host, process.service) == (host, service) and process.ports & ports:
+                self._end(request_id, process)
+
+    def _end(self, request_id: str, process: _Process) -> None:
+        del self._processes[request_id]
+        end = pb.EndService(request_id=request_id)
+        self._to_agent(process.host, pb.AgentCommand(end_service=end))
+
+
+def _read_ports(address: str) -> frozenset[int]:
+    """Return the port of an address, after which a `/` and more may follow; none for any port."""
+    port = address.partition("/")[0].rpartition(":")[2]
+    return frozenset({int(port)} - {0} if port.isdecimal() else ())
 
 
 def _gone(host: str, service: str) -> str:

@@ -10,7 +10,6 @@ from jupyter_dist.frameworks.jax.arguments import DEFAULT_TIMEOUT_S, Wish
 from jupyter_dist.model.addresses import join_address, split_address
 from jupyter_dist.model.rank import name_ranks
 
-_OWN_PORT_AGAIN = "0"
 _WILDCARDS = {"0.0.0.0", "::"}  # noqa: S104  (what others give is understood)
 
 
@@ -160,14 +159,21 @@ def _find_address(
         UsageError,
     )
     wish = wishes[0]
+    # One service serves one mesh only. Each way to write a port is a wish for another one there.
+    used_up = max(one.services for one in facts.values())
     if wish.coordinator_address or wish.bind_address:
-        return _place(wish, facts[first].bind_host)
+        address, bind = _place(wish, facts[first].bind_host)
+        return address, _write_otherwise(bind, used_up)
     host = facts[0].bind_host
     if wish.port:
-        return "", join_address(host, int(wish.port))
-    # One service serves one mesh only. Each way to write port 0 is another wish for a free one.
-    used_up = max(one.services for one in facts.values())
-    return "", f"{join_address(host, 0)}{_OWN_PORT_AGAIN * (used_up - 1)}" if used_up else ""
+        return "", _write_otherwise(join_address(host, int(wish.port)), used_up)
+    return "", _write_otherwise(join_address(host, 0), used_up - 1) if used_up else ""
+
+
+def _write_otherwise(address: str, zeros: int) -> str:
+    """Return the same address with so many zeros more before its port."""
+    host, _colon, port = address.rpartition(":")
+    return f"{host}:{'0' * zeros}{port}"
 
 
 def _place(wish: Wish, host: str) -> tuple[str, str]:

@@ -14,6 +14,12 @@ OWN_METHOD = "jupyter-dist"
 DEFAULT_TIMEOUT_S = 300.0
 """JAX's own."""
 
+_PLACE_VARIABLES = (
+    "JAX_COORDINATOR_ADDRESS",
+    "JAX_COORDINATOR_BIND_ADDRESS",
+    "JAX_COORDINATOR_PORT",
+)
+
 Detected = tuple[str | None, int | None, int | None, Sequence[int] | None]
 Detect = Callable[[str | None, int | None, int | None, Sequence[int] | None, str, int], Detected]
 """JAX's detection: address, count, id and devices as given, the method, a time-out in seconds."""
@@ -79,6 +85,20 @@ def complete(given: Mapping[str, Any], wish: Wish, address: str) -> dict[str, An
     if wish.local_device_ids is not None:
         arguments["local_device_ids"] = list(wish.local_device_ids)
     return arguments
+
+
+def explain_place(bind: str, environ: Mapping[str, str]) -> str:
+    """Say which variables a place comes from that cannot be used; empty: from none."""
+    port = bind.rpartition(":")[2].lstrip("0")
+    said = [
+        f"{name}={environ[name]!r}"
+        for name in _PLACE_VARIABLES
+        if port and environ.get(name, "").rpartition(":")[2].lstrip("0") == port
+    ]
+    if not said:
+        return ""
+    names = " and ".join(said)
+    return f" {names} in os.environ says so; os.environ.pop takes it out, in a cell on all ranks."
 
 
 def _refuse_gaps(**values: object) -> None:

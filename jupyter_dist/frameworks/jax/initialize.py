@@ -23,6 +23,7 @@ from jupyter_dist.frameworks.jax.arguments import (
     Detected,
     Wish,
     complete,
+    explain_place,
     read_wish,
 )
 from jupyter_dist.frameworks.jax.connection import connect, find_devices, say_goodbye
@@ -67,8 +68,8 @@ class Initializer:
         """The user wants it so: no cell forms it by itself any more."""
         self.has_cleared = False
         """Devices were found before and forgotten; nobody has said yet what belonged to them."""
-        self._used: tuple[int, tuple[str, ...]] = (0, ())
-        """The generation, and where its services listen that have been used up."""
+        self._used = (0, 0)
+        """The generation, and how many of its services have been used up."""
         self._failed: tuple[int, str] | None = None
         self.owed: Owed | None = None
 
@@ -218,9 +219,8 @@ class Initializer:
             return
         wish = facts.wish
         assert wish is not None, "who has none has a problem, which has been raised"
-        self._refuse_used(agreement.bind)
         address, relay = self._meet_at_service(agreement, deadline_s)
-        self._used = (self._surroundings.generation, (*self._list_used(), agreement.bind))
+        self._used = (self._surroundings.generation, self._count_used() + 1)
         connect(
             self._require_runtime(),
             relay,
@@ -257,7 +257,7 @@ class Initializer:
             wish=wish,
             versions=versions,
             bind_host=self._surroundings.bind_host,
-            services=len(self._list_used()),
+            services=self._count_used(),
             has_this=standing is not None and is_same(standing.wish, wish),
         )
 
@@ -301,6 +301,8 @@ class Initializer:
             raise  # of which all are told
         except Exception as error:  # noqa: BLE001  (whatever it is, the others are told)
             problem = str(error) or type(error).__name__
+            if isinstance(error, FrameworkError):
+                problem += explain_place(agreement.bind, os.environ)
         try:
             data = self._surroundings.agree(_CONNECTING, problem.encode(), _left_s(deadline_s))
             if problems := [text.decode() for text in data.values() if text]:
@@ -317,17 +319,9 @@ class Initializer:
         if self._failed is not None:
             raise PeerFailed(*self._failed)
 
-    def _list_used(self) -> tuple[str, ...]:
+    def _count_used(self) -> int:
         generation, used = self._used
-        return used if generation == self._surroundings.generation else ()
-
-    def _refuse_used(self, bind: str) -> None:
-        """Raise when a service would be asked to serve another mesh, which it cannot."""
-        if bind and bind in self._list_used():
-            raise FrameworkError(
-                f"the coordination service at {bind} has served JAX already, and does so once. "
-                "Give another port, or none: then a free one is taken."
-            )
+        return used if generation == self._surroundings.generation else 0
 
     def _require_runtime(self) -> PrivateRuntime:
         if self._runtime is None:

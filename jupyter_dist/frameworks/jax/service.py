@@ -1,5 +1,6 @@
 """JAX's coordination service in a process of its own, so that no rank's end takes it along."""
 
+import errno
 import importlib
 import os
 import re
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 
 from jupyter_dist.errors import FrameworkError
+from jupyter_dist.frameworks.port_holders import find_holders, name_holders
 from jupyter_dist.model.addresses import join_address, split_address
 
 HEARTBEAT_TIMEOUT_S = 10 * 365 * 24 * 3600
@@ -84,10 +86,12 @@ def _try(host: str, port: int) -> None:
                 attempt.bind(address)
                 attempt.listen(1)
     except OSError as error:
+        is_taken = error.errno == errno.EADDRINUSE
+        holder = f", by {name_holders(find_holders(port))}" if is_taken else ""
         raise FrameworkError(
             f"JAX's coordination service cannot listen at {join_address(host, port)} on "
-            f"{socket.gethostname()}: {error.strerror}. Give another address, or none: then a "
-            "free port is taken."
+            f"{socket.gethostname()}: {error.strerror}{holder}. Give another address, or none: "
+            "then a free port is taken."
         ) from error
 
 

@@ -107,6 +107,20 @@ def test_another_service_rank_address_or_generation_is_another_process(ranks):
     ]
 
 
+def test_what_listens_at_a_port_that_is_wanted_again_ends_before(ranks):
+    ranks.want(0, bind="10.0.0.1:4711")
+    ranks.answer("a", 1, "10.0.0.1:4711")
+    ranks.want(0)
+    ranks.answer("a", 2, "10.0.0.1:4712/more")
+    ranks.want(0, at_rank=2, bind="10.0.0.2:4711")
+    ranks.want(0, bind="10.0.0.1:04711")
+    assert ranks.ended == [("a", "service-1")]
+    ranks.cluster.rendezvous.regroup()
+    ranks.want(0, bind="10.0.0.1:4712")
+    ranks.want(0, bind="10.0.0.1:4711")
+    assert ranks.ended == [("a", f"service-{number}") for number in (1, 2, 4)]
+
+
 def test_a_wish_or_an_answer_of_a_generation_before_is_dropped(ranks):
     ranks.want(0)
     ranks.cluster.rendezvous.regroup()

@@ -6,6 +6,7 @@ import pytest
 from jupyter_dist.errors import FrameworkError, UsageError
 from jupyter_dist.frameworks.jax.agreement import Facts, find_agreement, recall
 from jupyter_dist.frameworks.jax.arguments import Wish
+from jupyter_dist.model.addresses import split_address
 
 
 def facts(count=3, **changes):
@@ -67,6 +68,16 @@ def test_each_mesh_of_a_generation_has_a_service_of_its_own():
     binds = [find_agreement(changed(facts(), 1, services=used_up)).bind for used_up in (0, 1, 2, 3)]
     assert len(set(binds)) == 4
     assert {int(bind.rpartition(":")[2] or 0) for bind in binds} == {0}
+
+
+@pytest.mark.parametrize("name", ["coordinator_address", "bind_address", "port"])
+def test_a_port_of_the_user_is_written_in_another_way_for_each_mesh(name):
+    wish = {name: lambda _: "7000" if name == "port" else "10.0.0.1:7000"}
+    binds = [
+        find_agreement(changed(facts(**wish), 1, services=used_up)).bind for used_up in (0, 1, 2)
+    ]
+    assert len(set(binds)) == 3
+    assert {split_address(bind) for bind in binds} == {("10.0.0.1", 7000)}
 
 
 def test_what_stands_on_all_ranks_stays_and_on_some_does_not():

@@ -1,0 +1,84 @@
+"""Which processes of this host listen at a port, for errors that name them."""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+_LISTENS = "0A"
+_LONGEST = 80
+"""Characters of a command line that are shown."""
+
+
+class Holder(NamedTuple):
+    """A process that listens."""
+
+    pid: int
+    command: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} ({self.command})" if self.command else f"process {self.pid}"
+
+    @property
+    def is_this_process(self) -> bool:
+        """Whether this process listens itself."""
+        return self.pid == os.getpid()
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether it is a rank that the parent of this rank has started, or was started by one."""
+        with contextlib.suppress(OSError):
+            # Each rank leads the session of all that its cells start.
+            leader = os.getsid(self.pid)
+            return leader == os.getsid(0) or _parent(leader) == os.getppid()
+        return False
+
+
+def find_holders(port: int) -> list[Holder]:
+    """Return who listens at this port; processes of other users are not seen, and left out."""
+    sockets = _list_listening(port)
+    if not sockets:
+        return []
+    pids = (name for name in os.listdir("/proc") if name.isdecimal())
+    return [Holder(int(pid), _read_command(pid)) for pid in pids if _holds(pid, sockets)]
+
+
+def name_holders(holders: list[Holder]) -> str:
+    """Return the first of them in words, as `process 4711 (python serve.py)`."""
+    return str(holders[0]) if holders else "a process that this user may not see"
+
+
+def _list_listening(port: int) -> set[str]:
+    """Return the sockets that listen at this port, as links of /proc name them."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path("/proc/self/net", table).read_text().splitlines()[1:]:
+                _number, local, _peer, state, *_rest = parts = line.split()
+                if state == _LISTENS and int(local.rpartition(":")[2], 16) == port:
+                    found.add(f"socket:[{parts[9]}]")
+    return found
+
+
+def _holds(pid: str, sockets: set[str]) -> bool:
+    with contextlib.suppress(OSError):  # it has ended, or is of another user
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{name}") in sockets:
+                    return True
+    return False
+
+
+def _read_command(pid: str) -> str:
+    try:
+        words = Path("/proc", pid, "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    command = " ".join(word.decode(errors="replace") for word in words).strip()
+    return command if len(command) <= _LONGEST else f"{command[: _LONGEST - 1]}…"
+
+
+def _parent(pid: int) -> int:
+    """Return the parent of a process; raise OSError where there is no such process."""
+    text = Path("/proc", str(pid), "stat").read_text(errors="replace")
+    return int(text.rpartition(")")[2].split()[1])
