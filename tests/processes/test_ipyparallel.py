@@ -56,6 +56,12 @@ def hold(four, client, tmp_path):
     path.touch()
 
 
+def test_a_client_that_nobody_has_used_has_nothing_to_tell(client):
+    assert client.history == []
+    assert not client.metadata
+    assert not client.results
+
+
 # --- views ---
 
 

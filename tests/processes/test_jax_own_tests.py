@@ -40,21 +40,11 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 jax.config.update("jax_cross_host_transfer_socket_address", f"127.0.0.1:{port}")
 """
 SETTINGS = {
-    "array_test": TRANSFERS,
     "socket_transfer_test": f'{TRANSFERS}jax.config.update("jax_force_dcn_cross_host_transfers", True)',
 }
 """What modules do where they are run as a program, before JAX looks for devices."""
 
 KNOWN = {
-    "array_test.NonaddressableArrayTestMultiHost.test_device_put_committed_array_error": (
-        "JAX alone: it expects that JAX cannot transfer what the module has it transfer"
-    ),
-    "device_id_test.DeviceIdTest.testNonaddressableDeviceToDevicePut": (
-        "JAX alone: it expects an error with another text"
-    ),
-    "host_callback_test.IoCallbackMultiProcessTest.test_io_callback_pjit": (
-        "JAX alone: it expects that device_put takes an array with eight shards"
-    ),
     "multihost_utils_test.MultiHostUtilsTest.test_process_allgather_cache_hit": (
         "ours: C++ does not launch programs that span processes by itself, so that each is seen"
     ),

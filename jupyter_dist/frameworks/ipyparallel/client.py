@@ -107,6 +107,8 @@ class RanksClient(ipyparallel.Client):  # type: ignore[misc]  # it is not typed
         self.purge_local_results(msg_ids)
         for msg_id in msg_ids:
             self.history.remove(msg_id)
+        # ipyparallel notes when it sent anything, as if that were a task's name.
+        self.metadata.pop("submitted", None)
 
     def _close_streams(self) -> None:
         """Let the loop that we are on hear of no socket any more."""
