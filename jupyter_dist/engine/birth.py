@@ -92,6 +92,8 @@ def prepare_process(birth: Birth) -> None:
     info = birth.info
     os.environ.update(place_variables(info))
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    # Workers of dask leave a folder behind; this one goes with the cluster.
+    os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", birth.run_dir)
     os.environ.update(birth.env)
     sys.argv = [""]  # as at a prompt of Python: the arguments of this process are ours
     os.chdir(birth.cwd)

@@ -9,8 +9,6 @@ from traitlets.config import Config
 
 from jupyter_dist.magics import extension
 
-from .leftovers import wait_until
-
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`apply_async` is deprecated:DeprecationWarning"),
 ]
@@ -129,15 +127,5 @@ def test_ranks_become_workers_of_dask(four, shared):
     assert [value for value, _pid in found] == [10 * n for n in range(40)]
     pids = {engine.pid for engine in four.topology().engines}
     assert {pid for _value, pid in found} <= pids
-    _remove_scratch_space(shared.temp_dir / "dask-scratch-space")
+    assert not (shared.temp_dir / "dask-scratch-space").exists()
     assert four.run("comm.barrier()").ok
-
-
-def _remove_scratch_space(folder):
-    """Remove dask's own folder, in which it leaves its lock files."""
-    wait_until(
-        lambda: {path.suffix for path in folder.iterdir()} <= {".lock"}, 10, "workers have ended"
-    )
-    for path in folder.iterdir():
-        path.unlink()
-    folder.rmdir()
