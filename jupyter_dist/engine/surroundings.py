@@ -78,6 +78,11 @@ class RankSurroundings:
         """Be in no cell, and in no task, any more."""
         self.cell_ranks, self.is_checked, self.is_in_task = (), False, False
 
+    @property
+    def cell_label(self) -> str:
+        """The present cell, or the last one."""
+        return f"In[{self._shell.execution_count}]"
+
     # --- the others ---
 
     def agree(

@@ -31,6 +31,10 @@ class Surroundings(Protocol):
         """Ranks that run the present cell, this one in a task of ipyparallel; else empty."""
 
     @property
+    def cell_label(self) -> str:
+        """The present cell, or the last one, as `In[3]`."""
+
+    @property
     def is_in_task(self) -> bool:
         """A task of ipyparallel runs, on this rank alone."""
 

@@ -1,6 +1,7 @@
 """How the default group is formed: all ranks meet, compare what they want, and only then call."""
 
 import os
+import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -8,13 +9,24 @@ from typing import Any
 
 import msgspec
 
-from jupyter_dist.errors import DistError, PeerFailed, UsageError
+from jupyter_dist.errors import DistError, FrameworkError, PeerFailed, UsageError
+from jupyter_dist.frameworks.port_holders import Holder, find_holders, name_holders
 from jupyter_dist.frameworks.surroundings import Surroundings
+from jupyter_dist.frameworks.torch.origins import Origins
 from jupyter_dist.frameworks.torch.private_c10d import C10d
-from jupyter_dist.frameworks.torch.store import hang_up, open_store, parse_address, reach_store
+from jupyter_dist.frameworks.torch.store import (
+    PortInUse,
+    format_address,
+    hang_up,
+    open_store,
+    parse_address,
+    reach_store,
+)
 from jupyter_dist.frameworks.torch.wanted import (
     CALL,
+    ENV,
     FOREIGN,
+    TCP,
     Place,
     Wanted,
     check_place,
@@ -31,6 +43,9 @@ CONNECTED_BETWEEN_CELLS_S = 20.0
 DEFAULT_TIMEOUT_S = 1800.0
 """As long as torch's own groups wait."""
 
+_PLACE_VARIABLES = ("MASTER_ADDR", "MASTER_PORT")
+_NUMBER_VARIABLES = ("RANK", "WORLD_SIZE")
+
 Arguments = Mapping[str, Any]
 """Those of init_process_group, by name."""
 
@@ -41,9 +56,18 @@ class Settings(msgspec.Struct, frozen=True):
     backend: str | None = None
     timeout_s: float | None = None
     device_id: str = ""
+    way: str = ENV
+    host: str = ""
+    """Where the user wanted the store; empty: anywhere."""
+    port: int = 0
+
+    @property
+    def place(self) -> Place:
+        """Where it is to be again, if it can."""
+        return Place(self.way, self.host, self.port)
 
 
-def settings_of(arguments: Arguments) -> Settings:
+def settings_of(arguments: Arguments, place: Place) -> Settings:
     """Keep what a later rank needs to make the same call."""
     backend, timeout = arguments.get("backend"), arguments.get("timeout")
     device = arguments.get("device_id")
@@ -51,6 +75,9 @@ def settings_of(arguments: Arguments) -> Settings:
         None if backend is None else str(backend).lower(),
         timeout.total_seconds() if isinstance(timeout, timedelta) else None,
         "" if device is None else str(device),
+        place.way,
+        place.host,
+        place.port,
     )
 
 
@@ -78,21 +105,36 @@ class Forming:
         self._ours: dict[str, str] = {}
         """What we have set in the environment, which is not the user's wish."""
         self._connecting_to = ""
+        self._origins = Origins((*_PLACE_VARIABLES, *_NUMBER_VARIABLES), os.environ)
 
-    def form(self, c10d: C10d, original: Callable[..., None], arguments: Arguments) -> None:
+    def enter_cell(self) -> None:
+        """Note that a cell begins, which may set where to meet."""
+        self._origins.enter_cell(self._surroundings.cell_label)
+
+    def form(
+        self,
+        c10d: C10d,
+        original: Callable[..., None],
+        arguments: Arguments,
+        kept: Place | None = None,
+    ) -> Place:
         """Meet all others, and form the group if all agree; else raise the same on all of them.
 
-        Raises UsageError, FrameworkError, CommunicatorError.
+        `kept` is where a group was that is formed again. Return where the user wants it to be.
+        Raise UsageError, FrameworkError, CommunicatorError.
         """
-        wanted, store = self._want(c10d, arguments)
+        self.let_go()
+        wanted, store = self._want(c10d, arguments, kept)
         everyone = self._meet(wanted)
         first = everyone[min(everyone)]
+        place = Place(first.way, first.host, first.port)
         c10d.number_anew()
         if wanted.way == FOREIGN:
             original(**arguments)
-            return
-        store = self._connect(first.store, store, wanted.backends)
-        self._init(original, arguments, store, first.store)
+            return Place(ENV)
+        store = self._connect(first, store, wanted.backends)
+        self._init(original, arguments, store, first)
+        return place
 
     def refuse(self, obstacle: str) -> None:
         """Tell all others that this rank cannot form a group; raises what all of them raise."""
@@ -109,14 +151,14 @@ class Forming:
 
     # --- what this rank wants ------------------------------------------------------------------
 
-    def _want(self, c10d: C10d, arguments: Arguments) -> tuple[Wanted, Any]:
+    def _want(self, c10d: C10d, arguments: Arguments, kept: Place | None) -> tuple[Wanted, Any]:
         """Say what this rank wants; on rank 0 with the store that it has opened."""
         import torch
 
         info = self._surroundings.info
         wanted = Wanted(version=str(torch.__version__), on_host=info.host_rank)
         try:
-            place = self._read_place(arguments)
+            place = kept or self._read_named_place(arguments)
             wanted = msgspec.structs.replace(
                 wanted, way=place.way, host=place.host, port=place.port
             )
@@ -130,19 +172,67 @@ class Forming:
             return msgspec.structs.replace(wanted, obstacle=describe(error)), None
         if info.rank or wanted.mistake or wanted.way == FOREIGN:
             return wanted, None
-        return self._open_store(wanted, place)
-
-    def _open_store(self, wanted: Wanted, place: Place) -> tuple[Wanted, Any]:
-        host, world_size = place.host or self._surroundings.bind_host, self._world_size
         try:
-            store, address = open_store(host, place.port, world_size, MEET_TIMEOUT_S)
+            store, address = self._open_store(place, is_kept=kept is not None)
         except Exception as error:  # noqa: BLE001  (whatever it is, the others must hear of it)
             return msgspec.structs.replace(wanted, obstacle=describe(error)), None
-        return msgspec.structs.replace(wanted, store=address), store
+        return msgspec.structs.replace(wanted, store=address, key=secrets.token_hex(4)), store
+
+    def _open_store(self, place: Place, *, is_kept: bool) -> tuple[Any, str]:
+        """Open it where it is wanted; elsewhere if only this cluster is in the way there."""
+        own, world_size = self._surroundings.bind_host, self._world_size
+        host = place.host or own
+        try:
+            return open_store(host, place.port, world_size, MEET_TIMEOUT_S)
+        except PortInUse as error:
+            holders = find_holders(place.port)
+            of_cluster = [holder for holder in holders if holder.is_of_cluster]
+            if not (is_kept or of_cluster):
+                raise FrameworkError(self._explain_stranger(str(error), holders, place)) from error
+            why = f"it is held by {name_holders(of_cluster or holders)}"
+            if any(holder.is_this_process for holder in of_cluster):
+                why = "something in this rank listens there still, as a store of yours"
+        except FrameworkError as error:
+            if not is_kept:
+                advice = self._advise(place)
+                raise FrameworkError(f"{error}. {advice}") from error
+            host, why = own, str(error)
+        found = open_store(host, 0, world_size, MEET_TIMEOUT_S)
+        wanted = format_address(place.host or own, place.port)
+        rest = "; MASTER_ADDR and MASTER_PORT stay as they are" if place.way == ENV else ""
+        self._surroundings.tell(
+            f"torch: ranks did not meet at {wanted} but at {found[1]}: {why}. Nothing needs to be "
+            f"done{rest}."
+        )
+        return found
+
+    def _explain_stranger(self, said: str, holders: list[Holder], place: Place) -> str:
+        return f"{said}, by {name_holders(holders)}. {self._advise(place)}"
+
+    def _advise(self, place: Place) -> str:
+        """Say what the place comes from, and how to have a free one."""
+        if place.way == TCP:
+            return "Leave init_method out: a free port is found then"
+        said = self._origins.describe(_PLACE_VARIABLES)
+        if not said:
+            return "%dist_check tells which networks this host has"
+        return (
+            f"The place is from {said}. `for name in ('MASTER_ADDR', 'MASTER_PORT'): "
+            "os.environ.pop(name, None)` in a cell on all ranks: a free port is found then"
+        )
 
     @property
     def _world_size(self) -> int:
         return self._surroundings.info.world_size
+
+    def _read_named_place(self, arguments: Arguments) -> Place:
+        """Read it; a UsageError tells since when variables that it names have their values."""
+        try:
+            return self._read_place(arguments)
+        except UsageError as error:
+            names = (*_PLACE_VARIABLES, *_NUMBER_VARIABLES)
+            said = self._origins.describe(name for name in names if f"{name}=" in str(error))
+            raise UsageError(f"{error} {said}." if said else str(error)) from None
 
     def _read_place(self, arguments: Arguments) -> Place:
         """Find where the call wants to meet; raises UsageError for wrong numbers, too."""
@@ -174,13 +264,13 @@ class Forming:
         check_wanted(everyone)
         return everyone
 
-    def _connect(self, address: str, store: Any, backends: str) -> Any:
+    def _connect(self, first: Wanted, store: Any, backends: str) -> Any:
         """Connect to the store, and learn whether all others can: torch cannot be stopped later."""
         obstacle = ""
         try:
             if store is None:
-                store = reach_store(address, self._world_size, self._look_around)
-            self._tell_where(address)
+                store = reach_store(first.store, self._world_size, self._look_around)
+            self._tell_where(first)
             _settle_device(backends)
         except PeerFailed:
             raise  # everybody is told
@@ -191,29 +281,37 @@ class Forming:
         check_wanted({rank: Wanted(obstacle=each.decode()) for rank, each in facts.items()})
         return store
 
-    def _tell_where(self, address: str) -> None:
+    def _tell_where(self, first: Wanted) -> None:
         """Set what other libraries look for; what the user has set agrees with it already."""
-        host, port = parse_address(address)
-        for name, value in (("MASTER_ADDR", host), ("MASTER_PORT", str(port))):
-            if name not in os.environ or os.environ[name] == self._ours.get(name):
-                os.environ[name] = self._ours[name] = value
+        host, port = parse_address(first.store)
+        found = {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
+        chosen = {"MASTER_ADDR": first.host, "MASTER_PORT": str(first.port or "")}
+        for name in _PLACE_VARIABLES:
+            if name in os.environ and os.environ[name] != self._ours.get(name):
+                continue
+            if first.way == ENV and chosen[name]:
+                # A wish of the user, which a rank that is new has not heard of.
+                os.environ[name] = chosen[name]
+                self._ours.pop(name, None)
+            else:
+                os.environ[name] = self._ours[name] = found[name]
 
     def _init(
-        self, original: Callable[..., None], arguments: Arguments, store: Any, address: str
+        self, original: Callable[..., None], arguments: Arguments, store: Any, first: Wanted
     ) -> None:
         from torch.distributed import PrefixStore
 
         info, timeout = self._surroundings.info, arguments.get("timeout")
         store.set_timeout(timeout or timedelta(seconds=DEFAULT_TIMEOUT_S))
         self._store = store
-        self._connecting_to = address
+        self._connecting_to = first.store
         try:
             original(
                 **{
                     **{name: arguments[name] for name in arguments if name != "init_method"},
                     "rank": info.rank,
                     "world_size": info.world_size,
-                    "store": PrefixStore("default_pg", store),
+                    "store": PrefixStore(f"default_pg/{first.key}", store),
                 }
             )
         finally:

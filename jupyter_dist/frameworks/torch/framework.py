@@ -22,6 +22,7 @@ from jupyter_dist.frameworks.surroundings import Surroundings
 from jupyter_dist.frameworks.torch import recorder
 from jupyter_dist.frameworks.torch.belongings import name_belongings
 from jupyter_dist.frameworks.torch.breaking import Breaking, is_of_transport
+from jupyter_dist.frameworks.torch.departed import Departed
 from jupyter_dist.frameworks.torch.forming import (
     Forming,
     Settings,
@@ -31,6 +32,7 @@ from jupyter_dist.frameworks.torch.forming import (
 )
 from jupyter_dist.frameworks.torch.groups import Groups
 from jupyter_dist.frameworks.torch.private_c10d import MODULE, C10d
+from jupyter_dist.frameworks.torch.wanted import Place
 from jupyter_dist.model.formed import Formed
 
 _Init = Callable[..., None]
@@ -51,6 +53,7 @@ class Torch:
         self._breaking = Breaking(self._tear, self._uses_devices)
         self._forming = Forming(surroundings, self._breaking.look_around)
         self._formed: Formed | None = None
+        self._departed = Departed()
         self._is_broken = False
         self._is_unclaimed = False
         """Formed between two cells: the next call that agrees with it is content."""
@@ -111,11 +114,13 @@ class Torch:
         if not self._is_unclaimed or self._formed is None:
             return False
         stands = _read(self._formed.settings)
-        wanted = settings_of(arguments).backend
+        wanted = settings_of(arguments, _read("").place).backend
         return wanted is None or wanted == stands.backend
 
     def _wrap_destroy(self, original: Callable[..., None]) -> Callable[..., None]:
         def destroy(*args: Any, **kwargs: Any) -> None:
+            if self._c10d is not None:
+                self._departed.hold(self._c10d.groups())
             try:
                 original(*args, **kwargs)
             finally:
@@ -136,11 +141,11 @@ class Torch:
             raise FrameworkError("this torch has no torch.distributed.init_process_group.")
         return self._c10d, self._init
 
-    def _form(self, arguments: dict[str, Any]) -> None:
+    def _form(self, arguments: dict[str, Any], kept: Place | None = None) -> None:
         c10d, original = self._own_init()
         self._is_broken = False
-        self._forming.form(c10d, original, arguments)
-        settings = msgspec.json.encode(settings_of(arguments)).decode()
+        place = self._forming.form(c10d, original, arguments, kept)
+        settings = msgspec.json.encode(settings_of(arguments, place)).decode()
         surroundings = self._surroundings
         world_size = surroundings.info.world_size
         self._formed = Formed(self.name, surroundings.generation, world_size, settings=settings)
@@ -162,7 +167,7 @@ class Torch:
             self._give_up()
             importlib.import_module(MODULE)
             self._own_init()
-            arguments = arguments_of(_read(settings))
+            arguments, place = arguments_of(_read(settings)), _read(settings).place
         except Exception as error:  # else the others would wait for this rank
             obstacle = describe(error)
             if isinstance(error, ImportError):
@@ -170,7 +175,7 @@ class Torch:
             self._forming.refuse(obstacle)
             raise
         try:
-            self._form(arguments)
+            self._form(arguments, place)
         except Exception as error:
             meant = self._breaking.explain(error)
             if isinstance(meant or error, PeerFailed):
@@ -207,7 +212,10 @@ class Torch:
     # --- cells -------------------------------------------------------------------------------
 
     def prepare_cell(self, code: str) -> None:
-        """Have nothing to get ready."""
+        """Notice variables that cells before have set."""
+        del code
+        self._departed.let_go()
+        self._forming.enter_cell()
 
     def break_off(self, failed_rank: int, reason: str) -> None:
         """Note that a rank of this cell has failed."""
@@ -216,6 +224,7 @@ class Torch:
 
     def look(self) -> None:
         """Tear what waits for a rank that has failed."""
+        self._departed.let_go()
         self._breaking.look()
 
     def _tear(self, is_again: bool) -> None:

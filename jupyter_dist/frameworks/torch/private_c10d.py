@@ -62,7 +62,26 @@ class C10d:
         """Leave calls out of `count_calls` that torch does not count alike on all ranks."""
         for name in _MESSAGES:
             self.replace(name, lambda original: self._wrap_uncounted(original, 2))
-        self.replace(_UNLIKE, lambda original: self._wrap_uncounted(original, 0))
+        self.replace(_UNLIKE, lambda original: self._wrap_uncounted(self._as_gloo(original), 0))
+
+    def _as_gloo(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap what torch offers to gloo only: a group of several backends has it for its CPU."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            group = args[0] if args else kwargs.get("group")
+            group = self.default_group if group is None else group
+            known = getattr(getattr(self._module, "_world", None), "pg_map", None)
+            if known is None or group not in known or not _has_gloo(group):
+                return original(*args, **kwargs)
+            named = known[group]
+            known[group] = ("gloo", *named[1:])
+            try:
+                return original(*args, **kwargs)
+            finally:
+                if group in known:
+                    known[group] = named
+
+        return call
 
     def _wrap_uncounted(self, original: Callable[..., Any], position: int) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -197,13 +216,22 @@ def _is_on_device(group: Any) -> bool:
 
 
 def _has_nccl(group: Any) -> bool:
+    return "nccl" in _name_backend(group, "cuda")
+
+
+def _has_gloo(group: Any) -> bool:
+    return "gloo" in _name_backend(group, "cpu")
+
+
+def _name_backend(group: Any, device: str) -> str:
+    """Return what a group has for a device, as `gloo`; empty: nothing."""
     import torch
 
     try:
-        backend = group._get_backend(torch.device("cuda"))  # noqa: SLF001  (torch: no other way)
+        backend = group._get_backend(torch.device(device))  # noqa: SLF001  (torch: no other way)
     except RuntimeError:
-        return False
-    return "nccl" in str(getattr(backend, "name", lambda: "")()).lower()
+        return ""
+    return str(getattr(backend, "name", lambda: "")()).lower()
 
 
 def _sees_gpu() -> bool:

@@ -1,6 +1,7 @@
 """The store in which ranks find each other: rank 0 opens it, on the data path and nowhere else."""
 
 import contextlib
+import errno
 import os
 import socket
 import threading
@@ -9,22 +10,26 @@ from datetime import timedelta
 from typing import Any
 
 from jupyter_dist.errors import FrameworkError
+from jupyter_dist.frameworks.port_holders import find_holders
 
 BACKLOG = 2048
 CONNECT_TIMEOUT_S = 10.0
 _SLICE_S = 0.2
 
 
+class PortInUse(FrameworkError):
+    """Something listens already at the address that was given."""
+
+
 def open_store(host: str, port: int, world_size: int, timeout_s: float) -> tuple[Any, str]:
-    """Open torch's store here, port 0: on a free one; gives its address too.
+    """Open torch's store here, port 0: on a free one; return it and its address.
 
-    Raises FrameworkError.
+    Raise PortInUse, FrameworkError.
 
-    The socket is ours, so that no port is looked for and let go of again, and no other network
-    reaches it.
+    The socket is made here, so that no port is looked for and let go of again, and no other network
+    reaches it. Where a former group of this process still has a store at the port, that store is
+    shared, as torch does it: objects of the user may hold it for as long as they live.
     """
-    from torch.distributed import TCPStore
-
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -36,21 +41,43 @@ def open_store(host: str, port: int, world_size: int, timeout_s: float) -> tuple
             listener.close()
             raise
     except OSError as error:
-        raise FrameworkError(
-            f"rank 0 cannot listen on {format_address(host, port)}: {error.strerror or error}. "
-            "Leave MASTER_ADDR and MASTER_PORT out: a free port is found then"
+        if any(holder.is_this_process for holder in find_holders(port)):
+            shared = _share_store(host, port, world_size, timeout_s)
+            if shared is not None:
+                return shared, format_address(str(address[0]), port)
+        kind = PortInUse if error.errno == errno.EADDRINUSE else FrameworkError
+        raise kind(
+            f"rank 0 cannot listen on {format_address(host, port)}: {error.strerror or error}"
         ) from error
     bound_host, bound_port = listener.getsockname()[:2]
-    store = TCPStore(
-        bound_host,
-        bound_port,
+    store = _make_store(bound_host, bound_port, world_size, timeout_s, listener.detach())
+    return store, format_address(bound_host, bound_port)
+
+
+def _share_store(host: str, port: int, world_size: int, timeout_s: float) -> Any:
+    """Return another handle of a store that this process has at the port; None: there is none."""
+    try:
+        return _make_store(host, port, world_size, timeout_s, None)
+    except RuntimeError:  # torch's error of networks: it has looked among its own, and tried
+        return None
+
+
+def _make_store(
+    host: str, port: int, world_size: int, timeout_s: float, listening: int | None
+) -> Any:
+    from torch.distributed import TCPStore
+
+    return TCPStore(
+        host,
+        port,
         world_size,
         is_master=True,
         wait_for_workers=False,
         timeout=timedelta(seconds=timeout_s),
-        master_listen_fd=listener.detach(),
+        # torch.distributed.rpc and others that meet at MASTER_PORT then find this one.
+        multi_tenant=True,
+        master_listen_fd=listening,
     )
-    return store, format_address(bound_host, bound_port)
 
 
 def reach_store(address: str, world_size: int, look_around: Callable[[], None]) -> Any:

@@ -17,6 +17,9 @@ FOREIGN = "its own way"
 """A file, a store or a rendezvous of the user's own: left as it is."""
 
 
+_PORTS = 65_536
+
+
 class Wanted(msgspec.Struct, frozen=True):
     """What a rank brings to the meeting before its default group is formed."""
 
@@ -32,6 +35,8 @@ class Wanted(msgspec.Struct, frozen=True):
     """Number of the host of this rank."""
     store: str = ""
     """Where rank 0 has opened the store, as `10.0.0.2:41234` or `[fd00::2]:41234`."""
+    key: str = ""
+    """Under which this group is in a store that may have served another one before."""
     mistake: str = ""
     """What is wrong with the call of this rank; it reads on from `rank 2: `."""
     obstacle: str = ""
@@ -64,6 +69,8 @@ def read_init_method(init_method: str | None, environment: Mapping[str, str]) ->
     if parts.scheme != "env":
         return Place(FOREIGN, rank=rank, world_size=world_size)
     port = _number("MASTER_PORT", environment.get("MASTER_PORT")) or 0
+    if not 0 <= port < _PORTS:
+        raise UsageError(f"MASTER_PORT={port} is no port. Accepted: 1-65535, or leave it out.")
     if rank is None:
         rank = _number("RANK", environment.get("RANK"))
     if world_size is None:
@@ -102,13 +109,20 @@ def check_wanted(wanted: Mapping[int, Wanted]) -> None:
 
     Raises UsageError for what is wrong with the call, FrameworkError for the rest.
     """
+    first = min(wanted)
+    # Who has said nothing is content: a rank that is new has not run the cell that sets variables.
+    places = {
+        rank: _place(each)
+        for rank, each in wanted.items()
+        if rank == first or each.way != ENV or each.host or each.port
+    }
     _refuse({rank: each.mistake for rank, each in wanted.items()}, UsageError)
     _refuse({rank: each.obstacle for rank, each in wanted.items()}, FrameworkError)
     _refuse_versions({rank: each.version for rank, each in wanted.items()})
     for what, told in (
         ("a backend", {rank: each.backends for rank, each in wanted.items()}),
         ("an init_method", {rank: each.way for rank, each in wanted.items()}),
-        ("a place to meet", {rank: _place(each) for rank, each in wanted.items()}),
+        ("a place to meet", places),
     ):
         if len(set(told.values())) > 1:
             raise UsageError(

@@ -19,6 +19,7 @@ class FakeSurroundings:
         self.is_checked = False
         self.is_in_task = False
         self.site = "In[1]:1"
+        self.cell_label = "In[1]"
         self.values: dict[str, bytes] = {}
         self.claims: list[str] = []
         self.compared: list[tuple[str, tuple[int, ...], str]] = []

@@ -9,6 +9,7 @@ from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.frameworks.torch.forming import Forming
 from jupyter_dist.frameworks.torch.framework import Torch
 from jupyter_dist.frameworks.torch.private_c10d import MODULE
+from jupyter_dist.frameworks.torch.wanted import Place
 
 
 class Group:
@@ -63,8 +64,9 @@ def framework(module, monkeypatch):
     assert framework.formed() is None
     framework._take_over(module)
 
-    def form(c10d, original, arguments):
+    def form(c10d, original, arguments, kept):
         original(**arguments)
+        return kept or Place("env")
 
     monkeypatch.setattr(framework._forming, "form", form)
     return framework

@@ -36,12 +36,20 @@ def test_an_opened_store_on_rank_0_alone_is_no_difference():
         (Wanted("2.13.0", "cuda:nccl"), UsageError, "cuda:nccl on rank 2"),
         (Wanted("2.13.0", "cpu:gloo", FOREIGN), UsageError, "an init_method that is the same"),
         (Wanted("2.13.0", "cpu:gloo", port=7), UsageError, "(none):7 on rank 2"),
+        (Wanted("2.13.0", "cpu:gloo", TCP, "h", 7), UsageError, "an init_method that is the same"),
     ],
 )
 def test_what_one_rank_wants_otherwise_is_told_with_its_name(other, error, said):
     with pytest.raises(error) as raised:
         check_wanted(all_but(2, other))
     assert said in str(raised.value)
+
+
+def test_a_new_rank_that_has_heard_of_no_place_is_content():
+    chosen = Wanted("2.13.0", "cpu:gloo", host="h", port=7)
+    check_wanted({0: chosen, 1: FINE, 2: chosen})
+    with pytest.raises(UsageError, match=r"\(none\):\(any\) on rank 0, h:7 on rank 1"):
+        check_wanted({0: FINE, 1: chosen})
 
 
 def test_problems_that_differ_by_rank_are_told_by_one_example():
@@ -81,6 +89,7 @@ def test_a_place_to_meet_is_read(init_method, environment, place):
         ("tcp://h:99999", {}),
         ("tcp://h:1?rank=one", {}),
         (None, {"MASTER_PORT": "auto"}),
+        (None, {"MASTER_PORT": "99999"}),
         (None, {"RANK": "first"}),
     ],
 )
