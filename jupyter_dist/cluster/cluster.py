@@ -239,30 +239,29 @@ class Cluster(Session):
         """End every process of the cluster and remove every file; harmless when it is gone.
 
         Raises ClusterInUse when another process drives it, and DistError when its coordinator does
-        not end, because it does not answer; then we are still connected. Warns of a batch job that
-        could not be cancelled. First it waits for what ranks save behind cells because we have
-        asked for it (`checkpoint(wait=False)`), and warns if that fails.
+        not end; then we are still connected. Warns of a batch job that could not be cancelled.
+        First it waits for saves behind cells (`checkpoint(wait=False)`), and warns if one fails.
         """
         if not self._is_open:
             return
         self._check_open()
         lost = "" if self._role == "watch" else finish_saving(self)
         begin_s = monotonic()
-        patience_s, left, was_gone = STOP_TIMEOUT_S, "", False
+        patience_s, left = STOP_TIMEOUT_S, ""
         try:
             request = StopCluster(self._control.new_request_id())
             left = self._control.ask(request, ClusterStopping, timeout_s=STOP_TIMEOUT_S)[0].left
         except ClusterGone:
-            patience_s, was_gone = _LAST_MOMENTS_S, True
+            patience_s = _LAST_MOMENTS_S
         if not self._wait_for_end(patience_s):
-            name, pid = self.name, self._connection.coordinator_pid
+            pid = self._connection.coordinator_pid
             raise DistError(
-                f"cluster {name!r} was told to stop, but its coordinator (process {pid}) still "
-                f"runs after {monotonic() - begin_s:.0f} s. It may stop when it answers again. To "
-                f"end it now: kill -9 {pid}; its ranks end within 10 s then."
+                f"cluster {self.name!r} was told to stop, but its coordinator (process {pid}) "
+                f"still runs after {monotonic() - begin_s:.0f} s. It may stop when it answers "
+                f"again. To end it now: kill -9 {pid}; its ranks end within 10 s then."
             )
         self.detach()
-        if was_gone:
+        if patience_s == _LAST_MOMENTS_S:
             remove_files_of_killed()
         for problem in filter(None, (lost, left)):
             warnings.warn(problem, stacklevel=2)
@@ -331,10 +330,7 @@ class Cluster(Session):
         return ask_outputs(self._control)
 
     def replay(self, label: str | int | None = None) -> Replay:
-        """Give again what a cell has said: `3` or `In[3]` (of several the last), or the last one.
-
-        Raises UsageError naming the cells that are kept.
-        """
+        """Give again what a cell, `3` or `In[3]`, or the last one has said; raises UsageError."""
         with contextlib.closing(self._new_line()) as line:
             return ask_replay(line, label)
 

@@ -13,7 +13,7 @@ from jupyter_dist.coordinator.agent_events import AgentEvents, Listeners
 from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.audience import Audience
-from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellParts, CellRun, FromCell
+from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellParts, FromCell
 from jupyter_dist.coordinator.deployment import Deployment
 from jupyter_dist.coordinator.dispatch import Dispatch
 from jupyter_dist.coordinator.farewell import dismiss_agents, dismiss_engines
@@ -36,7 +36,6 @@ from jupyter_dist.coordinator.services import Services
 from jupyter_dist.coordinator.setup_cells import SetupCells
 from jupyter_dist.coordinator.standing import StandingMeetings
 from jupyter_dist.coordinator.syncing import Syncing
-from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.coordinator.values import Values
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.spec import ClusterSpec, HostSpec
@@ -205,7 +204,7 @@ class Coordinator:
         if engine is None:  # its rank has another engine by now
             self._outbox.to_stranger(received.identity, Leave())
         elif received.problem is not None:
-            if isinstance(work := self._fence.cell or self._fence.current, CellRun | Transfer):
+            if work := self._fence.cell or self._fence.transfer:
                 work.on_unreadable(engine.info.rank, received.problem)
         elif isinstance(message, FromBridge):  # in a task it does not hear of its new rank
             self._on_engine(msgspec.structs.replace(message, rank=engine.info.rank), [], now_s)
@@ -255,8 +254,8 @@ class Coordinator:
                 self._on_cell(message, buffers, now_s)
             case ObjectsStored() | ObjectFetched():
                 self._roster.end_work(message.rank)
-                if isinstance(self._fence.current, Transfer):
-                    self._fence.current.on_answer(message, buffers)
+                if self._fence.transfer is not None:
+                    self._fence.transfer.on_answer(message, buffers)
             case PutValue() | AwaitValue():
                 self._values.on_message(message, buffers)
             case WantService():
@@ -304,8 +303,7 @@ class Coordinator:
 
     def fail_start(self, problem: str) -> None:
         """Give up starting; clients are told why, with what agents and zygotes have said last."""
-        problem = self._hosts.problem or problem  # what a host has told before its agent went
-        log = self._arrivals.log_tail()
+        log, problem = self._arrivals.log_tail(), self._hosts.problem or problem
         self._refuse_start(f"{problem}. The agents said last:\n{log}" if log else problem)
 
     def _refuse_start(self, problem: str) -> None:

@@ -244,6 +244,7 @@ class Executor:
                 signal.signal(signal.SIGINT, self._on_idle_interrupt)
         # Between two steps of the shell, or of a framework that got ready.
         except BaseException as error:  # noqa: BLE001  (also what hooks of users raise)
+            self._repair()  # what comes now needs builtins
             self._is_in_user_code = False
             signal.signal(signal.SIGINT, self._on_idle_interrupt)
             if not isinstance(error, KeyboardInterrupt):

@@ -20,6 +20,8 @@ class Termination:
         """Heed the signal from now on, unless somebody else does; on the main thread."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and self._pid != os.getpid() and not is_caught():
+            if not self._pid:
+                os.register_at_fork(after_in_child=self._forget)
             self._pid = os.getpid()
             signal.signal(signal.SIGTERM, self._on_signal)
 
@@ -28,11 +30,16 @@ class Termination:
         if is_listening() and is_caught():
             os.kill(os.getpid(), signal.SIGTERM)
 
+    def _forget(self) -> None:
+        """Let SIGTERM end a forked child at once, also one that waits for a lock in C code."""
+        if signal.getsignal(signal.SIGTERM) == self._on_signal:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
         if self.is_passed_over and self._pid == os.getpid():
             return
-        signal.signal(number, signal.SIG_DFL)  # also in a child, which was not meant to inherit it
+        signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
 

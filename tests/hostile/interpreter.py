@@ -9,9 +9,12 @@ BUILTINS = tuple(
         undo=f"__import__('builtins').{name} = kept_builtin; del kept_builtin",
     )
     for name, what in (
-        *((name, "None") for name in ("print", "open", "input", "id", "len", "isinstance")),
-        *((name, "5") for name in ("getattr", "type", "str", "Exception", "super", "range")),
+        *((name, "None") for name in ("print", "open", "input", "id", "len")),
+        *((name, "5") for name in ("getattr", "str", "Exception", "super", "range")),
     )
+) + tuple(  # what IPython needs to end a cell
+    raised(f"builtins.{name} is 5", f"import builtins; builtins.{name} = 5", "TypeError: 'int'")
+    for name in ("isinstance", "type")
 )
 
 HOOKS = (

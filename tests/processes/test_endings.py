@@ -106,7 +106,7 @@ def test_exit_handlers_of_cells_run_when_the_cluster_stops(start, tmp_path):
 
 
 def test_a_killed_coordinator_is_noticed_and_takes_everything_with_it(
-    start, home, in_background, within, sweep
+    start, home, in_background, within
 ):
     cluster = start("localhost:2")
     running = busy(cluster, in_background)
@@ -126,7 +126,7 @@ def test_a_killed_coordinator_is_noticed_and_takes_everything_with_it(
         cluster.stop()
 
 
-def test_an_idle_cluster_dies_with_its_coordinator_too(start, home, sweep):
+def test_an_idle_cluster_dies_with_its_coordinator_too(start, home):
     cluster = start("localhost:2")
     coordinator_of(cluster).kill()
     wait_until(lambda: not home.processes(), 10, "agent, zygote and engines have ended")
@@ -156,10 +156,22 @@ def test_a_coordinator_told_to_terminate_cleans_up(start, home, in_background):
     home.assert_nothing_left(within_s=8)
 
 
+def test_files_of_killed_processes_go_with_them_not_with_a_later_start(start, home):
+    cluster = start("localhost:1,127.0.0.1:1", one_machine=True)
+    agent = agents_of(cluster)[1]
+    theirs = f"-{agent.pid}-"
+    assert any(theirs in name for name in home.leftovers() if name.startswith("file"))
+    agent.kill()
+    wait_until(lambda: not any(theirs in name for name in home.leftovers()), 10, "its files go")
+    assert cluster.run("rank", ranks=0).ok
+    coordinator_of(cluster).kill()
+    home.assert_nothing_left(within_s=12)
+
+
 @pytest.mark.parametrize(
     ("find", "word"), [(agents_of, "agent"), (zygotes_of, "zygote")], ids=["agent", "zygote"]
 )
-def test_ranks_end_with_what_keeps_them(start, home, in_background, sweep, find, word):
+def test_ranks_end_with_what_keeps_them(start, home, in_background, find, word):
     cluster = start("localhost:2")
     running = busy(cluster, in_background)
     (victim,) = find(cluster)
@@ -175,7 +187,7 @@ def test_ranks_end_with_what_keeps_them(start, home, in_background, sweep, find,
     cluster.stop()
 
 
-def test_one_of_two_hosts_may_be_lost(start, home, in_background, sweep):
+def test_one_of_two_hosts_may_be_lost(start):
     cluster = start("localhost:1,127.0.0.1:1", one_machine=True)
     cluster.run("kept = rank")
     agents_of(cluster)[1].kill()

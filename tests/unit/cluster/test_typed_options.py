@@ -27,6 +27,7 @@ SAMPLES = {
     "type": int,
 }
 PATH, RANKS, CALL = "text path", "whole text numbers numbered", "function type"
+TRANSFER = {"on_stage": CALL, "on_moved": CALL, "timeout_s": "whole real"}
 ACCEPTED = {
     "start": {
         "hosts": "text texts numbers",  # what is in it is told as what hosts can be
@@ -60,8 +61,8 @@ ACCEPTED = {
     "interrupt": {"ranks": RANKS},
     "heal": {"ranks": RANKS, "on_stage": CALL},
     "shrink": {"on_stage": CALL},
-    "push": {"objects": "mapping", "ranks": RANKS, "on_stage": CALL, "on_moved": CALL},
-    "pull": {"name": "text", "ranks": RANKS, "on_stage": CALL, "on_moved": CALL},
+    "push": {"objects": "mapping", "ranks": RANKS, **TRANSFER},
+    "pull": {"name": "text", "ranks": RANKS, **TRANSFER},
     "sync": {"paths": f"{PATH} texts", "reload": "truth", "force": "truth", "on_moved": CALL},
     "who": {"patterns": "text texts mapping", "ranks": RANKS, "largest": "whole"},
     "stacks": {"ranks": RANKS, "native": "truth"},

@@ -1,10 +1,12 @@
 import signal
+from itertools import count
 
 import msgspec
 
 from jupyter_dist.coordinator.exits import last_words, report_exit, report_loss
 from jupyter_dist.model.records import CallRecord
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol import unreadable
 
 STDERR = b"""of an earlier cell
 of this cell
@@ -106,7 +108,8 @@ def test_bytes_that_are_not_text_are_shown(cluster):
     assert words(cluster, stderr_tail=b"\xff!") == {"stderr": "\\xff!"}
 
 
-def test_evidence_that_cannot_be_read_costs_nobody_the_end_itself(cluster, capsys):
+def test_evidence_that_cannot_be_read_costs_nobody_the_end_itself(cluster, capsys, monkeypatch):
+    monkeypatch.setattr(unreadable, "_logged", count(1))  # others may have logged enough
     evidence = pb.Evidence(kernel=["said"], calls=b"\xc1 not MessagePack")
     exited = pb.EngineExited(engine="1", pid=4711, exit_code=3, evidence=evidence)
     report = report_exit(exited, cluster.roster[1], 0)
