@@ -26,6 +26,7 @@ from jupyter_dist.launch.connection_file import StartReport
 from jupyter_dist.launch.local import LocalLauncher
 from jupyter_dist.launch.open_files import allow_open_files, name_limit
 from jupyter_dist.launch.private_dir import make_private_dir
+from jupyter_dist.launch.reserved_name import remove_reservation
 from jupyter_dist.launch.ssh import SshLauncher, SshOrder
 from jupyter_dist.model.open_files import files_of_the_coordinator
 from jupyter_dist.model.spec import ClusterSpec
@@ -81,6 +82,7 @@ def main() -> None:
             _coordinate(spec, state_dir, log_path, wish)
         finally:
             shutil.rmtree(state_dir, ignore_errors=True)
+            remove_reservation(spec.name)
 
 
 def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish) -> None:

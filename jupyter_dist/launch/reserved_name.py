@@ -56,6 +56,14 @@ def is_held(name: str) -> bool:
     return os.path.lexists(connection_path(name))
 
 
+def remove_reservation(name: str) -> None:
+    """Remove what a start has left that was killed; one that lives keeps its reservation."""
+    if os.path.lexists(connection_path(name).with_suffix(_SUFFIX)):
+        reserved = _reserve(name)
+        if reserved is not None:
+            reserved.close()
+
+
 def _reserve(name: str) -> ReservedName | None:
     """Lock the name; None when another start has it."""
     path = connection_path(name).with_suffix(_SUFFIX)

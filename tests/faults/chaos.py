@@ -137,7 +137,7 @@ class Chaos(Walk):
         self.note(f"rank {victim}")
         self.faults += 1
         self.ranks[victim].is_lost = True
-        with pytest.raises(TransferError, match=f"rank {victim} is lost.*code 7"):
+        with pytest.raises(TransferError, match=f"rank {victim}.*is lost.*code 7"):
             self.in_time(self.cluster.push, {"pushed": Poison(victim)})
 
     def stop_for_ever(self):

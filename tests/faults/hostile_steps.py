@@ -123,7 +123,7 @@ class HostileWalk(Chaos):
         error = running.exception(ANSWER_WITHIN_S)
         assert isinstance(error, TransferError), error
         assert f"rank {victim}" in str(error)
-        assert "KeyboardInterrupt" in str(error)
+        assert "interrupted" in str(error)
 
     def race_starts(self):
         """Several start clusters at once without naming them: each gets one, none waits for others."""

@@ -8,6 +8,23 @@ from jupyter_dist.errors import DistError, TransferError
 from .conftest import VICTIM
 from .objects import FATAL, PULLED, SURVIVED, UNPACKABLE, Arrives, OnlyOn
 
+ON_ALL_RANKS = ("raises", "exits", "is interrupted", "never ends to call itself")
+VALUES = [
+    float("nan"),
+    "\ud800",
+    "",
+    b"\0" * 3,
+    2**4000,
+    {1: {None: (2, [3])}},
+    np.array([], dtype="f8"),
+    np.array(5),
+    np.zeros((0, 3), dtype="i1"),
+    np.array(["a", "\U0010ffff"]),
+    np.ma.masked_array([1, 2], [True, False]),
+    np.arange(12).reshape(3, 4)[::-1, ::2],
+    type("Local", (), {"x": 5})(),
+]
+
 
 @pytest.fixture
 def sent(scene, in_background):
@@ -30,7 +47,7 @@ def test_an_object_that_misbehaves_on_one_rank_is_an_error_of_that_rank(name, sc
     scene.assert_as_before()
 
 
-@pytest.mark.parametrize("name", ["raises", "exits", "is interrupted", "never ends to call itself"])
+@pytest.mark.parametrize("name", ON_ALL_RANKS)
 def test_an_object_that_misbehaves_on_all_ranks_ends_none(name, scene, sent):
     code, words = SURVIVED[name]
     error = sent(Arrives(code))
@@ -83,21 +100,7 @@ def test_an_object_that_cannot_come_is_an_error_that_names_the_rank(name, scene,
 
 @pytest.mark.parametrize(
     "value",
-    [
-        float("nan"),
-        "\ud800",
-        "",
-        b"\0" * 3,
-        2**4000,
-        {1: {None: (2, [3])}},
-        np.array([], dtype="f8"),
-        np.array(5),
-        np.zeros((0, 3), dtype="i1"),
-        np.array(["a", "\U0010ffff"]),
-        np.ma.masked_array([1, 2], [True, False]),
-        np.arange(12).reshape(3, 4)[::-1, ::2],
-        type("Local", (), {"x": 5})(),
-    ],
+    VALUES,
     ids=lambda value: (
         f"{type(value).__name__} {value!r}"[:30].encode("ascii", "backslashreplace").decode()
     ),
