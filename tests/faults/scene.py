@@ -4,6 +4,7 @@ from pathlib import Path
 
 import psutil
 
+from jupyter_dist.model.rank import name_ranks
 from tests.processes.leftovers import wait_until
 
 from . import promises
@@ -71,7 +72,7 @@ class Scene(Files):
         text = str(error)
         names = [f"rank {victim}" for victim in self.victims]
         if len(names) > 1:
-            names.append("127.0.0.1")  # their host
+            names += ["127.0.0.1", name_ranks(self.victims)]  # their host, or all at once
         assert any(name in text for name in names), text
         assert self.fault.words in text, text
 
