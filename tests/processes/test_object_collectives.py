@@ -83,8 +83,9 @@ def test_a_cell_on_some_ranks_meets_with_these(cluster):
     result = cluster.run(code, ranks="1,3")
     assert values(result) == ["([1, 3], 'a')", "([1, 3], 'b')"]
     result = cluster.run("comm.all_gather_object(rank, ranks=[1, 2])", ranks="1,3")
-    assert result[0].error.ename == "UsageError"
-    assert "needs rank 2, but this cell runs on ranks 1,3 of 4" in str(result[0].error)
+    first = next(rank for rank in result if rank.status == "raised")  # the other may be released
+    assert first.error.ename == "UsageError"
+    assert "needs rank 2, but this cell runs on ranks 1,3 of 4" in str(first.error)
     assert_meets(cluster)
 
 
@@ -277,8 +278,9 @@ def test_more_than_the_coordinator_should_carry_in_sum_is_refused_on_all(four, w
     code = "import numpy as np\ncomm.gather_object(np.zeros(90 << 17))"
     with within(20):
         result = four.run(code)
-    assert result[0].error.ename == "UsageError"
-    assert "gather_object(root=0) #1 would send 270.0 MiB" in str(result[0].error)
+    first = next(rank for rank in result if rank.status == "raised")  # others may be released
+    assert first.error.ename == "UsageError"
+    assert "gather_object(root=0) #1 would send 270.0 MiB" in str(first.error)
     assert {rank.status for rank in result} <= {"raised", "peer_failed"}
     assert_meets(four)
 
