@@ -19,7 +19,7 @@ from jupyter_dist.engine.preemption import Preemption
 from jupyter_dist.errors import DistError
 from jupyter_dist.model.user_errors import name_error, type_name
 from jupyter_dist.protocol.messages import Output
-from jupyter_dist.protocol.plain_values import plain_bundle, plain_id
+from jupyter_dist.protocol.plain_values import describe, plain_bundle, plain_id
 
 Show = Callable[[Output], None]
 _FRAMEWORKS = ("jax", "torch", "cupy", "cupyx", "mpi4py")
@@ -215,7 +215,8 @@ class RankShell(InteractiveShell):
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
         """Keep the traceback for the result instead of printing it."""
         del etype, evalue
-        self.last_traceback = tuple(stb)
+        # An error of a user's may draw itself, as anything.
+        self.last_traceback = tuple(s if isinstance(s, str) else describe(s) for s in stb)
 
     def show_usage_error(self, exc: BaseException) -> None:
         """Keep a magic's usage error for the result instead of printing it."""
