@@ -145,6 +145,8 @@ class Hosts:
             self.problem = f"{host}: {VersionMismatch(WIRE, joined.wire)}"
             return
         self._roster.take_joined(host, joined)
+        if (job := self._arrivals.job) is not None and job.is_pending:
+            job.ask()  # it runs, whatever was seen last
         self.stopped.discard(host)
         if self._has_started:
             return  # it is back; healing gives it ranks
