@@ -3,16 +3,14 @@
 A moment is reached by an event: a word that all ranks have said, or a file that one has made.
 """
 
-import itertools
 import os
 import signal
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jupyter_dist.errors import CellRefused, HealFailed, TransferError
-from tests.processes.leftovers import agents_of, wait_until
+from tests.processes.leftovers import placed_files, wait_until
 from tests.processes.listener import Listener
 
 from . import promises
@@ -186,13 +184,6 @@ class PushingMuch:
         others = [rank for rank in range(4) if rank not in scene.victims]
         result = scene.cluster.run("int(pushed[-1])", ranks=others)
         assert [rank.value_repr for rank in result] == [str((1 << 20) - 1)] * len(others)
-
-
-def placed_files(cluster):
-    """What pushes have put into the memory of this machine."""
-    agents = [agent.pid for agent in agents_of(cluster)]
-    found = [Path("/dev/shm").glob(f"jupyter-dist-*-{pid}-*/placed-*") for pid in agents]
-    return list(itertools.chain(*found))
 
 
 class InHealing:

@@ -3,13 +3,19 @@
 import psutil
 import pytest
 
-from tests.faults.moments import placed_files
 from tests.patience import within
 from tests.processes.conftest import (  # noqa: F401  (a fixture of these tests, too)
     SharedCluster,
     in_background,
 )
-from tests.processes.leftovers import agents_of, coordinator_of, is_alive, wait_until, zygotes_of
+from tests.processes.leftovers import (
+    agents_of,
+    coordinator_of,
+    is_alive,
+    placed_files,
+    wait_until,
+    zygotes_of,
+)
 from tests.processes.listener import Listener
 
 VICTIM = 1

@@ -150,3 +150,11 @@ def command_of(process):
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def placed_files(cluster):
+    """What pushes have put into the memory of this machine."""
+    agents = [agent.pid for agent in agents_of(cluster)]
+    return [
+        path for pid in agents for path in Path("/dev/shm").glob(f"jupyter-dist-*-{pid}-*/placed-*")
+    ]
