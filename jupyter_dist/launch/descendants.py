@@ -59,7 +59,8 @@ def children_of(pid: int) -> list[int]:
     """Return the numbers of the living children of a process, and of zombies among them."""
     try:
         return list(_listed_children(pid))
-    except FileNotFoundError:  # a kernel without these lists, or the process has ended
+    except (FileNotFoundError, ProcessLookupError):
+        # A kernel without these lists, or a thread that has ended meanwhile.
         return [child for child, parent in _parents() if parent == pid]
 
 

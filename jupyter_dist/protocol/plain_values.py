@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
+from jupyter_dist.model.user_errors import type_name
+
 MOST_LEVELS = 50
 MOST_CONTAINERS = 200_000
 """Lists and maps of one bundle; the same one in many places counts once for each of them."""
@@ -48,7 +50,7 @@ def describe(value: object) -> str:
 
 
 def _type_name(value: object) -> str:
-    return plain_text(type(value).__name__)
+    return plain_text(type_name(value))
 
 
 def plain_bundle(data: object) -> dict[str, Any]:

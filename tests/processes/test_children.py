@@ -1,7 +1,13 @@
 """Whatever cells start ends with the rank that started it, however that ends."""
 
+import os
+import subprocess
+
 import psutil
 import pytest
+
+from jupyter_dist.launch.descendants import _parents
+from jupyter_dist.launch.descendants import children_of as children_of_process
 
 from .leftovers import (
     agents_of,
@@ -176,6 +182,17 @@ def test_what_is_marked_to_stay_stays(start, tmp_path):
         assert kept.ppid() in (0, 1) or "dist" not in kept.parent().name()
     finally:
         kept.kill()
+
+
+def test_children_are_found_with_and_without_the_lists_of_the_kernel():
+    child = subprocess.Popen(["sleep", "1000"])
+    try:
+        me = os.getpid()
+        assert child.pid in children_of_process(me)
+        assert child.pid in [pid for pid, parent in _parents() if parent == me]
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_a_program_that_replaces_itself_for_ever_is_caught_up_with(start):
