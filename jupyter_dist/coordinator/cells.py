@@ -295,8 +295,8 @@ def _find_cause(rank: int, status: str, error: ErrorInfo) -> tuple[int, str]:
 
     Its word may come before that of the other one itself.
     """
-    if error.ename == "PeerFailed" and error.peer_rank >= 0:
-        return error.peer_rank, _one_line(error.evalue.removeprefix(f"rank {error.peer_rank} "))
+    if error.peer_rank >= 0:
+        return error.peer_rank, _one_line(error.peer_reason)
     verb = "raised " if status == "raised" else ""
     return rank, f"{verb}{_one_line(str(error))}"
 

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.engine.builtins_guard import BuiltinsGuard
+from jupyter_dist.engine.cell_status import judge
 from jupyter_dist.engine.frameworks import Frameworks
 from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
 from jupyter_dist.engine.outputs import Outputs
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.engine.swallowed_interrupts import SwallowedInterrupts
-from jupyter_dist.errors import CommunicatorError, PeerFailed
-from jupyter_dist.model.cell_file import name_cells
+from jupyter_dist.errors import CommunicatorError
 from jupyter_dist.model.text import name_some
-from jupyter_dist.model.user_errors import error_text, name_error, type_name
+from jupyter_dist.model.user_errors import name_error, type_name
 from jupyter_dist.protocol.messages import CellResult, ErrorInfo, Output, RunCell
 
 Call = Callable[[], tuple[BaseException | None, Any]]
@@ -220,7 +220,7 @@ class Executor:
         duration_s = perf_counter() - start_s
         self._outputs.repair()
         outputs, offsets = self._outputs.take(owner, is_final=True)
-        status, info = self._judge(error)
+        status, info = judge(error, self._shell.last_traceback)
         return Ending(status, duration_s, value, info, outputs, offsets)
 
     def _run_user_code(self, call: Call) -> tuple[BaseException | None, Any]:
@@ -307,24 +307,6 @@ class Executor:
         """Let an interrupt that comes too late pass; one that comes early is not forgotten."""
         del signal_number, frame
         self._is_interrupted_early = self._is_running
-
-    def _judge(self, error: BaseException | None) -> tuple[str, ErrorInfo | None]:
-        """Find the status, and the error as it crosses to the notebook."""
-        if error is None:
-            return "ok", None
-        peer_rank = error.rank if isinstance(error, PeerFailed) else -1
-        if isinstance(error, PeerFailed) and peer_rank >= 0:
-            status = "peer_failed"
-        elif isinstance(error, KeyboardInterrupt | PeerFailed):
-            status = "interrupted"
-        else:
-            status = "raised"
-        if isinstance(error, SystemExit):
-            text = f"{error_text(error)} (the rank goes on; %dist_stop ends the cluster)"
-            return status, ErrorInfo("SystemExit", text, (f"SystemExit: {text}",))
-        traceback = tuple(map(name_cells, self._shell.last_traceback))
-        text = name_cells(error_text(error))
-        return status, ErrorInfo(type_name(error), text, traceback, peer_rank)
 
 
 def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:

@@ -5,6 +5,10 @@ anything, `SystemExit` included. Where this package calls such code, whatever it
 of that call.
 """
 
+from collections.abc import Iterator
+
+_MOST_CAUSES = 32
+
 
 class BreakOff(BaseException):
     """Raised by a signal handler to end what runs; no error of the code that it interrupts."""
@@ -32,3 +36,14 @@ def name_error(error: BaseException) -> str:
     """Return an error as `ValueError: boom`; without words, as `ValueError`."""
     text = error_text(error)
     return f"{type_name(error)}: {text}" if text else type_name(error)
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that it comes from, the newest first; what `from None` hides not."""
+    each: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if each is None:
+            return
+        yield each
+        hidden = None if each.__suppress_context__ else each.__context__
+        each = each.__cause__ or hidden

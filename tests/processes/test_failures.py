@@ -123,6 +123,30 @@ def test_a_rank_that_raises_releases_the_others_from_a_barrier(four, within):
         result.raise_first()
 
 
+@pytest.mark.parametrize(
+    ("handler", "ename"),
+    [
+        ("raise RuntimeError('step 7') from error", "RuntimeError"),
+        ("undefined", "NameError"),
+        ("raise SystemExit(3)", "SystemExit"),
+    ],
+)
+def test_what_user_code_makes_of_a_peers_failure_is_not_the_cause(four, handler, ename):
+    code = f"try: comm.barrier()\nexcept Exception as error: {handler}"
+    result = four.run(f"if rank == 2: raise ValueError('bad batch')\n{code}")
+    assert statuses(result) == ["peer_failed", "peer_failed", "raised", "peer_failed"]
+    for rank in (0, 1, 3):
+        assert (result[rank].error.ename, result[rank].error.peer_rank) == (ename, 2)
+    with pytest.raises(RankRaised, match="rank 2: ValueError: bad batch"):
+        result.raise_first()
+
+
+def test_an_error_that_hides_a_peers_failure_is_the_ranks_own(four):
+    code = "try: comm.barrier()\nexcept Exception: raise RuntimeError('step 7') from None"
+    result = four.run(f"if rank == 2: raise ValueError('bad batch')\n{code}")
+    assert statuses(result) == ["raised"] * 4
+
+
 def test_the_others_are_interrupted_too_where_it_was_asked_for(four, within):
     code = "import time\nif rank == 1: raise ValueError('bad')\nif rank == 2: time.sleep(30)\n"
     with within(2):

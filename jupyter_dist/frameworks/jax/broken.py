@@ -1,14 +1,11 @@
 """What errors of collectives mean: one broke off, or ranks have launched different programs."""
 
-from collections.abc import Iterator
-
 from jupyter_dist.errors import CollectiveMismatch
-from jupyter_dist.model.user_errors import error_text
+from jupyter_dist.model.user_errors import causes, error_text
 
 _KINDS = frozenset({"JaxRuntimeError", "XlaRuntimeError", "ValueError", "RuntimeError"})
 """By name: JAX need not be here. Depending on the operation gloo's errors become one of these."""
 _WORDS = ("Gloo ", "NCCL ")
-_MOST_CAUSES = 32
 _MOST_CHARACTERS = 200
 _ODD_ONE_OUT = " with other arguments"
 """How the coordinator tells calls apart that read the same."""
@@ -16,7 +13,7 @@ _ODD_ONE_OUT = " with other arguments"
 
 def find_broken(error: BaseException) -> BaseException | None:
     """Give the error of a broken collective that this one is, or comes from."""
-    for each in _causes(error):
+    for each in causes(error):
         name = type(each).__name__
         if name in _KINDS and any(word in error_text(each) for word in _WORDS):
             return each
@@ -28,16 +25,6 @@ def shorten(error: BaseException) -> str:
     first = error_text(error).strip().partition("\n")[0].strip()
     text = first.removeprefix("UNKNOWN: ").rstrip(".") or type(error).__name__
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    each: BaseException | None = error
-    for _ in range(_MOST_CAUSES):
-        if each is None:
-            return
-        yield each
-        hidden = None if each.__suppress_context__ else each.__context__
-        each = each.__cause__ or hidden
 
 
 def tell_programs_apart(error: CollectiveMismatch) -> CollectiveMismatch:

@@ -18,7 +18,9 @@ class ErrorInfo(msgspec.Struct, frozen=True):
     evalue: str
     traceback: tuple[str, ...] = ()
     peer_rank: int = -1
-    """For PeerFailed: the rank that failed."""
+    """The rank that failed, where this is a PeerFailed, or comes from one."""
+    peer_reason: str = ""
+    """What that rank did."""
 
     def __str__(self) -> str:
         return f"{self.ename}: {self.evalue}" if self.evalue else self.ename

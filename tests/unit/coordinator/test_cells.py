@@ -525,11 +525,12 @@ def test_everything_is_kept_for_a_client_that_comes_later(run, answer, cluster):
 def test_a_rank_that_was_released_is_not_to_blame_though_its_word_comes_first(run, cluster):
     cell = run()
     cluster.outbox.forget()
-    released = ErrorInfo("PeerFailed", "rank 1 left barrier() #5 with Boom: bad", peer_rank=1)
+    how = "left barrier() #5 with Boom: bad"
+    released = ErrorInfo("RuntimeError", "step 7", peer_rank=1, peer_reason=how)
     cell.on_message(CellResult(3, "cell-1", "peer_failed", 0.1, error=released), [], 1.0)
     told = cluster.outbox.sent_to_ranks(AbortCommunicator)
     assert set(told) == {0, 1, 2}
-    assert (told[2][0].failed_rank, told[2][0].reason) == (1, "left barrier() #5 with Boom: bad")
+    assert (told[2][0].failed_rank, told[2][0].reason) == (1, how)
 
 
 def test_what_ranks_say_of_the_generation_is_told_by_the_next_cell(cluster, run, events):
