@@ -53,9 +53,11 @@ def start(name, folders, options):
     )
 
 
-def pass_on(name, stream):
-    """Print its lines with its name before each."""
+def pass_on(name, stream, failures):
+    """Print its lines with its name before each; note which tests have failed."""
     for line in stream.stdout:
+        if line.startswith(("FAILED ", "ERROR ")):
+            failures.append(f"{name}: {line.rstrip()}")
         sys.stdout.write(f"[{name}] {line}")
         sys.stdout.flush()
 
@@ -73,7 +75,8 @@ def run(options):
     """Run all streams to their ends; 0 when all tests of all streams, at least one, have passed."""
     compile_once()
     streams = {name: start(name, each, options) for name, each in folders_by_stream().items()}
-    readers = [threading.Thread(target=pass_on, args=pair) for pair in streams.items()]
+    failures = []
+    readers = [threading.Thread(target=pass_on, args=(*pair, failures)) for pair in streams.items()]
     for reader in readers:
         reader.start()
     try:
@@ -84,6 +87,7 @@ def run(options):
         statuses = [stream.wait() for stream in streams.values()]
     for reader in readers:
         reader.join()
+    print(*failures, sep="\n")  # the streams' own summaries are far apart
     for name, status in zip(streams, statuses, strict=True):
         print(f"{name}: {'passed' if status == 0 else f'pytest ended with status {status}'}")
     return 0 if set(statuses) - {NOTHING_TO_RUN} == {0} else 1
