@@ -16,7 +16,7 @@ from jupyter_dist.cluster.from_ipyparallel import Footholds, draft_cluster
 from jupyter_dist.cluster.launching import check_launcher
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.session import Session
-from jupyter_dist.cluster.silence import explain_loss
+from jupyter_dist.cluster.silence import OpenLog
 from jupyter_dist.cluster.specification import JobWishes, StrPath, Wishes, name_in, specify
 from jupyter_dist.cluster.spmd import CellWatcher, Gathering
 from jupyter_dist.cluster.taking_part import leave_place, take_part
@@ -166,7 +166,7 @@ class Cluster(Session):
         Whatever goes wrong, everything is cleaned up.
         """
         process, info = start_coordinator(spec, is_named_by_us=is_named_by_us)
-        cluster = None
+        cluster, log = None, OpenLog(info)
         try:
             cluster = cls(info, process)
             cluster._take_part("drive")
@@ -174,14 +174,15 @@ class Cluster(Session):
                 bring_agents(info.name)
             cluster._await_ready(on_progress)
         except BaseException as error:
-            # Before what it has written is removed.
-            why = explain_loss(info, error.reason) if isinstance(error, ClusterGone) else ""
+            why = log.explain_loss(error.reason) if isinstance(error, ClusterGone) else ""
             if cluster is not None:
                 cluster.detach()
             process.end()
             if why:
                 raise StartFailed(f"cluster {info.name!r} did not start: {why}") from error
             raise
+        finally:
+            log.close()
         return cluster
 
     @classmethod

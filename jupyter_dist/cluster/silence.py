@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 from time import monotonic, sleep
+from typing import BinaryIO
 
 from jupyter_dist.launch.connection_file import ConnectionInfo, StartReport
 from jupyter_dist.launch.lifeline import process_lives
@@ -38,12 +39,26 @@ def explain_silence(pid: int, last: StartReport, timeout_s: float) -> str:
     )
 
 
-def explain_loss(info: ConnectionInfo, reason: str) -> str:
-    """Say what is known of a coordinator that went, or was silent, before all ranks were ready."""
-    lives = process_lives(info.coordinator_pid)
-    state = _describe_process(info.coordinator_pid) if lives else ""
-    log = _quote_log(_end_of(Path(info.log_path)))
-    return f"{'; '.join(filter(None, (reason, state)))}.{log}Start it again."
+class OpenLog:
+    """The log of a coordinator that starts, to be read also when the file has been removed."""
+
+    def __init__(self, info: ConnectionInfo) -> None:
+        self._info = info
+        self._file: BinaryIO | None = None
+        with contextlib.suppress(OSError):
+            self._file = open(info.log_path, "rb")  # noqa: SIM115  (closed by close)
+
+    def explain_loss(self, reason: str) -> str:
+        """Say what is known of one that went, or was silent, before all ranks were ready."""
+        pid = self._info.coordinator_pid
+        state = _describe_process(pid) if process_lives(pid) else ""
+        log = _quote_log(_last_lines(self._file.read()) if self._file is not None else "")
+        return f"{'; '.join(filter(None, (reason, state)))}.{log}Start it again."
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
 
 
 def _quote_log(said: str) -> str:
@@ -77,5 +92,9 @@ def _read_log(pid: int, last: StartReport) -> str:
 
 def _end_of(log: Path) -> str:
     with contextlib.suppress(OSError):
-        return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
+        return _last_lines(log.read_bytes())
     return ""
+
+
+def _last_lines(said: bytes) -> str:
+    return "\n".join(said.decode(errors="replace").splitlines()[-_LOG_LINES:])
