@@ -192,7 +192,7 @@ def test_an_output_that_cannot_be_read_is_told_and_those_around_it_are_kept(four
     ended, notes = run_broken(four, "CellResult", change)
     assert (ended.status, ended.stdout) == ("ok", "said 1\n")
     assert [rank for rank, text in notes if "could not be read" in text] == [1]
-    assert re.search(r"Its [\d,]+ bytes: b'.*display_id", log_of(four))
+    assert re.search(r"Its [\d,]+ bytes: b['\"].*display_id", log_of(four))
     assert_kept(four)
 
 
