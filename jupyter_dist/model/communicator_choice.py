@@ -45,10 +45,15 @@ def choose_communicator(
 
     Raises UsageError, naming each host with its reason, when a kind that was asked for cannot be.
     """
-    reasons = _against_nccl(hosts, oversubscribe)
-    if asked == "nccl" and reasons:
-        steps = " ".join((*_steps(hosts, oversubscribe), "Or choose --comm ring."))
-        raise UsageError(f"--comm nccl cannot be: {_describe(reasons)}. {steps}")
+    too_old = too_old_to_share(hosts) if oversubscribe else {}
+    # A note where nccl is asked for: ranks with an NCCL_HOSTID each share a device with any NCCL.
+    reasons = _against_nccl(hosts, oversubscribe, {} if asked == "nccl" else too_old)
+    if asked == "nccl":
+        if reasons:
+            steps = " ".join((*_steps(hosts, oversubscribe), "Or choose --comm ring."))
+            raise UsageError(f"--comm nccl cannot be: {_describe(reasons)}. {steps}")
+        note = f"{_describe(too_old)}, or give each rank an NCCL_HOSTID of its own"
+        return Choice("nccl", (note,) if too_old else ())
     if asked == "auto":
         has_any = any(host.devices or host.gpu_problem for host in hosts.values())
         if not reasons or not has_any:
@@ -69,13 +74,27 @@ def choose_communicator(
     return Choice(asked, (f"{_describe(short)}. {steps}".rstrip("."),))
 
 
-def _against_nccl(hosts: Mapping[str, HostDevices], oversubscribe: bool) -> dict[str, str]:
+def too_old_to_share(hosts: Mapping[str, HostDevices]) -> dict[str, str]:
+    """Say of each host that has too few devices whether its NCCL lets ranks share them."""
+    found = {}
+    for name, host in hosts.items():
+        version = host.versions.get("nccl", SYSTEM)
+        if host.is_short and version != SYSTEM and _number(version) < _SHARING_NCCL:
+            found[name] = f"NCCL {version} wants a device for each rank (2.30 lets them share)"
+    return found
+
+
+def _against_nccl(
+    hosts: Mapping[str, HostDevices], oversubscribe: bool, too_old: Mapping[str, str]
+) -> dict[str, str]:
     """Give for each host that cannot take part in NCCL the reasons, as one phrase."""
     known = [host.versions.get("nccl", SYSTEM) for host in hosts.values()]
     usual = Counter(version for version in known if version != SYSTEM).most_common(1)
     found: dict[str, str] = {}
     for name, host in hosts.items():
         reasons = _lacks(host, oversubscribe)
+        if name in too_old:
+            reasons.append(too_old[name])
         version = host.versions.get("nccl", SYSTEM)
         if host.devices and version != SYSTEM and version != usual[0][0]:
             reasons.append(f"its NCCL is {version}, and {usual[0][0]} elsewhere")
@@ -95,9 +114,6 @@ def _lacks(host: HostDevices, oversubscribe: bool) -> list[str]:
     if missing:
         are = "are" if len(missing) > 1 else "is"
         reasons.append(f"{' and '.join(missing)} {are} missing (pip install {_packages(host)})")
-    version = host.versions.get("nccl", SYSTEM)
-    if host.is_short and oversubscribe and version != SYSTEM and _number(version) < _SHARING_NCCL:
-        reasons.append(f"NCCL {version} wants a device for each rank (2.30 lets them share)")
     return reasons
 
 

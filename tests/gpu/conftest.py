@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_dist.model.communicator_choice import HostDevices, too_old_to_share
 from jupyter_dist.probe.gpus import count_gpus
+from jupyter_dist.probe.software import list_versions
 
 from ..processes.conftest import home, in_background, start  # noqa: F401, TID252  (fixtures)
 
@@ -68,6 +70,8 @@ def ranks(start):  # noqa: F811  (the fixture above)
 
     def make(count, as_hosts=False, **env):
         shares = count > count_gpus()
+        if shares and not as_hosts:
+            skip_unless_shareable(count)
         usual = AS_HOSTS if as_hosts else ONE_GPU if shares else {}
         cluster = start(
             f"localhost:{count}", comm="nccl", oversubscribe=shares, env={**usual, **env}
@@ -75,20 +79,13 @@ def ranks(start):  # noqa: F811  (the fixture above)
         made = Ranks(cluster)
         if as_hosts:
             made.values("import os\nos.environ['NCCL_HOSTID'] = f'rank-{rank}'")
-        elif shares:
-            skip_unless_shareable(made)
         return made
 
     return make
 
 
-def skip_unless_shareable(made):
-    """Skip where NCCL is too old for several ranks on one GPU."""
-    code = (
-        "try:\n    from nccl.bindings import nccl\n    version = nccl.get_version()\n"
-        "except ImportError:\n    from cupy.cuda import nccl\n    version = nccl.get_version()\n"
-        "version"
-    )
-    version = int(made.values(code)[0])
-    if version < 23000:
-        pytest.skip(f"NCCL {version} takes one rank for each GPU; from 2.30 on it can share")
+def skip_unless_shareable(count):
+    """Skip, before anything is started, where the installed NCCL is too old to share a GPU."""
+    host = HostDevices(count, tuple(map(str, range(count_gpus()))), list_versions())
+    if reason := too_old_to_share({"localhost": host}).get("localhost"):
+        pytest.skip(reason)

@@ -119,6 +119,24 @@ def test_nccl_that_was_asked_for_is_granted_where_it_can_be():
     assert choose("nccl", True, a=ready(5)) == Choice("nccl")
 
 
+def test_an_nccl_too_old_to_share_devices_is_told_and_granted_to_those_who_ask_for_it():
+    hosts = {"a": ready(3, nccl="2.28.9"), "b": ready(nccl="2.28.9")}
+    choice = choose("nccl", True, **hosts)
+    assert choice.kind == "nccl"
+    (text,) = choice.notes
+    assert text.startswith("a: NCCL 2.28.9 wants a device for each rank")
+    assert "NCCL_HOSTID" in text, "the way that such an NCCL has"
+    assert choose("nccl", True, a=ready(nccl="2.28.9")) == Choice("nccl")
+    assert choose("auto", True, **hosts).kind == "ring", "only a wish makes it a note"
+
+
+def test_an_nccl_too_old_to_share_hides_no_reason_against_it():
+    assert "b: it has no GPU" in refusal("nccl", True, a=ready(3, nccl="2.28.9"), b=NO_GPU)
+    both = note("auto", True, a=ready(3, nccl="2.28.9", cupy=None))
+    assert "CuPy is missing" in both
+    assert "NCCL 2.28.9 wants a device for each rank" in both
+
+
 def test_nccl_with_more_ranks_than_devices_is_refused_with_both_ways_out():
     assert refusal("nccl", a=ready(8), b=ready(), c=ready(3, ("0",))) == (
         "--comm nccl cannot be: a: 8 ranks on 2 devices, so none has one of its own; "
