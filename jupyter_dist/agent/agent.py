@@ -259,6 +259,8 @@ class Agent:
                     event["pid"], event["exit_code"], event["signal"], event["peak_bytes"]
                 )
                 exited = self._describe_exit(event["engine"], ended)
+                if event["reason"]:  # there was no process that could have written it
+                    exited.stderr_tail = event["reason"].encode("utf-8", "backslashreplace")
                 self._home.tell(pb.AgentEvent(engine_exited=exited))
                 with self._all_ended:
                     self._all_ended.notify_all()

@@ -34,7 +34,8 @@ def report_exit(
         reason = "the process that all engines of its host come from (the zygote) is gone"
         return report_loss(engine, reason)
     if not exited.pid:
-        return report_loss(engine, "its process could not be started")
+        why = exited.stderr_tail.decode("utf-8", "backslashreplace")
+        return report_loss(engine, f"its process could not be started: {why}")
     said = _said_since(exited, engine)
     traces, mark = read_traces(said), read_end_mark(said)
     evidence = exited.evidence
@@ -66,6 +67,8 @@ def report_exit(
 
 def last_words(exited: pb.EngineExited, engine: EngineRecord) -> RankOutput | None:
     """Give what the engine had written to its streams but not sent any more."""
+    if not exited.pid and not exited.signal:
+        return None  # it was never there; the report says why
     outputs = []
     tails: list[tuple[str, bytes, int, int]] = [
         ("stdout", exited.stdout_tail, exited.stdout_offset, engine.offsets[0]),

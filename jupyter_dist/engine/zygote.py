@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from pathlib import Path
 from typing import NoReturn
 
 import msgspec
@@ -79,7 +80,7 @@ class Zygote:
         for birth in request.births:
             try:
                 pid = self._fork(birth) if self._start_method == "fork" else self._spawn(birth)
-            except OSError as error:
+            except (OSError, UnsafeFork) as error:  # those that live already go on
                 self._tell(ZygoteEvent("exited", birth.engine, exit_code=1, reason=str(error)))
                 continue
             self._engines[pid] = birth.engine
@@ -147,15 +148,34 @@ class Zygote:
         os.write(self._events, msgspec.json.encode(event) + b"\n")
 
 
+class UnsafeFork(RuntimeError):
+    """This process holds something that does not survive a fork."""
+
+
 def assert_safe_to_fork() -> None:
-    """Raise RuntimeError when this process holds something that does not survive a fork."""
+    """Raise UnsafeFork when this process holds something that does not survive a fork."""
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
     if max(threads, threading.active_count()) > 1:
-        raise RuntimeError(f"the zygote has {threads} threads; engines cannot be forked from it")
-    if has_any_context():
-        raise RuntimeError("the zygote has a ZeroMQ context; engines cannot be forked from it")
-    if "grpc" in sys.modules:
-        raise RuntimeError("the zygote has imported gRPC; engines cannot be forked from it")
+        holds = f"has {threads} threads"
+    elif has_any_context():
+        holds = "has a ZeroMQ context"
+    elif "grpc" in sys.modules:
+        holds = "has imported gRPC"
+    elif _is_mapped("libcuda.so"):
+        holds = (
+            "has loaded CUDA's driver (libcuda.so), which a sitecustomize.py or a .pth file must "
+            "have done"
+        )
+    else:
+        return
+    raise UnsafeFork(f"the zygote {holds}; engines cannot be forked from it")
+
+
+def _is_mapped(library: str) -> bool:
+    """Tell whether a library is in the memory of this process, whoever has loaded it."""
+    with contextlib.suppress(OSError):
+        return f"/{library}" in Path("/proc/self/maps").read_text("utf-8", "surrogateescape")
+    return False
 
 
 def be_born(birth: Birth, shell: RankShell, zygote_pid: int) -> NoReturn:

@@ -107,6 +107,21 @@ def test_a_zygote_with_a_thread_is_not_forked():
     assert "the zygote has 2 threads" in caught.value.stderr
 
 
+def test_a_zygote_that_has_loaded_cudas_driver_is_not_forked(tmp_path):
+    driver = tmp_path / "libcuda.so.1"
+    driver.write_bytes(bytes(4096))
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        imported_by(
+            "import mmap\n"
+            "from jupyter_dist.engine.zygote import assert_safe_to_fork\n"
+            f"file = open({str(driver)!r}, 'rb')\n"
+            "mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n"
+            "assert_safe_to_fork()",
+            **dict.fromkeys(THREAD_VARIABLES, "1"),
+        )
+    assert "libcuda.so" in caught.value.stderr
+
+
 def test_importing_the_package_loads_nothing_heavy():
     modules = imported_by("import jupyter_dist")
     assert within(modules, ["jupyter_dist"]) == ["jupyter_dist", "jupyter_dist.version"]

@@ -233,19 +233,26 @@ def test_a_start_that_takes_too_long_is_given_up(home, within):
     home.assert_nothing_left(within_s=1)
 
 
+def first_of_all(tmp_path, monkeypatch, code):
+    """Run this in every interpreter that starts from now on."""
+    (tmp_path / "trap").mkdir()
+    (tmp_path / "trap" / "sitecustomize.py").write_text(code)
+    path = os.pathsep.join([str(tmp_path / "trap"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    monkeypatch.setenv("PYTHONPATH", path)
+
+
 def broken_import(tmp_path, monkeypatch, module):
     """Make one import fail in every interpreter that starts from now on."""
-    (tmp_path / "trap").mkdir()
-    (tmp_path / "trap" / "sitecustomize.py").write_text(
+    first_of_all(
+        tmp_path,
+        monkeypatch,
         "import sys\n"
         "class Trap:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         f"        if name == {module!r}:\n"
         f"            raise ImportError('{module} is broken on purpose')\n"
-        "sys.meta_path.insert(0, Trap())\n"
+        "sys.meta_path.insert(0, Trap())\n",
     )
-    path = os.pathsep.join([str(tmp_path / "trap"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    monkeypatch.setenv("PYTHONPATH", path)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +272,24 @@ def test_an_installation_that_is_broken_is_told(
         Cluster.start("localhost:2", timeout_s=60, start_method=start_method)
     assert f"{module} is broken on purpose" in str(caught.value)
     home.assert_nothing_left(within_s=1)
+
+
+def test_engines_are_not_forked_with_cudas_driver_and_the_reason_is_told(
+    home, tmp_path, monkeypatch, within
+):
+    (tmp_path / "libcuda.so.1").write_bytes(bytes(4096))
+    first_of_all(
+        tmp_path,
+        monkeypatch,
+        f"import mmap\nwith open('{tmp_path}/libcuda.so.1', 'rb') as file:\n"
+        "    driver = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n",
+    )
+    with within(12), pytest.raises(StartFailed) as caught:
+        Cluster.start("localhost:2", timeout_s=60)
+    assert "libcuda.so" in str(caught.value)
+    home.assert_nothing_left(within_s=1)
+    with Cluster.start("localhost:1", timeout_s=60, start_method="spawn") as cluster:
+        assert values(cluster.run("rank")) == ["0"]
 
 
 def test_a_program_that_starts_clusters_leaves_no_warnings(home):

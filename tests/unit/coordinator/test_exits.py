@@ -61,8 +61,10 @@ def test_an_end_with_the_zygote_is_no_kill_of_its_own(cluster):
 
 
 def test_a_process_that_never_began_has_not_exited(cluster):
-    report = report_exit(pb.EngineExited(engine="1", exit_code=1), cluster.roster[1], 0)
-    assert report.reason == "its process could not be started"
+    exited = pb.EngineExited(engine="1", exit_code=1, stderr_tail=b"no memory")
+    report = report_exit(exited, cluster.roster[1], 0)
+    assert report.reason == "its process could not be started: no memory"
+    assert last_words(exited, cluster.roster[1]) is None, "its host has said that, not the engine"
 
 
 def test_a_loss_that_nobody_has_seen_has_its_reason_only(cluster):
