@@ -1,5 +1,6 @@
 """Checks of what a collective is given, made before anything is sent."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,13 @@ def check_rows(operation: str, shape: tuple[int, ...], size: int) -> None:
         )
 
 
+def gathered_shape(shape: tuple[int, ...], size: int, *, tiled: bool) -> tuple[int, ...]:
+    """Return the shape of what all ranks have, one behind the other or (tiled) put together."""
+    if tiled and shape:
+        return (size * shape[0], *shape[1:])
+    return (size, *shape)
+
+
 def result_room(
     operation: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], library: Library
 ) -> Room:
@@ -63,24 +71,35 @@ def result_room(
     check_out(operation, view, shape, dtype)
     if not view.flags.writeable:
         raise UsageError(f"{operation} got an out that is not writable. {_LEAVE_AWAY}")
-    return Room(view, out, library)
+    return Room(view if view.shape == shape else view.reshape(shape), out, library)
 
 
 _LEAVE_AWAY = (
-    "Accepted: a writable C-contiguous array, such as numpy.empty makes. Leave `out` away to get a "
-    "new array."
+    "Accepted: a writable array that is contiguous (in the order of C or Fortran), such as "
+    "numpy.empty makes. Leave `out` away to get a new array."
 )
 
 
 def check_out(operation: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
     """Raise UsageError unless `out`, of whatever library, is exactly what the result needs."""
-    if out.shape != shape or out.dtype != dtype:
+    flat = (math.prod(shape),)
+    if out.shape not in (shape, flat) or out.dtype != dtype:
         raise UsageError(
             f"{operation} got out of shape {out.shape} and dtype {out.dtype}. Accepted: shape "
-            f"{shape} and dtype {dtype}. Leave `out` away to get a new array."
+            f"{shape}, or the same flat, {flat}, and dtype {dtype}. Leave `out` away to get a new "
+            "array."
         )
-    if not out.flags.c_contiguous:
-        raise UsageError(f"{operation} got an out that is not C-contiguous. {_LEAVE_AWAY}")
+    if not out.flags.c_contiguous and not out.flags.f_contiguous:
+        raise UsageError(f"{operation} got an out that is not contiguous. {_LEAVE_AWAY}")
+
+
+def check_no_stream(operation: str, stream: Any) -> None:
+    """Raise UsageError when a call on host memory is given a stream."""
+    if stream is not None:
+        raise UsageError(
+            f"{operation} got stream={stream!r} for arrays in host memory, whose calls are done "
+            "when they return. Accepted: None; a stream is for arrays on a device."
+        )
 
 
 def peer(operation: str, word: str, given: Any, size: int) -> int:

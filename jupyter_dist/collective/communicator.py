@@ -21,8 +21,9 @@ class Communicator(Protocol):
     have their way; no call mixes them.
 
     A plain call returns a new array and leaves its input as it was. With `out=` the result goes
-    there. In host memory that happens only once the whole operation has succeeded; where `out` is
-    the input itself, and on devices, a failed operation leaves it half done.
+    there: it has the shape of the result, or is flat, in the order of C or of Fortran. In host
+    memory that happens only once the whole operation has succeeded; where `out` is the input
+    itself, and on devices, a failed operation leaves it half done.
 
     `op` is sum, prod, min, max or avg; on bool, sum and max are a logical or, prod and min an and.
     Integers keep their dtype and wrap around, as in numpy; they have no avg.
@@ -32,8 +33,9 @@ class Communicator(Protocol):
     left or was lost; CollectiveMismatch when ranks called different things; CollectiveTimeout
     after `timeout_s`. After such an error the communicator is broken: later calls raise it again.
 
-    Calls on host memory return when they are done. Calls on device memory are queued on `stream`
-    and return at once; what becomes of them shows at the latest when the cell ends.
+    Calls on host memory return when they are done, and take no `stream`. Calls on device memory
+    are queued on the `stream` of the call, or else of the communicator, and return at once; what
+    becomes of them shows at the latest when the cell ends.
     """
 
     rank: int
@@ -52,40 +54,69 @@ class Communicator(Protocol):
     def stream(self) -> Any:
         """CUDA stream of device calls; None is CuPy's current one, and all without GPUs."""
 
-    def all_reduce(self, array: Any, op: str = "sum", out: Any = None) -> Any:
+    def all_reduce(
+        self, array: Any, op: str = "sum", out: Any = None, *, stream: Any = None
+    ) -> Any:
         """Reduce over all ranks; every rank gets the same bits."""
 
-    def broadcast(self, array: Any, root: int = 0, out: Any = None) -> Any:
+    def broadcast(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
         """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
 
-    def reduce(self, array: Any, root: int = 0, op: str = "sum", out: Any = None) -> Any:
+    def reduce(
+        self, array: Any, root: int = 0, op: str = "sum", out: Any = None, *, stream: Any = None
+    ) -> Any:
         """Reduce over all ranks into the root; the others get None and need no `out`."""
 
-    def all_gather(self, array: Any, out: Any = None) -> Any:
-        """Collect every rank's array: shape (size, *array.shape)."""
+    def all_gather(
+        self,
+        array: Any,
+        out: Any = None,
+        *,
+        count: int | None = None,
+        tiled: bool = False,
+        stream: Any = None,
+    ) -> Any:
+        """Collect every rank's array: shape (size, *array.shape).
 
-    def reduce_scatter(self, array: Any, op: str = "sum", out: Any = None) -> Any:
-        """Reduce `array` of shape (size, …) over all ranks; rank i gets row i."""
+        `tiled` puts them together along their first axis: (size * array.shape[0], …). With a
+        `count` the first so many elements go, and the result is flat.
+        """
 
-    def all_to_all(self, array: Any, out: Any = None) -> Any:
+    def reduce_scatter(
+        self,
+        array: Any,
+        op: str = "sum",
+        out: Any = None,
+        *,
+        count: int | None = None,
+        stream: Any = None,
+    ) -> Any:
+        """Reduce `array` of shape (size, …) over all ranks; rank i gets row i.
+
+        With a `count` it is flat: rank i gets the `count` elements from i * count on.
+        """
+
+    def all_to_all(self, array: Any, out: Any = None, *, stream: Any = None) -> Any:
         """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
 
-    def gather(self, array: Any, root: int = 0, out: Any = None) -> Any:
+    def gather(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
         """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
 
-    def scatter(self, array: Any, root: int = 0, out: Any = None) -> Any:
+    def scatter(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
         """Give row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
         """
 
-    def send(self, array: Any, dest: int) -> None:
+    def send(self, array: Any, dest: int, *, stream: Any = None) -> None:
         """Send to one rank, which calls recv; return when the data is on its way."""
 
-    def recv(self, array_or_template: Any, source: int) -> Any:
+    def recv(self, array_or_template: Any, source: int, *, stream: Any = None) -> Any:
         """Receive from one rank; a writable array is filled and returned, else a new one is."""
 
-    def send_recv(self, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
+    def send_recv(
+        self, send_array: Any, dest: int, recv_array: Any, source: int, *, stream: Any = None
+    ) -> Any:
         """Send to one rank while receiving from another (or the same), as in a halo exchange."""
 
     def barrier(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jupyter_dist.collective import arguments, splitting
+from jupyter_dist.collective import arguments, counted, splitting
 from jupyter_dist.collective.call import Array, Call
 from jupyter_dist.collective.control import Control
 from jupyter_dist.collective.group import Group, Scope
@@ -37,8 +37,11 @@ class HostCommunicator(HostMessages):
         journal = Journal(group, scope or Scope(), recorder, control, transport.leave)
         super().__init__(journal, transport)
 
-    def all_reduce(self, array: ArrayLike, op: str = "sum", out: Any = None) -> Any:
+    def all_reduce(
+        self, array: ArrayLike, op: str = "sum", out: Any = None, *, stream: Any = None
+    ) -> Any:
         """Reduce over all ranks; every rank gets the same bits."""
+        arguments.check_no_stream("all_reduce", stream)
         source, library = arguments.numbers("all_reduce", array)
         arguments.check_reduction("all_reduce", op, source.dtype)
         room = arguments.result_room("all_reduce", out, source.shape, source.dtype, library)
@@ -50,8 +53,11 @@ class HostCommunicator(HostMessages):
 
         return self._collect("all_reduce", source, move, room, op)
 
-    def broadcast(self, array: ArrayLike, root: int = 0, out: Any = None) -> Any:
+    def broadcast(
+        self, array: ArrayLike, root: int = 0, out: Any = None, *, stream: Any = None
+    ) -> Any:
         """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
+        arguments.check_no_stream("broadcast", stream)
         source, library = arguments.numbers("broadcast", array)
         root = arguments.peer("broadcast", "root", root, self.size)
         room = arguments.result_room("broadcast", out, source.shape, source.dtype, library)
@@ -65,8 +71,17 @@ class HostCommunicator(HostMessages):
 
         return self._collect("broadcast", source, move, room, root=root)
 
-    def reduce(self, array: ArrayLike, root: int = 0, op: str = "sum", out: Any = None) -> Any:
+    def reduce(
+        self,
+        array: ArrayLike,
+        root: int = 0,
+        op: str = "sum",
+        out: Any = None,
+        *,
+        stream: Any = None,
+    ) -> Any:
         """Reduce over all ranks into the root; the others get None and need no `out`."""
+        arguments.check_no_stream("reduce", stream)
         source, library = arguments.numbers("reduce", array)
         arguments.check_reduction("reduce", op, source.dtype)
         root = arguments.peer("reduce", "root", root, self.size)
@@ -82,10 +97,21 @@ class HostCommunicator(HostMessages):
 
         return self._collect("reduce", source, move, room if is_root else None, op, root)
 
-    def all_gather(self, array: ArrayLike, out: Any = None) -> Any:
-        """Collect every rank's array: shape (size, *array.shape)."""
+    def all_gather(
+        self,
+        array: ArrayLike,
+        out: Any = None,
+        *,
+        count: int | None = None,
+        tiled: bool = False,
+        stream: Any = None,
+    ) -> Any:
+        """Collect every rank's array: shape (size, *array.shape), tiled along the first axis."""
+        arguments.check_no_stream("all_gather", stream)
+        if count is not None:
+            return counted.all_gather(self, array, out, count)
         source, library = arguments.numbers("all_gather", array)
-        shape = (self.size, *source.shape)
+        shape = arguments.gathered_shape(source.shape, self.size, tiled=tiled)
         room = arguments.result_room("all_gather", out, shape, source.dtype, library)
         stack = self._rows(room.keep_safe())
 
@@ -95,8 +121,19 @@ class HostCommunicator(HostMessages):
 
         return self._collect("all_gather", source, move, room)
 
-    def reduce_scatter(self, array: ArrayLike, op: str = "sum", out: Any = None) -> Any:
+    def reduce_scatter(
+        self,
+        array: ArrayLike,
+        op: str = "sum",
+        out: Any = None,
+        *,
+        count: int | None = None,
+        stream: Any = None,
+    ) -> Any:
         """Reduce `array` of shape (size, …) over all ranks; rank i gets row i."""
+        arguments.check_no_stream("reduce_scatter", stream)
+        if count is not None:
+            return counted.reduce_scatter(self, array, op, out, count)
         source, library = arguments.rows("reduce_scatter", array, self.size)
         arguments.check_reduction("reduce_scatter", op, source.dtype)
         shape = source.shape[1:]
@@ -109,8 +146,9 @@ class HostCommunicator(HostMessages):
 
         return self._collect("reduce_scatter", source, move, room, op)
 
-    def all_to_all(self, array: ArrayLike, out: Any = None) -> Any:
+    def all_to_all(self, array: ArrayLike, out: Any = None, *, stream: Any = None) -> Any:
         """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
+        arguments.check_no_stream("all_to_all", stream)
         source, library = arguments.rows("all_to_all", array, self.size)
         room = arguments.result_room("all_to_all", out, source.shape, source.dtype, library)
         work = room.keep_safe()
@@ -121,8 +159,11 @@ class HostCommunicator(HostMessages):
 
         return self._collect("all_to_all", source, move, room)
 
-    def gather(self, array: ArrayLike, root: int = 0, out: Any = None) -> Any:
+    def gather(
+        self, array: ArrayLike, root: int = 0, out: Any = None, *, stream: Any = None
+    ) -> Any:
         """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
+        arguments.check_no_stream("gather", stream)
         source, library = arguments.numbers("gather", array)
         root = arguments.peer("gather", "root", root, self.size)
         room: Room | None = None
@@ -139,11 +180,14 @@ class HostCommunicator(HostMessages):
 
         return self._collect("gather", source, move, room, root=root)
 
-    def scatter(self, array: ArrayLike | None, root: int = 0, out: Any = None) -> Any:
+    def scatter(
+        self, array: ArrayLike | None, root: int = 0, out: Any = None, *, stream: Any = None
+    ) -> Any:
         """Give row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
         """
+        arguments.check_no_stream("scatter", stream)
         root = arguments.peer("scatter", "root", root, self.size)
         stack: Array | None = None
         if self.rank == root:

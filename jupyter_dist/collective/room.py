@@ -21,7 +21,7 @@ class Room:
     def keep_safe(self, source: Array | None = None) -> Array:
         """Give a place to work in; `out` itself only if that is the input as well."""
         if self._out is not None and not _is_same_memory(source, self.view):
-            self.work = np.empty_like(self.view)
+            self.work = np.empty(self.view.shape, self.view.dtype)
         return self.work
 
     def settle(self, divisor: int = 1) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import operator
 import sys
 import threading
 import warnings
@@ -207,12 +208,13 @@ def computed(matrices, op):
     """Reduce on one machine, as scipy does."""
     if op == "sum":
         return functools.reduce(lambda one, other: one + other, matrices)
-    return functools.reduce(lambda one, other: one.tocsr().multiply(other), matrices)
+    return functools.reduce(operator.mul, (each.tocsr() for each in matrices))
 
 
 def check_sparse(comm, form, dtype, style):
     size = comm.size
-    every = [matrix(rank, form, dtype, style=style) for rank in range(size)]
+    shape = (40, 40) if style == "matrix" else (40, 30)
+    every = [matrix(rank, form, dtype, shape, style) for rank in range(size)]
     mine, before = every[comm.rank], every[comm.rank].copy()
     for op in ("sum", "prod"):
         expected = computed(every, op).astype(dtype)
@@ -223,7 +225,7 @@ def check_sparse(comm, form, dtype, style):
         else:
             assert reduced is None
         grid = [
-            [matrix(r + 3 * i, form, dtype, (5, 4 + i), style) for i in range(size)]
+            [matrix(r + 3 * i, form, dtype, (4 + i, 4 + i), style) for i in range(size)]
             for r in range(size)
         ]
         expected = computed([row[comm.rank] for row in grid], op).astype(dtype)
@@ -255,6 +257,23 @@ def check_moves(comm, every, mine):
         comm.send(mine, 1)
     elif comm.rank == 1:
         same_matrix(comm.recv(template, 0), every[0], mine)
+    check_outs(comm, every, mine)
+
+
+def check_outs(comm, every, mine):
+    """Results in matrices of the caller, of another size and format."""
+    out = scipy.sparse.csc_matrix(np.ones((3, 7)))
+    assert comm.all_reduce(mine, out=out) is out
+    assert (type(out), out.dtype) == (scipy.sparse.csc_matrix, mine.dtype)
+    np.testing.assert_array_equal(out.toarray(), computed(every, "sum").astype(out.dtype).toarray())
+    outs = []
+    assert comm.all_gather(mine, out=outs) is outs
+    again = [out, *outs[1:]]
+    comm.all_gather(mine, out=again)
+    assert again[0] is out
+    for found, filled, expected in zip(outs, again, every, strict=True):
+        same_matrix(found, expected, mine)
+        np.testing.assert_array_equal(filled.toarray(), expected.toarray())
 
 
 def check_formats(comm):
@@ -284,8 +303,11 @@ def check_refusals(comm):
         refused(UsageError, lambda: comm.all_reduce(mine), "rank 1: float64 (4, 4)", "same dtype")
         call = functools.partial(comm.gather if comm.rank == 1 else comm.reduce, mine)
         refused(CollectiveMismatch, call, "gather(sparse, root=0)", "reduce(sparse, sum, root=0)")
+        style = scipy.sparse.csr_matrix if comm.rank == 1 else scipy.sparse.csr_array
+        call = functools.partial(comm.all_reduce, style(np.eye(2)), "prod")
+        refused(CollectiveMismatch, call, "all_reduce(sparse, prod)", "sparse, prod of matrices")
     refused(UsageError, lambda: comm.all_reduce(mine, "max"), "'sum', 'prod'")
-    refused(UsageError, lambda: comm.all_reduce(mine, out=mine), "takes no out")
+    refused(UsageError, lambda: comm.all_reduce(mine, out=np.ones(3)), "an out of numpy.ndarray")
     refused(UsageError, lambda: comm.all_to_all([mine] * (comm.size + 1)), "one matrix for each")
     refused(UsageError, lambda: comm.all_gather(mine.todok()), "x.tocsr()")
     with comm.group():

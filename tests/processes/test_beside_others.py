@@ -53,6 +53,32 @@ def test_all_gather_takes_its_count_from_the_array(four):
     assert outcome(four, code) == [str([[r, -r] for r in range(4)])] * 4
 
 
+def test_a_count_takes_so_many_elements_of_flat_buffers(four):
+    code = (
+        "room, row = np.full(9, -1), np.full(3, -1)\n"
+        "comm.all_gather(np.array([rank, -rank, 7]), room, count=2)\n"
+        "comm.reduce_scatter(np.arange(10), out=row, count=2)\n"
+        "room.tolist(), row.tolist()"
+    )
+    gathered = [number for r in range(4) for number in (r, -r)]
+    assert outcome(four, code) == [str(([*gathered, -1], [8 * r, 8 * r + 4, -1])) for r in range(4)]
+
+
+def test_an_out_may_be_flat_or_in_the_order_of_fortran(four):
+    code = (
+        "x = np.asfortranarray(np.arange(6).reshape(2, 3))\n"
+        "flat, turned = np.empty(24, int), np.empty((2, 3), int, order='F')\n"
+        "comm.all_gather(x, out=flat)\ncomm.all_reduce(x, out=turned)\n"
+        "bool((flat.reshape(4, 2, 3) == x).all()), bool((turned == 4 * x).all())"
+    )
+    assert outcome(four, code) == ["(True, True)"] * 4
+
+
+def test_a_stream_is_for_devices_only(four):
+    code = "comm.all_reduce(1, stream=None)\ncomm.all_reduce(1, stream=1)"
+    assert {rank.error.ename for rank in four.run(code)} <= {"UsageError", "PeerFailed"}
+
+
 def test_gather_needs_room_on_the_root_only(four):
     code = "got = comm.gather(np.array([rank]), root=2)\nNone if got is None else got.tolist()"
     assert outcome(four, code) == [None, None, "[[0], [1], [2], [3]]", None]
@@ -105,6 +131,30 @@ def test_sparse_matrices_are_summed(four):
         "s = comm.all_reduce(m)\ns.format, s.toarray().tolist()"
     )
     assert outcome(four, code) == ["('csr', [[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.0]])"] * 4
+
+
+def test_sparse_results_go_into_matrices_and_lists(four):
+    pytest.importorskip("scipy")
+    code = (
+        "import scipy.sparse as sp\n"
+        "m, out, outs = sp.csr_matrix(np.diag([1.0 + rank, 2.0])), sp.coo_matrix((1, 1)), []\n"
+        "comm.all_reduce(m, out=out)\ncomm.all_gather(m, out=outs)\n"
+        "out.format, out.toarray().tolist(), [float(one[0, 0]) for one in outs]"
+    )
+    expected = "('coo', [[10.0, 0.0], [0.0, 8.0]], [1.0, 2.0, 3.0, 4.0])"
+    assert outcome(four, code) == [expected] * 4
+
+
+def test_products_of_sparse_matrices_are_what_their_class_multiplies(four):
+    pytest.importorskip("scipy")
+    code = (
+        "import scipy.sparse as sp\n"
+        "x = np.array([[1.0, rank], [0, 1]])\n"
+        "[comm.all_reduce(kind(x), 'prod').toarray().tolist()"
+        " for kind in (sp.csr_matrix, sp.csr_array)]"
+    )
+    expected = [[[1.0, 6.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]]
+    assert outcome(four, code) == [str(expected)] * 4
 
 
 def test_calls_in_a_group_begin_together(four):

@@ -69,11 +69,11 @@ class DeviceCalls(DeviceMessages):
         self._run(plan, self._apart(source, room[0]), room[0])
         return self._give(room, out)
 
-    def all_gather(self, array: Any, out: Any = None) -> Any:
-        """Collect every rank's array: shape (size, *array.shape)."""
+    def all_gather(self, array: Any, out: Any = None, *, tiled: bool = False) -> Any:
+        """Collect every rank's array: shape (size, *array.shape), tiled along the first axis."""
         source = self.take("all_gather", array)
-        key = ("all_gather", source.dtype, source.shape)
-        shape = (self.size, *source.shape)
+        key = ("all_gather", source.dtype, source.shape, tiled)
+        shape = arguments.gathered_shape(source.shape, self.size, tiled=tiled)
         plan = self._plans.get(key) or self._plan_movement(key, source, -1, shape)
         room = self._find_room(plan, out)
         self._run(plan, self._apart(source, room[0], -self.rank * plan.count), room[0])
@@ -197,15 +197,26 @@ class DeviceCalls(DeviceMessages):
     # --- where results go --------------------------------------------------------------------
 
     def _find_room(self, plan: Plan, out: Any) -> Room:
-        """Give room in `out` when the result fits into it exactly, new room when it is None."""
+        """Give room in `out` when the result fits into it exactly, new room when it is None.
+
+        NCCL writes in the order of C. For an `out` in Fortran's there is room beside it.
+        """
         if out is None:
             return self.library.empty(plan.shape, plan.dtype)
-        view = self._view_out(plan.signature.operation, out)
-        arguments.check_out(plan.signature.operation, view, plan.shape, plan.dtype)
-        return view, out
+        operation = plan.signature.operation
+        view = self._view_out(operation, out)
+        arguments.check_out(operation, view, plan.shape, plan.dtype)
+        if not view.flags.c_contiguous:
+            self._check_copy(operation)
+            return self.cuda.empty(plan.shape, plan.dtype), view
+        return view if view.shape == plan.shape else view.reshape(plan.shape), None
 
     def _give(self, room: Room, out: Any) -> Any:
-        return self.library.give(room) if out is None else out
+        if out is None:
+            return self.library.give(room)
+        if room[1] is not None:
+            self._write(room[1], room[0])
+        return out
 
     def _apart(self, source: Any, target: Any, offset: int | None = 0) -> Any:
         """Give a copy of the input where the result would overwrite it too early.

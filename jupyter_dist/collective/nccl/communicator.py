@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from jupyter_dist.collective import counted
+from jupyter_dist.collective.arguments import check_no_stream
 from jupyter_dist.collective.arrays import is_on_device
 from jupyter_dist.collective.breakage import Breakage
 from jupyter_dist.collective.host import HostCommunicator
@@ -116,62 +118,89 @@ class NcclCommunicator(ObjectCollectives):
 
     # --- collectives -------------------------------------------------------------------------
 
-    def all_reduce(self, array: Any, op: str = "sum", out: Any = None) -> Any:
+    def all_reduce(
+        self, array: Any, op: str = "sum", out: Any = None, *, stream: Any = None
+    ) -> Any:
         """Reduce over all ranks; every rank gets the same bits."""
-        if type(array) is self._plain:
+        if type(array) is self._plain and stream is None:
             return self._device.all_reduce(array, op, out)
-        return self._pass_on("all_reduce", array, out, (array, op, out))
+        return self._pass_on("all_reduce", array, out, (array, op, out), stream)
 
-    def broadcast(self, array: Any, root: int = 0, out: Any = None) -> Any:
+    def broadcast(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
         """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
-        return self._pass_on("broadcast", array, out, (array, root, out))
+        return self._pass_on("broadcast", array, out, (array, root, out), stream)
 
-    def reduce(self, array: Any, root: int = 0, op: str = "sum", out: Any = None) -> Any:
+    def reduce(
+        self, array: Any, root: int = 0, op: str = "sum", out: Any = None, *, stream: Any = None
+    ) -> Any:
         """Reduce over all ranks into the root; the others get None and need no `out`."""
-        return self._pass_on("reduce", array, out, (array, root, op, out))
+        return self._pass_on("reduce", array, out, (array, root, op, out), stream)
 
-    def all_gather(self, array: Any, out: Any = None) -> Any:
-        """Collect every rank's array: shape (size, *array.shape)."""
-        return self._pass_on("all_gather", array, out, (array, out))
+    def all_gather(
+        self,
+        array: Any,
+        out: Any = None,
+        *,
+        count: int | None = None,
+        tiled: bool = False,
+        stream: Any = None,
+    ) -> Any:
+        """Collect every rank's array: shape (size, *array.shape), tiled along the first axis."""
+        if count is not None and not is_sparse(array):
+            return counted.all_gather(self, array, out, count, stream)
+        return self._pass_on("all_gather", array, out, (array, out), stream, tiled=tiled)
 
-    def reduce_scatter(self, array: Any, op: str = "sum", out: Any = None) -> Any:
+    def reduce_scatter(
+        self,
+        array: Any,
+        op: str = "sum",
+        out: Any = None,
+        *,
+        count: int | None = None,
+        stream: Any = None,
+    ) -> Any:
         """Reduce `array` of shape (size, …) over all ranks; rank i gets row i."""
-        return self._pass_on("reduce_scatter", array, out, (array, op, out))
+        if count is not None and not is_sparse(array):
+            return counted.reduce_scatter(self, array, op, out, count, stream)
+        return self._pass_on("reduce_scatter", array, out, (array, op, out), stream)
 
-    def all_to_all(self, array: Any, out: Any = None) -> Any:
+    def all_to_all(self, array: Any, out: Any = None, *, stream: Any = None) -> Any:
         """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
-        return self._pass_on("all_to_all", array, out, (array, out))
+        return self._pass_on("all_to_all", array, out, (array, out), stream)
 
-    def gather(self, array: Any, root: int = 0, out: Any = None) -> Any:
+    def gather(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
         """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
-        return self._pass_on("gather", array, out, (array, root, out))
+        return self._pass_on("gather", array, out, (array, root, out), stream)
 
-    def scatter(self, array: Any, root: int = 0, out: Any = None) -> Any:
+    def scatter(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
         """Give row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
         """
         given = out if array is None else array
-        return self._pass_on("scatter", given, out, (array, root, out))
+        return self._pass_on("scatter", given, out, (array, root, out), stream)
 
     # --- messages ----------------------------------------------------------------------------
 
-    def send(self, array: Any, dest: int) -> None:
+    def send(self, array: Any, dest: int, *, stream: Any = None) -> None:
         """Send to one rank, which calls recv.
 
         On a device this is queued, and done only when the other has called recv: two ranks that
         both send first wait for each other for ever. Use send_recv or group for that.
         """
-        self._pass_on("send", array, None, (array, dest))
+        self._pass_on("send", array, None, (array, dest), stream)
 
-    def recv(self, array_or_template: Any, source: int) -> Any:
+    def recv(self, array_or_template: Any, source: int, *, stream: Any = None) -> Any:
         """Receive from one rank; a writable array is filled and returned, else a new one is."""
-        return self._pass_on("recv", array_or_template, None, (array_or_template, source))
+        given = array_or_template
+        return self._pass_on("recv", given, None, (given, source), stream)
 
-    def send_recv(self, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
+    def send_recv(
+        self, send_array: Any, dest: int, recv_array: Any, source: int, *, stream: Any = None
+    ) -> Any:
         """Send to one rank while receiving from another (or the same), as in a halo exchange."""
         arguments = send_array, dest, recv_array, source
-        return self._pass_on("send_recv", send_array, recv_array, arguments)
+        return self._pass_on("send_recv", send_array, recv_array, arguments, stream)
 
     def barrier(
         self,
@@ -248,21 +277,49 @@ class NcclCommunicator(ObjectCollectives):
         for child in self._children:
             yield from child._devices()  # noqa: SLF001  (of the same kind)
 
-    def _pass_on(self, operation: str, given: Any, other: Any, arguments: tuple[Any, ...]) -> Any:
+    def _pass_on(
+        self,
+        operation: str,
+        given: Any,
+        other: Any,
+        arguments: tuple[Any, ...],
+        stream: Any = None,
+        **named: Any,
+    ) -> Any:
         """Let the part do it in whose memory the arrays lie; raises UsageError for both."""
+        if stream is not None:
+            with self._on(stream, operation, given):
+                return self._pass_on(operation, given, other, arguments, **named)
         device = self._device
         if type(given) is self._plain:
-            return getattr(device, operation)(*arguments)
+            return getattr(device, operation)(*arguments, **named)
         library = self._find_library(given)
         if library is None:
             if is_sparse(given):
                 # Made of calls for arrays, which then go where those of the matrix lie.
-                return WAYS[operation][1](self, *arguments)
+                return WAYS[operation][1](self, *arguments, **named)
             if other is not None and self._find_library(other) is not None:
                 raise mixed(operation, given)
-            return getattr(self._host, operation)(*arguments)
+            return getattr(self._host, operation)(*arguments, **named)
         with device.using(library):
-            return getattr(device, operation)(*arguments)
+            return getattr(device, operation)(*arguments, **named)
+
+    @contextmanager
+    def _on(self, stream: Any, operation: str, given: Any) -> Iterator[None]:
+        """Have one call go to a stream of its own; raises UsageError for host memory."""
+        if not self._is_on_device(given):
+            check_no_stream(operation, stream)
+        usual, self.stream = self.stream, stream
+        try:
+            yield
+        finally:
+            self.stream = usual
+
+    def _is_on_device(self, given: Any) -> bool:
+        if is_sparse(given):
+            first = given[0] if isinstance(given, (list, tuple)) else given
+            given = first.data
+        return type(given) is self._plain or self._find_library(given) is not None
 
     def _find_library(self, given: Any) -> DeviceLibrary | None:
         """Give the library of an array on the device; None for everything else."""

@@ -135,9 +135,9 @@ class DeviceMessages(Device):
         """Raise UsageError within a group: an earlier call of it may fill the input later."""
         if self._grouped is not None:
             raise UsageError(
-                f"{operation} would have to copy its input, which calls before it in comm.group() "
-                "may still fill. Accepted inside a group: C-contiguous arrays that out does not "
-                "overlap, or make the call outside the group."
+                f"{operation} would have to copy its input or its result, which calls in "
+                "comm.group() fill only when the group ends. Accepted inside a group: C-contiguous "
+                "arrays that out does not overlap, or make the call outside the group."
             )
 
     def _view(self, operation: str, given: Any) -> Any:

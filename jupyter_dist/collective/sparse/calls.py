@@ -2,7 +2,8 @@
 
 Ranks may have different numbers of nonzeros, and formats; types and shapes must agree only where
 matrices are reduced. A result has the format that this rank has given; where a matrix stands for
-what is to come, only its format counts.
+what is to come, only its format counts. A product is what `*` of their class is, as in CuPy: of
+matrices for csr_matrix and its like, in the order of ranks, and of numbers for csr_array.
 """
 
 import functools
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jupyter_dist.collective.arguments import peer
+from jupyter_dist.collective.arguments import check_no_stream, peer
 from jupyter_dist.collective.sparse.matrices import (
     WORDS,
     Header,
@@ -20,9 +21,11 @@ from jupyter_dist.collective.sparse.matrices import (
     describe,
     header_of,
     is_sparse,
+    multiplies_matrices,
     pack,
     unpack,
 )
+from jupyter_dist.collective.sparse.outs import check_out, check_outs, fill, fill_all
 from jupyter_dist.collective.sparse.traffic import (
     REDUCTIONS,
     exchange,
@@ -35,101 +38,142 @@ from jupyter_dist.collective.sparse.traffic import (
 from jupyter_dist.errors import UsageError
 
 
-def all_reduce(comm: Any, array: Any, op: str = "sum", out: Any = None) -> Any:
+def all_reduce(
+    comm: Any, array: Any, op: str = "sum", out: Any = None, *, stream: Any = None
+) -> Any:
     """Reduce over all ranks; every rank gets the same bits."""
-    _check(comm, "all_reduce", out, op)
+    _check(comm, "all_reduce", stream, op)
+    check_out("all_reduce", out, array)
     told = tell(comm, "all_reduce", [array], op)
-    _check_alike("all_reduce", [of_rank[0] for of_rank in told])
-    return combine(from_everybody(comm, array, told), op)
+    _check_alike("all_reduce", [of_rank[0] for of_rank in told], array, op)
+    return fill(out, combine(from_everybody(comm, array, told), op))
 
 
-def reduce(comm: Any, array: Any, root: int = 0, op: str = "sum", out: Any = None) -> Any:
+def reduce(
+    comm: Any, array: Any, root: int = 0, op: str = "sum", out: Any = None, *, stream: Any = None
+) -> Any:
     """Reduce over all ranks into the root; the others get None."""
-    _check(comm, "reduce", out, op)
+    _check(comm, "reduce", stream, op)
     root = peer("reduce", "root", root, comm.size)
+    check_out("reduce", out if comm.rank == root else None, array)
     told = tell(comm, "reduce", [array], op, root)
-    _check_alike("reduce", [of_rank[0] for of_rank in told])
+    _check_alike("reduce", [of_rank[0] for of_rank in told], array, op)
     matrices = to_root(comm, array, told, root)
-    return None if matrices is None else combine(matrices, op)
+    return None if matrices is None else fill(out, combine(matrices, op))
 
 
-def broadcast(comm: Any, array: Any, root: int = 0, out: Any = None) -> Any:
+def broadcast(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
     """Give the root's matrix to everybody; elsewhere `array` tells the format."""
-    _check(comm, "broadcast", out)
+    _check(comm, "broadcast", stream)
     root = peer("broadcast", "root", root, comm.size)
+    check_out("broadcast", out, array)
     header = tell(comm, "broadcast", [array], root=root)[root][0]
     if comm.rank == root:
         comm.broadcast(pack(array, header), root)
-        return array.copy()
+        return fill(out, array.copy())
     room = array_module(array).empty(header.nbytes, np.uint8)
-    return unpack(comm.broadcast(room, root), header, array)
+    return fill(out, unpack(comm.broadcast(room, root), header, array))
 
 
-def all_gather(comm: Any, array: Any, out: Any = None) -> Any:
-    """Collect every rank's matrix: a list in the order of ranks."""
-    _check(comm, "all_gather", out)
-    return from_everybody(comm, array, tell(comm, "all_gather", [array]))
+def all_gather(
+    comm: Any,
+    array: Any,
+    out: Any = None,
+    *,
+    count: int | None = None,
+    tiled: bool = False,
+    stream: Any = None,
+) -> Any:
+    """Collect every rank's matrix: a list in the order of ranks; a count means nothing."""
+    del count
+    _check(comm, "all_gather", stream)
+    if tiled:
+        raise UsageError(
+            "all_gather of sparse matrices got tiled=True. Accepted: False; the list that it gives "
+            "is put together by vstack of scipy.sparse or cupyx.scipy.sparse."
+        )
+    check_outs("all_gather", out, array, comm.size)
+    return fill_all(out, from_everybody(comm, array, tell(comm, "all_gather", [array])))
 
 
-def gather(comm: Any, array: Any, root: int = 0, out: Any = None) -> Any:
+def gather(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
     """Collect every rank's matrix in the root: a list there, None elsewhere."""
-    _check(comm, "gather", out)
+    _check(comm, "gather", stream)
     root = peer("gather", "root", root, comm.size)
-    return to_root(comm, array, tell(comm, "gather", [array], root=root), root)
+    check_outs("gather", out if comm.rank == root else None, array, comm.size)
+    told = tell(comm, "gather", [array], root=root)
+    return fill_all(out, to_root(comm, array, told, root))
 
 
-def scatter(comm: Any, array: Any, root: int = 0, out: Any = None) -> Any:
+def scatter(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
     """Give matrix i of the root's list to rank i; elsewhere `array` tells the format."""
-    _check(comm, "scatter", out)
+    _check(comm, "scatter", stream)
     root = peer("scatter", "root", root, comm.size)
     matrices = _listed(comm, "scatter", array) if comm.rank == root else [array]
+    check_out("scatter", out, matrices[0])
     headers = tell(comm, "scatter", matrices, root=root, count=comm.size)[root]
     if comm.rank == root:
         sent = {rank: pack(matrices[rank], headers[rank]) for rank in others(comm)}
         exchange(comm, sent, {}, matrices[root])
-        return matrices[root].copy()
+        return fill(out, matrices[root].copy())
     mine = headers[comm.rank]
-    return unpack(exchange(comm, {}, {root: mine.nbytes}, array)[root], mine, array)
+    came = exchange(comm, {}, {root: mine.nbytes}, array)[root]
+    return fill(out, unpack(came, mine, array))
 
 
-def reduce_scatter(comm: Any, array: Any, op: str = "sum", out: Any = None) -> Any:
+def reduce_scatter(
+    comm: Any,
+    array: Any,
+    op: str = "sum",
+    out: Any = None,
+    *,
+    count: int | None = None,
+    stream: Any = None,
+) -> Any:
     """Reduce lists of matrices over all ranks; rank i gets the reduction of all matrices i."""
-    _check(comm, "reduce_scatter", out, op)
+    del count  # as in all_gather: it is that of arrays
+    _check(comm, "reduce_scatter", stream, op)
     matrices = _listed(comm, "reduce_scatter", array)
+    mine = matrices[comm.rank]
+    check_out("reduce_scatter", out, mine)
     told = tell(comm, "reduce_scatter", matrices, op)
     for index in range(comm.size):
-        _check_alike("reduce_scatter", [of_rank[index] for of_rank in told])
-    return combine(to_each(comm, matrices, told, [matrices[comm.rank]] * comm.size), op)
+        _check_alike("reduce_scatter", [of_rank[index] for of_rank in told], mine, op)
+    return fill(out, combine(to_each(comm, matrices, told, [mine] * comm.size), op))
 
 
-def all_to_all(comm: Any, array: Any, out: Any = None) -> Any:
+def all_to_all(comm: Any, array: Any, out: Any = None, *, stream: Any = None) -> Any:
     """Send matrix i of a list to rank i; matrix i of the result, also a list, is from it."""
-    _check(comm, "all_to_all", out)
+    _check(comm, "all_to_all", stream)
     matrices = _listed(comm, "all_to_all", array)
-    return to_each(comm, matrices, tell(comm, "all_to_all", matrices), matrices)
+    check_outs("all_to_all", out, matrices[0], comm.size)
+    told = tell(comm, "all_to_all", matrices)
+    return fill_all(out, to_each(comm, matrices, told, matrices))
 
 
-def send(comm: Any, array: Any, dest: int) -> None:
+def send(comm: Any, array: Any, dest: int, *, stream: Any = None) -> None:
     """Send to one rank, which calls recv with a sparse matrix."""
-    _check(comm, "send")
+    _check(comm, "send", stream)
     header = describe("send", array)
     comm.send(array_module(array).asarray(header.words(), np.int64), dest)
     comm.send(pack(array, header), dest)
 
 
-def recv(comm: Any, array_or_template: Any, source: int) -> Any:
-    """Receive from one rank; the template tells the format of the result."""
-    _check(comm, "recv")
+def recv(comm: Any, array_or_template: Any, source: int, *, stream: Any = None) -> Any:
+    """Receive from one rank; the matrix becomes what has come, and is returned."""
+    _check(comm, "recv", stream)
     describe("recv", array_or_template)
     arrays = array_module(array_or_template)
     header = header_of(comm.recv(arrays.empty(WORDS, np.int64), source).tolist())
     packed = comm.recv(arrays.empty(header.nbytes, np.uint8), source)
-    return unpack(packed, header, array_or_template)
+    return fill(array_or_template, unpack(packed, header, array_or_template))
 
 
-def send_recv(comm: Any, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
+def send_recv(
+    comm: Any, send_array: Any, dest: int, recv_array: Any, source: int, *, stream: Any = None
+) -> Any:
     """Send to one rank while receiving from another, or the same."""
-    _check(comm, "send_recv")
+    _check(comm, "send_recv", stream)
     header = describe("send_recv", send_array)
     describe("send_recv", recv_array)
     arrays = array_module(recv_array)
@@ -137,7 +181,8 @@ def send_recv(comm: Any, send_array: Any, dest: int, recv_array: Any, source: in
     told = comm.send_recv(words, dest, arrays.empty(WORDS, np.int64), source)
     coming = header_of(told.tolist())
     room = arrays.empty(coming.nbytes, np.uint8)
-    return unpack(comm.send_recv(pack(send_array, header), dest, room, source), coming, recv_array)
+    came = comm.send_recv(pack(send_array, header), dest, room, source)
+    return fill(recv_array, unpack(came, coming, recv_array))
 
 
 # --- how communicators come here -------------------------------------------------------------
@@ -179,12 +224,8 @@ def _choose(dense: Callable[..., Any], first: str, way: Callable[..., Any]) -> C
 # --- checks, made before anything is sent ----------------------------------------------------
 
 
-def _check(comm: Any, operation: str, out: Any = None, op: str = "sum") -> None:
-    if out is not None:
-        raise UsageError(
-            f"{operation} of sparse matrices takes no out: how many nonzeros come is not known "
-            "before. Use what it returns."
-        )
+def _check(comm: Any, operation: str, stream: Any, op: str = "sum") -> None:
+    check_no_stream(operation, stream)
     if op not in REDUCTIONS:
         raise UsageError(
             f"{operation} of sparse matrices got op={op!r}. Accepted: "
@@ -210,8 +251,15 @@ def _listed(comm: Any, operation: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _check_alike(operation: str, headers: Sequence[Header]) -> None:
+def _check_alike(operation: str, headers: Sequence[Header], matrix: Any, op: str) -> None:
     """Raise UsageError, on all ranks, when matrices that are to be reduced cannot be."""
+    rows, columns = headers[0].shape
+    if op == "prod" and rows != columns and multiplies_matrices(matrix):
+        raise UsageError(
+            f"{operation} got op='prod' for {headers[0]}: `*` of {type(matrix).__name__} is the "
+            "product of matrices, as in CuPy, so that they must be square. Accepted: square "
+            "ones, or classes like csr_array, whose `*` multiplies number by number."
+        )
     if len({(header.dtype, header.shape) for header in headers}) > 1:
         told = "; ".join(f"rank {rank}: {header}" for rank, header in enumerate(headers))
         raise UsageError(

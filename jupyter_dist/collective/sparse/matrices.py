@@ -131,25 +131,30 @@ def unpack(packed: Any, header: Header, like: Any) -> Any:
         )
     )
     content = (data, tuple(indices)) if header.format == "coo" else (data, *indices)
-    kind = _class_of(like, header.format)
+    kind = class_of(like, header.format)
     return kind(content, shape=header.shape).asformat(like.format)
 
 
 def combine(matrices: Sequence[Any], op: str) -> Any:
     """Reduce matrices one after the other as their library does; type and format are the first's.
 
-    Raises UsageError when that cannot be.
+    `op` is sum or else what their `*` is: see `multiplies_matrices`.
     """
     first = matrices[0]
     total = first.tocsr(copy=True) if first.format == "coo" else first.copy()
     for matrix in matrices[1:]:
-        total = total + matrix if op == "sum" else total.multiply(matrix)
+        total = total + matrix if op == "sum" else total * matrix
     return total.asformat(first.format).astype(first.dtype)
 
 
-def _class_of(like: Any, form: str) -> Any:
-    names = [(kind.__module__, kind.__name__) for kind in type(like).__mro__]
-    is_cupy = any(module.startswith("cupyx.") for module, _name in names)
-    style = "array" if any(name == "sparray" for _module, name in names) else "matrix"
+def multiplies_matrices(matrix: Any) -> bool:
+    """Tell whether `*` is the product of matrices, as for csr_matrix; for csr_array it is not."""
+    return all(kind.__name__ != "sparray" for kind in type(matrix).__mro__)
+
+
+def class_of(like: Any, form: str) -> Any:
+    """Return the class of this format that belongs to the library and style of `like`."""
+    is_cupy = any(kind.__module__.startswith("cupyx.") for kind in type(like).__mro__)
+    style = "matrix" if multiplies_matrices(like) else "array"
     module = sys.modules["cupyx.scipy.sparse" if is_cupy else "scipy.sparse"]
     return getattr(module, f"{form}_{style}")

@@ -10,12 +10,15 @@ from jupyter_dist.collective.sparse.matrices import (
     array_module,
     describe,
     header_of,
+    multiplies_matrices,
     pack,
     unpack,
 )
 from jupyter_dist.errors import CollectiveMismatch
 
 REDUCTIONS = ("sum", "prod")
+_MEANT = (*REDUCTIONS, "prod of matrices")
+"""What ranks tell each other: `*` of some classes multiplies numbers, and of others matrices."""
 _OPERATIONS = (
     "all_reduce",
     "broadcast",
@@ -44,7 +47,10 @@ def tell(
     """
     headers = [describe(operation, matrix) for matrix in matrices]
     headers += headers[:1] * (count - len(headers))
-    meant = [_OPERATIONS.index(operation), REDUCTIONS.index(op), root]
+    way = _MEANT.index(op)
+    if op == "prod" and multiplies_matrices(matrices[0]):
+        way += 1
+    meant = [_OPERATIONS.index(operation), way, root]
     words = [meant + header.words() for header in headers]
     told = comm.all_gather(array_module(matrices[0]).asarray(words, np.int64)).tolist()
     for rank, rows in enumerate(told):
@@ -59,7 +65,7 @@ def _call(operation: int, reduction: int, root: int) -> str:
     """Write what a rank has called, as `reduce(sparse, sum, root=2)`."""
     name = _OPERATIONS[operation]
     words = ["sparse"]
-    words += [REDUCTIONS[reduction]] if "reduce" in name else []
+    words += [_MEANT[reduction]] if "reduce" in name else []
     words += [f"root={root}"] if root >= 0 else []
     return f"{name}({', '.join(words)})"
 

@@ -39,7 +39,7 @@ def test_rows_must_be_one_for_each_rank(given):
     [
         (np.empty(3, "f4"), "shape"),
         (np.empty(4, "f8"), "dtype float64"),
-        (np.empty(8, "f4")[::2], "not C-contiguous"),
+        (np.empty(8, "f4")[::2], "not contiguous"),
     ],
 )
 def test_an_out_that_does_not_fit_is_refused(out, problem):
@@ -62,6 +62,21 @@ def test_an_out_that_is_no_array_is_refused():
 def test_a_fitting_out_is_the_answer():
     out = np.empty(4, "f4")
     assert arguments.result_room("all_reduce", out, (4,), FLOATS, NUMPY).answer() is out
+
+
+@pytest.mark.parametrize("out", [np.empty(6, "f4"), np.empty((2, 3), "f4", order="F")])
+def test_an_out_may_be_flat_or_in_the_order_of_fortran(out):
+    room = arguments.result_room("all_reduce", out, (2, 3), FLOATS, NUMPY)
+    room.keep_safe()[...] = np.arange(6).reshape(2, 3)
+    room.settle()
+    assert room.answer() is out
+    np.testing.assert_array_equal(out.reshape(2, 3), np.arange(6).reshape(2, 3))
+
+
+def test_host_memory_has_no_streams():
+    arguments.check_no_stream("all_reduce", None)
+    with pytest.raises(UsageError, match="all_reduce got stream=7 for arrays in host memory"):
+        arguments.check_no_stream("all_reduce", 7)
 
 
 @pytest.mark.parametrize("given", [-1, 4])

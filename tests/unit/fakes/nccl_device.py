@@ -188,7 +188,10 @@ class FakeArrayBase:
 
     @property
     def flags(self):
-        return SimpleNamespace(c_contiguous=bool(self.host.flags.c_contiguous))
+        flags = self.host.flags
+        return SimpleNamespace(
+            c_contiguous=bool(flags.c_contiguous), f_contiguous=bool(flags.f_contiguous)
+        )
 
     @property
     def size(self):
@@ -213,12 +216,21 @@ class FakeArrayBase:
         assert dtype.itemsize == self._dtype.itemsize
         return type(self)(self.shape, dtype, self.data, self.strides)
 
+    def reshape(self, *shape):
+        assert self.flags.c_contiguous, "it would copy"
+        shape = np.empty(self.shape, bool).reshape(*shape).shape
+        return type(self)(shape, self._dtype, self.data)
+
     def astype(self, dtype):
         made = self.cupy.empty(self.shape, dtype)
         self.cupy.stream.put(lambda: made.host.__setitem__(..., self.host.astype(dtype)))
         return made
 
     def __getitem__(self, index):
+        if isinstance(index, slice):
+            assert (index.start, index.step, len(self.shape)) == (None, None, 1)
+            length = min(index.stop, self.shape[0])
+            return type(self)((length,), self._dtype, self.data, self.strides)
         pointer = MemoryPointer(self.data, index * self.strides[0])
         pointer.device_id = self.data.device_id
         return type(self)(self.shape[1:], self._dtype, pointer, self.strides[1:])

@@ -53,10 +53,56 @@ def test_arguments_are_checked_as_on_the_host(rank, call, text):
 
 def test_out_must_be_contiguous(rank):
     comm, cupy = rank
-    x = cupy.asarray(np.ones((2, 2)))
-    with pytest.raises(UsageError, match="not C-contiguous"):
-        comm.all_reduce(x, out=cupy.asarray(np.ones((2, 2))).T)
+    strided = cupy.asarray(np.ones((2, 2))).T[0]
+    with pytest.raises(UsageError, match="not contiguous"):
+        comm.all_reduce(cupy.asarray(np.ones(2)), out=strided)
     assert_nothing_was_queued(comm)
+
+
+def test_out_may_be_flat_or_in_the_order_of_fortran(rank):
+    comm, cupy = rank
+    given = np.arange(6, dtype="f4").reshape(2, 3)
+    x, flat = cupy.asarray(given), cupy.asarray(np.zeros(6, "f4"))
+    assert comm.all_reduce(x, out=flat) is flat
+    np.testing.assert_array_equal(flat.get(), given.reshape(-1))
+    turned = cupy.asarray(np.zeros((3, 2), "f4")).T
+    assert comm.all_reduce(x, out=turned) is turned
+    np.testing.assert_array_equal(turned.get(), given)
+    assert comm.all_reduce(turned, out=turned) is turned
+    np.testing.assert_array_equal(turned.get(), given)
+    with comm.group(), pytest.raises(UsageError, match="copy its input or its result"):
+        comm.all_reduce(x, out=turned)
+
+
+def test_a_call_may_have_a_stream_of_its_own(rank):
+    comm, cupy = rank
+    used = []
+    stream, other = cupy.cuda.Stream(), cupy.cuda.Stream()
+    raw = comm._device.find_stream
+    comm._device.find_stream = lambda operation: used.append(raw(operation)) or used[-1]
+    x = cupy.asarray(np.ones(2))
+    comm.all_reduce(x)
+    comm.all_reduce(x, stream=stream)
+    comm.stream = other
+    comm.broadcast(x, stream=stream)
+    comm.all_reduce(x)
+    with pytest.raises(UsageError, match="root=5"):
+        comm.broadcast(x, root=5, stream=stream)
+    assert comm.stream is other
+    assert used == [0, stream.ptr, stream.ptr, other.ptr]
+    with pytest.raises(UsageError, match=r"got stream=.* for arrays in host memory"):
+        comm.all_reduce(np.ones(2), stream=stream)
+
+
+def test_a_count_takes_the_beginning_of_flat_buffers(rank):
+    comm, cupy = rank
+    x = cupy.asarray(np.arange(4.0))
+    out = cupy.asarray(np.full(5, -1.0))
+    assert comm.all_gather(x, out, count=3) is out
+    np.testing.assert_array_equal(out.get(), [0, 1, 2, -1, -1])
+    np.testing.assert_array_equal(comm.reduce_scatter(x, count=2).get(), [0, 1])
+    assert comm.all_gather(x, tiled=True).shape == (4,)
+    assert comm.all_gather(x).shape == (1, 4)
 
 
 def test_no_call_mixes_memories(rank):

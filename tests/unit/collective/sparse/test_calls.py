@@ -10,6 +10,8 @@ from jupyter_dist.collective.sparse.calls import WAYS, takes_sparse
 from jupyter_dist.errors import UsageError
 
 MATRIX = scipy.sparse.csr_array(np.eye(3))
+ROOM = scipy.sparse.csr_array((1, 1))
+"""Becomes what is received."""
 CALLS = {
     "all_reduce": (MATRIX,),
     "broadcast": (MATRIX,),
@@ -20,8 +22,8 @@ CALLS = {
     "gather": (MATRIX,),
     "scatter": ([MATRIX],),
     "send": (MATRIX, 0),
-    "recv": (MATRIX, 0),
-    "send_recv": (MATRIX, 0, MATRIX, 0),
+    "recv": (ROOM, 0),
+    "send_recv": (MATRIX, 0, ROOM, 0),
 }
 
 
@@ -79,7 +81,7 @@ def test_every_call_takes_sparse_matrices(name):
         comm.send(MATRIX, 0)
     found = as_one(getattr(comm, name)(*CALLS[name]))
     if name == "send":
-        found = comm.recv(MATRIX, 0)
+        found = comm.recv(ROOM, 0)
     assert type(found) is type(MATRIX)
     assert found is not MATRIX
     np.testing.assert_array_equal(found.toarray(), MATRIX.toarray())
@@ -110,10 +112,51 @@ def test_other_reductions_are_refused(op):
         Choosing().all_reduce(MATRIX, op)
 
 
-@pytest.mark.parametrize("name", ["all_reduce", "broadcast", "reduce", "all_gather", "gather"])
-def test_an_out_is_refused(name):
-    with pytest.raises(UsageError, match=f"{name} of sparse matrices takes no out"):
-        getattr(Choosing(), name)(MATRIX, out=MATRIX)
+@pytest.mark.parametrize("name", ["all_reduce", "broadcast", "reduce"])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_an_out_becomes_the_result(name, form):
+    out = scipy.sparse.random_array((5, 2), format=form)
+    found = getattr(Choosing(), name)(MATRIX, out=out)
+    assert found is out
+    assert out.format == form
+    np.testing.assert_array_equal(out.toarray(), np.eye(3))
+    np.testing.assert_array_equal((out @ MATRIX).toarray(), np.eye(3))
+
+
+@pytest.mark.parametrize("name", ["all_gather", "gather"])
+def test_a_list_gets_the_results_or_its_matrices_become_them(name):
+    empty, full = [], [scipy.sparse.coo_array((9, 9))]
+    kept = full[0]
+    for out in (empty, full):
+        assert getattr(Choosing(), name)(MATRIX, out=out) is out
+        np.testing.assert_array_equal(out[0].toarray(), np.eye(3))
+    assert full[0] is kept
+
+
+@pytest.mark.parametrize("out", [np.zeros((3, 3)), scipy.sparse.dok_array((3, 3)), [MATRIX]])
+def test_an_out_that_cannot_become_the_result_is_refused(out):
+    with pytest.raises(UsageError, match="all_reduce of sparse matrices got an out of"):
+        Choosing().all_reduce(MATRIX, out=out)
+
+
+@pytest.mark.parametrize("out", [(), [MATRIX, MATRIX], MATRIX, [np.zeros((3, 3))]])
+def test_a_list_that_cannot_get_the_results_is_refused(out):
+    with pytest.raises(UsageError, match="all_gather of sparse matrices got an out of"):
+        Choosing().all_gather(MATRIX, out=out)
+
+
+def test_a_product_of_matrices_takes_square_ones():
+    wide = scipy.sparse.csr_matrix(np.ones((2, 3)))
+    with pytest.raises(UsageError, match="csr_matrix is the product of matrices"):
+        Choosing().all_reduce(wide, "prod")
+    assert Choosing().all_reduce(scipy.sparse.csr_array(wide), "prod").nnz == 6
+
+
+def test_sparse_matrices_are_not_tiled_and_have_no_stream_in_host_memory():
+    with pytest.raises(UsageError, match="vstack"):
+        Choosing().all_gather(MATRIX, tiled=True)
+    with pytest.raises(UsageError, match="got stream=3"):
+        Choosing().send(MATRIX, 0, stream=3)
 
 
 @pytest.mark.parametrize("name", ["reduce_scatter", "all_to_all", "scatter"])

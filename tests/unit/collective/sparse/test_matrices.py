@@ -150,4 +150,4 @@ def test_matrices_of_cupy_are_made_of_cupys_classes(monkeypatch):
     module = type(sys)("cupyx.scipy.sparse")
     module.coo_matrix = object()
     monkeypatch.setitem(sys.modules, "cupyx.scipy.sparse", module)
-    assert matrices._class_of(csr_matrix(), "coo") is module.coo_matrix
+    assert matrices.class_of(csr_matrix(), "coo") is module.coo_matrix
