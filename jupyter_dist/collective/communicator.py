@@ -78,9 +78,16 @@ class Communicator(Protocol):
     ) -> Any:
         """Collect every rank's array: shape (size, *array.shape).
 
-        `tiled` puts them together along their first axis: (size * array.shape[0], …). With a
-        `count` the first so many elements go, and the result is flat.
+        `tiled` puts them together along their first axis: (size * array.shape[0], …); of a JAX
+        array that spans processes it gives the whole. With a `count` the first so many elements
+        go, and the result is flat.
         """
+
+    def to_global(self, local: Any, mesh: Any, spec: Any) -> Any:
+        """Make a JAX array over all processes of each rank's part."""
+
+    def to_local(self, array: Any) -> Any:
+        """Return this rank's part of a JAX array over all processes."""
 
     def reduce_scatter(
         self,

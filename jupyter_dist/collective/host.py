@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from jupyter_dist.collective import arguments, counted, splitting
 from jupyter_dist.collective.call import Array, Call
 from jupyter_dist.collective.control import Control
+from jupyter_dist.collective.global_arrays import gather_whole, is_global
 from jupyter_dist.collective.group import Group, Scope
 from jupyter_dist.collective.host_messages import HostMessages
 from jupyter_dist.collective.journal import Journal
@@ -110,6 +111,8 @@ class HostCommunicator(HostMessages):
         arguments.check_no_stream("all_gather", stream)
         if count is not None:
             return counted.all_gather(self, array, out, count)
+        if is_global(array):
+            return gather_whole(self, array, out, tiled=tiled)
         source, library = arguments.numbers("all_gather", array)
         shape = arguments.gathered_shape(source.shape, self.size, tiled=tiled)
         room = arguments.result_room("all_gather", out, shape, source.dtype, library)

@@ -11,6 +11,7 @@ from typing import Any
 
 from jupyter_dist.collective.comparison import find_difference
 from jupyter_dist.collective.control import Control
+from jupyter_dist.collective.global_arrays import GlobalArrays
 from jupyter_dist.collective.object_call import Numbers, ObjectCall
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.errors import UsageError, ValuesDiffer
@@ -18,7 +19,7 @@ from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.protocol.objects import pack
 
 
-class ObjectCollectives:
+class ObjectCollectives(GlobalArrays):
     """What communicators can do with any objects.
 
     Each is called by all `ranks` of this communicator that take part: by default all that run the

@@ -235,6 +235,71 @@ def test_going_back_with_another_spec_moves_the_whole_array_to_every_rank(four):
     assert outcome(four, code) == ["(4, 2)"] * 4
 
 
+# --- what comm does with arrays that span processes -------------------------------------------
+
+
+def test_comm_makes_global_arrays_gathers_them_and_reads_local_parts(four):
+    code = (
+        "mesh = jax.make_mesh((2, 2), ('x', 'y'))\n"
+        "mine = np.full((2, 3), rank, np.float32)\n"
+        "whole = comm.to_global(mine, mesh, P(('x', 'y')))\n"
+        "double = jax.jit(lambda x: 2 * x)(whole)\n"
+        "gathered = comm.all_gather(double, tiled=True)\n"
+        "theirs = mhu.process_allgather(double, tiled=True)\n"
+        "halves = jax.device_put(double, NamedSharding(mesh, P('x')))\n"
+        "str((double.shape, bool((gathered == theirs).all()), gathered[:, 0].tolist(),"
+        " bool((comm.to_local(double) == 2 * mine).all()), comm.to_local(halves)[:, 0].tolist(),"
+        " bool((comm.all_gather(halves, tiled=True) == gathered).all())))"
+    )
+    rows = [2.0 * (row // 2) for row in range(8)]
+    assert outcome(four, code) == [
+        repr(f"((8, 3), True, {rows}, True, {rows[4 * (r // 2) : 4 * (r // 2) + 4]}, True)")
+        for r in range(4)
+    ]
+
+
+def test_comm_tiles_as_process_allgather_does_and_keeps_64_bits(four):
+    code = (
+        "rows = np.full((2, 3), rank, np.float32)\n"
+        "found = comm.all_gather(rows, tiled=True), comm.all_gather(2**40 + rank, tiled=True)\n"
+        "theirs = mhu.process_allgather(rows, tiled=True)\n"
+        "bool((found[0] == theirs).all()), found[0].shape == theirs.shape, found[1].tolist()"
+    )
+    assert outcome(four, code) == [str((True, True, [2**40 + r for r in range(4)]))] * 4
+
+
+def test_parts_that_do_not_fit_are_named_by_comm_before_jax_has_them(four):
+    code = "mesh = jax.make_mesh((4,), ('x',))\ncomm.to_global(np.ones((1 + (rank == 2), 2), np.float32), mesh, P('x'))"
+    said = errors(four.run(code))
+    assert all(text.startswith("ValuesDiffer") and "rank 2" in text for text in said), said
+    code = "comm.to_global(np.full(2, rank == 1, np.float32), mesh, P())"
+    said = errors(four.run(code))
+    assert all(text.startswith("ValuesDiffer") and "['value']" in text for text in said), said
+
+
+def test_comm_refuses_what_jax_would_cut_to_32_bits_and_what_is_no_spec(four):
+    code = "mesh = jax.make_mesh((4,), ('x',))\ncomm.to_global(np.full(1, 2**40), mesh, P('x'))"
+    said = errors(four.run(code))
+    assert all(text.startswith(("UsageError", "PeerFailed")) for text in said), said
+    assert any("which JAX would make int32" in text for text in said)
+    said = errors(four.run("comm.to_global(np.ones(1), mesh, None)"))
+    assert any("PartitionSpec()" in text for text in said), said
+
+
+def test_a_global_array_is_gathered_whole_or_not_at_all(four):
+    code = (
+        "mesh = jax.make_mesh((4,), ('x',))\n"
+        "whole = comm.to_global(np.full(1, rank, np.float32), mesh, P('x'))\n"
+        "half = comm.split(rank % 2)\nhalf.all_gather(whole, tiled=True)"
+    )
+    said = errors(four.run(code))
+    # The half that is first releases the other one.
+    assert all(text.startswith(("UsageError", "PeerFailed")) for text in said), said
+    assert any("2 of its 4 elements" in text for text in said), said
+    said = errors(four.run("comm.all_gather(whole)"))
+    assert any("tiled=True" in text and text.startswith("UsageError") for text in said), said
+
+
 def test_device_put_of_different_values_is_a_hidden_collective_that_fails_on_all(four):
     code = (
         "spread = NamedSharding(jax.make_mesh((4,), ('x',)), P('x'))\n"

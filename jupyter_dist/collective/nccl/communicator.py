@@ -12,6 +12,7 @@ from jupyter_dist.collective import counted
 from jupyter_dist.collective.arguments import check_no_stream
 from jupyter_dist.collective.arrays import is_on_device
 from jupyter_dist.collective.breakage import Breakage
+from jupyter_dist.collective.global_arrays import is_global
 from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.collective.nccl.api import find_api
 from jupyter_dist.collective.nccl.calls import DeviceCalls
@@ -148,6 +149,8 @@ class NcclCommunicator(ObjectCollectives):
         """Collect every rank's array: shape (size, *array.shape), tiled along the first axis."""
         if count is not None and not is_sparse(array):
             return counted.all_gather(self, array, out, count, stream)
+        if type(array) is not self._plain and is_global(array):
+            return self._host.all_gather(array, out, tiled=tiled, stream=stream)
         return self._pass_on("all_gather", array, out, (array, out), stream, tiled=tiled)
 
     def reduce_scatter(
