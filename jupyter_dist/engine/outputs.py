@@ -18,7 +18,7 @@ from typing import Any
 
 from jupyter_dist.engine.chatter import drop_chatter, may_become_chatter
 from jupyter_dist.engine.progress_bars import ProgressBars
-from jupyter_dist.model.cell_file import name_cells
+from jupyter_dist.model.cell_file import name_cells, name_places
 from jupyter_dist.protocol.messages import Output
 
 STREAMS = ("stdout", "stderr")
@@ -208,8 +208,7 @@ class _Tail:
 
     def _say(self, text: str, *, is_block: bool = False) -> list[Output]:
         text = drop_chatter(text)
-        if self.name == "stderr":
-            text = name_cells(text)
+        text = name_cells(text) if self.name == "stderr" else name_places(text)
         is_block = is_block and "\n" in text[:-1] and "\r" not in text
         return [Output(self.name, text, is_block=is_block)] if text else []
 

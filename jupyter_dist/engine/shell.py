@@ -2,9 +2,9 @@
 
 import contextlib
 import os
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
@@ -16,16 +16,18 @@ from traitlets.config import Config
 from jupyter_dist.engine.cell_sources import RankCompiler
 from jupyter_dist.engine.kept_values import RankStoreMagics, open_kept, users_folder
 from jupyter_dist.engine.preemption import Preemption
+from jupyter_dist.engine.tracebacks import (
+    begin_in_cell,
+    begin_others_in_cell,
+    has_group,
+    up_to_our_code,
+)
 from jupyter_dist.errors import DistError
 from jupyter_dist.model.user_errors import name_error, type_name
 from jupyter_dist.protocol.messages import Output
 from jupyter_dist.protocol.plain_values import describe, plain_bundle, plain_id
 
 Show = Callable[[Output], None]
-_FRAMEWORKS = ("jax", "torch", "cupy", "cupyx", "mpi4py")
-_PACKAGE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_RELOADING = os.path.join(_PACKAGE_DIR, "engine", "reloading.py")
-"""Calls user code, whose errors are not ours."""
 
 
 class RankDisplayHook(DisplayHook):
@@ -208,8 +210,15 @@ class RankShell(InteractiveShell):
         self, kind: Any, error: Any, trace: Any, *arguments: Any, **options: Any
     ) -> None:
         if isinstance(error, DistError | ValueError | TypeError | RuntimeError | KeyboardInterrupt):
-            trace = _up_to_our_code(trace)
+            trace = up_to_our_code(trace)
             error.__suppress_context__ |= isinstance(error, DistError)
+        begin_others_in_cell(error, self.name_cell)
+        if has_group(error):
+            # IPython would print it, and leave the result without a traceback.
+            trace = begin_in_cell(trace, self.name_cell)
+            lines = traceback.format_exception(kind, error, trace)
+            self.last_traceback = ("".join(lines).rstrip("\n"),)
+            return
         super().showtraceback((kind, error, trace), *arguments, **options)
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
@@ -228,36 +237,6 @@ class RankShell(InteractiveShell):
 
     def enable_gui(self, gui: str | None = None) -> None:
         """Accept `%matplotlib`: there is no event loop to hook into."""
-
-
-def _up_to_our_code(trace: TracebackType | None) -> TracebackType | None:
-    """Cut a traceback where user code called into this package; keep it if it did not.
-
-    Where a framework stands between the two, it is cut before that.
-    """
-    steps: list[TracebackType] = []
-    while trace is not None:
-        if _is_ours(trace) and steps and not _is_ours(steps[-1]):
-            # To lay out frames of JAX costs a second, and tells users nothing.
-            while len(steps) > 1 and _is_of_framework(steps[-1]):
-                steps.pop()
-            break
-        steps.append(trace)
-        trace = trace.tb_next
-    cut: TracebackType | None = None
-    for step in reversed(steps):
-        cut = TracebackType(cut, step.tb_frame, step.tb_lasti, step.tb_lineno)
-    return cut
-
-
-def _is_ours(step: TracebackType) -> bool:
-    file = step.tb_frame.f_code.co_filename
-    return file.startswith(_PACKAGE_DIR) and file != _RELOADING
-
-
-def _is_of_framework(step: TracebackType) -> bool:
-    module = step.tb_frame.f_globals.get("__name__") or ""
-    return module.partition(".")[0] in _FRAMEWORKS
 
 
 def make_shell(ipython_dir: str) -> RankShell:

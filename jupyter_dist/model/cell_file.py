@@ -5,6 +5,13 @@ import re
 NAME = r"In_(\d+)_[0-9a-f]{8}\.py"
 _IN_TRACEBACK = re.compile(rf'[Ff]ile "(?:[^"\n\x1b]{{0,300}}/)?{NAME}", line ')
 _ANYWHERE = re.compile(rf"""(?:/[^\s"'\x1b]{{0,300}}/)?\b{NAME}\b""")
+_WITH_LINE = re.compile(rf"""(?:/[^\s"'\x1b]{{0,300}}/)?\b{NAME}(?="?:\d)""")
+_RUNNER = re.compile(
+    r"""^(?P<margin>.*)File "<frozen runpy>", line \d+, in _run_module_as_main\n"""
+    r"""(?:(?P=margin).*\n){1,120}?(?=(?P=margin)In\[\d+\]:\d+, in )""",
+    re.MULTILINE,
+)
+"""The frames of a stack from where a rank began to where it runs the cell."""
 CELL_FILE = re.compile(rf"(?:^|/){NAME}$")
 
 
@@ -22,8 +29,16 @@ def name_cell_file(file_name: str) -> str:
 def name_cells(text: str) -> str:
     """Return a text in which each file of a cell, as warnings and tracebacks name it, is `In[3]`.
 
-    `File "/dev/shm/x/In_3_0a1b2c3d.py", line 7` becomes `In[3]:7`.
+    `File "/dev/shm/x/In_3_0a1b2c3d.py", line 7` becomes `In[3]:7`, and a stack begins there.
     """
-    if "In_" not in text:
-        return text
-    return _ANYWHERE.sub(r"In[\1]", _IN_TRACEBACK.sub(r"In[\1]:", text))
+    return _ANYWHERE.sub(r"In[\1]", _name_in_stacks(text)) if "In_" in text else text
+
+
+def name_places(text: str) -> str:
+    """Do the same only where the number of a line follows: a path alone may be wanted as one."""
+    return _WITH_LINE.sub(r"In[\1]", _name_in_stacks(text)) if "In_" in text else text
+
+
+def _name_in_stacks(text: str) -> str:
+    text = _IN_TRACEBACK.sub(r"In[\1]:", text)
+    return _RUNNER.sub("", text) if "_run_module_as_main" in text else text

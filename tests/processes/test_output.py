@@ -209,6 +209,13 @@ def work():
 t = threading.Thread(target=work)
 t.start(); t.join()
 """
+STACK_OF_A_CALL = """\
+import sys, types
+trace, frame = None, sys._getframe()
+while frame is not None:
+    trace = types.TracebackType(trace, frame, frame.f_lasti, frame.f_lineno); frame = frame.f_back
+raise ValueError('now') from RuntimeError('then').with_traceback(trace)
+"""
 SAID_OF_CELLS = {
     "error of a thread": (THREAD, "In[{n}]:3, in work"),
     "traceback": (
@@ -223,6 +230,15 @@ SAID_OF_CELLS = {
         "def f():\n    raise ExceptionGroup('several', [ValueError(1), KeyError(2)])\nf()",
         "In[{n}]",
     ),
+    "printed": (
+        "import traceback\ntry:\n    1/0\nexcept Exception:\n    print(traceback.format_exc())",
+        "In[{n}]:3",
+    ),
+    "stack": (
+        "import traceback\ndef f():\n    raise ValueError(':\\n' + ''.join(traceback.format_stack()))\nf()",
+        "In[{n}]:4, in <module>",
+    ),
+    "error without lines before the cell": (STACK_OF_A_CALL, "In[{n}], line 5"),
     "text": ("def f(): pass\nraise ValueError(f.__code__.co_filename + ':7')", "In[{n}]:7"),
 }
 
@@ -233,9 +249,12 @@ def test_the_file_of_a_cell_is_named_as_the_cell(four, case):
     number = 40 + list(SAID_OF_CELLS).index(case)
     result = four.run(code, ranks=0, label=number)[0]
     error = result.error
-    said = result.stderr + ("\n".join((error.evalue, *error.traceback)) if error else "")
+    trace = "\n".join((error.evalue, *error.traceback)) if error else ""
+    said = result.stdout + result.stderr + trace
     assert expected.format(n=number) in strip_ansi(said)
     assert f"In_{number}_" not in said
+    assert "runpy" not in said
+    assert "/engine/" not in said
 
 
 def test_what_a_thread_prints_after_its_cell_is_not_lost(four):

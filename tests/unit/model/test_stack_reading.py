@@ -1,7 +1,7 @@
 import pytest
 
 import jupyter_dist
-from jupyter_dist.model.cell_file import name_cell_file, name_cells, write_file_name
+from jupyter_dist.model.cell_file import name_cell_file, name_cells, name_places, write_file_name
 from jupyter_dist.model.stack_reading import (
     group_stacks,
     read_faulthandler,
@@ -252,3 +252,45 @@ def test_other_threads_are_told_with_the_ranks_that_have_them():
 )
 def test_files_of_cells_in_a_text_are_named_as_people_know_them(text, named):
     assert name_cells(text) == (named or text)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("/t/In_3_0a1b2c3d.py:7 x", "In[3]:7 x"),
+        ('  File "/t/In_3_0a1b2c3d.py", line 7, in f', "  In[3]:7, in f"),
+        ('loc("/t/In_3_0a1b2c3d.py":2:11 to :21)', 'loc("In[3]":2:11 to :21)'),
+        ("0.0 In_3_0a1b2c3d.py:1(slow)", "0.0 In[3]:1(slow)"),
+        ("/t/In_3_0a1b2c3d.py\n", None),
+        ('"/t/In_3_0a1b2c3d.py"', None),
+    ],
+)
+def test_a_printed_path_stays_one_unless_a_line_follows(text, named):
+    assert name_places(text) == (named or text)
+
+
+RUNNER = """\
+{margin}  File "<frozen runpy>", line 198, in _run_module_as_main
+{margin}  File "<frozen runpy>", line 88, in _run_code
+{margin}  File "/p/jupyter_dist/engine/zygote.py", line 197, in <module>
+{margin}    main()
+{margin}  File "/p/IPython/core/interactiveshell.py", line 3823, in run_code
+{margin}    exec(code_obj, self.user_global_ns, self.user_ns)
+"""
+OF_CELL = '{margin}  File "/t/In_3_0a1b2c3d.py", line 3, in <module>\n{margin}    y = f(x)\n'
+
+
+@pytest.mark.parametrize("margin", ["", "V1123 [2/0] ", "    | "])
+@pytest.mark.parametrize("name", [name_cells, name_places])
+def test_a_stack_begins_with_the_line_of_the_cell(name, margin):
+    told = (
+        "Traceback of forward call:\n" + (RUNNER + OF_CELL).format(margin=margin) + "RuntimeError"
+    )
+    expected = f"Traceback of forward call:\n{margin}  In[3]:3, in <module>\n{margin}    y = f(x)\n"
+    assert name(told) == expected + "RuntimeError"
+
+
+def test_frames_that_lead_to_no_cell_are_left_in_a_stack():
+    of_a_program = RUNNER.format(margin="") + "ValueError: x\n"
+    told = of_a_program + "In_3_0a1b2c3d.py:7\n" + OF_CELL.format(margin="")
+    assert name_cells(told).startswith(of_a_program)
