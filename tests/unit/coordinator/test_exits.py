@@ -75,7 +75,7 @@ def test_a_loss_that_nobody_has_seen_has_its_reason_only(cluster):
 
 def words(cluster, *, offsets=(0, 0), **tails):
     cluster.roster[1].offsets = offsets
-    found = last_words(pb.EngineExited(engine="1", **tails), cluster.roster[1])
+    found = last_words(pb.EngineExited(engine="1", pid=7, **tails), cluster.roster[1])
     return None if found is None else {out.kind: out.text for out in found.outputs}
 
 
