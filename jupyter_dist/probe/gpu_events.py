@@ -17,8 +17,12 @@ class XidEvents:
         self._nvml = nvml
         self._events: Any = None
         self._last: dict[int, tuple[int, float]] = {}
-        if not gpus:
-            return
+        if gpus:
+            self.listen_to(gpus)
+
+    def listen_to(self, gpus: Sequence[Gpu]) -> None:
+        """Listen to these from now on; the set of events that was there is gone with its driver."""
+        nvml, self._events = self._nvml, None
         with contextlib.suppress(nvml.NVMLError):
             self._events = nvml.nvmlEventSetCreate()
         for gpu in gpus if self._events is not None else ():

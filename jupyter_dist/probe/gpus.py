@@ -1,5 +1,6 @@
 """The GPUs of this machine through NVML; a machine without NVML has no GPU."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 from jupyter_dist.model.topology import GpuLinks, GpuView
 from jupyter_dist.probe.gpu_events import XidEvents
 from jupyter_dist.probe.gpu_processes import list_strangers, memory_by_process, process_name
-from jupyter_dist.probe.nvml import Gpu, as_text, list_gpus, load
+from jupyter_dist.probe.nvml import Gpu, as_text, list_gpus, load, load_again
+from jupyter_dist.probe.nvml import count_gpus as count_with
 
 _CONTROL = Path("/dev/nvidiactl")
 """There where the driver's devices can be used: also in a container that was given them."""
@@ -21,11 +23,14 @@ _THROTTLED = 0x20 | 0x40 | 0x80
 Not the limit of power: under full load that is how GPUs work.
 """
 
+RELOAD_INTERVAL_S = 30.0
+"""How often NVML is opened again, at most, while the driver is away."""
+
 
 def count_gpus() -> int:
     """Count the GPUs of this machine."""
     nvml, _ = load()
-    return int(nvml.nvmlDeviceGetCount()) if nvml is not None else 0
+    return count_with(nvml) if nvml is not None else 0
 
 
 def gpu_problem() -> str:
@@ -101,20 +106,32 @@ class GpuWatch:
     def __init__(
         self, is_ours: Callable[[int], bool], name_of: Callable[[int], str] = process_name
     ) -> None:
-        nvml, _ = load()
+        self._nvml, _ = load()
         self._is_ours, self._name_of = is_ours, name_of
-        self._gpus = [] if nvml is None else list(list_gpus(nvml))
-        self._events = XidEvents(nvml, self._gpus)
+        self._gpus = [] if self._nvml is None else list(list_gpus(self._nvml))
+        self._events = XidEvents(self._nvml, self._gpus)
+        self._reload_s = -math.inf
         self.memory_by_process: dict[int, int] = {}
         """Bytes that each process used on all GPUs together, when they were sampled last."""
 
     def sample(self, now_s: float) -> tuple[GpuView, ...]:
         """Observe every GPU; what the driver does not tell stays empty."""
+        if any(gpu.lost_driver for gpu in self._gpus):
+            self._follow_driver(now_s)
         self._events.collect(now_s)
         used: Counter[int] = Counter()
         views = tuple(self._view(gpu, used, now_s) for gpu in self._gpus)
         self.memory_by_process = dict(used)
         return views
+
+    def _follow_driver(self, now_s: float) -> None:
+        """Open NVML again after its driver was unloaded, with which all handles are void."""
+        if now_s - self._reload_s < RELOAD_INTERVAL_S:
+            return
+        self._reload_s = now_s
+        if load_again(self._nvml) and (gpus := list(list_gpus(self._nvml))):
+            self._gpus = gpus
+            self._events.listen_to(gpus)
 
     def _view(self, gpu: Gpu, used: Counter[int], now_s: float) -> GpuView:
         gpu.look_again()
@@ -137,9 +154,8 @@ class GpuWatch:
             "is_throttled": bool(_slow_reasons(gpu) & _THROTTLED),
             "strangers": list_strangers(processes, self._is_ours, self._name_of),
         }
-        return GpuView(
-            index=gpu.index, **sampled, xid=xid, xid_age_s=xid_age_s, problem=gpu.problem
-        )
+        problem = gpu.problem or gpu.lost_driver
+        return GpuView(index=gpu.index, **sampled, xid=xid, xid_age_s=xid_age_s, problem=problem)
 
 
 _TEMPERATURE_OF_GPU = 0

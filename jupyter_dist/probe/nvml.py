@@ -1,5 +1,6 @@
 """NVML's Python module: loaded once, and asked so that no answer depends on another one."""
 
+import contextlib
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -19,6 +20,17 @@ def load() -> tuple[Any, str]:
     return pynvml, ""
 
 
+def load_again(nvml: Any) -> bool:
+    """Open NVML again, as after a reload of its driver; tell whether that answers now."""
+    with contextlib.suppress(nvml.NVMLError):
+        nvml.nvmlShutdown()
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return False
+    return True
+
+
 class Gpu:
     """One GPU that NVML counts; also one that cannot be asked any more."""
 
@@ -27,8 +39,11 @@ class Gpu:
         self.handle: Any = None
         self.problem = ""
         """Why it cannot be asked, as NVML says; empty: it can."""
+        self.lost_driver = ""
+        """What NVML says of its driver instead of an answer; empty: a question was answered."""
         self._nvml = nvml
         self._told: dict[str, Any] = {}
+        self._has_answered = False
         self._find()
 
     def _find(self) -> None:
@@ -36,6 +51,7 @@ class Gpu:
             self.handle = self._nvml.nvmlDeviceGetHandleByIndex(self.index)
         except self._nvml.NVMLError as problem:
             self.problem = str(problem)
+            self._note_driver(problem)
 
     def ask(self, question: str, *more: object, default: Any = None) -> Any:
         """Ask nvmlDeviceGet`question`; gives the default where the driver does not tell."""
@@ -43,11 +59,14 @@ class Gpu:
         if ask is None or self.handle is None:
             return default
         try:
-            return ask(self.handle, *more)
+            answer = ask(self.handle, *more)
         except self._nvml.NVMLError as problem:
             if self._has_gone(problem):
                 self.problem = str(problem)
+            self._note_driver(problem)
             return default
+        self._has_answered, self.lost_driver = True, ""
+        return answer
 
     def ask_once(self, question: str, *more: object, default: Any = None) -> Any:
         """Ask what never changes: an answer is remembered."""
@@ -61,7 +80,8 @@ class Gpu:
 
     def look_again(self) -> None:
         """Forget that it could not be asked."""
-        self.problem = ""
+        self.problem = self.lost_driver = ""
+        self._has_answered = False
         if self.handle is None:
             self._find()
 
@@ -70,10 +90,27 @@ class Gpu:
         nvml = self._nvml
         return problem.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED)
 
+    def _note_driver(self, problem: Any) -> None:
+        """Note that the driver was unloaded under us; one odd answer among good ones says nothing.
+
+        NVML then fails with `unknown error`, or as if it had never been initialised.
+        """
+        nvml = self._nvml
+        signs = nvml.NVML_ERROR_UNINITIALIZED, nvml.NVML_ERROR_DRIVER_NOT_LOADED
+        if not self._has_answered and problem.value in (*signs, nvml.NVML_ERROR_UNKNOWN):
+            self.lost_driver = str(problem)
+
+
+def count_gpus(nvml: Any) -> int:
+    """Count the GPUs; none while their driver is away."""
+    with contextlib.suppress(nvml.NVMLError):
+        return int(nvml.nvmlDeviceGetCount())
+    return 0
+
 
 def list_gpus(nvml: Any) -> Iterator[Gpu]:
     """Give every GPU that NVML counts."""
-    return (Gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
+    return (Gpu(nvml, index) for index in range(count_gpus(nvml)))
 
 
 def as_text(answer: str | bytes) -> str:

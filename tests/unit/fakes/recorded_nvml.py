@@ -7,7 +7,11 @@ from types import SimpleNamespace
 
 DATA = Path(__file__).parents[2] / "data"
 NOT_SUPPORTED, TIMEOUT, GPU_IS_LOST, RESET_REQUIRED = 3, 10, 15, 16
+UNINITIALIZED, DRIVER_NOT_LOADED, UNKNOWN = 1, 9, 999
 _SAYINGS = {
+    UNINITIALIZED: "Uninitialized",
+    DRIVER_NOT_LOADED: "Driver Not Loaded",
+    UNKNOWN: "Unknown Error",
     NOT_SUPPORTED: "Not Supported",
     TIMEOUT: "Timeout",
     GPU_IS_LOST: "GPU is lost",
@@ -38,6 +42,9 @@ class RecordedNvml:
     """Stands in for the module pynvml; a GPU of the record that is None has been lost."""
 
     NVMLError = NVMLError
+    NVML_ERROR_UNINITIALIZED = UNINITIALIZED
+    NVML_ERROR_DRIVER_NOT_LOADED = DRIVER_NOT_LOADED
+    NVML_ERROR_UNKNOWN = UNKNOWN
     NVML_ERROR_GPU_IS_LOST = GPU_IS_LOST
     NVML_ERROR_RESET_REQUIRED = RESET_REQUIRED
     NVML_FEATURE_ENABLED = 1
@@ -50,22 +57,45 @@ class RecordedNvml:
         self.calls = []
         """(function, GPU) of every question, in order."""
         self._listened = set()
+        self.driver = 1
+        """Counts the loads of the driver; 0: it is unloaded."""
+        self.openings = []
+        """Calls of nvmlInit and nvmlShutdown, in order."""
+        self._opened = 1
+        """The driver that NVML was opened with; 0: it is closed."""
 
     def nvmlInit(self):  # noqa: N802
-        pass
+        self.openings.append("init")
+        if not self.driver:
+            raise NVMLError(DRIVER_NOT_LOADED)
+        self._opened = self.driver
+
+    def nvmlShutdown(self):  # noqa: N802
+        self.openings.append("shutdown")
+        self._opened = 0
+
+    def _check_driver(self, handle=None):
+        if not self._opened:
+            raise NVMLError(UNINITIALIZED)
+        if self._opened != self.driver:
+            raise NVMLError(UNKNOWN)
+        assert handle is None or handle.driver == self.driver, "a handle outlived its driver"
 
     def nvmlDeviceGetCount(self):  # noqa: N802
+        self._check_driver()
         return len(self.record["gpus"])
 
     def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
+        self._check_driver()
         if self.record["gpus"][index] is None:
             raise NVMLError(GPU_IS_LOST)
-        return SimpleNamespace(index=index)
+        return SimpleNamespace(index=index, driver=self.driver)
 
     def nvmlDeviceGetIndex(self, handle):  # noqa: N802
         return handle.index
 
     def nvmlEventSetCreate(self):  # noqa: N802
+        self._check_driver()
         if "events" not in self.record:
             raise NVMLError(NOT_SUPPORTED)
         return self.record["events"]
@@ -78,11 +108,12 @@ class RecordedNvml:
 
     def nvmlEventSetWait_v2(self, events, timeout_ms):  # noqa: N802
         assert timeout_ms == 0, "a sample waits for nothing"
+        self._check_driver()
         while events:
             event = events.pop(0)
             if event["gpu"] in self._listened:
                 kind = event.get("kind", self.nvmlEventTypeXidCriticalError)
-                handle = SimpleNamespace(index=event["gpu"])
+                handle = SimpleNamespace(index=event["gpu"], driver=self.driver)
                 return SimpleNamespace(device=handle, eventType=kind, eventData=event["xid"])
         raise NVMLError(TIMEOUT)
 
@@ -105,6 +136,7 @@ class RecordedNvml:
         return _as_struct(answer)
 
     def _find(self, function, handle):
+        self._check_driver(handle)
         gpu = self.record["gpus"][handle.index]
         if gpu is None:
             raise NVMLError(GPU_IS_LOST)

@@ -1,8 +1,10 @@
 import pytest
-from fakes.recorded_nvml import RecordedNvml, read_record
+from fakes.recorded_nvml import UNKNOWN, NVMLError, RecordedNvml, read_record
 
 from jupyter_dist.model.topology import GpuProcess, GpuView
-from jupyter_dist.probe.gpus import GpuWatch
+from jupyter_dist.probe import gpus
+from jupyter_dist.probe.gpu_wiring import link_groups
+from jupyter_dist.probe.gpus import RELOAD_INTERVAL_S, GpuWatch
 
 NAMES = {3977: "python3", 1201: "Xorg", 9120: "ffmpeg", 2310: "python", 2311: "python"}
 
@@ -207,3 +209,54 @@ def test_a_gpu_that_is_lost_from_the_beginning_is_shown_and_found_when_it_is_bac
     assert watching.sample(0.0)[0] == GpuView(index=0, problem="GPU is lost")
     nvml.record["gpus"][0] = whole
     assert watching.sample(1.0)[0].name == "NVIDIA H200"
+
+
+def test_nvml_is_opened_again_after_a_reload_of_its_driver(recorded):
+    nvml = recorded("hgx_h200")
+    watching = watch()
+    before = watching.sample(0.0)
+    nvml.openings.clear()
+    nvml.driver = 0
+    assert {gpu.problem for gpu in watching.sample(1.0)} == {"Unknown Error"}
+    watching.sample(2.0)
+    assert nvml.openings == ["shutdown", "init"]
+    nvml.driver = 2
+    between = watching.sample(1.0 + RELOAD_INTERVAL_S)
+    assert {gpu.problem for gpu in between} == {"Uninitialized"}
+    assert nvml.openings == ["shutdown", "init"], "not more often than that"
+    assert watching.sample(2.0 + RELOAD_INTERVAL_S) == before
+    nvml.record["events"].append({"gpu": 4, "xid": 79})
+    assert watching.sample(3.0 + RELOAD_INTERVAL_S)[4].xid == 79, "errors are heard again"
+    assert nvml.openings == ["shutdown", "init"] * 2
+
+
+def test_errors_from_before_a_reload_are_remembered(recorded):
+    nvml = recorded("hgx_h200", lambda record: record["events"].append({"gpu": 2, "xid": 31}))
+    watching = watch()
+    assert watching.sample(0.0)[2].xid == 31
+    nvml.driver = 2
+    watching.sample(1.0)
+    found = watching.sample(2.0)[2]
+    assert (found.xid, found.xid_age_s, found.problem) == (31, 2.0, "")
+
+
+def test_one_odd_answer_is_no_reload(recorded, monkeypatch):
+    nvml = recorded("hgx_h200")
+
+    def fail(*_):
+        raise NVMLError(UNKNOWN)
+
+    monkeypatch.setattr(nvml, "nvmlDeviceGetPowerUsage", fail, raising=False)
+    watching = watch()
+    nvml.openings.clear()
+    for now_s in range(3):
+        assert {gpu.problem for gpu in watching.sample(float(now_s))} == {""}
+    assert nvml.openings == []
+
+
+def test_what_else_asks_finds_no_gpu_while_the_driver_is_away(recorded):
+    nvml = recorded("hgx_h200")
+    assert gpus.count_gpus() == 8
+    nvml.driver = 0
+    assert gpus.count_gpus() == 0
+    assert (gpus.gpu_links(), gpus.bus_of("0"), link_groups()) == ((), "", ())
