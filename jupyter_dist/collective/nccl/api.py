@@ -83,9 +83,10 @@ class Nccl4py:
 
     def __init__(self, binding: Any) -> None:
         self._nccl = binding
+        self._configs: dict[Any, Any] = {}
+        """NCCL keeps a pointer to the name in the configuration of each communicator."""
         self.failure: type[Exception] = binding.NCCLError
         self.state: Callable[[Any], int] = binding.comm_get_async_error
-        self.abort: Callable[[Any], None] = binding.comm_abort
         self.all_reduce: Launch = binding.all_reduce
         self.broadcast: Launch = binding.broadcast
         self.reduce: Launch = binding.reduce
@@ -106,7 +107,16 @@ class Nccl4py:
         config.blocking = 0
         config.comm_name = name
         identity = self._nccl.UniqueId.from_buffer(unique_id)
-        return self._nccl.comm_init_rank_config(size, identity, rank, config)
+        handle = self._nccl.comm_init_rank_config(size, identity, rank, config)
+        self._configs[handle] = config
+        return handle
+
+    def abort(self, handle: Any) -> None:
+        """End everything that the communicator has on the device, and the communicator."""
+        try:
+            self._nccl.comm_abort(handle)
+        finally:
+            self._configs.pop(handle, None)
 
     def explain(self, handle: Any, status: int) -> str:
         """Say what a result code means, with NCCL's last words."""
@@ -121,8 +131,10 @@ class CuPyNccl:
     name = "cupy"
     is_polled = False
 
-    def __init__(self, binding: Any) -> None:
+    def __init__(self, binding: Any, lack: str = "") -> None:
         self._nccl = binding
+        self._lack = lack
+        """Why nccl4py does not serve."""
         self.failure: type[Exception] = binding.NcclError
         self.group_start: Launch = binding.groupStart
         self.group_end: Launch = binding.groupEnd
@@ -154,9 +166,12 @@ class CuPyNccl:
         """Say what a result code means; CuPy does not pass on NCCL's last words."""
         del handle
         try:
-            return str(self.failure(status))
+            meaning = str(self.failure(status))
         except KeyError:  # CuPy's table ends at 6
-            return f"NCCL result code {status}"
+            meaning = f"NCCL result code {status}"
+        if not self._lack:
+            return meaning
+        return f"{meaning} (through CuPy, which tells no more; nccl4py is not used: {self._lack})"
 
     def abort(self, handle: Any) -> None:
         """End everything that the communicator has on the device, and the communicator."""
@@ -206,16 +221,16 @@ def find_api() -> NcclApi:
         binding.get_version()
         return Nccl4py(binding)
     except (ImportError, RuntimeError) as error:  # the binding, or libnccl itself, is missing
-        problem = error
+        lack = (str(error).strip() or type(error).__name__).splitlines()[0]
     with warnings.catch_warnings():
         # CuPy says by a warning that there is no libnccl; the error below says it better.
         warnings.simplefilter("ignore")
         from cupy.cuda import nccl as older
     if older.available:
-        return CuPyNccl(older)
+        return CuPyNccl(older, lack)
     raise CommunicatorError(
         "arrays in device memory travel by NCCL, which is not installed here "
-        f"({str(problem).strip().splitlines()[0]}). Install it with CuPy's CUDA version: pip "
-        "install nccl4py nvidia-nccl-cu12 (or nvidia-nccl-cu13; with torch the one that torch "
-        "brings). Or pass arrays in host memory (cupy.asnumpy(x))."
+        f"({lack}). Install it with CuPy's CUDA version: pip install nccl4py nvidia-nccl-cu12 (or "
+        "nvidia-nccl-cu13; with torch the one that torch brings). Or pass arrays in host memory "
+        "(cupy.asnumpy(x))."
     )
