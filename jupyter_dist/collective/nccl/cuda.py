@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 from time import monotonic_ns, sleep
 from typing import Any
 
+from jupyter_dist.collective.dtypes import is_extension
 from jupyter_dist.errors import CommunicatorError
 
 DONE, NOT_READY = 0, 600
@@ -46,7 +47,7 @@ class Cuda:
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Make an array, also of the small floats that CuPy itself makes none of."""
-        if dtype.kind != "V":
+        if not is_small_float(dtype):
             return self.cupy.empty(shape, dtype)
         count = 1
         for length in shape:
@@ -71,7 +72,7 @@ class Cuda:
 
     def as_known(self, array: Any) -> Any:
         """View the small floats, for which CuPy has no kernels, as integers of their size."""
-        if array.dtype.kind != "V":
+        if not is_small_float(array.dtype):
             return array
         return array.view(f"u{array.dtype.itemsize}")
 
@@ -164,6 +165,11 @@ class Cuda:
     def explain(self, status: int) -> str:
         """Say what a result code of CUDA means."""
         return str(self._runtime.CUDARuntimeError(status))
+
+
+def is_small_float(dtype: Any) -> bool:
+    """Return whether this is a float that numpy does not have, and CuPy may not."""
+    return dtype.kind == "V" or is_extension(dtype)
 
 
 class _Pointer:

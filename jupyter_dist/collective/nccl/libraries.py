@@ -9,7 +9,7 @@ import numpy as np
 
 from jupyter_dist.collective.arrays import is_on_device
 from jupyter_dist.collective.dtypes import EXTENSION_NAMES, find_dtype
-from jupyter_dist.collective.nccl.cuda import Cuda
+from jupyter_dist.collective.nccl.cuda import Cuda, is_small_float
 from jupyter_dist.errors import UsageError
 
 Room = tuple[Any, Any]
@@ -195,7 +195,7 @@ class JaxArrays:
 
 def _integers_for(dtype: Any) -> Any:
     """Give integers of the same size for types that DLPack may not carry; None for all others."""
-    if dtype.kind not in "Vb":
+    if dtype.kind != "b" and not is_small_float(dtype):
         return None
     return np.dtype(f"u{dtype.itemsize}")
 

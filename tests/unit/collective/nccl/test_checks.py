@@ -13,7 +13,7 @@ from fakes.nccl_device import FakeCuPy
 from fakes.nccl_library import FakeNccl
 
 from jupyter_dist.collective.nccl.cuda import Cuda
-from jupyter_dist.collective.nccl.libraries import Libraries
+from jupyter_dist.collective.nccl.libraries import JaxArrays, Libraries
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.errors import CollectiveMismatch, CommunicatorError, UsageError
 
@@ -389,4 +389,27 @@ def test_a_library_is_found_by_where_its_arrays_lie():
     assert libraries.find(cupy.asarray(np.ones(1))) is libraries.cupy
     assert libraries.find(np.ones(1)) is None
     assert libraries.find([1]) is None
+    cupy.end()
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_small_floats_of_jax_travel_as_integers(name, monkeypatch):
+    def convert(array, dtype):
+        return array.view(dtype)
+
+    def carry(array):
+        assert array.dtype.kind == "u"
+        return array
+
+    fake = SimpleNamespace(bitcast_convert_type=convert)
+    parts = {"lax": fake, "dlpack": SimpleNamespace(from_dlpack=carry)}
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(**parts))
+    cupy = FakeCuPy()
+    cupy.from_dlpack = carry
+    library = JaxArrays(Cuda(cupy))
+    kind = type("Array", (cupy.ndarray,), {"devices": lambda _: [0]})
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    given = kind((3,), dtype, cupy.asarray(np.zeros(3, f"u{dtype.itemsize}")).data)
+    assert library.view("all_reduce", given).dtype == dtype
+    assert library.give((given, None)).dtype == dtype
     cupy.end()
