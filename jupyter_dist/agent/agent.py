@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from jupyter_dist.launch.base import Invitation
 from jupyter_dist.model.devices import VISIBLE, visible_devices
 from jupyter_dist.model.rank import RankInfo
 from jupyter_dist.probe.gpu_wiring import link_groups
-from jupyter_dist.probe.gpus import count_gpus, gpu_links, gpu_problem
+from jupyter_dist.probe.gpus import count_gpus, divided_gpus, gpu_links, gpu_problem
 from jupyter_dist.probe.machine import count_numa_nodes
 from jupyter_dist.probe.network import list_interfaces, machine_id
 from jupyter_dist.probe.software import list_versions
@@ -224,10 +224,20 @@ class Agent:
         ]
         for place in command.places:
             self._engines.evidence.place(place.engine, place.device)
+        self._warn_of_mig([env.get(VISIBLE, place.device) for place in command.places])
         try:
             self._zygote.start_engines(births)
         except BrokenPipeError:
             self._on_zygote_end()
+
+    def _warn_of_mig(self, shares: Sequence[str]) -> None:
+        """Say which of the engines' GPUs are divided and given whole; they see a part of them."""
+        for index in divided_gpus(device for share in shares for device in share.split(",")):
+            text = (
+                f"GPU {index} is in MIG mode, and CUDA shows its first instance only: give "
+                "CUDA_VISIBLE_DEVICES=MIG-… there (nvidia-smi -L lists them)"
+            )
+            self._home.tell(pb.AgentEvent(note=pb.Note(text=text)))
 
     def _home_endpoint(self, port: int) -> str:
         """Give an address of the coordinator as ZeroMQ takes it."""

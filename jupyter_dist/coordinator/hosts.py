@@ -51,11 +51,12 @@ class Hosts:
         self.problem = ""
         """Why a host cannot start its engines, or empty."""
         self._findings: tuple[str, ...] = ()
-        self._notes: dict[str, list[str]] = {}
+        self._notes: dict[str, dict[str, None]] = {}
+        """Sentences, with the hosts that have told them."""
 
     def list_notes(self) -> tuple[str, ...]:
         """Give what the user should know about the hosts, one sentence each."""
-        told = (f"{name_some(hosts)}: {text}" for text, hosts in self._notes.items())
+        told = (f"{name_some(list(hosts))}: {text}" for text, hosts in self._notes.items())
         return (*self._findings, *told)
 
     def on_event(self, host: str, event: pb.AgentEvent, now_s: float) -> None:
@@ -76,7 +77,7 @@ class Hosts:
             case "start_problem":
                 self.problem = f"{host}: {event.start_problem.reason}"
             case "note":
-                self._notes.setdefault(event.note.text, []).append(host)
+                self._notes.setdefault(event.note.text, {})[host] = None
             case "all_stopped":
                 self.stopped.add(host)
             case _:

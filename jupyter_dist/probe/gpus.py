@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jupyter_dist.model.topology import GpuLinks, GpuView
@@ -79,11 +79,25 @@ def _links_of(gpu: Gpu) -> GpuLinks:
 
 def bus_of(device: str) -> str:
     """Give the address on the PCI bus of a device, as CUDA_VISIBLE_DEVICES has it; or empty."""
+    gpu = _find(device)
+    return bus_address(gpu) if gpu is not None else ""
+
+
+def divided_gpus(devices: Iterable[str]) -> list[int]:
+    """List those of the devices, as CUDA_VISIBLE_DEVICES has them, that are whole GPUs with MIG on.
+
+    Of each of them CUDA shows the first instance only; others must be asked for by their UUIDs.
+    """
+    found = {gpu.index for device in devices if (gpu := _find(device)) and _describe_mig(gpu)}
+    return sorted(found)
+
+
+def _find(device: str) -> Gpu | None:
     for gpu in _reachable() if device else ():
         name = str(gpu.index) if device.isdecimal() else as_text(gpu.ask("UUID", default=""))
         if name == device or (not device.isdecimal() and name.startswith(device)):
-            return bus_address(gpu)
-    return ""
+            return gpu
+    return None
 
 
 def gpu_addresses() -> dict[int, str]:

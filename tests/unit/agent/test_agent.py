@@ -58,3 +58,13 @@ def test_an_order_that_fails_is_told_and_the_next_one_obeyed(
     assert event.WhichOneof("event") == kind
     assert "no new thread" in str(event)
     assert "no new thread" in capfd.readouterr().err
+
+
+def test_a_divided_gpu_that_is_given_whole_is_told_once(agent, monkeypatch):
+    monkeypatch.setattr(
+        "jupyter_dist.agent.agent.divided_gpus", lambda names: sorted({int(n) for n in names} & {2})
+    )
+    agent._warn_of_mig(["0,2", "2"])
+    (event,) = told(agent)
+    assert "GPU 2 is in MIG mode" in event.note.text
+    assert "CUDA_VISIBLE_DEVICES=MIG-" in event.note.text

@@ -181,6 +181,7 @@ def test_a_note_of_an_agent_carries_its_host(house):
 def test_the_same_note_of_several_hosts_is_one(house):
     for host in ("a", "b"):
         house.hosts.on_event(host, pb.AgentEvent(note=pb.Note(text="no /data here")), 1.0)
+        house.hosts.on_event(host, pb.AgentEvent(note=pb.Note(text="no /data here")), 2.0)
     assert house.hosts.list_notes() == ("a, b: no /data here",)
 
 

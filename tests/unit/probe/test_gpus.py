@@ -94,3 +94,11 @@ def test_a_device_has_an_address_on_the_bus_however_it_is_written(machine):
 def test_a_device_that_cannot_be_asked_has_no_address(machine):
     machine(FakeNvml(FakeGpu(H200), None))
     assert [gpus.bus_of(device) for device in ("0", "1", "7", "MIG-1")] == [""] * 4
+
+
+def test_whole_gpus_in_mig_mode_are_found_however_they_are_written(machine):
+    divided = {"MigMode": (1, 1), "MaxMigDeviceCount": 0, "UUID": "GPU-1a2b"}
+    machine(FakeNvml(FakeGpu(divided), FakeGpu({**H200, "UUID": "GPU-9f"}), None))
+    assert gpus.divided_gpus(["0", "1", "2", ""]) == [0]
+    assert gpus.divided_gpus(["GPU-1a2b", "GPU-9f"]) == [0]
+    assert gpus.divided_gpus(["MIG-1a2b"]) == []
