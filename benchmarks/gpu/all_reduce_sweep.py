@@ -23,7 +23,7 @@ from jupyter_dist import Cluster
 from jupyter_dist.model.bench_plan import read_size
 
 CELL = (Path(__file__).parent / "sweep_cell.py").read_text()
-LIMIT_S = 600.0
+LIMIT_S = 240.0
 FEW_CTAS = {"NCCL_MAX_CTAS": "2", "NCCL_NET_GDR_LEVEL": "LOC", "NCCL_NVLS_ENABLE": "0"}
 SOCKETS = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_MNNVL_ENABLE": "0"}
 

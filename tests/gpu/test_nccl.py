@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_dist.probe.gpus import count_gpus
+
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 
 EVERYTHING = (Path(__file__).parent / "everything.py").read_text()
@@ -22,12 +24,15 @@ def test_one_rank_does_everything(ranks):
     assert int(ranks(1).values(EVERYTHING)[0]) > 500
 
 
+# More than a thousand collectives, each of which ranks that share a GPU take turns for: up to 0.1 s.
+@pytest.mark.timeout(300)
 def test_two_ranks_that_share_a_gpu_do_everything(ranks):
-    assert len(set(ranks(2).values(EVERYTHING))) == 1
+    assert len(set(ranks(2).values(EVERYTHING, timeout_s=170))) == 1
 
 
+@pytest.mark.timeout(300)
 def test_four_ranks_over_sockets_do_everything(ranks):
-    assert len(set(ranks(4, as_hosts=True).values(EVERYTHING))) == 1
+    assert len(set(ranks(4, as_hosts=True).values(EVERYTHING, timeout_s=170))) == 1
 
 
 @pytest.mark.parametrize("blocking", ["0", "1"])
@@ -114,8 +119,8 @@ def wait_for_line(path, within_s=60.0):
 
 
 @pytest.mark.parametrize("as_hosts", [False, True])
-def test_when_a_rank_dies_the_others_raise_within_a_second(
-    ranks, in_background, tmp_path, as_hosts
+def test_when_a_rank_dies_the_others_raise_soon(
+    ranks, in_background, tmp_path, as_hosts, record_property
 ):
     three = ranks(3, as_hosts=as_hosts)
     three.values(SETUP)
@@ -136,7 +141,9 @@ def test_when_a_rank_dies_the_others_raise_within_a_second(
     assert [rank.status for rank in result] == ["peer_failed", "peer_failed", "lost"]
     assert "rank 2 is lost" in str(result[0].error)
     assert "has no result" in str(result[0].error)
-    assert took_s < 1.0, f"took {took_s:.2f} s"
+    record_property("abort_s after a kill", f"{took_s:.2f}")
+    limit_s = 1.0 if count_gpus() >= 3 else 5.0  # kernels that share a GPU take turns to end
+    assert took_s < limit_s, f"took {took_s:.2f} s"
 
 
 def test_when_a_rank_raises_the_others_do_and_the_next_cell_works(ranks):
