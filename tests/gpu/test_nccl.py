@@ -4,15 +4,16 @@ import os
 import re
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
 from jupyter_dist.probe.gpus import count_gpus
 
+from .ranks_programs import check
+
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 
-EVERYTHING = (Path(__file__).parent / "everything.py").read_text()
+EVERYTHING = check("gpu_everything.check")
 SETUP = "import cupy, time\nx = cupy.full(4, rank + 1.0, 'f4')\nfloat(comm.all_reduce(x)[0])"
 
 
