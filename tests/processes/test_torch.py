@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from .listener import Listener
 from .results import values
 from .test_gloo import WITHOUT_TORCH
 from .test_interrupts import interrupted_run, statuses
@@ -297,3 +298,45 @@ found = multihost_utils.process_allgather(np.array([rank]))
 (x.item(), found.tolist(), float(comm.all_reduce(1.0)))
 """
     assert values(cluster.run(code)) == ["(2.0, [[0], [1]], 2.0)"] * 2
+
+
+OWN_PORTS = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as found:
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(found.getsockname()[1]))
+"""
+"""As Lightning does on each rank."""
+
+
+def test_ranks_that_each_found_a_port_meet_at_that_of_rank_0(ranks):
+    values(ranks.run(OWN_PORTS))
+    wanted = values(ranks.run("os.environ['MASTER_PORT']"))
+    assert len(set(wanted)) == 4
+    listener = Listener()
+    assert values(ranks.run(f"{INIT}\n{SUM}", watcher=listener)) == ["[4.0, 4.0, 4.0]"] * 4
+    assert [wanted[0].strip("'") in listener.text.get(rank, "") for rank in range(4)] == [
+        True,
+        *[False] * 3,
+    ]
+    assert values(ranks.run("os.environ['MASTER_PORT']")) == [wanted[0]] * 4
+    values(ranks.run("dist.destroy_process_group()"))
+    assert values(ranks.run(f"{INIT}\n{SUM}")) == ["[4.0, 4.0, 4.0]"] * 4
+
+
+RPC = """
+import torch.distributed.rpc as rpc
+rpc.init_rpc(f"w{{rank}}"{more})
+found = rpc.rpc_sync(f"w{{(rank + 1) % 4}}", torch.add, args=(torch.ones(2), rank))
+rpc.shutdown()
+found.tolist()
+"""
+
+
+def test_rpc_needs_no_place_to_meet_and_goes_on_beside_a_group(ranks):
+    added = [f"[{rank + 1.0}, {rank + 1.0}]" for rank in range(4)]
+    for more in ("", ", rank=rank, world_size=4"):
+        assert values(ranks.run(RPC.format(more=more), timeout_s=60)) == added
+    assert values(ranks.run(f"{INIT}\n{SUM}")) == ["[4.0, 4.0, 4.0]"] * 4
+    assert values(ranks.run(RPC.format(more=""), timeout_s=60)) == added
+    values(ranks.run("dist.destroy_process_group()"))
+    assert values(ranks.run(RPC.format(more=""), timeout_s=60)) == added

@@ -14,6 +14,7 @@ from jupyter_dist.frameworks.port_holders import Holder, find_holders, name_hold
 from jupyter_dist.frameworks.surroundings import Surroundings
 from jupyter_dist.frameworks.torch.origins import Origins
 from jupyter_dist.frameworks.torch.private_c10d import C10d
+from jupyter_dist.frameworks.torch.settings import Arguments
 from jupyter_dist.frameworks.torch.store import (
     PortInUse,
     format_address,
@@ -26,11 +27,13 @@ from jupyter_dist.frameworks.torch.wanted import (
     CALL,
     ENV,
     FOREIGN,
+    PLACE_VARIABLES,
     TCP,
     Place,
     Wanted,
     check_place,
     check_wanted,
+    have_own_ports,
     read_init_method,
 )
 
@@ -43,55 +46,7 @@ CONNECTED_BETWEEN_CELLS_S = 20.0
 DEFAULT_TIMEOUT_S = 1800.0
 """As long as torch's own groups wait."""
 
-_PLACE_VARIABLES = ("MASTER_ADDR", "MASTER_PORT")
 _NUMBER_VARIABLES = ("RANK", "WORLD_SIZE")
-
-Arguments = Mapping[str, Any]
-"""Those of init_process_group, by name."""
-
-
-class Settings(msgspec.Struct, frozen=True):
-    """How a group was formed; who joins later does it like that."""
-
-    backend: str | None = None
-    timeout_s: float | None = None
-    device_id: str = ""
-    way: str = ENV
-    host: str = ""
-    """Where the user wanted the store; empty: anywhere."""
-    port: int = 0
-
-    @property
-    def place(self) -> Place:
-        """Where it is to be again, if it can."""
-        return Place(self.way, self.host, self.port)
-
-
-def settings_of(arguments: Arguments, place: Place) -> Settings:
-    """Keep what a later rank needs to make the same call."""
-    backend, timeout = arguments.get("backend"), arguments.get("timeout")
-    device = arguments.get("device_id")
-    return Settings(
-        None if backend is None else str(backend).lower(),
-        timeout.total_seconds() if isinstance(timeout, timedelta) else None,
-        "" if device is None else str(device),
-        place.way,
-        place.host,
-        place.port,
-    )
-
-
-def arguments_of(settings: Settings) -> dict[str, Any]:
-    """Give the arguments of a call like the one before; torch is loaded."""
-    import torch
-
-    arguments: dict[str, Any] = {"backend": settings.backend}
-    if settings.timeout_s is not None:
-        arguments["timeout"] = timedelta(seconds=settings.timeout_s)
-    if settings.device_id:
-        device = settings.device_id
-        arguments["device_id"] = int(device) if device.isdecimal() else torch.device(device)
-    return arguments
 
 
 class Forming:
@@ -103,9 +58,9 @@ class Forming:
         """Raises what makes waiting for others useless."""
         self._store: Any = None
         self._ours: dict[str, str] = {}
-        """What we have set in the environment, which is not the user's wish."""
+        """See `note_ours`."""
         self._connecting_to = ""
-        self._origins = Origins((*_PLACE_VARIABLES, *_NUMBER_VARIABLES), os.environ)
+        self._origins = Origins((*PLACE_VARIABLES, *_NUMBER_VARIABLES), os.environ)
 
     def enter_cell(self) -> None:
         """Note that a cell begins, which may set where to meet."""
@@ -133,8 +88,14 @@ class Forming:
             original(**arguments)
             return Place(ENV)
         store = self._connect(first, store, wanted.backends)
+        if have_own_ports(everyone):
+            place = self._take_one_port(first, everyone)
         self._init(original, arguments, store, first)
         return place
+
+    def note_ours(self, variables: Mapping[str, str]) -> None:
+        """Note what has been set in the environment, which is not the user's wish."""
+        self._ours.update(variables)
 
     def refuse(self, obstacle: str) -> None:
         """Tell all others that this rank cannot form a group; raises what all of them raise."""
@@ -213,7 +174,7 @@ class Forming:
         """Say what the place comes from, and how to have a free one."""
         if place.way == TCP:
             return "Leave init_method out: a free port is found then"
-        said = self._origins.describe(_PLACE_VARIABLES)
+        said = self._origins.describe(PLACE_VARIABLES)
         if not said:
             return "%dist_check tells which networks this host has"
         return (
@@ -230,7 +191,7 @@ class Forming:
         try:
             return self._read_place(arguments)
         except UsageError as error:
-            names = (*_PLACE_VARIABLES, *_NUMBER_VARIABLES)
+            names = (*PLACE_VARIABLES, *_NUMBER_VARIABLES)
             said = self._origins.describe(name for name in names if f"{name}=" in str(error))
             raise UsageError(f"{error} {said}." if said else str(error)) from None
 
@@ -286,7 +247,7 @@ class Forming:
         host, port = parse_address(first.store)
         found = {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
         chosen = {"MASTER_ADDR": first.host, "MASTER_PORT": str(first.port or "")}
-        for name in _PLACE_VARIABLES:
+        for name in PLACE_VARIABLES:
             if name in os.environ and os.environ[name] != self._ours.get(name):
                 continue
             if first.way == ENV and chosen[name]:
@@ -295,6 +256,18 @@ class Forming:
                 self._ours.pop(name, None)
             else:
                 os.environ[name] = self._ours[name] = found[name]
+
+    def _take_one_port(self, first: Wanted, everyone: Mapping[int, Wanted]) -> Place:
+        """Set the port of rank 0 on all ranks; from now on it is not a wish of the user."""
+        found = dict(zip(PLACE_VARIABLES, map(str, parse_address(first.store)), strict=True))
+        os.environ.update(found)
+        self.note_ours(found)
+        if self._surroundings.info.rank == min(everyone):
+            self._surroundings.tell(
+                f"torch: MASTER_PORT was another one on each rank, as Lightning chooses them: "
+                f"ranks met at {first.store}, and it is {found['MASTER_PORT']} on all of them now."
+            )
+        return Place(ENV)
 
     def _init(
         self, original: Callable[..., None], arguments: Arguments, store: Any, first: Wanted

@@ -23,15 +23,12 @@ from jupyter_dist.frameworks.torch import recorder
 from jupyter_dist.frameworks.torch.belongings import name_belongings
 from jupyter_dist.frameworks.torch.breaking import Breaking, is_of_transport
 from jupyter_dist.frameworks.torch.departed import Departed
-from jupyter_dist.frameworks.torch.forming import (
-    Forming,
-    Settings,
-    arguments_of,
-    describe,
-    settings_of,
-)
+from jupyter_dist.frameworks.torch.forming import Forming, describe
 from jupyter_dist.frameworks.torch.groups import Groups
 from jupyter_dist.frameworks.torch.private_c10d import MODULE, C10d
+from jupyter_dist.frameworks.torch.rpc import MODULE as RPC
+from jupyter_dist.frameworks.torch.rpc import Rpc
+from jupyter_dist.frameworks.torch.settings import Settings, arguments_of, settings_of
 from jupyter_dist.frameworks.torch.wanted import Place
 from jupyter_dist.model.formed import Formed
 
@@ -52,6 +49,7 @@ class Torch:
         self._groups = Groups(lambda: self._c10d.groups() if self._c10d is not None else [])
         self._breaking = Breaking(self._tear, self._uses_devices)
         self._forming = Forming(surroundings, self._breaking.look_around)
+        self._rpc = Rpc(surroundings, self._forming.note_ours)
         self._formed: Formed | None = None
         self._departed = Departed()
         self._is_broken = False
@@ -65,6 +63,7 @@ class Torch:
         else:
             self._hooks.before("torch", self._switch_on_recorder)
         self._hooks.after(MODULE, self._take_over)
+        self._hooks.after(RPC, self._rpc.take_over)
 
     def _switch_on_recorder(self) -> None:
         recorder.switch_on(self._surroundings.run_dir)

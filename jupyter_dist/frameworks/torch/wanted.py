@@ -10,6 +10,8 @@ from jupyter_dist.model.rank import name_ranks
 
 CALL = "torch.distributed.init_process_group()"
 
+PLACE_VARIABLES = ("MASTER_ADDR", "MASTER_PORT")
+
 ENV = "env"
 """By MASTER_ADDR and MASTER_PORT, which are ours unless the user has set them."""
 TCP = "tcp"
@@ -122,13 +124,24 @@ def check_wanted(wanted: Mapping[int, Wanted]) -> None:
     for what, told in (
         ("a backend", {rank: each.backends for rank, each in wanted.items()}),
         ("an init_method", {rank: each.way for rank, each in wanted.items()}),
-        ("a place to meet", places),
+        ("a place to meet", {} if have_own_ports(wanted) else places),
     ):
         if len(set(told.values())) > 1:
             raise UsageError(
                 f"{CALL} needs {what} that is the same on all ranks: {_by_value(told)}."
             )
     _refuse_loopback(wanted)
+
+
+def have_own_ports(wanted: Mapping[int, Wanted]) -> bool:
+    """Tell whether each rank has found a free port for itself, as Lightning does on one host.
+
+    Where they meet is agreed on here anyway: they do it at that of rank 0.
+    """
+    everyone = wanted.values()
+    is_chosen = all(each.way == ENV and each.port for each in everyone)
+    ports, hosts = {each.port for each in everyone}, {each.host for each in everyone}
+    return is_chosen and len(ports) > 1 and len(hosts) == 1
 
 
 def _refuse(problems: Mapping[int, str], error: type[UsageError] | type[FrameworkError]) -> None:

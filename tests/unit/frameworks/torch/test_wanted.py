@@ -9,6 +9,7 @@ from jupyter_dist.frameworks.torch.wanted import (
     Wanted,
     check_place,
     check_wanted,
+    have_own_ports,
     read_init_method,
 )
 
@@ -50,6 +51,16 @@ def test_a_new_rank_that_has_heard_of_no_place_is_content():
     check_wanted({0: chosen, 1: FINE, 2: chosen})
     with pytest.raises(UsageError, match=r"\(none\):\(any\) on rank 0, h:7 on rank 1"):
         check_wanted({0: FINE, 1: chosen})
+
+
+def test_ports_that_ranks_have_found_for_themselves_are_no_disagreement():
+    own = {rank: Wanted("2.13.0", "cpu:gloo", host="h", port=7 + rank) for rank in range(3)}
+    check_wanted(own)
+    assert have_own_ports(own)
+    for other in (Wanted("2.13.0", "cpu:gloo", host="i", port=8), FINE):
+        assert not have_own_ports({**own, 1: other})
+    with pytest.raises(UsageError, match="h:7 on rank 0, i:8 on rank 1"):
+        check_wanted({0: own[0], 1: Wanted("2.13.0", "cpu:gloo", host="i", port=8)})
 
 
 def test_problems_that_differ_by_rank_are_told_by_one_example():

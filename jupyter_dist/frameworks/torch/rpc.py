@@ -1,0 +1,78 @@
+"""torch.distributed.rpc: a bare init_rpc() finds a place to meet, as it does under torchrun."""
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from jupyter_dist.errors import FrameworkError
+from jupyter_dist.frameworks.surroundings import Surroundings
+from jupyter_dist.frameworks.torch.store import open_store, parse_address
+from jupyter_dist.frameworks.torch.wanted import PLACE_VARIABLES, Wanted
+
+MODULE = "torch.distributed.rpc"
+CALL = f"{MODULE}.init_rpc()"
+_ARGUMENTS = ("name", "backend", "rank", "world_size", "rpc_backend_options")
+_TIMEOUT_S = 300.0
+"""As long as ranks wait for each other before a group is formed."""
+_BY_ENVIRONMENT = (None, "", "env://")
+
+
+class Rpc:
+    """Gives each bare init_rpc() a store of its own, so that none finds what another has left."""
+
+    def __init__(
+        self, surroundings: Surroundings, note_ours: Callable[[Mapping[str, str]], None]
+    ) -> None:
+        self._surroundings = surroundings
+        self._note_ours = note_ours
+        """Says that variables of the environment have their values from us."""
+        self._found: dict[str, str] = {}
+        self._store: Any = None
+
+    def take_over(self, module: ModuleType) -> None:
+        """Put ourselves in front of its init_rpc, if this torch has one."""
+        original = getattr(module, "init_rpc", None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def init_rpc(*args: Any, **kwargs: Any) -> Any:
+            given = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
+            options = given.get("rpc_backend_options")
+            if getattr(options, "init_method", None) in _BY_ENVIRONMENT and self._is_placeless():
+                self._find_place()
+            if not {"rank", "world_size"} & given.keys():
+                info = self._surroundings.info
+                kwargs |= {"rank": info.rank, "world_size": info.world_size}
+            return original(*args, **kwargs)
+
+        module.init_rpc = init_rpc  # type: ignore[attr-defined]
+
+    def _is_placeless(self) -> bool:
+        """Tell whether neither the user nor a group has said where to meet."""
+        given = {name: os.environ[name] for name in PLACE_VARIABLES if name in os.environ}
+        return not given or given == self._found
+
+    def _find_place(self) -> None:
+        """Have rank 0 open a store, and tell all ranks where; raises the same on all of them."""
+        info, opened = self._surroundings.info, Wanted()
+        if info.rank == 0:
+            try:
+                self._store, address = open_store(
+                    self._surroundings.bind_host, 0, info.world_size, _TIMEOUT_S
+                )
+                opened = Wanted(store=address)
+            except FrameworkError as error:
+                opened = Wanted(obstacle=str(error))
+        facts = self._surroundings.agree(CALL, msgspec.msgpack.encode(opened), _TIMEOUT_S)
+        first = msgspec.msgpack.decode(facts[min(facts)], type=Wanted)
+        if first.obstacle:
+            raise FrameworkError(f"{CALL}: {first.obstacle}.")
+        values = map(str, parse_address(first.store))
+        self._found = dict(zip(PLACE_VARIABLES, values, strict=True))
+        os.environ.update(self._found)
+        self._note_ours(self._found)
