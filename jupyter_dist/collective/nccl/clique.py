@@ -221,7 +221,7 @@ class Clique:
 
     # --- the end -----------------------------------------------------------------------------
 
-    def abort(self, cuda: Cuda) -> None:
+    def abort(self) -> None:
         """Let NCCL end all that it has on the device, on a thread of its own; from any thread."""
         # Two threads may come here at once; NCCL must be told once.
         with self._swapping:
@@ -232,7 +232,7 @@ class Clique:
         if handle is None:
             return
         self._abort = threading.Thread(
-            target=_abort, args=(self.api, cuda, handle), name="nccl abort", daemon=True
+            target=_abort, args=(self.api, handle), name="nccl abort", daemon=True
         )
         self._abort.start()
 
@@ -270,7 +270,7 @@ class _Init(threading.Thread):
             self.handle = handle
             is_wanted = not self._is_abandoned
         if not is_wanted:
-            _abort(self._api, self._cuda, handle)
+            _abort(self._api, handle)
 
     def abandon(self) -> Any:
         """Want it no more; give the handle if there is one, for whoever aborts it."""
@@ -279,8 +279,8 @@ class _Init(threading.Thread):
             return self.handle
 
 
-def _abort(api: NcclApi, cuda: Cuda, handle: Any) -> None:
-    cuda.use_device()
+def _abort(api: NcclApi, handle: Any) -> None:
+    # NCCL takes the device of the communicator; CUDA might be stuck until it has been aborted.
     try:
         api.abort(handle)
     except api.failure:

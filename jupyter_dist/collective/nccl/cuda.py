@@ -5,10 +5,10 @@ from time import monotonic_ns, sleep
 from typing import Any
 
 from jupyter_dist.collective.dtypes import is_extension
+from jupyter_dist.cuda_driver import SUCCESS, EventDriver, RuntimeDriver, load_driver
 from jupyter_dist.errors import CommunicatorError
 
-DONE, NOT_READY = 0, 600
-"""cudaSuccess and cudaErrorNotReady."""
+DONE = SUCCESS
 
 _DEFAULT_STREAMS = (0, 1, 2)
 """They cannot be captured into a graph."""
@@ -20,7 +20,7 @@ _CLOCK_AGE_NS = 60_000_000_000
 class Cuda:
     """The current device of the thread that makes it, through CuPy."""
 
-    def __init__(self, cupy: Any) -> None:
+    def __init__(self, cupy: Any, driver: EventDriver | None = None) -> None:
         runtime = cupy.cuda.runtime
         self.cupy = cupy
         self.ndarray: type[Any] = cupy.ndarray
@@ -30,18 +30,19 @@ class Cuda:
         self.current_stream = cupy.cuda.get_current_stream
         self.record = runtime.eventRecord
         """Takes an event and a stream."""
-        self.query = runtime.eventQuery
+        self._driver = driver = driver or RuntimeDriver(runtime, self.device_id)
+        self.query = driver.query
         """Gives DONE, NOT_READY or what is wrong with the device."""
+        self.use_device = driver.use_device
+        """Makes it the current device of another thread as well."""
+        self.relaxed = driver.relaxed
+        """Within a block, no call of this thread invalidates a capture."""
         self._runtime = runtime
         self._idle_events: list[tuple[int, int]] = []
         self._clock_stream: Any = None
         self._spare_event = 0
         self._base = 0
         self._base_ns = 0
-
-    def use_device(self) -> None:
-        """Make it the current device of this thread as well."""
-        self._runtime.setDevice(self.device_id)
 
     # --- memory ------------------------------------------------------------------------------
 
@@ -129,7 +130,7 @@ class Cuda:
         """Let go of the events that nobody has."""
         while self._idle_events:
             for event in self._idle_events.pop():
-                self._runtime.eventDestroy(event)
+                self._driver.destroy(event)
 
     def set_clock(self) -> None:
         """Find out what the device's clock shows now, unless that is known well enough."""
@@ -142,10 +143,11 @@ class Cuda:
         self._spare_event = 0
         event = event or int(self._runtime.eventCreateWithFlags(0))
         start_ns = now_ns = monotonic_ns()
-        self.record(event, self._clock_stream.ptr)
-        while self.query(event) != DONE and now_ns - start_ns < _CLOCK_PATIENCE_NS:
-            sleep(0)
-            now_ns = monotonic_ns()
+        with self.relaxed():
+            self.record(event, self._clock_stream.ptr)
+            while self.query(event) != DONE and now_ns - start_ns < _CLOCK_PATIENCE_NS:
+                sleep(0)
+                now_ns = monotonic_ns()
         if now_ns - start_ns >= _CLOCK_PATIENCE_NS:
             self._spare_event = event  # the device is too busy to tell
             return
@@ -156,9 +158,8 @@ class Cuda:
         """Give when an event that is done has happened, in ns of CLOCK_MONOTONIC."""
         if not self._base:
             return now_ns
-        try:
-            elapsed_ms = self._runtime.eventElapsedTime(self._base, event)
-        except self._runtime.CUDARuntimeError:
+        elapsed_ms = self._driver.elapsed_ms(self._base, event)
+        if elapsed_ms is None:
             return now_ns
         return min(now_ns, self._base_ns + int(elapsed_ms * 1e6))
 
@@ -192,6 +193,7 @@ def load_cuda() -> Cuda:
             "CUDA version (pip install cupy-cuda12x, or cupy-cuda13x)."
         ) from error
     try:
-        return Cuda(cupy)
+        runtime = cupy.cuda.runtime
+        return Cuda(cupy, load_driver(runtime, runtime.getDevice()))
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise CommunicatorError(f"CuPy finds no CUDA device on this rank: {error}") from error

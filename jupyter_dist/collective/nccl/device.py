@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic, monotonic_ns, sleep
+from time import monotonic, sleep
 from typing import Any
 
 import msgspec
@@ -13,12 +13,13 @@ from jupyter_dist.collective.call import Call
 from jupyter_dist.collective.control import Control
 from jupyter_dist.collective.group import Group, Scope
 from jupyter_dist.collective.journal import Journal
-from jupyter_dist.collective.nccl.api import IN_PROGRESS, REMOTE_ERROR, SUCCESS, NcclApi
+from jupyter_dist.collective.nccl.api import SUCCESS, NcclApi
 from jupyter_dist.collective.nccl.clique import ABORT_TIMEOUT_S, Clique
 from jupyter_dist.collective.nccl.cuda import Cuda
 from jupyter_dist.collective.nccl.launch import Plan
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary, Libraries
 from jupyter_dist.collective.nccl.outstanding import Outstanding, Queued
+from jupyter_dist.collective.nccl.watcher import Watcher
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError, UsageError
 from jupyter_dist.model.rank import format_ranks
@@ -27,10 +28,10 @@ _DEFAULT_STREAM = 2
 """Streams up to here cannot be captured into a graph."""
 _DEPTH = 4
 """User code is so many calls above the recorder, or more."""
-_LEAVE_PATIENCE_S = 0.5
+_LEAVE_PATIENCE_S = 0.1
 """So long the main thread may take to leave NCCL before an abort comes over it."""
-_NAMING_PATIENCE_NS = 500_000_000
-"""NCCL does not say which peer it lost; the coordinator does, if it is a lost rank."""
+_LOOK_PATIENCE_S = 0.1
+"""So long the driver may take to say what has ended; then all else is lost."""
 _LONGEST_PAUSE_S = 0.005
 
 
@@ -82,10 +83,10 @@ class Device:
         self._ways = ways
         self._recorder = recorder
         self._outstanding: Outstanding | None = None
+        self._watcher: Watcher
         self._lost: CommunicatorError | None = None
         self._is_raising = False
         """The main thread is about to raise anyway."""
-        self._failed_since_ns = 0
 
     def load(self) -> None:
         """Load CuPy; raises CommunicatorError."""
@@ -94,6 +95,7 @@ class Device:
             self.libraries = Libraries(self.cuda)
             self.library = self.libraries.cupy
             self._outstanding = Outstanding(self.cuda, self._recorder)
+            self._watcher = Watcher(self.cuda, self._outstanding, self.clique, self.journal)
             self.ndarray = self.plain = self.cuda.ndarray
 
     @contextmanager
@@ -185,6 +187,7 @@ class Device:
         if clique.handle is None:
             clique.form(cuda)
             cuda.set_clock()
+            self._watcher.start()
         begun, ended = cuda.take_events()
         cuda.record(begun, stream)
         then = plan.launch(clique, cuda, plan, stream, source, target)
@@ -214,46 +217,12 @@ class Device:
     # --- looking after what is queued --------------------------------------------------------
 
     def look(self) -> None:
-        """From the link thread, some times a second: take note of what ended, and how."""
-        outstanding = self._outstanding
-        if outstanding is None or self.clique.lost is not None:
+        """From the link thread, some times a second: see to deadlines, and to what went wrong."""
+        if self._outstanding is None or self.clique.lost is not None:
             return
-        outstanding.look()
-        breakage = self._find_breakage(outstanding)
+        breakage = self._watcher.find_breakage()
         if breakage is not None:
             self.abort(breakage)
-
-    def _find_breakage(self, outstanding: Outstanding) -> Breakage | None:
-        if not len(outstanding):
-            return None
-        timeout_s = self.journal.scope.timeout_s
-        overdue = outstanding.find_overdue(monotonic_ns(), timeout_s)
-        if outstanding.problem:
-            text = f"cannot go on: its device reports {outstanding.problem}"
-            return Breakage("left", self._world_rank, text)
-        if overdue is not None:
-            text = f"waited {timeout_s:g} s for its peers in {overdue}, which is on the device"
-            return Breakage("timeout", self._world_rank, text)
-        return self._find_nccl_breakage()
-
-    def _find_nccl_breakage(self) -> Breakage | None:
-        if not self.journal.try_enter():
-            return None  # the main thread is in NCCL, and looks for itself
-        try:
-            clique = self.clique
-            if clique.handle is None:
-                return None
-            state = clique.find_state()
-            text = "" if state in (SUCCESS, IN_PROGRESS) else clique.explain(state)
-        finally:
-            self.journal.leave()
-        if not text:
-            return None
-        now_ns = monotonic_ns()
-        self._failed_since_ns = self._failed_since_ns or now_ns
-        if state == REMOTE_ERROR and now_ns - self._failed_since_ns < _NAMING_PATIENCE_NS:
-            return None
-        return Breakage("left", self._world_rank, f"cannot go on: NCCL failed: {text}")
 
     def settle(self) -> None:
         """From the main thread: wait until all that is queued has ended; raise if it does not."""
@@ -302,17 +271,18 @@ class Device:
         outstanding = self._outstanding
         if outstanding is None:
             return
-        lost = outstanding.give_up()
-        if lost is not None:
-            self._lost = _say_lost(breakage, lost).error(self._world_rank)
         # The main thread itself is told when it gets out of here: not on the way to the abort.
         is_main = threading.current_thread() is threading.main_thread()
         try:
+            self._watcher.look_within(_LOOK_PATIENCE_S)
+            lost = outstanding.give_up()
+            if lost is not None:
+                self._lost = _say_lost(breakage, lost).error(self._world_rank)
             if lost is not None and not self._is_raising and not is_main:
                 # First, so that nothing is ever computed from what an abort leaves behind.
                 self._ways.wake_main()
         finally:
-            self.clique.abort(self.cuda)
+            self.clique.abort()
 
     def close(self) -> None:
         """Release everything; calling it again changes nothing."""
@@ -320,10 +290,11 @@ class Device:
         outstanding = self._outstanding
         if outstanding is None:
             return
+        self._watcher.look_within(_LOOK_PATIENCE_S)
         outstanding.give_up()
-        self.clique.abort(self.cuda)
+        self.clique.abort()
         if self.clique.await_abort():
-            self.cuda.destroy_events()
+            self._watcher.end(self.cuda.destroy_events)
 
 
 def _say_lost(breakage: Breakage, lost: Call) -> Breakage:

@@ -8,10 +8,13 @@ from typing import Any
 import msgspec
 
 from jupyter_dist.collective.call import Call
-from jupyter_dist.collective.nccl.cuda import DONE, NOT_READY, Cuda
+from jupyter_dist.collective.nccl.cuda import DONE, Cuda
 from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.cuda_driver import NOT_READY
 
 _LOOK_EACH = 256
+_LEAST_SILENCE_S = 1.0
+"""A driver that answers later than this is stuck, and not only busy."""
 
 
 class Queued(msgspec.Struct, gc=False):
@@ -26,12 +29,15 @@ class Queued(msgspec.Struct, gc=False):
     """Event: it is done."""
     kept: Any
     """Arrays whose memory it uses, where nothing else keeps others from it."""
+    reached_ns: int = 0
+    """When the stream had come to it; 0: not yet, as far as is known."""
 
 
 class Outstanding:
     """The calls of one communicator that are on the device, in their order.
 
-    The main thread queues them; it and the link thread look after them.
+    The main thread queues them; it and the watcher look after them. Only looking waits for the
+    driver: all else is for the link thread too, also while a look does not return.
     """
 
     def __init__(self, cuda: Cuda, recorder: CollectiveRecorder | None) -> None:
@@ -41,10 +47,10 @@ class Outstanding:
         self._recorder = recorder
         self._calls: deque[Queued] = deque()
         self._looking = threading.Lock()
-        self._watched = -1
-        """Record of the first call, once the stream has come to it, and"""
-        self._reached_ns = 0
-        """when that was."""
+        self._taking = threading.Lock()
+        """Never held while the driver is asked."""
+        self._asked_ns = 0
+        """When the driver was asked what it has not answered yet; 0: it has."""
         self._lost: list[Any] = []
         """What an aborted call may still write to."""
 
@@ -56,54 +62,77 @@ class Outstanding:
         """Take in a call whose two events are recorded."""
         calls = self._calls
         calls.append(queued)
-        # So that neither calls nor memory pile up between two looks of the link thread.
+        # So that neither calls nor memory pile up between two looks of the watcher.
         if queued.kept is not None or not len(calls) % _LOOK_EACH:
             self.look()
 
-    def look(self) -> None:
-        """Take note of what has ended, from any thread."""
-        calls, recorder, cuda = self._calls, self._recorder, self._cuda
-        query, time_of, give_back = cuda.query, cuda.time_of, cuda.give_back
-        with self._looking:
-            now_ns = monotonic_ns()
-            while calls and not self.problem:
-                first = calls[0]
-                status = query(first.ended)
-                if status == NOT_READY:
-                    return
-                if status != DONE:
-                    self.problem = self._cuda.explain(status)
-                    return
-                calls.popleft()
-                if recorder is not None:
-                    recorder.end(first.token, True, time_of(first.ended, now_ns))
-                give_back(first.begun, first.ended)
-                self._watched = -1
+    def look(self, *, is_patient: bool = False) -> None:
+        """Take note of what has ended; while another thread looks, only if `is_patient`."""
+        if not self._looking.acquire(blocking=is_patient):
+            return
+        try:
+            with self._cuda.relaxed():
+                self._look()
+        except Exception as error:  # noqa: BLE001  (it would end the watcher)
+            self.problem = f"{type(error).__name__}: {error}"
+        finally:
+            self._asked_ns = 0
+            self._looking.release()
+
+    def _look(self) -> None:
+        recorder, cuda = self._recorder, self._cuda
+        while (first := self._first()) is not None and not self.problem:
+            now_ns = self._asked_ns = monotonic_ns()
+            status = cuda.query(first.ended)
+            if status == NOT_READY:
+                if not first.reached_ns and cuda.query(first.begun) == DONE:
+                    first.reached_ns = cuda.time_of(first.begun, now_ns)
+                return
+            if status != DONE:
+                self.problem = cuda.explain(status)
+                return
+            ended_ns = cuda.time_of(first.ended, now_ns)
+            if not self._take(first):
+                return
+            if recorder is not None:
+                recorder.end(first.token, True, ended_ns)
+            cuda.give_back(first.begun, first.ended)
+
+    def _first(self) -> Queued | None:
+        try:
+            return self._calls[0]
+        except IndexError:
+            return None
+
+    def _take(self, first: Queued) -> bool:
+        """Take this call away, unless it was given up while the driver was asked."""
+        with self._taking:
+            is_there = self._first() is first
+            if is_there:
+                self._calls.popleft()
+            return is_there
 
     def give_up(self) -> Call | None:
-        """Take what is outstanding as failed; give the first such call, None if all have ended."""
-        self.look()
-        with self._looking:
-            lost = self._calls[0].call if self._calls else None
-            while self._calls:
-                self._lost.append(self._calls[0].kept)
-                queued = self._calls.popleft()
-                if self._recorder is not None:
-                    self._recorder.end(queued.token, False)
-                self._cuda.give_back(queued.begun, queued.ended)
-        return lost
+        """Take what is outstanding as failed; return the first such call, None if there is none."""
+        with self._taking:
+            given_up = list(self._calls)
+            self._calls.clear()
+        for queued in given_up:
+            self._lost.append(queued.kept)
+            if self._recorder is not None:
+                self._recorder.end(queued.token, False)
+            self._cuda.give_back(queued.begun, queued.ended)
+        return given_up[0].call if given_up else None
 
-    def find_overdue(self, now_ns: int, timeout_s: float) -> Call | None:
-        """Give the call that the device has been at for longer than that."""
-        with self._looking:
-            if not self._calls:
-                return None
-            first = self._calls[0]
-            if first.begun != self._watched:
-                if self._cuda.query(first.begun) != DONE:
-                    return None
-                self._watched, self._reached_ns = (
-                    first.begun,
-                    self._cuda.time_of(first.begun, now_ns),
-                )
-            return first.call if now_ns - self._reached_ns > timeout_s * 1e9 else None
+    def find_overdue(self, now_ns: int, timeout_s: float) -> tuple[Call, bool] | None:
+        """Return the call that the device has been at for longer than that, and if that is known.
+
+        It is not where the driver has not answered for as long: then the call may wait for others.
+        """
+        first = self._first()
+        if first is None:
+            return None
+        if first.reached_ns:
+            return (first.call, True) if now_ns - first.reached_ns > timeout_s * 1e9 else None
+        silent_s = (now_ns - self._asked_ns) / 1e9 if self._asked_ns else 0.0
+        return (first.call, False) if silent_s > max(timeout_s, _LEAST_SILENCE_S) else None

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 import numpy as np
 from fakes.control import FakeControl, FakeHouse, on_ranks
+from fakes.libcuda import FakeLibcuda
 from fakes.nccl_device import FakeCuPy
 from fakes.nccl_library import FakeNccl
 
@@ -14,6 +15,7 @@ from jupyter_dist.collective.nccl.api import CuPyNccl, Nccl4py
 from jupyter_dist.collective.nccl.communicator import NcclCommunicator
 from jupyter_dist.collective.nccl.cuda import Cuda
 from jupyter_dist.collective.nccl.device import Ways
+from jupyter_dist.cuda_driver import LoadedDriver
 from jupyter_dist.errors import CollectiveMismatch
 
 TIMEOUT_S = 20.0
@@ -114,6 +116,7 @@ class Machine:
         self.nccl = nccl
         self.rank = rank
         self.cupy = FakeCuPy()
+        self.libcuda = FakeLibcuda(self.cupy)
         self.wakes = []
         """How often NCCL had been aborted each time the main thread was woken."""
         self.loads = 0
@@ -123,7 +126,7 @@ class Machine:
 
     def _load(self):
         self.loads += 1
-        return Cuda(self.cupy)
+        return Cuda(self.cupy, LoadedDriver(self.libcuda, self.cupy.cuda.runtime.device))
 
     def _wake(self):
         self.wakes.append(self.nccl.aborted.count(self.rank))
@@ -145,6 +148,7 @@ def machine_of(control, size, nccl, way="nccl4py", recorder=None):
     finally:
         comm.close()
         machine.cupy.end()
+        assert not machine.cupy.cuda.runtime.misuse, machine.cupy.cuda.runtime.misuse
 
 
 def on_gpus(size, call, *, way="nccl4py", nccl=None):

@@ -104,6 +104,10 @@ class FakeRuntime:
         self.device_count = 1
         self.fault = 0
         """Result code of every query from now on."""
+        self.driver_lock = threading.Lock()
+        """Of the context: a call that hangs in the driver has it."""
+        self.misuse = []
+        self.has_context = threading.local()
         self._cupy = cupy
         self._events = {}
         self._numbers = itertools.count(1)
@@ -116,6 +120,20 @@ class FakeRuntime:
 
     def setDevice(self, device):
         assert device == self.device
+        self._wait_with_the_interpreter("setDevice")
+        self.has_context.here = True
+
+    def free(self, _pointer):
+        """Wait for the device, as cudaFree may, with the context locked; Python goes on."""
+        with self.driver_lock:
+            self._cupy.stream.synchronize()
+
+    def _wait_with_the_interpreter(self, name):
+        """CuPy does not let other threads run in these, so that nothing would end the wait."""
+        if self.driver_lock.locked():
+            self.misuse.append(f"{name} holds the interpreter while the driver hangs")
+        with self.driver_lock:
+            pass
 
     def eventCreateWithFlags(self, flags):
         event = next(self._numbers)
@@ -126,6 +144,7 @@ class FakeRuntime:
         del self._events[event]
 
     def eventRecord(self, event, stream):
+        self.has_context.here = True
         number = self._events[event][0] + 1
         self._events[event] = (number, None)
 
@@ -136,6 +155,16 @@ class FakeRuntime:
         self._cupy.find_stream(stream).put(happen)
 
     def eventQuery(self, event):
+        self._wait_with_the_interpreter("eventQuery")
+        self.note_unsafe("eventQuery")
+        return self.status_of(event)
+
+    def note_unsafe(self, name):
+        """A call that is not for threads in the default mode while any captures globally."""
+        if self._cupy.is_capturing():
+            self.misuse.append(f"{name} invalidates a capture")
+
+    def status_of(self, event):
         return self.fault or (NOT_READY if self._events[event][1] is None else 0)
 
     def eventElapsedTime(self, start, end):
@@ -270,6 +299,9 @@ class FakeCuPy:
 
     def find_stream(self, ptr):
         return self._streams[ptr]
+
+    def is_capturing(self):
+        return any(stream.is_capturing for stream in self._streams.values())
 
     def end(self):
         for stream in self._streams.values():

@@ -135,7 +135,7 @@ def test_an_abort_while_nccl_is_formed_is_told(rank, monkeypatch):
 
     def abort(*_):
         clique.lost = LOST
-        clique.abort(comm._device.cuda)
+        clique.abort()
 
     monkeypatch.setattr(clique, "_tell_ready", abort)
     with pytest.raises(PeerFailed, match="rank 1 is lost"):
@@ -149,9 +149,9 @@ def test_two_threads_abort_nccl_once(busy, monkeypatch):
     comm, machine = busy
     clique = comm._device.clique
     monkeypatch.setattr(Clique, "handle", slow("handle"), raising=False)
-    other = threading.Thread(target=clique.abort, args=(comm._device.cuda,))
+    other = threading.Thread(target=clique.abort)
     other.start()
-    clique.abort(comm._device.cuda)
+    clique.abort()
     other.join(10)
     clique.await_abort()
     assert machine.nccl.aborted == [0]
