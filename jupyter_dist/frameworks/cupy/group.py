@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from jupyter_dist.cuda_driver import NOT_READY, SUCCESS, EventDriver, load_driver
 from jupyter_dist.errors import CollectiveTimeout, FrameworkError, PeerFailed
 from jupyter_dist.frameworks.framework import GRACE_S
 
 INIT_TIMEOUT_S = 120.0
 _SLICE_S = 0.2
+_ANSWER_PATIENCE_S = 0.2
+"""So long the driver may take to say what is under way."""
+_MOST_EVENTS = 64
 _PAIRWISE = frozenset({"send", "recv", "send_recv"})
 """Not every rank calls these, so that they are not counted."""
 
@@ -43,8 +47,9 @@ class Group:
         self.stale = ""
         """Why it belongs to what was before; empty: it is of the present."""
         self._depth = 0
-        self._event: Any = None
-        """Done as soon as the device has done what was begun last."""
+        self._events: dict[int, Any] = {}
+        """By stream: done as soon as the device has done what was begun there last."""
+        self._driver: EventDriver | None = None
         self._is_launching = False
 
     @property
@@ -55,8 +60,15 @@ class Group:
     @property
     def is_busy(self) -> bool:
         """Say whether something is under way, on this thread or on the device."""
-        event = self._event
-        return self._is_launching or (event is not None and not event.done)
+        return self._is_launching or any(map(self._is_pending, list(self._events.values())))
+
+    def _is_pending(self, event: Any) -> bool:
+        driver = self._driver
+        assert driver is not None
+        with driver.relaxed():
+            status = driver.query(event.ptr)
+        # CuPy has the words for everything else.
+        return status == NOT_READY or (status != SUCCESS and not event.done)
 
     def check(self) -> None:
         """Raise when a call would reach nobody; FrameworkError, PeerFailed."""
@@ -79,23 +91,49 @@ class Group:
         self._depth, self._is_launching = 1, True
         try:
             call()
-            if self._event is None:
-                self._event = cuda.Event(disable_timing=True)
-            self._event.record(stream)
+            self._find_event(cuda, stream).record(stream)
         finally:
             self._depth, self._is_launching = 0, False
+
+    def _find_event(self, cuda: Any, stream: Any) -> Any:
+        """Return the event of a stream."""
+        if self._driver is None:
+            self._driver = load_driver(cuda.runtime, cuda.Device().id)
+        pointer = (cuda.get_current_stream() if stream is None else stream).ptr
+        if pointer not in self._events:
+            if len(self._events) >= _MOST_EVENTS:
+                events = self._events.items()
+                self._events = {ptr: event for ptr, event in events if self._is_pending(event)}
+            self._events[pointer] = cuda.Event(disable_timing=True)
+        return self._events[pointer]
 
     def look(self, failure: Failure) -> None:
         """Abort what is still under way some time after a failure."""
         if self.torn is not None or self.stale or monotonic() - failure.since_s < GRACE_S:
             return
-        try:
-            is_busy = self.is_busy
-        except RuntimeError:  # the device has an error: the main thread is told too
-            return
-        if is_busy:
+        if self._may_be_busy():
             self.torn = failure
             self.abort()
+
+    def _may_be_busy(self) -> bool:
+        """Say, from another thread, whether something is under way, or the driver does not tell."""
+        driver = self._driver
+        if driver is None:
+            return self._is_launching
+        found: list[bool] = []
+
+        def ask() -> None:
+            driver.use_device()
+            try:
+                found.append(self.is_busy)
+            except RuntimeError:  # the device has an error: the main thread is told too
+                found.append(False)
+
+        # The driver may not answer before what is under way has been aborted.
+        asking = threading.Thread(target=ask, daemon=True, name="cupy look")
+        asking.start()
+        asking.join(_ANSWER_PATIENCE_S)
+        return found[0] if found else True
 
     def abort(self) -> None:
         """End what the device waits in; on a thread of its own, because NCCL may take its time."""

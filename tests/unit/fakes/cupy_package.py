@@ -6,6 +6,20 @@ from pathlib import Path
 FILES = {
     "cupy/__init__.py": "__version__ = '14.2.0'\nfrom cupy import cuda\n",
     "cupy/cuda/__init__.py": """
+import threading
+class Stream:
+    def __init__(self, ptr=0):
+        self.ptr = ptr
+current = Stream()
+def get_current_stream():
+    return current
+class runtime:
+    driver_lock = threading.Lock()
+    def setDevice(device):
+        Device.current = device
+    def eventQuery(event):
+        with runtime.driver_lock:
+            return 0 if Event.made[event].done else 600
 class Device:
     current = 0
     def __init__(self, id=None):
@@ -15,7 +29,7 @@ class Device:
 class Event:
     made = []
     def __init__(self, disable_timing=False):
-        self.done, self.streams = True, []
+        self.done, self.streams, self.ptr = True, [], len(Event.made)
         Event.made.append(self)
     def record(self, stream=None):
         self.streams.append(stream)

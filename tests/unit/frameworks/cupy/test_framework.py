@@ -18,6 +18,7 @@ from jupyter_dist.frameworks.cupy.group import form_communicator
 from jupyter_dist.frameworks.cupy.store import BARRIER, StoreProxy
 from jupyter_dist.frameworks.framework import GRACE_S
 from jupyter_dist.frameworks.import_hooks import ImportHooks
+from tests.patience import within
 
 ARRAY = SimpleNamespace(dtype="float32", shape=(3,), nbytes=12)
 
@@ -156,7 +157,8 @@ def test_a_backend_made_by_hand_says_how_to_make_it(init, cupy):
 
 def test_calls_are_recorded_and_counted_but_for_those_of_two_ranks(init, cupy, around):
     backend = init(2, 0)
-    backend.all_reduce(ARRAY, ARRAY, stream="s")
+    stream = sys.modules["cupy.cuda"].Stream(7)
+    backend.all_reduce(ARRAY, ARRAY, stream=stream)
     backend.send(ARRAY, 1)
     backend.sparse(ARRAY)
     assert around.calls == [
@@ -165,8 +167,9 @@ def test_calls_are_recorded_and_counted_but_for_those_of_two_ranks(init, cupy, a
         ("sparse", 2, "float32", "(3,)", 12, True),
     ]
     assert cupy.formed().calls == 2
-    [event] = sys.modules["cupy.cuda"].Event.made
-    assert event.streams == ["s", None, None]
+    on_stream, on_current = sys.modules["cupy.cuda"].Event.made
+    assert on_stream.streams == [stream]
+    assert on_current.streams == [None, None]
 
 
 def test_a_call_that_raises_is_recorded_as_such(init, around):
@@ -203,6 +206,45 @@ def test_what_waits_for_a_failed_rank_is_aborted_after_a_grace(init, cupy):
     nccl_error = sys.modules["cupy.cuda.nccl"].NcclError
     assert isinstance(cupy.explain(nccl_error("invalid argument")), PeerFailed)
     assert cupy.explain(ValueError()) is None
+
+
+def test_what_waits_on_one_stream_is_seen_after_calls_on_another(init, cupy):
+    backend = init(2, 0)
+    backend.all_reduce(ARRAY, ARRAY)
+    hung = busy(backend)
+    backend.all_reduce(ARRAY, ARRAY, stream=sys.modules["cupy.cuda"].Stream(7))
+    group = cupy._present
+    assert group.is_busy
+    cupy.break_off(1, "raised ValueError")
+    time.sleep(GRACE_S)
+    cupy.look()
+    assert backend._comm.aborted.wait(2)
+    hung.done = True
+    with pytest.raises(PeerFailed, match="rank 1 raised ValueError"):
+        cupy.settle()
+
+
+def test_what_is_done_on_many_streams_is_forgotten(init, cupy):
+    backend = init(2, 0)
+    backend.all_reduce(ARRAY, ARRAY)
+    hung = busy(backend)
+    streams = [sys.modules["cupy.cuda"].Stream(number) for number in range(1, 1000)]
+    for stream in streams:
+        backend.all_reduce(ARRAY, ARRAY, stream=stream)
+    events = cupy._present._events
+    assert len(events) <= group_module._MOST_EVENTS
+    assert hung in events.values()
+
+
+def test_an_abort_does_not_wait_for_a_driver_that_does_not_answer(init, cupy):
+    backend = init(2, 0)
+    backend.all_reduce(ARRAY, ARRAY)
+    cupy.break_off(1, "raised ValueError")
+    time.sleep(GRACE_S)
+    with sys.modules["cupy.cuda"].runtime.driver_lock, within(1):
+        cupy.look()
+        assert backend._comm.aborted.wait(2)
+    assert cupy.formed().is_broken
 
 
 def test_what_is_done_by_then_is_left_alone(init, cupy):
