@@ -46,6 +46,10 @@ chaos: $(VENV)/test ## let thousands of faults befall one cluster, in an order f
 bench: $(VENV)/test ## measure against ipyparallel and jupyter-distributed in one run
 	$(BIN)/python benchmarks/against_peers.py $(BENCH_OPTIONS)
 
+gpu-kit: $(VENV)/bin/python ## pack what `make gpu` needs on a machine without a network (50 MB)
+	$(BIN)/python benchmarks/gpu/kit --into $(GPU_KIT)
+GPU_KIT ?= .gpu-kit
+
 # Made with the oldest generator that we support: its module runs with every newer protobuf.
 proto: ## make the protobuf module again after a change to host_agent.proto
 	sh tests/make_venv.sh $(PYTHON) .venv-proto
@@ -88,4 +92,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test lint check chaos bench proto clean chromium host-tools batch-tools node-packages
+.PHONY: help demo lab panel hosts-lab test lint check chaos bench proto clean chromium host-tools batch-tools node-packages gpu-kit
