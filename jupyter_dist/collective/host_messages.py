@@ -109,6 +109,10 @@ class HostMessages(ObjectCollectives):
         """CUDA stream of the calls; host memory has none, and every call waits for its end."""
         return None
 
+    @stream.setter
+    def stream(self, given: Any) -> None:
+        arguments.check_no_stream("comm", given)
+
     def __repr__(self) -> str:
         group = self._journal.group
         where = f"group {group.label}, " if group.label else ""

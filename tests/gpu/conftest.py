@@ -9,7 +9,7 @@ from jupyter_dist.model.communicator_choice import HostDevices, too_old_to_share
 from jupyter_dist.probe.gpus import count_gpus
 from jupyter_dist.probe.software import list_versions
 
-from ..processes.conftest import home, in_background, start  # noqa: F401, TID252  (fixtures)
+from ..processes.conftest import home, in_background, start, sweep  # noqa: F401, TID252  (fixtures)
 
 CELL_S = 90.0
 """A cell that takes longer ends as timed out: a hang is a failed test, never a hung run."""

@@ -77,6 +77,8 @@ def test_an_out_may_be_flat_or_in_the_order_of_fortran(four):
 def test_a_stream_is_for_devices_only(four):
     code = "comm.all_reduce(1, stream=None)\ncomm.all_reduce(1, stream=1)"
     assert {rank.error.ename for rank in four.run(code)} <= {"UsageError", "PeerFailed"}
+    code = "comm.stream = None\ncomm.stream = 1"
+    assert {rank.error.ename for rank in four.run(code)} <= {"UsageError", "PeerFailed"}
 
 
 def test_gather_needs_room_on_the_root_only(four):
