@@ -237,6 +237,7 @@ class HostCommunicator(HostMessages):
         prepared = "" if wish.color is None else self._transport.prepare_split()
         told = self.all_gather(splitting.pack(wish, prepared))
         journal = self._journal
+        self._children.release_dropped()
         group, addresses = splitting.form(journal.group, journal.scope, told)
         if group is None:
             return None
@@ -245,7 +246,8 @@ class HostCommunicator(HostMessages):
             child = HostCommunicator(
                 group, transport, journal.recorder, journal.control, journal.scope
             )
-            self._children.append(child)
+            child._parent = self
+            self._children.add(child, child._release_when_dropped())
         try:
             journal.check_intact()
         except CommunicatorError:  # an abort came before the child could be seen

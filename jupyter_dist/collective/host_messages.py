@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,6 +14,7 @@ from jupyter_dist.collective import arguments
 from jupyter_dist.collective.arrays import host_view
 from jupyter_dist.collective.breakage import Breakage
 from jupyter_dist.collective.call import Array, Call, Signature
+from jupyter_dist.collective.children import Children
 from jupyter_dist.collective.journal import Journal
 from jupyter_dist.collective.objects import ObjectCollectives
 from jupyter_dist.collective.room import Room
@@ -60,7 +62,9 @@ class HostMessages(ObjectCollectives):
         self._to_self: deque[Array] = deque()
         self._grouped: Exchange | None = None
         self._groups = 0
-        self._children: list[HostMessages] = []
+        self._children: Children[HostMessages] = Children()
+        self._parent: HostMessages | None = None
+        """Through it an abort of all reaches this one."""
 
     # --- what holds for every call -----------------------------------------------------------
 
@@ -198,8 +202,14 @@ class HostMessages(ObjectCollectives):
         """Release everything, of what was split off as well; again changes nothing."""
         for child in self._children:
             child.close()
+        self._children.release_dropped()
         self._journal.forget()
         self._transport.close()
+
+    def _release_when_dropped(self) -> Callable[[], None]:
+        """Return what releases all that this one has, without knowing it."""
+        rank = self._journal.group.world_rank
+        return partial(_release, self._transport, self._children, rank)
 
     # --- how it is done ----------------------------------------------------------------------
 
@@ -320,6 +330,13 @@ class HostMessages(ObjectCollectives):
                 f"{room.dtype}{list(room.shape)}. Pass a template like what was sent."
             )
         np.copyto(room, waiting.popleft())
+
+
+def _release(transport: HostTransport, children: Children[HostMessages], rank: int) -> None:
+    """Release what a communicator that was dropped had; peers that call it later are told so."""
+    children.release_dropped()
+    transport.leave(Breakage("left", rank, "has dropped this communicator"))
+    transport.close()
 
 
 def _check_filled_later(room: Room | None) -> None:

@@ -185,6 +185,49 @@ def test_a_split_makes_communicators_of_fewer_ranks(four):
     ]
 
 
+def test_what_was_split_off_and_dropped_leaves_no_thread_and_no_socket(four):
+    code = (
+        "import os, threading\n"
+        "def split_and_drop(times):\n"
+        "    for turn in range(times):\n"
+        "        half = comm.split(rank % 2)\n"
+        "        quarter = half.split(0)\n"
+        "        del half\n"
+        "        assert int(quarter.all_reduce(1)) == 2\n"
+        "    comm.barrier()\n"
+        "    return threading.active_count(), len(os.listdir('/proc/self/fd'))\n"
+        "before = split_and_drop(2)\n"
+        "after = split_and_drop(10)\n"
+        "after == before or (before, after)"
+    )
+    assert outcome(four, code) == ["True"] * 4
+
+
+def test_a_call_on_what_another_rank_has_dropped_says_so(four):
+    code = (
+        "child = comm.split(0)\nchild.barrier()\n"
+        "if rank == 2:\n    del child\n"
+        "comm.split(None)\n"  # all members meet, and let go of what they have dropped
+        "if rank != 2:\n    child.all_reduce(np.ones(3))\n"
+        "comm.barrier('end')"
+    )
+    result = four.run(code)
+    assert {rank.error.ename for rank in result} == {"PeerFailed"}
+    told = [rank.error.evalue for rank in result if rank.rank != 2]
+    assert any("rank 2 has dropped this communicator" in text for text in told), told
+
+
+def test_an_abort_reaches_what_was_split_off_of_what_was_dropped(four, within):
+    code = (
+        "half = comm.split(0)\nquarter = half.split(0)\ndel half\n"
+        "if rank == 3:\n    1 / 0\n"
+        "quarter.barrier()"
+    )
+    with within(10):
+        result = four.run(code)
+    assert [rank.status for rank in result] == ["peer_failed"] * 3 + ["raised"]
+
+
 def test_a_rank_that_does_not_come_is_named_after_the_deadline(four, within):
     code = (
         "import time\ncomm.timeout_s = 3\ncomm.barrier(timeout_s=60)\n"
