@@ -5,7 +5,7 @@ from time import monotonic
 
 from jupyter_dist.cluster.line import Line
 from jupyter_dist.cluster.taking_part import name_us
-from jupyter_dist.errors import ClusterGone, WireError
+from jupyter_dist.errors import AnswersLost, ClusterGone, WireError
 from jupyter_dist.launch.connection_file import ConnectionInfo
 from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.model.topology import Topology
@@ -35,7 +35,6 @@ class Glance:
         self._line = Line(info, line_identity(new_client(is_passing=True), 1))
         self._asked_s: float | None = None
         """When the question was put whose answer is due; None: no answer is due."""
-        self._connections = 0
 
     @property
     def is_waiting(self) -> bool:
@@ -53,12 +52,10 @@ class Glance:
         return 0.0 if self._asked_s is None else monotonic() - self._asked_s
 
     def ask(self) -> None:
-        """Ask how it is, unless it owes an answer that can still come."""
-        reconnections = self._line.count_reconnections()
-        if self._asked_s is not None and reconnections == self._connections:
+        """Ask how it is, unless it owes an answer."""
+        if self._asked_s is not None:
             return
-        self._connections = reconnections  # what was asked before is lost with the connection
-        self._asked_s = monotonic() if self._asked_s is None else self._asked_s
+        self._asked_s = monotonic()
         number = self._line.new_request_id()
         self._line.send(TakePart(number, os.getpid(), name_us(), "visit"))
         self._line.send(WatchTopology(number, 0.0))
@@ -77,6 +74,8 @@ class Glance:
                         self.problem, self._asked_s = message.reason, None
         except ClusterGone:
             return  # is_gone tells, or silence_s
+        except AnswersLost:
+            self._asked_s = None
         except WireError as problem:
             self.problem, self._asked_s = str(problem), None
 

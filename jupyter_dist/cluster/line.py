@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from jupyter_dist.control.dealer import Dealer
 from jupyter_dist.errors import (
+    AnswersLost,
     CellRefused,
     ClusterGone,
     ClusterInUse,
@@ -75,7 +76,11 @@ class Line:
             ) from None
 
     def receive(self, timeout_s: float = SLICE_S) -> Iterator[tuple[ToClient, list[Frame]]]:
-        """Give what arrives within one slice; raises ClusterGone when nobody is there any more."""
+        """Yield what arrives within one slice.
+
+        Raises ClusterGone when nobody is there any more, and AnswersLost after a break for which
+        the coordinator could not keep what it had to say.
+        """
         self._check_not_closed()
         if self._dealer.wait(timeout_s):
             yield from self._dealer.receive()
@@ -85,10 +90,6 @@ class Line:
     def _check_not_closed(self) -> None:
         if self._is_closed:
             raise ClusterGone(self._info.name, "it was stopped meanwhile, or detached from")
-
-    def count_reconnections(self) -> int:
-        """Tell how often the connection came back; what was under way before is lost."""
-        return self._dealer.count_reconnections()
 
     def check_alive(self) -> None:
         """Raise ClusterGone when the coordinator is gone or out of reach for too long."""
@@ -139,6 +140,8 @@ class Line:
                 with self.lock:
                     for _ in self.receive():
                         continue
+            except AnswersLost:
+                continue
             except ClusterGone:
                 sleep(SLICE_S)  # the line is closed, or nobody answers: the process may end yet
         return not lives

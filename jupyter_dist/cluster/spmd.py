@@ -14,7 +14,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_dist.cluster.line import Line, raise_refusal
 from jupyter_dist.cluster.result import RankResult, SpmdResult
-from jupyter_dist.errors import CellOutOfSight, UsageError
+from jupyter_dist.errors import AnswersLost, CellOutOfSight, UsageError
 from jupyter_dist.model.text import Passing
 from jupyter_dist.protocol.messages import (
     CellAdmitted,
@@ -94,18 +94,18 @@ def run_cell(
 def gather(line: Line, gathering: "Gathering", interrupt: Callable[[], object]) -> None:
     """Send the request and take in what comes of it, until the cell is over.
 
-    The first Ctrl-C calls `interrupt`, the second one is raised. Raises CellOutOfSight when the
-    connection was lost and came back: nobody knows which messages were lost with it.
+    The first Ctrl-C calls `interrupt`, the second one is raised. Raises CellOutOfSight where
+    the connection was away for so long that messages are lost.
     """
     with line.lock, _count_interrupts() as interrupts:
-        reconnections = line.count_reconnections()
         line.send(gathering.request)
         seen = 0
         while not gathering.is_over:
-            for message, _ in line.receive():
-                gathering.take(message)
-            if line.count_reconnections() > reconnections:
-                raise CellOutOfSight
+            try:
+                for message, _ in line.receive():
+                    gathering.take(message)
+            except AnswersLost:
+                raise CellOutOfSight from None
             if gathering.acknowledgement is not None:
                 line.send(gathering.acknowledgement)
                 gathering.acknowledgement = None

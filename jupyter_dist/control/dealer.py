@@ -16,7 +16,7 @@ from jupyter_dist.control.router import (
     size_of,
 )
 from jupyter_dist.control.sockets import Sockets
-from jupyter_dist.errors import WireError
+from jupyter_dist.errors import AnswersLost, WireError
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import Message
@@ -84,7 +84,11 @@ class Dealer(Generic[Incoming]):
         self._socket.send_multipart(frames, copy=not buffers)
 
     def receive(self) -> Iterator[tuple[Incoming, list[Frame]]]:
-        """Give what has arrived without waiting; raises WireError for what cannot be decoded."""
+        """Yield what has arrived, without waiting.
+
+        Raises WireError for what cannot be decoded, and AnswersLost where the other side does not
+        have any more what was lost with a connection; what came after that follows next time.
+        """
         while True:
             try:
                 version = self._socket.recv(zmq.NOBLOCK)
@@ -92,6 +96,7 @@ class Dealer(Generic[Incoming]):
                 return
             head, buffers = receive_frames(self._socket, [version])
             if self._ledger is not None and not self._take(self._ledger, head, buffers):
+                self._read_monitor()  # after a break what follows a gap comes, and is not taken
                 continue
             message, _ = self._decoder.decode(head)
             yield message, buffers
@@ -104,11 +109,6 @@ class Dealer(Generic[Incoming]):
         """Tell for how long there has been no working connection (0 while there is one)."""
         self._read_monitor()
         return 0.0 if self._cut_since_s is None else monotonic() - self._cut_since_s
-
-    def count_reconnections(self) -> int:
-        """Tell how often the connection came back; what was under way before is lost."""
-        self._read_monitor()
-        return max(0, self._connections - 1)
 
     def _read_monitor(self) -> None:
         while self._monitor.poll(0):
@@ -133,13 +133,18 @@ class Dealer(Generic[Incoming]):
         if stamp is None:
             return True
         head[0] = head[0][: -len(stamp)]
-        is_new, _ = ledger.take(stamp, size_of(head, buffers))
+        is_new, sign = ledger.take(stamp, size_of(head, buffers))
+        if sign is Sign.LACKS:
+            raise AnswersLost
         if ledger.owes_word:
             self._socket.send_multipart(ledger.word())
         return is_new
 
     def close(self, linger_ms: int = 200) -> None:
         """Close the connection, giving what was sent this long to leave; twice is fine."""
+        is_open = not self._socket.closed and self._cut_since_s is None
+        if self._ledger is not None and is_open:
+            self._socket.send_multipart(self._ledger.word(Sign.LEAVES))
         self._sockets.close(linger_ms)
 
 

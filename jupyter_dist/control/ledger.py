@@ -28,6 +28,10 @@ class Sign(enum.IntEnum):
     """It has no content."""
     RESUMES = 2
     """The same; and its sender has a new connection."""
+    LACKS = 3
+    """The same, as an answer to that: what was said before this number is not kept any more."""
+    LEAVES = 4
+    """The same; and its sender will not come back."""
 
 
 class Ledger:
@@ -38,6 +42,10 @@ class Ledger:
         self._taken = taken
         self._kept: deque[tuple[int, Sequence[Frame]]] = deque()
         self._unanswered = self._unanswered_bytes = 0
+        self._keeps = True
+        """What is said is kept until it is confirmed."""
+        self.silence = 0
+        """How often in a row its peer was found silent."""
 
     @classmethod
     def begin_at(cls, stamp: bytes) -> "Ledger":
@@ -51,6 +59,11 @@ class Ledger:
         return self._unanswered >= CONFIRM_AFTER or self._unanswered_bytes >= CONFIRM_BYTES
 
     @property
+    def is_fresh(self) -> bool:
+        """Return whether nothing was ever said, on either side."""
+        return not (self._said or self._taken)
+
+    @property
     def kept_bytes(self) -> int:
         """Return the size of what the other side has not confirmed."""
         return sum(memoryview(frame).nbytes for _, frames in self._kept for frame in frames)
@@ -58,8 +71,19 @@ class Ledger:
     def enter(self, frames: Sequence[Frame]) -> list[Frame]:
         """Return the frames of a message with its stamp, and keep them until it is confirmed."""
         self._said += 1
-        self._kept.append((self._said, frames))
+        if self._keeps:
+            self._kept.append((self._said, frames))
         return self._stamped(Sign.SAYS, self._said, frames)
+
+    def give_up(self) -> None:
+        """Keep nothing until the other side has confirmed all; it may come back and lack some."""
+        self._kept.clear()
+        self._keeps = False
+
+    def is_lacking(self, stamp: bytes) -> bool:
+        """Return whether a peer that resumes lacks what is not kept any more."""
+        confirmed: int = _STAMP.unpack(stamp)[2]
+        return confirmed < self._said - len(self._kept)
 
     def unacknowledged(self) -> Iterator[list[Frame]]:
         """Yield what was said and not confirmed, to be sent again."""
@@ -76,6 +100,10 @@ class Ledger:
         kept = self._kept
         while kept and kept[0][0] <= confirmed:
             kept.popleft()
+        if not self._keeps:
+            self._keeps = confirmed == self._said
+        if sign == Sign.LACKS:
+            self._taken = max(self._taken, number)
         if sign != Sign.SAYS or number != self._taken + 1:
             return False, Sign(sign)
         self._taken = number

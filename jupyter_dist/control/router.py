@@ -11,6 +11,7 @@ from jupyter_dist.control.ledger import Ledger, Sign, read_stamp
 from jupyter_dist.errors import MalformedMessage, VersionMismatch, no_free_port
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import KeyPair
+from jupyter_dist.protocol.identity import client_of
 from jupyter_dist.protocol.messages import Message
 
 HEARTBEAT_MS = 1000
@@ -20,6 +21,12 @@ come from heartbeat.py, whose connections carry nothing else."""
 UNANSWERED_MS = 4000
 """After so long without a word from the other kernel a connection is made again: TCP itself would
 try in ever longer steps, and so for as long after a break as that has lasted."""
+KEPT_BYTES = 256 << 20
+"""So much is kept for one line of a client, to be sent again where its connection breaks."""
+MOST_SILENT = 30
+"""For a client that is found silent more often in a row nothing is kept."""
+MOST_LEDGERS = 1000
+"""Lines of clients that are remembered; of those that have no ledger any more the rest is lost."""
 Incoming = TypeVar("Incoming")
 
 
@@ -71,6 +78,7 @@ class Router(Generic[Incoming]):
     ) -> None:
         self._decoder = decoder
         self._ledgers: dict[bytes, Ledger] = {}
+        self._heard: set[bytes] = set()
         self._socket = context.socket(zmq.ROUTER)
         secure_server(self._socket, domain, key)
         if survives_breaks:  # the others would lose what waits for one that is slow, or stopped
@@ -105,6 +113,20 @@ class Router(Generic[Incoming]):
         for identity in self._ledgers.keys() - set(identities):
             del self._ledgers[identity]
 
+    def keep_less(self) -> None:
+        """Bound what is kept for clients; called about twice a second.
+
+        Calls are counted, not time: a coordinator that was asleep itself gives up nobody.
+        """
+        heard, self._heard = {client_of(identity) for identity in self._heard}, set()
+        for identity, ledger in self._ledgers.items():
+            ledger.silence = 0 if client_of(identity) in heard else ledger.silence + 1
+            if ledger.silence > MOST_SILENT or ledger.kept_bytes > KEPT_BYTES:
+                ledger.give_up()
+        silent = [identity for identity, ledger in self._ledgers.items() if ledger.silence]
+        for identity in silent[: max(0, len(self._ledgers) - MOST_LEDGERS)]:
+            del self._ledgers[identity]
+
     def _post(self, identity: bytes, frames: Sequence[Frame], *, copy: bool = True) -> None:
         ledger = self._ledgers.get(identity)
         stamped = frames if ledger is None else ledger.enter(frames)
@@ -121,11 +143,17 @@ class Router(Generic[Incoming]):
         if stamp is None:
             return True
         head[0] = head[0][: -len(stamp)]
+        self._heard.add(identity)
         ledger = self._ledgers.get(identity)
+        is_known = ledger is not None
         if ledger is None:
             ledger = self._ledgers[identity] = Ledger.begin_at(stamp)
         is_new, sign = ledger.take(stamp, size_of(head, buffers))
-        if sign is Sign.RESUMES:
+        if sign is Sign.LEAVES:
+            del self._ledgers[identity]
+        elif sign is Sign.RESUMES:
+            if ledger.is_lacking(stamp) or not (is_known or ledger.is_fresh):
+                self._socket.send_multipart([identity, *ledger.word(Sign.LACKS)])
             for frames in ledger.unacknowledged():
                 self._socket.send_multipart([identity, *frames], copy=False)
         if ledger.owes_word:

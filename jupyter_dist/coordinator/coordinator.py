@@ -88,8 +88,7 @@ class Coordinator:
         arrivals: Arrivals,
         credentials: Credentials,
     ) -> None:
-        self._spec = spec
-        self._arrivals = arrivals
+        self._spec, self._arrivals = spec, arrivals
         self._engines, self._clients, self._beats, self._agents = engines, clients, beats, agents
         self._roster = Roster(spec)
         self._picture = Picture(self._roster, arrivals.job)
@@ -221,6 +220,7 @@ class Coordinator:
                 self._audience.excuse_silence(now_s)  # what clients said is yet to be read
             self._next_beat_s = now_s + self._spec.health.interval_s
             engines = [self._roster[rank] for rank in self._roster.present_ranks()]
+            self._clients.keep_less()
             self._engines.keep_only([engine.identity for engine in engines])
             # Silence counts from the first question, so engines are asked once they are born.
             self._beats.ask(engine.identity for engine in engines if engine.pid)

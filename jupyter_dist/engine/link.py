@@ -22,7 +22,7 @@ from jupyter_dist.engine.ending import end_out_of_reach, end_with_own_error
 from jupyter_dist.engine.refusals import refuse
 from jupyter_dist.engine.stack_sign import StackSign
 from jupyter_dist.engine.waiting import Answer
-from jupyter_dist.errors import VersionMismatch, WireError
+from jupyter_dist.errors import AnswersLost, VersionMismatch, WireError
 from jupyter_dist.protocol.codec import Frame, to_engine
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -189,6 +189,8 @@ class Link(threading.Thread):
             answer = refuse(problem, self.rank)
             if answer is not None:
                 dealer.send(answer)
+        except AnswersLost:  # it was forgotten: it hears next that its rank has another engine
+            return
         except WireError:  # fewer frames than any message has: it asks for nothing
             with suppress(Exception):  # sys.stderr is what a cell has made of it
                 traceback.print_exc()

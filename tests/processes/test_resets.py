@@ -48,10 +48,13 @@ pytestmark = pytest.mark.skipif(not _can_reset(), reason="root and `ss -K` reset
 
 
 def ports_of(cluster):
-    """Ports that ranks and agents reach the coordinator at: all but that of clients."""
+    """Ports that ranks, agents and clients reach the coordinator at."""
     listening = psutil.Process(coordinator_of(cluster).pid).net_connections("tcp4")
-    ports = {each.laddr.port for each in listening if each.status == psutil.CONN_LISTEN}
-    return sorted(ports - {int(cluster._connection.clients_address.rpartition(":")[2])})
+    return sorted({each.laddr.port for each in listening if each.status == psutil.CONN_LISTEN})
+
+
+def clients_port_of(cluster):
+    return int(cluster._connection.clients_address.rpartition(":")[2])
 
 
 def test_resets_between_cells_cost_no_rank_and_no_cell(four, within):
@@ -79,6 +82,34 @@ def test_resets_while_a_cell_runs_lose_none_of_its_lines_and_double_none(
     assert values(result) == pids
     lines = "".join(["here\n", *(f"{i}\n" for i in range(30))])
     assert [result[rank].stdout for rank in range(4)] == [lines] * 4
+    assert listener.text == dict.fromkeys(range(4), lines)
+    assert sorted(each.rank for each in listener.finished) == list(range(4))
+
+
+def test_resets_of_a_clients_connection_lose_and_double_no_note(four, in_background, within):
+    listener = Listener()
+    code = "if rank:\n    comm.barrier()\nelse:\n    import time\n    time.sleep(6)\n    comm.barrier()"
+    cell = in_background(four.run, code, watcher=listener)
+    for _ in range(3):
+        reset(clients_port_of(four))
+    listener.wait_for_note("wait", within_s=15)
+    for _ in range(3):
+        reset(clients_port_of(four))
+    with within(15):
+        assert cell.result(20).ok
+    assert len(set(listener.notes)) == len(listener.notes)
+    assert sorted(each.rank for each in listener.finished) == list(range(4))
+
+
+def test_each_cell_runs_once_however_often_its_clients_connection_is_reset(
+    four, in_background, within
+):
+    values(four.run("count = 0"))
+    for number in range(1, 11):
+        cell = in_background(four.run, "count += 1\ncount")
+        reset(clients_port_of(four))
+        with within(10):
+            assert values(cell.result(10)) == [str(number)] * 4
 
 
 def test_large_objects_survive_resets_on_their_way(four, in_background, within):

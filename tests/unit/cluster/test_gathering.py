@@ -200,9 +200,6 @@ class PressedLine:
             signal.raise_signal(signal.SIGINT)
         return [(message, []) for message in messages]
 
-    def count_reconnections(self):
-        return 0
-
 
 CELL = SubmitCell("r1", "x")
 ADMITTED = CellAdmitted("r1", "cell-1", (0,))

@@ -113,3 +113,51 @@ def test_a_peer_that_was_forgotten_is_understood_again():
 def test_what_bears_no_stamp_is_left_alone():
     assert read_stamp(VERSION) is None
     assert read_stamp(b"jupyter-dist/0" + bytes(17)) is None
+
+
+def lose(count, home):
+    """Let a peer that has heard one message miss so many more."""
+    peer = Ledger()
+    peer.take(read_stamp(home.enter([VERSION, b"heard"])[0]))
+    for _ in range(count):
+        home.enter([VERSION, b"missed"])
+    return peer
+
+
+def resumed(peer, home):
+    """Return whether the peer lacks something when it resumes."""
+    stamp = read_stamp(peer.word(Sign.RESUMES)[0])
+    home.take(stamp)
+    return home.is_lacking(stamp)
+
+
+def test_a_peer_that_was_given_up_lacks_what_it_has_missed_and_nothing_after_that():
+    home = Ledger()
+    peer = lose(2, home)
+    home.give_up()
+    home.enter([VERSION, b"missed too"])
+    assert home.kept_bytes == 0
+    assert resumed(peer, home)
+    assert peer.take(read_stamp(home.word(Sign.LACKS)[0])) == (False, Sign.LACKS)
+    assert not resumed(peer, home)
+    assert peer.take(read_stamp(home.enter([VERSION, b"next"])[0])) == (True, Sign.SAYS)
+    assert home.kept_bytes, "it keeps again what it says"
+
+
+def test_a_peer_lacks_nothing_while_all_is_kept_or_where_it_has_heard_all():
+    home = Ledger()
+    assert not resumed(lose(2, home), home)
+    heard = Ledger()
+    peer = lose(0, heard)
+    heard.give_up()
+    assert not resumed(peer, heard)
+
+
+def test_what_a_peer_said_is_taken_once_although_it_was_given_up():
+    home, peer = Ledger(), Ledger()
+    order = read_stamp(peer.enter([VERSION, b"run this"])[0])
+    assert home.take(order) == (True, Sign.SAYS)
+    home.enter([VERSION, b"it runs"])
+    home.give_up()
+    assert resumed(peer, home)
+    assert home.take(order) == (False, Sign.SAYS)
