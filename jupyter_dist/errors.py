@@ -33,7 +33,6 @@ DistError
 ├── FrameworkError (also RuntimeError)  JAX, torch, CuPy, MPI, ipyparallel cannot be used so
 ├── ValuesDiffer (also AssertionError)  assert_equal found different values on ranks
 └── WireError                         what arrived is not what was expected
-    ├── AnswersLost                   the connection was away too long; answers are lost with it
     ├── VersionMismatch               the peer speaks another protocol version
     └── MalformedMessage              the bytes do not decode to a message for this side
 """
@@ -332,17 +331,6 @@ class ValuesDiffer(DistError, AssertionError):
 
 class WireError(DistError):
     """What arrived is not what was expected."""
-
-
-class AnswersLost(WireError):
-    """The connection was cut for so long that answers were not kept."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the connection to the cluster was cut for so long that its answer is lost (was this "
-            "process stopped?). What was asked for may have been done: %dist_status tells how the "
-            "cluster is, and you can ask again."
-        )
 
 
 class VersionMismatch(WireError):

@@ -5,7 +5,8 @@ from time import monotonic
 
 from jupyter_dist.cluster.line import Line
 from jupyter_dist.cluster.taking_part import name_us
-from jupyter_dist.errors import AnswersLost, ClusterGone, WireError
+from jupyter_dist.control.dealer import AnswersLost
+from jupyter_dist.errors import ClusterGone, WireError
 from jupyter_dist.launch.connection_file import ConnectionInfo
 from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.model.topology import Topology

@@ -8,9 +8,8 @@ from itertools import count
 from time import monotonic, sleep
 from typing import TypeVar
 
-from jupyter_dist.control.dealer import Dealer
+from jupyter_dist.control.dealer import AnswersLost, Dealer
 from jupyter_dist.errors import (
-    AnswersLost,
     CellRefused,
     ClusterGone,
     ClusterInUse,

@@ -14,7 +14,8 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_dist.cluster.line import Line, raise_refusal
 from jupyter_dist.cluster.result import RankResult, SpmdResult
-from jupyter_dist.errors import AnswersLost, CellOutOfSight, UsageError
+from jupyter_dist.control.dealer import AnswersLost
+from jupyter_dist.errors import CellOutOfSight, UsageError
 from jupyter_dist.model.text import Passing
 from jupyter_dist.protocol.messages import (
     CellAdmitted,

@@ -16,7 +16,7 @@ from jupyter_dist.control.router import (
     size_of,
 )
 from jupyter_dist.control.sockets import Sockets
-from jupyter_dist.errors import AnswersLost, WireError
+from jupyter_dist.errors import WireError
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import Message
@@ -31,6 +31,17 @@ _CONNECTION_EVENTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
+
+
+class AnswersLost(WireError):
+    """The connection was cut for so long that answers were not kept."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the connection to the cluster was cut for so long that its answer is lost (was this "
+            "process stopped?). What was asked for may have been done: %dist_status tells how the "
+            "cluster is, and you can ask again."
+        )
 
 
 class Dealer(Generic[Incoming]):

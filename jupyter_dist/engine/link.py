@@ -13,7 +13,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from jupyter_dist.control.context import new_context
-from jupyter_dist.control.dealer import Dealer
+from jupyter_dist.control.dealer import AnswersLost, Dealer
 from jupyter_dist.control.heartbeat import HeartbeatEcho
 from jupyter_dist.control.poller import Poller, Waker
 from jupyter_dist.engine.birth import Birth
@@ -22,7 +22,7 @@ from jupyter_dist.engine.ending import end_out_of_reach, end_with_own_error
 from jupyter_dist.engine.refusals import refuse
 from jupyter_dist.engine.stack_sign import StackSign
 from jupyter_dist.engine.waiting import Answer
-from jupyter_dist.errors import AnswersLost, VersionMismatch, WireError
+from jupyter_dist.errors import VersionMismatch, WireError
 from jupyter_dist.protocol.codec import Frame, to_engine
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
