@@ -96,7 +96,9 @@ def find_display(shell: Shell) -> "Display | None":
     """Give IPython's `display` in a notebook; None in a terminal."""
     from IPython.display import display
 
-    return display if getattr(shell, "kernel", None) is not None else None
+    from jupyter_dist.views.place import can_replace
+
+    return display if can_replace(shell) else None
 
 
 def word_for(shell: Shell, text: str) -> str:

@@ -11,7 +11,7 @@ from jupyter_dist.protocol.messages import Output, RankFinished
 from jupyter_dist.views.cell_picture import CellPicture, CellRecord
 from jupyter_dist.views.grouping import Entry
 from jupyter_dist.views.output_html import live_bundle, saved_bundle
-from jupyter_dist.views.place import Display, Place
+from jupyter_dist.views.place import Display, Place, can_replace
 from jupyter_dist.views.terminal import Terminal, TerminalScreen, write_text
 from jupyter_dist.views.undrawn import drawn_or_told, explain_undrawn, undrawn_bundle
 
@@ -191,9 +191,9 @@ def choose_view(
     shown: Collection[int] | None = None,
     log_hint: str = "",
 ) -> CellOutputView:
-    """Make the view that suits an IPython shell: one with a kernel is a notebook's."""
+    """Make the view that suits who reads this IPython shell: a notebook, or a terminal."""
     display: Display | None = None
-    if getattr(shell, "kernel", None) is not None:
+    if can_replace(shell):
         from IPython.display import display as ipython_display
 
         display = ipython_display

@@ -1,9 +1,30 @@
 """Where a view stands: one output of a notebook that is replaced again and again, or a terminal."""
 
+import functools
+import os
 from typing import Any, Protocol
 
 from jupyter_dist.views.lines import encodable
 from jupyter_dist.views.terminal import Terminal
+
+_CONSOLES = ("jupyter-console", "jupyter_console")
+
+
+def can_replace(shell: Any) -> bool:
+    """Tell whether who reads this shell's outputs sees what they are replaced by."""
+    return getattr(shell, "kernel", None) is not None and not _is_console(os.getppid())
+
+
+@functools.cache
+def _is_console(parent_pid: int) -> bool:
+    """Tell whether `jupyter console` has started this kernel: it shows an output once."""
+    import psutil
+
+    try:
+        words = psutil.Process(parent_pid).cmdline()
+    except psutil.Error:
+        return False
+    return any(os.path.basename(word) in _CONSOLES for word in words[:4])
 
 
 class Display(Protocol):
