@@ -40,7 +40,7 @@ class RankSaved(msgspec.Struct, frozen=True):
         """Say in a sentence that this was saved, or is being saved."""
         if self.path:
             size = size_text(self.nbytes)
-            return f"saved {what} ({size}){took} as step {self.step}: {self.path}"
+            return f"saved {what} ({size} on disk){took} as step {self.step}: {self.path}"
         return (
             f"saving {what} as step {self.step} in {self.directory}, while cells go on; should it "
             "fail, the next cell and the next save say so"

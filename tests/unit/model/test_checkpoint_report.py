@@ -20,14 +20,17 @@ def restored(**more):
 
 
 def test_what_a_rank_says_has_no_times_so_that_all_ranks_say_the_same():
-    assert str(saved()) == f"saved weights, step (3 MiB) as step 3: {STEP}"
+    assert str(saved()) == f"saved weights, step (3 MiB on disk) as step 3: {STEP}"
     assert str(restored()) == f"restored weights (2 KiB) from step 3: {STEP}"
 
 
 def test_all_ranks_are_put_together_with_the_longest_time():
     whole = merge_saved({0: saved(), 1: saved()})
     assert (whole.world_size, whole.nbytes, whole.saved) == (2, 3 << 20, ("weights", "step"))
-    assert str(whole) == f"saved weights, step of ranks 0-1 (3 MiB) in 0.25 s as step 3: {STEP}"
+    assert (
+        str(whole)
+        == f"saved weights, step of ranks 0-1 (3 MiB on disk) in 0.25 s as step 3: {STEP}"
+    )
     again = merge_restored({0: restored(), 1: restored()})
     assert str(again) == f"restored weights on ranks 0-1 (2 KiB) in 0.50 s from step 3: {STEP}"
 
