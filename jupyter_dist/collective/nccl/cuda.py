@@ -1,6 +1,7 @@
 """What is needed of CuPy: memory, streams, events and the clock of one device."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic_ns, sleep
 from typing import Any
 
@@ -10,8 +11,12 @@ from jupyter_dist.errors import CommunicatorError
 
 DONE = SUCCESS
 
-_DEFAULT_STREAMS = (0, 1, 2)
+_LEGACY_STREAMS = (0, 1)
 """They cannot be captured into a graph."""
+PER_THREAD_STREAM = 2
+"""cudaStreamPerThread: a stream of the thread that uses it, and another one in each thread."""
+_NO_TIMING = 2
+"""cudaEventDisableTiming"""
 _CLOCK_PATIENCE_NS = 2_000_000
 _CLOCK_AGE_NS = 60_000_000_000
 """CUDA gives times as float32: after a minute they are good to some microseconds."""
@@ -39,6 +44,8 @@ class Cuda:
         """Within a block, no call of this thread invalidates a capture."""
         self._runtime = runtime
         self._idle_events: list[tuple[int, int]] = []
+        self._bridge: Any = None
+        self._order_event = 0
         self._clock_stream: Any = None
         self._spare_event = 0
         self._base = 0
@@ -87,7 +94,7 @@ class Cuda:
 
     def is_capturing(self, stream: int) -> bool:
         """Tell whether what is queued on this stream is recorded into a graph, not carried out."""
-        return stream not in _DEFAULT_STREAMS and bool(self._runtime.streamIsCapturing(stream))
+        return stream not in _LEGACY_STREAMS and bool(self._runtime.streamIsCapturing(stream))
 
     def stream_of(self, given: Any) -> Any:
         """Make a stream of CuPy out of one of any library, or of its pointer; raises TypeError."""
@@ -111,6 +118,37 @@ class Cuda:
     def on(self, stream: Any) -> AbstractContextManager[Any]:
         """Make a stream the current one for a block; None changes nothing."""
         return nullcontext() if stream is None else stream
+
+    @contextmanager
+    def across(self, stream: Any) -> Iterator[None]:
+        """Make another stream the current one for a block, in order with what this one has.
+
+        None changes nothing.
+        """
+        here = self.current_stream()
+        if stream is None or stream.ptr == here.ptr:
+            yield
+            return
+        self._wait(here, stream)
+        try:
+            with stream:
+                yield
+        finally:
+            self._wait(stream, here)
+
+    def bridge(self) -> Any:
+        """Return a stream for what shall not be queued on the per-thread stream."""
+        if self._bridge is None:
+            self._bridge = self.cupy.cuda.Stream(non_blocking=True)
+        return self._bridge
+
+    def _wait(self, first: Any, then: Any) -> None:
+        """Have what comes on one stream wait for what is on another."""
+        runtime = self._runtime
+        # One event does: a stream waits for what the event stood for at the time of the call.
+        self._order_event = self._order_event or int(runtime.eventCreateWithFlags(_NO_TIMING))
+        self.record(self._order_event, first.ptr)
+        runtime.streamWaitEvent(then.ptr, self._order_event)
 
     # --- events and the clock ----------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from jupyter_dist.collective.group import Group, Scope
 from jupyter_dist.collective.journal import Journal
 from jupyter_dist.collective.nccl.api import SUCCESS, NcclApi
 from jupyter_dist.collective.nccl.clique import ABORT_TIMEOUT_S, Clique
-from jupyter_dist.collective.nccl.cuda import Cuda
+from jupyter_dist.collective.nccl.cuda import PER_THREAD_STREAM, Cuda
 from jupyter_dist.collective.nccl.launch import Plan
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary, Libraries
 from jupyter_dist.collective.nccl.outstanding import Outstanding, Queued
@@ -24,8 +24,6 @@ from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError, UsageError
 from jupyter_dist.model.rank import format_ranks
 
-_DEFAULT_STREAM = 2
-"""Streams up to here cannot be captured into a graph."""
 _DEPTH = 4
 """User code is so many calls above the recorder, or more."""
 _LEAVE_PATIENCE_S = 0.1
@@ -119,7 +117,7 @@ class Device:
         return stream
 
     def _check_not_captured(self, operation: str, stream: int) -> None:
-        if stream > _DEFAULT_STREAM and self.cuda.is_capturing(stream):
+        if self.cuda.is_capturing(stream):
             raise UsageError(
                 f"{operation} was called while its stream is captured into a CUDA graph: nobody "
                 "could tell when it runs, or that it failed. Call it outside of the capture."
@@ -183,6 +181,11 @@ class Device:
     ) -> None:
         """Let NCCL queue a call, between two events."""
         cuda, clique, outstanding = self.cuda, self.clique, self._outstanding
+        if stream == PER_THREAD_STREAM:
+            # NCCL queues on a thread of its own, where this would be another stream.
+            with cuda.across(cuda.bridge()):
+                self._launch(call, token, plan, cuda.bridge().ptr, source, target)
+            return
         assert outstanding is not None
         if clique.handle is None:
             clique.form(cuda)

@@ -10,11 +10,13 @@ import itertools
 import queue
 import threading
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 
 NOT_READY = 600
+PER_THREAD = 2
 GARBAGE = 0xAB
 _pointers = itertools.count(1000)
 
@@ -110,6 +112,8 @@ class FakeRuntime:
         self.has_context = threading.local()
         self._cupy = cupy
         self._events = {}
+        self._recorded = {}
+        """What streams would wait for: the last record of each event."""
         self._numbers = itertools.count(1)
 
     def getDevice(self):
@@ -142,13 +146,16 @@ class FakeRuntime:
 
     def eventDestroy(self, event):
         del self._events[event]
+        self._recorded.pop(event, None)
 
     def eventRecord(self, event, stream):
         self.has_context.here = True
         number = self._events[event][0] + 1
         self._events[event] = (number, None)
+        happened = self._recorded[event] = threading.Event()
 
         def happen():
+            happened.set()
             if event in self._events and self._events[event][0] == number:
                 self._events[event] = (number, time.monotonic_ns())
 
@@ -172,6 +179,9 @@ class FakeRuntime:
         if begin_ns is None or end_ns is None:
             raise FakeRuntimeError(NOT_READY)
         return float(np.float32((end_ns - begin_ns) / 1e6))
+
+    def streamWaitEvent(self, stream, event):
+        self._cupy.find_stream(stream).put(partial(self._recorded[event].wait, 20))
 
     def streamIsCapturing(self, stream):
         return self._cupy.find_stream(stream).is_capturing
@@ -280,6 +290,8 @@ class FakeCuPy:
     def __init__(self):
         null = FakeStream(self, 0)
         self._streams = {0: null}
+        self._per_thread = threading.local()
+        self._of_threads = []
         self.stream = null
         self.ndarray = type("ndarray", (FakeArrayBase,), {"cupy": self})
         self.cuda = SimpleNamespace(
@@ -298,13 +310,18 @@ class FakeCuPy:
         return stream
 
     def find_stream(self, ptr):
-        return self._streams[ptr]
+        if ptr != PER_THREAD:
+            return self._streams[ptr]
+        if not hasattr(self._per_thread, "stream"):
+            self._per_thread.stream = FakeStream(self, PER_THREAD)
+            self._of_threads.append(self._per_thread.stream)
+        return self._per_thread.stream
 
     def is_capturing(self):
         return any(stream.is_capturing for stream in self._streams.values())
 
     def end(self):
-        for stream in self._streams.values():
+        for stream in (*self._streams.values(), *self._of_threads):
             stream.end()
 
     def empty(self, shape, dtype=float):

@@ -156,12 +156,15 @@ class _Binding:
         works = [work for _, _, work in calls if not isinstance(work, Letters)]
         if messages:
             works.insert(0, Letters.together(messages))
-        target = self._cupy.find_stream(stream)
+        target = self._find_stream(stream)
         for work in works:
             self._nccl.launched.append((comm.rank, type(work).__name__))
         comm.deferred += [lambda work=work: target.put(work) for work in works]
         comm.polls = self._nccl.polls
         self._settle(comm)
+
+    def _find_stream(self, stream):
+        return self._cupy.find_stream(stream)
 
     def _settle(self, comm):
         raise NotImplementedError
@@ -306,6 +309,14 @@ class Nccl4pyBinding(_Binding):
         self.broadcast, self.all_gather = self._broadcast, self._all_gather
         self.reduce_scatter = self._reduce_scatter
         self.send, self.recv = self._send, self._recv
+
+    def _find_stream(self, stream):
+        """Launch from a thread of its own, as what does not block does."""
+        found = []
+        launching = threading.Thread(target=lambda: found.append(self._cupy.find_stream(stream)))
+        launching.start()
+        launching.join()
+        return found[0]
 
     def _settle(self, comm):
         """Leave it in progress: `comm_get_async_error` goes on with it."""

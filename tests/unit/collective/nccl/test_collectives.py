@@ -1,12 +1,16 @@
 """Every operation on every type and number of ranks, against numpy."""
 
+import time
+
 import ml_dtypes
 import numpy as np
 import pytest
 from fakes.control import every
-from fakes.gpus import on_gpus
+from fakes.gpus import alone, on_gpus
+from fakes.nccl_device import PER_THREAD
 
 from jupyter_dist.collective.call import UFUNCS
+from jupyter_dist.errors import UsageError
 
 SIZES = (1, 2, 3, 4)
 PLAIN = ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")
@@ -250,3 +254,35 @@ def test_host_memory_goes_the_way_of_the_host_and_loads_nothing():
         return comm.kind
 
     assert every(on_gpus(3, check)) == "nccl"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_stream_of_a_thread_is_kept_in_order(way):
+    def check(comm, cupy):
+        x = cupy.asarray(np.zeros(4))
+        with cupy.find_stream(PER_THREAD) as stream:
+            for number in range(5):
+                stream.put(lambda: time.sleep(0.02))
+                stream.put(lambda number=number: x.host.fill(number))  # late, before the call
+                found = comm.all_reduce(x)
+                room = cupy.empty(4)
+                comm.send_recv(
+                    found, (comm.rank + 1) % comm.size, room, (comm.rank - 1) % comm.size
+                )
+                same(
+                    comm.all_reduce(cupy.asarray(np.ones((2, 2), "i2")).T), np.full((2, 2), 2, "i2")
+                )
+                same(found, np.full(4, float(number * comm.size)))
+                same(room, np.full(4, float(number * comm.size)))
+        return True
+
+    assert every(on_gpus(2, check, way=way))
+
+
+def test_the_stream_of_a_thread_may_be_captured():
+    with alone() as (comm, machine):
+        x = machine.cupy.asarray(np.ones(1))
+        with machine.cupy.find_stream(PER_THREAD) as stream:
+            stream.is_capturing = True
+            with pytest.raises(UsageError, match="captured into a CUDA graph"):
+                comm.all_reduce(x)
