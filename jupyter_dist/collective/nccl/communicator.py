@@ -300,7 +300,8 @@ class NcclCommunicator(ObjectCollectives):
         if library is None:
             if is_sparse(given):
                 # Made of calls for arrays, which then go where those of the matrix lie.
-                return WAYS[operation][1](self, *arguments, **named)
+                with device.along_stream(operation):
+                    return WAYS[operation][1](self, *arguments, **named)
             if other is not None and self._find_library(other) is not None:
                 raise mixed(operation, given)
             return getattr(self._host, operation)(*arguments, **named)

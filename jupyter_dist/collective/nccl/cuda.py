@@ -121,12 +121,9 @@ class Cuda:
 
     @contextmanager
     def across(self, stream: Any) -> Iterator[None]:
-        """Make another stream the current one for a block, in order with what this one has.
-
-        None changes nothing.
-        """
+        """Make another stream the current one for a block, in order with what this one has."""
         here = self.current_stream()
-        if stream is None or stream.ptr == here.ptr:
+        if stream.ptr == here.ptr:
             yield
             return
         self._wait(here, stream)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic, sleep
 from typing import Any
 
@@ -107,6 +107,14 @@ class Device:
                 yield
         finally:
             self.library, self.plain, self._keeps = usual, self.ndarray, False
+
+    def along_stream(self, operation: str) -> AbstractContextManager[None]:
+        """Have CuPy work on the user's stream within a block, in order with its current one."""
+        if self.stream is None:
+            return nullcontext()
+        self.find_stream(operation)
+        self._check_not_captured(operation, self.stream.ptr)
+        return self.cuda.across(self.stream)
 
     # --- one call ----------------------------------------------------------------------------
 
