@@ -46,9 +46,18 @@ chaos: $(VENV)/test ## let thousands of faults befall one cluster, in an order f
 bench: $(VENV)/test ## measure against ipyparallel and jupyter-distributed in one run
 	$(BIN)/python benchmarks/against_peers.py $(BENCH_OPTIONS)
 
+# The machine may have no network, and be lent by the command: `make gpu GPU_STEPS=1-2 GPU_MINUTES=9`,
+# and so on; GPU_STEPS=none writes the table from what is in GPU_FOLDER.
+GPU_MINUTES ?= 26
+GPU_STEPS ?= all
+GPU_FOLDER ?= out/gpu
+gpu: ## run facts, tests and benchmarks on this machine's GPUs, write the table of docs/gpu.md
+	@$(PYTHON) benchmarks/gpu/first_contact --steps $(GPU_STEPS) --minutes $(GPU_MINUTES) \
+		--folder $(GPU_FOLDER) --kit $(GPU_KIT)
+
+GPU_KIT ?= .gpu-kit
 gpu-kit: $(VENV)/bin/python ## pack what `make gpu` needs on a machine without a network (50 MB)
 	$(BIN)/python benchmarks/gpu/kit --into $(GPU_KIT)
-GPU_KIT ?= .gpu-kit
 
 # Made with the oldest generator that we support: its module runs with every newer protobuf.
 proto: ## make the protobuf module again after a change to host_agent.proto
@@ -92,4 +101,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test lint check chaos bench proto clean chromium host-tools batch-tools node-packages gpu-kit
+.PHONY: help demo lab panel hosts-lab test lint check chaos bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit

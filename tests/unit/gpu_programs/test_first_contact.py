@@ -1,0 +1,262 @@
+import json
+import sys
+import time
+
+import pytest
+
+from tests.patience import wait_until
+
+SOME_TESTS = """
+import pytest, time
+def test_good(record_property):
+    record_property("abort_s after a kill", "0.31")
+def test_bad():
+    assert 1 == 2, "a | b <c>"
+@pytest.mark.skip(reason="no GPU to share")
+def test_left_out(): pass
+@pytest.fixture
+def broken():
+    yield
+    raise RuntimeError("not cleaned up")
+def test_leaves_something(broken): pass
+def test_last(): {last}
+"""
+TOGETHER = ("contact", "plan", "running", "reading", "table")
+MEDIANS = {"ours": 30.0, "nccl4py blocking": 10.0, "nccl4py": 20.0, "cupyx": 15.0}
+
+
+@pytest.fixture
+def first_contact(program, monkeypatch):
+    """Its modules, by their names; what they call each other is theirs as well."""
+
+    def load(name):
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        for each in TOGETHER:
+            monkeypatch.delitem(sys.modules, each, raising=False)
+        module = program("first_contact", name)
+        for each in TOGETHER:
+            sys.modules.pop(each, None)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def pytest_run(first_contact, monkeypatch, tmp_path):
+    """Run pytest on some tests as a run of the plan; gives what was found."""
+
+    def run(last, reached=None):
+        running = first_contact("running")
+        (tmp_path / "test_some.py").write_text(SOME_TESTS.format(last=last))
+        wanted = running.Run(
+            "some",
+            (
+                *("-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={folder}/some.xml"),
+                *(f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}"),
+                str(tmp_path / "test_some.py"),
+            ),
+            60.0,
+        )
+        if reached is not None:
+            await_end = running._await_end
+
+            def await_end_from_there(process, limit_s):
+                wait_until(reached.exists, limit_s, "the last test begins")
+                return await_end(process, 0.01)
+
+            monkeypatch.setattr(running, "_await_end", await_end_from_there)
+        env = running.environment(wanted, tmp_path, tmp_path / "no cache")
+        return running.perform(wanted, tmp_path, wanted.limit_s, env)
+
+    return run
+
+
+def outcomes(found):
+    return {test["name"].partition("::")[2]: test["outcome"] for test in found["tests"]}
+
+
+def test_what_pytest_writes_is_read(pytest_run):
+    found = pytest_run("pass")
+    assert outcomes(found) == {
+        "test_good": "passed",
+        "test_bad": "failed",
+        "test_left_out": "skipped",
+        "test_leaves_something": "error",
+        "test_last": "passed",
+    }
+    by_name = {test["name"]: test for test in found["tests"]}
+    assert by_name["test_some::test_good"]["figures"] == {"abort_s after a kill": "0.31"}
+    assert "a | b" in by_name["test_some::test_bad"]["reason"]
+    assert by_name["test_some::test_left_out"]["reason"] == "no GPU to share"
+    assert (found["ended"], found["code"]) == ("", 1)
+    assert "test_bad" in found["tail"]
+
+
+def test_a_run_that_takes_too_long_keeps_what_its_tests_have_found(pytest_run, tmp_path):
+    reached = tmp_path / "reached"
+    found = pytest_run(f"open({str(reached)!r}, 'w').close(); time.sleep(60)", reached)
+    assert found["ended"].startswith("stopped after")
+    assert found["wall_s"] < 30
+    assert outcomes(found)["test_good"] == "passed"
+    assert "test_last" not in outcomes(found)
+
+
+def program_of(code):
+    return ("-c", code)
+
+
+@pytest.fixture
+def contact(first_contact, monkeypatch, tmp_path):
+    """`make gpu` with steps of a test, and a page of its own."""
+    module = first_contact("contact")
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- make gpu: begin -->\n<!-- make gpu: end -->\nafter\n")
+    monkeypatch.setattr(module, "install_kit", lambda _kit: None)
+    monkeypatch.setattr(module, "SHORTEST_S", 0.5)
+
+    def run(steps, *options, gpus=1, minutes=1.0):
+        monkeypatch.setattr(module, "count_gpus", lambda: gpus)
+        monkeypatch.setattr(module, "make_steps", lambda _count: steps)
+        folder = str(tmp_path / "found")
+        module.main(["--folder", folder, "--page", str(page), "--minutes", str(minutes), *options])
+        return page.read_text()
+
+    run.page = page
+    run.results = tmp_path / "found" / "results.json"
+    return run
+
+
+@pytest.fixture
+def plan(first_contact):
+    return first_contact("plan")
+
+
+def test_a_run_that_fails_costs_none_of_the_others(contact, plan):
+    write = "import json, sys; json.dump({'gpu': 'H200', 'gpus': 1}, open(sys.argv[1], 'w'))"
+    steps = {
+        1: plan.Step("one", [plan.Run("broken", program_of("raise SystemExit('no | way')"), 20)]),
+        2: plan.Step("two", [plan.Run("facts", (*program_of(write), "{folder}/facts.json"), 20)]),
+    }
+    text = contact(steps)
+    assert text.startswith("before\n<!-- make gpu: begin -->\n")
+    assert text.endswith("<!-- make gpu: end -->\nafter\n")
+    assert r"ended with 1: no \| way" in text
+    assert "on 1 H200" in text
+
+
+def test_what_calls_find_one_after_the_other_is_put_together(contact, plan):
+    def steps(word):
+        runs = [plan.Run(name, program_of(f"print({word!r})"), 20) for name in ("a", "b")]
+        return {number: plan.Step("", [run]) for number, run in enumerate(runs, 1)}
+
+    contact(steps("first"), "--steps", "1")
+    contact(steps("second"), "--steps", "2")
+    found = json.loads(contact.results.read_text())
+    assert {name: run["tail"].strip() for name, run in found.items()} == {
+        "a": "first",
+        "b": "second",
+    }
+    contact.page.write_text("x<!-- make gpu: begin --> stale <!-- make gpu: end -->y")
+    again = contact(steps(""), "--steps", "none", gpus=0)
+    assert "stale" not in again
+    assert "| a |" in again
+    assert "| b |" in again
+
+
+def test_nothing_is_changed_without_a_gpu(contact, plan, tmp_path):
+    before = contact.page.read_text()
+    steps = {1: plan.Step("", [plan.Run("a", program_of("print()"), 20)])}
+    with pytest.raises(SystemExit) as caught:
+        contact(steps, gpus=0)
+    assert "no GPU" in str(caught.value)
+    assert contact.page.read_text() == before
+    assert not contact.results.exists()
+
+
+def test_the_budget_is_kept_and_what_was_left_out_is_named(contact, plan):
+    sleep = program_of("import time; time.sleep(60)")
+    steps = {1: plan.Step("", [plan.Run("slow", sleep, 60), plan.Run("late", sleep, 60)])}
+    begun_s = time.monotonic()
+    with pytest.raises(SystemExit) as caught:
+        contact(steps, minutes=17 / 60)
+    assert time.monotonic() - begun_s < 17
+    assert str(caught.value).endswith(": late")
+    assert "stopped after" in contact.page.read_text()
+
+
+def test_figures_of_the_benchmarks_are_in_the_table(first_contact):
+    table = first_contact("table")
+
+    def run(report):
+        return {
+            "begun": "2026-11-23T10:00:00+00:00",
+            "ended": "",
+            "code": 0,
+            "wall_s": 9.6,
+            "nccl": "sharing",
+            "tests": [],
+            "report": report,
+            "tail": "",
+        }
+
+    facts = {"gpu": "NVIDIA H200", "gpus": 1, "driver": "580.1", "copy_gb_per_s": 2100.4}
+    facts["versions"] = {"nccl4py": "0.6.0"}
+    facts["blocked_s"] = {"free": {"main": 3.0, "tick": 0.0, "setDevice": 2.9876}}
+    overhead = {"versions": {"nccl": 23203}, "median_us": MEDIANS}
+    text = table.make_text(
+        {
+            "facts": run(facts),
+            "overhead": run(overhead),
+            "overhead_blocking": run(None),
+            "sweep": run({"ranks": 2, "median_us": {"8": MEDIANS, "1048576": MEDIANS}}),
+        }
+    )
+    assert "Found on 2026-11-23 on 1 NVIDIA H200: driver 580.1, nccl4py 0.6.0; NCCL 2.32.3" in text
+    assert "| free | 3.000 | 0.000 | 2.988 |" in text
+    assert "| default | 30.0 | 10.0 | 20.0 | 15.0 |" in text
+    assert "BLOCKING" not in text, "a benchmark without a report has no figures"
+    # 1 MiB in 30 µs are 35 GB/s, which for two ranks is the bus bandwidth too.
+    assert "| 1048576 | 34.95 | 104.86 | 52.43 | 69.91 | 2100 |" in text
+
+
+def test_reasons_cannot_break_the_table(first_contact, pytest_run):
+    found = pytest_run("pass")
+    text = first_contact("table").make_text({"some": found})
+    (row,) = [line for line in text.splitlines() if "test_bad" in line]
+    assert r"a \| b &lt;c>" in row
+    assert "| abort_s after a kill | 0.31 | `test_some::test_good` |" in text
+    assert "2 passed, 1 failed, 1 skipped, 1 error" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [("all", [1, 2, 3, 4]), ("none", []), ("2", [2]), ("1-2", [1, 2]), ("4,1-2", [4, 1, 2])],
+)
+def test_steps_are_read(plan, text, steps):
+    assert plan.read_steps(text, [1, 2, 3, 4]) == steps
+
+
+@pytest.mark.parametrize("text", ["", "0", "5", "1-5", "2-1", "x", "1,,2"])
+def test_steps_that_cannot_be_meant_are_refused(plan, text):
+    with pytest.raises(ValueError, match="from 1 to 4"):
+        plan.read_steps(text, [1, 2, 3, 4])
+
+
+def test_every_step_ends_within_one_loan_and_every_test_is_in_one(plan):
+    steps = plan.make_steps(1)
+    for step in steps.values():
+        assert sum(run.limit_s for run in step.runs) <= 550, step.title
+    given = " ".join(part for step in steps.values() for run in step.runs for part in run.arguments)
+    for path in plan.GPU_TESTS.glob("test_*.py"):
+        assert str(path) in given
+
+
+def test_the_page_of_the_docs_has_a_place_for_it(first_contact, tmp_path):
+    contact = first_contact("contact")
+    page = tmp_path / "gpu.md"
+    page.write_bytes(contact.PAGE.read_bytes())
+    contact.write_into(page, "what was found")
+    assert "what was found" in page.read_text()
+    page.write_text("no place")
+    with pytest.raises(ValueError, match="begin"):
+        contact.write_into(page, "")
