@@ -171,6 +171,50 @@ def test_input_that_is_not_contiguous_is_taken():
     assert every(on_gpus(2, check))
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype(ml_dtypes.bfloat16), np.dtype("i2")])
+def test_an_out_may_be_flat_or_in_the_order_of_fortran(size, dtype):
+    def check(comm, cupy):
+        inputs = [values(rank, (3, 4), dtype) for rank in range(size)]
+        stack = np.stack(inputs)
+        mine = cupy.asarray(inputs[comm.rank])
+        for call, expected in (
+            (lambda out: comm.all_reduce(mine, out=out), reduced(inputs, "sum")),
+            (lambda out: comm.all_gather(mine, out=out), stack),
+            (lambda out: comm.broadcast(mine, size - 1, out=out), inputs[-1]),
+            (lambda out: comm.all_to_all(cupy.asarray(stack), out=out), stack[[comm.rank] * size]),
+        ):
+            flat = cupy.asarray(np.zeros(expected.size, dtype))
+            assert call(flat) is flat
+            same(flat, expected.ravel())
+            turned = cupy.asarray(np.zeros(expected.shape[::-1], dtype)).T
+            assert call(turned) is turned
+            same(turned, expected)
+        return True
+
+    assert every(on_gpus(size, check))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_tiles_lie_side_by_side_and_counts_take_the_beginning(size):
+    def check(comm, cupy):
+        inputs = [values(rank, (2, 3), np.dtype("f4")) for rank in range(size)]
+        mine = cupy.asarray(inputs[comm.rank])
+        same(comm.all_gather(mine, tiled=True), np.concatenate(inputs))
+        same(comm.all_gather(mine), np.stack(inputs))
+        buffer = np.arange(2 * size + 1, dtype="i8") + comm.rank
+        room = cupy.asarray(np.full(2 * size + 1, -1))
+        assert comm.all_gather(cupy.asarray(buffer), room, count=2) is room
+        same(room, np.array([*(each for rank in range(size) for each in (rank, rank + 1)), -1]))
+        row = comm.reduce_scatter(cupy.asarray(buffer), count=2)
+        at = 2 * comm.rank
+        expected = np.arange(at, at + 2) * size + sum(range(size))
+        same(row, expected)
+        return True
+
+    assert every(on_gpus(size, check))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_messages_arrive_in_order(way):
     def check(comm, cupy):
