@@ -45,10 +45,11 @@ def _head(operation: str, word: str, given: Any, length: int, size: int) -> Any:
     array = given if hasattr(given, "reshape") else np.asarray(given)
     shape = tuple(array.shape)
     if len(shape) != 1:
-        if word == "out" and not _is_contiguous(array):
+        # A copy would be made on the current stream, and not on that of the call.
+        if not _is_contiguous(array):
             raise UsageError(
-                f"{operation} got count and an out that is not C-contiguous. Accepted: a "
-                "C-contiguous array, which is filled from its beginning."
+                f"{operation} got count and {word} of shape {shape} that is not C-contiguous. "
+                "Accepted: C-contiguous arrays, which are taken from their beginning."
             )
         array = array.reshape(-1)
     if array.shape[0] < length:

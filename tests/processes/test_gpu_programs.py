@@ -4,6 +4,7 @@ import pytest
 
 from tests.gpu.ranks_programs import call, check
 
+from .conftest import SharedCluster
 from .results import values
 
 
@@ -14,9 +15,9 @@ def rehearse(cluster, what, *arguments):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """Two ranks: no program needs more, and each takes its time with four."""
-    from .conftest import SharedCluster
-
-    shared = SharedCluster(tmp_path_factory.mktemp("two"), "localhost:2", comm="ring")
+    # Also where there are GPUs, arrays of JAX are to lie in host memory.
+    env = {"JAX_PLATFORMS": "cpu"}
+    shared = SharedCluster(tmp_path_factory.mktemp("two"), "localhost:2", comm="ring", env=env)
     yield shared
     shared.close()
 
