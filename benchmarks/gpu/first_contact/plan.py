@@ -15,7 +15,7 @@ STOCK, SHARING = "stock", "sharing"
 """The NCCL that the machine has, and that of the kit, which lets ranks share a GPU."""
 _ONE_RANK = "one_rank or ring_alone or calls_are_seen or jax_finds"
 _SHARE = "two_ranks_that_share or may_block or groups_and_splits"
-_NAMED = ("test_probe.py", "test_nccl.py", "test_cupyx.py", "test_frameworks.py")
+_LEAKS = "leave_nothing"
 _PYTEST = ("-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=short", "--durations=0")
 
 
@@ -41,7 +41,6 @@ class Step:
 
 def make_steps(gpu_count: int) -> dict[int, Step]:
     """Give the steps by their numbers."""
-    rest = sorted(str(p) for p in GPU_TESTS.glob("test_*.py") if p.name not in _NAMED)
     debug = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": "{folder}/nccl.%p.log"}
     tests = str(GPU_TESTS)
     steps = [
@@ -69,7 +68,16 @@ def make_steps(gpu_count: int) -> dict[int, Step]:
             ],
         ),
         Step("figures", _benchmarks(gpu_count)),
-        Step("all other tests", [_tests("rest", 540, *rest)] if rest else []),
+        Step("losses", [_tests("losses", 540, f"{tests}/test_losses.py", "-k", f"not {_LEAKS}")]),
+        Step(
+            "where results go, and clusters",
+            [
+                _tests("calls", 310, f"{tests}/test_calls.py"),
+                _tests("clusters", 240, f"{tests}/test_clusters.py"),
+            ],
+        ),
+        Step("torch and JAX", [_tests("libraries", 540, f"{tests}/test_libraries.py")]),
+        Step("leaks", [_tests("leaks", 480, f"{tests}/test_losses.py", "-k", _LEAKS)]),
     ]
     return dict(enumerate(steps, 1))
 
