@@ -99,6 +99,8 @@ def make_binding() -> Any:
         comm_init_rank_config=lambda *_: "handle",
         comm_get_async_error=DONE,
         comm_abort=NOTHING,
+        comm_finalize=NOTHING,
+        comm_destroy=NOTHING,
         group_start=NOTHING,
         group_end=NOTHING,
         **dict.fromkeys(launches, NOTHING),

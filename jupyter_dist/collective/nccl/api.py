@@ -38,6 +38,12 @@ class NcclApi(Protocol):
     def abort(self, handle: Any) -> None:
         """End everything that the communicator has on the device, and the communicator."""
 
+    def finalize(self, handle: Any) -> None:
+        """Begin the end of a communicator that has nothing on the device any more."""
+
+    def destroy(self, handle: Any) -> None:
+        """End a communicator that is finalized."""
+
     @property
     def all_reduce(self) -> Launch:
         """Take source, target, count, datatype, op, handle, stream."""
@@ -87,6 +93,7 @@ class Nccl4py:
         """NCCL keeps a pointer to the name in the configuration of each communicator."""
         self.failure: type[Exception] = binding.NCCLError
         self.state: Callable[[Any], int] = binding.comm_get_async_error
+        self.finalize: Callable[[Any], None] = binding.comm_finalize
         self.all_reduce: Launch = binding.all_reduce
         self.broadcast: Launch = binding.broadcast
         self.reduce: Launch = binding.reduce
@@ -115,6 +122,13 @@ class Nccl4py:
         """End everything that the communicator has on the device, and the communicator."""
         try:
             self._nccl.comm_abort(handle)
+        finally:
+            self._configs.pop(handle, None)
+
+    def destroy(self, handle: Any) -> None:
+        """End a communicator that is finalized."""
+        try:
+            self._nccl.comm_destroy(handle)
         finally:
             self._configs.pop(handle, None)
 
@@ -176,6 +190,13 @@ class CuPyNccl:
     def abort(self, handle: Any) -> None:
         """End everything that the communicator has on the device, and the communicator."""
         handle.abort()
+
+    def finalize(self, handle: Any) -> None:
+        """Do nothing: where communicators block, `destroy` does all."""
+
+    def destroy(self, handle: Any) -> None:
+        """End a communicator that has nothing on the device any more."""
+        handle.destroy()
 
     def all_reduce(self, *args: Any) -> None:
         """Take source, target, count, datatype, op, handle, stream."""

@@ -1,7 +1,8 @@
-"""The NCCL communicator of one group of ranks, from the first call that needs it to its abort."""
+"""The NCCL communicator of one group of ranks, from the first call that needs it to its end."""
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any
 
@@ -14,7 +15,9 @@ from jupyter_dist.errors import CollectiveTimeout, CommunicatorError
 from jupyter_dist.model.rank import name_ranks
 
 INIT_TIMEOUT_S = 60.0
-ABORT_TIMEOUT_S = 5.0
+END_TIMEOUT_S = 5.0
+_FINALIZE_TIMEOUT_S = 2.0
+"""Other ranks may be gone already; then it is aborted."""
 _READY_PATIENCE_S = 10.0
 """So much later than others a rank may say that it is ready."""
 _NAMING_PATIENCE_S = 0.5
@@ -47,7 +50,7 @@ class Clique:
         self._journal = journal
         self._find_api = find_api
         self._init: _Init | None = None
-        self._abort: threading.Thread | None = None
+        self._end: threading.Thread | None = None
         self._swapping = threading.Lock()
 
     # --- forming -----------------------------------------------------------------------------
@@ -223,26 +226,33 @@ class Clique:
 
     def abort(self) -> None:
         """Let NCCL end all that it has on the device, on a thread of its own; from any thread."""
+        self._begin_end(_abort)
+
+    def finish(self) -> None:
+        """Let NCCL end what has nothing on the device any more, likewise."""
+        self._begin_end(_finish)
+
+    def _begin_end(self, end: Callable[[NcclApi, Any], None]) -> None:
         # Two threads may come here at once; NCCL must be told once.
         with self._swapping:
             handle, self.handle = self.handle, None
             init, self._init = self._init, None
         if init is not None:
-            handle = init.abandon()
+            handle, end = init.abandon(), _abort
         if handle is None:
             return
-        self._abort = threading.Thread(
-            target=_abort, args=(self.api, handle), name="nccl abort", daemon=True
+        self._end = threading.Thread(
+            target=end, args=(self.api, handle), name="nccl end", daemon=True
         )
-        self._abort.start()
+        self._end.start()
 
-    def await_abort(self, timeout_s: float = ABORT_TIMEOUT_S) -> bool:
-        """Wait for the end of an abort that has begun; tell whether there is none any more."""
-        abort = self._abort
+    def await_end(self, timeout_s: float = END_TIMEOUT_S) -> bool:
+        """Wait for an end that has begun; return whether none goes on any more."""
+        end = self._end
         deadline_s = monotonic() + timeout_s
-        while abort is not None and abort.is_alive() and monotonic() < deadline_s:
-            abort.join(_SLICE_S)
-        return abort is None or not abort.is_alive()
+        while end is not None and end.is_alive() and monotonic() < deadline_s:
+            end.join(_SLICE_S)
+        return end is None or not end.is_alive()
 
 
 class _Init(threading.Thread):
@@ -281,8 +291,22 @@ class _Init(threading.Thread):
 
 def _abort(api: NcclApi, handle: Any) -> None:
     # NCCL takes the device of the communicator; CUDA might be stuck until it has been aborted.
-    try:
+    with suppress(api.failure):  # the communicator is gone either way, and its callers know why
         api.abort(handle)
+
+
+def _finish(api: NcclApi, handle: Any) -> None:
+    """End it without an abort, which may leak what NCCL has on the network."""
+    state = IN_PROGRESS
+    deadline_s = monotonic() + _FINALIZE_TIMEOUT_S
+    try:
+        api.finalize(handle)
+        while (state := api.state(handle)) == IN_PROGRESS and monotonic() < deadline_s:
+            sleep(_LONGEST_PAUSE_S)
     except api.failure:
-        # The communicator is gone either way, and who called it has been told why.
+        state = REMOTE_ERROR
+    if state != SUCCESS:
+        _abort(api, handle)
         return
+    with suppress(api.failure):  # the communicator is gone either way
+        api.destroy(handle)

@@ -18,6 +18,7 @@ from jupyter_dist.collective.nccl.api import find_api
 from jupyter_dist.collective.nccl.calls import DeviceCalls
 from jupyter_dist.collective.nccl.cuda import load_cuda
 from jupyter_dist.collective.nccl.device import Ways
+from jupyter_dist.collective.nccl.family import Family
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary
 from jupyter_dist.collective.nccl.messages import mixed
 from jupyter_dist.collective.objects import ObjectCollectives
@@ -69,7 +70,7 @@ class NcclCommunicator(ObjectCollectives):
         self._plain: type[Any] = self._device.ndarray
         """Arrays of this type go to the device as things stand, which is most of the time."""
         self._is_grouped = False
-        self._children: list[NcclCommunicator] = []
+        self._family = Family(self._device)
 
     # --- settings, which both parts share ----------------------------------------------------
 
@@ -238,24 +239,26 @@ class NcclCommunicator(ObjectCollectives):
         if host is None:
             return None
         child = NcclCommunicator(host, self._ways)
-        self._children.append(child)
+        self._family.adopt(child, child._family)
         return child
 
     # --- what becomes of it ------------------------------------------------------------------
 
     def look(self) -> None:
         """From the link thread, some times a second: take note of what ended on the device."""
-        for device in self._devices():
+        for device in self._family.devices():
             device.look()
+        self._family.end_dropped()
 
     def settle(self) -> None:
         """Wait until all that is queued on the device has ended; raise if it does not."""
-        for device in self._devices():
+        for device in self._family.devices():
             device.settle()
+        self._family.end_dropped()
 
     def lost_error(self) -> CommunicatorError | None:
         """Give, once, the error of calls that were on the device when it broke."""
-        errors = [device.lost_error() for device in self._devices()]
+        errors = [device.lost_error() for device in self._family.devices()]
         return next((error for error in errors if error is not None), None)
 
     def abort(self, failed_rank: int, reason: str) -> None:
@@ -264,21 +267,16 @@ class NcclCommunicator(ObjectCollectives):
         `failed_rank` is a rank of the cluster.
         """
         self._host.abort(failed_rank, reason)
-        for device in self._devices():
+        for device in self._family.devices():
             device.abort(Breakage("failed", failed_rank, reason))
 
     def close(self) -> None:
         """Release everything, of what was split off as well; again changes nothing."""
-        for device in self._devices():
+        for device in self._family.devices():
             device.close()
         self._host.close()
 
     # --- which way ---------------------------------------------------------------------------
-
-    def _devices(self) -> Iterator[DeviceCalls]:
-        yield self._device
-        for child in self._children:
-            yield from child._devices()  # noqa: SLF001  (of the same kind)
 
     def _pass_on(
         self,

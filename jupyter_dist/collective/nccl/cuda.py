@@ -161,11 +161,15 @@ class Cuda:
         """Take events that have been looked at."""
         self._idle_events.append((begun, ended))
 
-    def destroy_events(self) -> None:
-        """Let go of the events that nobody has."""
+    def release(self) -> None:
+        """Let go of all events and streams; nobody may have any."""
+        events = [self._order_event, self._spare_event, self._base]
+        self._order_event = self._spare_event = self._base = 0
+        self._bridge = self._clock_stream = None
         while self._idle_events:
-            for event in self._idle_events.pop():
-                self._driver.destroy(event)
+            events += self._idle_events.pop()
+        for event in filter(None, events):
+            self._driver.destroy(event)
 
     def set_clock(self) -> None:
         """Find out what the device's clock shows now, unless that is known well enough."""

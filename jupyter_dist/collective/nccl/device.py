@@ -14,7 +14,7 @@ from jupyter_dist.collective.control import Control
 from jupyter_dist.collective.group import Group, Scope
 from jupyter_dist.collective.journal import Journal
 from jupyter_dist.collective.nccl.api import SUCCESS, NcclApi
-from jupyter_dist.collective.nccl.clique import ABORT_TIMEOUT_S, Clique
+from jupyter_dist.collective.nccl.clique import END_TIMEOUT_S, Clique
 from jupyter_dist.collective.nccl.cuda import PER_THREAD_STREAM, Cuda
 from jupyter_dist.collective.nccl.launch import Plan
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary, Libraries
@@ -30,6 +30,7 @@ _LEAVE_PATIENCE_S = 0.1
 """So long the main thread may take to leave NCCL before an abort comes over it."""
 _LOOK_PATIENCE_S = 0.1
 """So long the driver may take to say what has ended; then all else is lost."""
+_CLOSE_PATIENCE_S = 1.0
 _LONGEST_PAUSE_S = 0.005
 
 
@@ -200,17 +201,21 @@ class Device:
             cuda.set_clock()
             self._watcher.start()
         begun, ended = cuda.take_events()
-        cuda.record(begun, stream)
-        then = plan.launch(clique, cuda, plan, stream, source, target)
-        api = clique.api
-        handle = clique.handle
-        if api.is_polled and (handle is None or api.state(handle) != SUCCESS):
-            clique.await_queued(call)
-        # An abort that came over the launch has left nothing that could end well.
-        clique.check_lost()
-        if then is not None:
-            then()
-        cuda.record(ended, stream)
+        try:
+            cuda.record(begun, stream)
+            then = plan.launch(clique, cuda, plan, stream, source, target)
+            api = clique.api
+            handle = clique.handle
+            if api.is_polled and (handle is None or api.state(handle) != SUCCESS):
+                clique.await_queued(call)
+            # An abort that came over the launch has left nothing that could end well.
+            clique.check_lost()
+            if then is not None:
+                then()
+            cuda.record(ended, stream)
+        except BaseException:
+            cuda.give_back(begun, ended)
+            raise
         kept = (source, target) if self._keeps else None
         outstanding.add(Queued(call, token, begun, ended, kept))
 
@@ -258,9 +263,9 @@ class Device:
         error = self.lost_error()
         if error is None:
             return
-        if not self.clique.await_abort():
+        if not self.clique.await_end():
             text = (
-                f"{error}. NCCL has not let go of the device for {ABORT_TIMEOUT_S:g} s; if the "
+                f"{error}. NCCL has not let go of the device for {END_TIMEOUT_S:g} s; if the "
                 "next cells hang, stop the cluster and start it again"
             )
             error.args = (text,)
@@ -301,11 +306,30 @@ class Device:
         outstanding = self._outstanding
         if outstanding is None:
             return
-        self._watcher.look_within(_LOOK_PATIENCE_S)
-        outstanding.give_up()
-        self.clique.abort()
-        if self.clique.await_abort():
-            self._watcher.end(self.cuda.destroy_events)
+        has_looked = self._watcher.look_within(_CLOSE_PATIENCE_S)
+        if outstanding.give_up() is None and has_looked:
+            self.clique.finish()
+        else:
+            self.clique.abort()
+        if self.clique.await_end():
+            self._watcher.end(self.cuda.release)
+
+    def end_if_idle(self) -> bool:
+        """Begin its end once its calls have ended; return whether it is over. From any thread."""
+        outstanding = self._outstanding
+        if outstanding is None:
+            return True
+        if len(outstanding) or not self.journal.try_enter():
+            return False
+        try:
+            self.journal.forget()
+            self.clique.finish()
+        finally:
+            self.journal.leave()
+        if not self.clique.await_end(0.0):
+            return False
+        self._watcher.end(self.cuda.release)
+        return True
 
 
 def _say_lost(breakage: Breakage, lost: Call) -> Breakage:

@@ -10,6 +10,7 @@ import itertools
 import queue
 import threading
 import time
+import weakref
 from functools import partial
 from types import SimpleNamespace
 
@@ -47,6 +48,12 @@ class UnownedMemory:
         self.ptr, self.size, self.owner, self.device_id = ptr, size, owner, device_id
 
 
+def run_all(works):
+    while (work := works.get()) is not None:
+        work()
+        del work
+
+
 class FakeStream:
     """Runs what is queued, in order, on a thread of its own."""
 
@@ -57,12 +64,14 @@ class FakeStream:
         self._cupy = cupy
         self._queue = queue.SimpleQueue()
         self._before = []
-        self.thread = threading.Thread(target=self._run, name="fake stream", daemon=True)
+        # Which does not keep the stream: one that nobody has ends when its work is done.
+        self.thread = threading.Thread(
+            target=run_all, args=(self._queue,), name="fake stream", daemon=True
+        )
         self.thread.start()
 
-    def _run(self):
-        while (work := self._queue.get()) is not None:
-            work()
+    def __del__(self):
+        self._queue.put(None)
 
     def put(self, work):
         self._queue.put(work)
@@ -288,8 +297,8 @@ class FakeCuPy:
     """One process's CuPy."""
 
     def __init__(self):
-        null = FakeStream(self, 0)
-        self._streams = {0: null}
+        null = self._null = FakeStream(self, 0)
+        self._streams = weakref.WeakValueDictionary({0: null})
         self._per_thread = threading.local()
         self._of_threads = []
         self.stream = null
@@ -318,10 +327,10 @@ class FakeCuPy:
         return self._per_thread.stream
 
     def is_capturing(self):
-        return any(stream.is_capturing for stream in self._streams.values())
+        return any(stream.is_capturing for stream in list(self._streams.values()))
 
     def end(self):
-        for stream in (*self._streams.values(), *self._of_threads):
+        for stream in (*list(self._streams.values()), *self._of_threads):
             stream.end()
 
     def empty(self, shape, dtype=float):

@@ -45,6 +45,8 @@ class FakeNccl:
         self.letters = defaultdict(deque)
         self.misuse = []
         self.aborted = []
+        self.destroyed = []
+        self.never_finalized = set()
         self.launched = []
         self.init_error = {}
         """Result code of forming, by rank."""
@@ -84,6 +86,7 @@ class Comm:
     def __init__(self, nccl, unique_id, size, rank):
         self.nccl, self.id, self.size, self.rank = nccl, unique_id, size, rank
         self.is_aborted = False
+        self.is_finalized = False
         self.error = SUCCESS
         self.polls = 0
         self.deferred = []
@@ -342,7 +345,9 @@ class Nccl4pyBinding(_Binding):
             return comm.error
         if not comm.is_formed:
             return IN_PROGRESS
-        if comm.deferred:
+        if comm.is_finalized and comm.rank in self._nccl.never_finalized:
+            return IN_PROGRESS
+        if comm.deferred or (comm.is_finalized and comm.polls > 0):
             comm.polls -= 1
             if comm.polls > 0:
                 return IN_PROGRESS
@@ -353,6 +358,15 @@ class Nccl4pyBinding(_Binding):
 
     def comm_abort(self, comm):
         abort(self._nccl, comm)
+
+    def comm_finalize(self, comm):
+        self._check(comm)
+        comm.is_finalized, comm.polls = True, self._nccl.polls
+
+    def comm_destroy(self, comm):
+        if not comm.is_finalized or self.comm_get_async_error(comm) != SUCCESS:
+            self._nccl.misuse.append("destroyed before it was finalized")
+        destroy(self._nccl, comm)
 
     def get_error_string(self, status):
         return {6: "remote process exited or there was a network error"}.get(
@@ -419,6 +433,17 @@ class CuPyComm:
 
     def abort(self):
         abort(self._nccl, self._comm)
+
+    def destroy(self):
+        destroy(self._nccl, self._comm)
+
+
+def destroy(nccl, comm):
+    """End what has nothing on a stream any more."""
+    if comm.is_aborted:
+        nccl.misuse.append("destroyed after its end")
+    nccl.destroyed.append(comm.rank)
+    comm.is_aborted = True
 
 
 def abort(nccl, comm):

@@ -13,7 +13,7 @@ from jupyter_dist.errors import CommunicatorError
 
 LAUNCHES = (
     *("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "send", "recv"),
-    *("group_start", "group_end", "comm_get_async_error"),
+    *("group_start", "group_end", "comm_get_async_error", "comm_finalize"),
 )
 
 

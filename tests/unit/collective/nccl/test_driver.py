@@ -111,7 +111,7 @@ def test_an_abort_begins_although_the_driver_does_not_answer():
         with machine.cupy.cuda.runtime.driver_lock:
             comm.abort(1, "is lost")
             spell = watch.spell()
-            comm._device.clique.await_abort()
+            comm._device.clique.await_end()
             assert nccl.aborted.count(0) == 1
         with pytest.raises(PeerFailed, match="rank 1 is lost"):
             comm.settle()
@@ -229,6 +229,6 @@ def test_without_the_drivers_library_cupys_runtime_serves(status, monkeypatch):
         assert cuda.query(ended) == 0
     assert driver.elapsed_ms(begun, ended) is not None
     cuda.give_back(begun, ended)
-    cuda.destroy_events()
+    cuda.release()
     assert not cupy.cuda.runtime._events
     cupy.end()

@@ -118,7 +118,7 @@ def test_an_abort_reaches_what_was_split_off():
                     call(child, machine)
                 with pytest.raises(PeerFailed, match="in group 0-1~device was on the device"):
                     comm.settle()
-                child._device.clique.await_abort()
+                child._device.clique.await_end()
                 return nccl.aborted
             return None
 
@@ -137,8 +137,8 @@ def test_settling_raises_what_an_abort_has_lost():
 
 
 def test_an_abort_that_does_not_return_is_told(monkeypatch):
-    monkeypatch.setattr(clique, "ABORT_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(clique.Clique.await_abort, "__defaults__", (0.1,))
+    monkeypatch.setattr(clique, "END_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(clique.Clique.await_end, "__defaults__", (0.1,))
     nccl = FakeNccl()
 
     def act(comm, machine):
@@ -394,6 +394,6 @@ def test_an_abort_does_not_wait_for_a_main_thread_that_is_stuck(monkeypatch):
         thread.start()
         thread.join(5)
         assert not thread.is_alive()
-        comm._device.clique.await_abort()
+        comm._device.clique.await_end()
         assert machine.nccl.aborted == [0]
         comm._device.journal.leave()

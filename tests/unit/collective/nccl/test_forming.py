@@ -129,7 +129,7 @@ def test_an_abort_ends_forming_at_once():
         threading.Timer(0.2, comm.abort, [1, "is lost: killed"]).start()
         with within(2), pytest.raises(PeerFailed, match="rank 1 is lost: killed"):
             comm.all_reduce(machine.cupy.asarray(np.ones(1)))
-        comm._device.clique.await_abort()
+        comm._device.clique.await_end()
     assert nccl.aborted == [0]
     assert not nccl.misuse
 

@@ -60,7 +60,7 @@ def slow(name):
 def test_the_main_thread_does_not_wake_itself_on_the_way_to_an_abort(busy):
     comm, machine = busy
     comm.abort(1, "is lost")
-    comm._device.clique.await_abort()
+    comm._device.clique.await_end()
     assert machine.nccl.aborted == [0]
     assert machine.wakes == []
     with pytest.raises(PeerFailed, match="rank 1 is lost; all_reduce"):
@@ -75,7 +75,7 @@ def test_an_error_on_the_host_stays_what_it_is(busy, monkeypatch):
     monkeypatch.setattr(comm._host._transport, "all_reduce", fail)
     with pytest.raises(CollectiveTimeout, match=r"waited 1 s for rank 1$"):
         comm.all_reduce(1)
-    comm._device.clique.await_abort()
+    comm._device.clique.await_end()
     assert (machine.nccl.aborted, machine.wakes) == ([0], [])
 
 
@@ -92,7 +92,7 @@ def test_nccl_is_aborted_even_if_waking_fails(busy):
             comm.abort(1, "is lost")
 
     in_thread(abort)
-    comm._device.clique.await_abort()
+    comm._device.clique.await_end()
     assert machine.nccl.aborted == [0]
 
 
@@ -140,7 +140,7 @@ def test_an_abort_while_nccl_is_formed_is_told(rank, monkeypatch):
     monkeypatch.setattr(clique, "_tell_ready", abort)
     with pytest.raises(PeerFailed, match="rank 1 is lost"):
         comm.all_reduce(machine.cupy.asarray(np.ones(1)))
-    clique.await_abort()
+    clique.await_end()
     assert machine.nccl.aborted == [0]
     assert clique.handle is None
 
@@ -153,7 +153,7 @@ def test_two_threads_abort_nccl_once(busy, monkeypatch):
     other.start()
     clique.abort()
     other.join(10)
-    clique.await_abort()
+    clique.await_end()
     assert machine.nccl.aborted == [0]
 
 
