@@ -11,7 +11,7 @@ from jupyter_dist.errors import (
     PeerFailed,
 )
 
-BreakageKind = Literal["failed", "left", "mismatch", "timeout"]
+BreakageKind = Literal["failed", "left", "mismatch", "timeout", "reset"]
 
 
 class Breakage(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Breakage(msgspec.Struct, frozen=True):
     rank: int
     """Who failed, left, gave up waiting, or found the mismatch; -1 when it is not one rank."""
     text: str
-    """What it did, following the words "rank 2"; for a mismatch, its call."""
+    """What it did, following the words "rank 2"; for a mismatch, its call; for a reset, all."""
     peer: int = -1
     peer_text: str = ""
 
@@ -46,6 +46,11 @@ class Breakage(msgspec.Struct, frozen=True):
                 )
             case "timeout" | "left":
                 return PeerFailed(self.rank, self.text)
+            case "reset":
+                return CommunicatorError(
+                    f"{self.text}. Nothing else is lost: the ranks keep what they have, and a new "
+                    "communicator is formed before the next cell."
+                )
             case _:
                 assert_never(self.kind)
 

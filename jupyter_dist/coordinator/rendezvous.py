@@ -199,7 +199,8 @@ class Rendezvous:
         formed = {rank: hello.formed for rank, hello in sorted(self._hellos.items())}
         plans = plan_frameworks(formed, self._roster.world_size, self.always_formed)
         self.is_forming_frameworks = not all(plan.is_kept for plan in plans)
+        hosts = tuple(self._roster[rank].info.host for rank in sorted(self._expected))
         for rank in sorted(self._expected):
             info = self._roster[rank].info
-            welcome = Welcome(self.generation, info, self.communicator, peers, key, plans)
+            welcome = Welcome(self.generation, info, self.communicator, peers, key, plans, hosts)
             self._outbox.to_engine(rank, welcome)

@@ -43,7 +43,7 @@ def _make_transport(
     welcome: Welcome, group: Group, listener: socket.socket, control: Control | None
 ) -> HostTransport:
     if welcome.communicator != "gloo":
-        return RingTransport(group, listener, welcome.peers, welcome.key)
+        return RingTransport(group, listener, welcome.peers, welcome.key, welcome.hosts)
     # Gloo opens listeners of its own, at the same address.
     host = listener.getsockname()[0]
     listener.close()

@@ -126,6 +126,48 @@ def test_large_objects_survive_resets_on_their_way(four, in_background, within):
             assert pull.result(30)[1] == data
 
 
+REDUCE_ON = """
+import time, numpy as np
+print("here")
+for number in range(3000):
+    comm.all_reduce(np.ones(1000))
+    time.sleep(0.002)
+"""
+
+
+def ring_ports_of(rank, pids):
+    """Ports at which a rank's communicator listens."""
+    listening = psutil.Process(int(pids[rank])).net_connections("tcp4")
+    return [each.laddr.port for each in listening if each.status == psutil.CONN_LISTEN]
+
+
+def test_a_reset_between_ranks_is_told_as_one_and_the_next_cell_has_a_new_communicator(
+    four, in_background, within
+):
+    pids = values(four.run("import os\nkept = os.getpid()\nkept"))
+    listener = Listener()
+    cell = in_background(four.run, REDUCE_ON, watcher=listener)
+    listener.wait_for("here", ranks=range(4))
+    for port in ring_ports_of(1, pids):
+        reset(port)
+    with within(10):
+        result = cell.result(20)
+    raised = [each.error for each in result if each.status == "raised"]
+    assert raised
+    assert {error.ename for error in raised} == {"CommunicatorError"}
+    for each in result:
+        text = str(each.error)
+        print(each.rank, each.status, text)
+        assert "rank 1 (localhost)" in text
+        assert "was reset" in text
+        assert "both ranks live" in text
+        assert "closed" not in text
+    assert values(four.run("kept")) == pids
+    with within(10):
+        sums = "import numpy as np\nfloat(comm.all_reduce(np.ones(3))[0])"
+        assert values(four.run(sums)) == ["4.0"] * 4
+
+
 def test_an_agent_that_is_killed_is_still_told_at_once(sweep, start, within):
     cluster = start("localhost:1")
     (agent,) = agents_of(cluster)

@@ -11,13 +11,13 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
-from enum import IntEnum
 
 from jupyter_dist.collective.breakage import Breakage
 from jupyter_dist.collective.call import Call, Signature
 from jupyter_dist.collective.ring import handshake
 from jupyter_dist.collective.ring.acceptor import Acceptor
 from jupyter_dist.collective.ring.handshake import Membership
+from jupyter_dist.collective.ring.stopped import Certainty, Stopped
 from jupyter_dist.collective.ring.wire import BREAKAGE_BYTES, pack_breakage, unpack_breakage
 from jupyter_dist.errors import MalformedMessage
 from jupyter_dist.model.addresses import split_address
@@ -29,6 +29,11 @@ NO_WAY_PATIENCE_S = 10.0
 """How long a peer to which there is no way is tried again; the coordinator knows by then whether
 its host is lost, and ends the wait."""
 
+PROBE_S = 0.5
+"""How long a peer with which the connection was reset has to show that it lives."""
+
+_RESET = (errno.ECONNRESET, errno.ECONNABORTED)
+
 _NO_WAY = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
 
 LOCAL_BUFFER_BYTES = 256 * 1024
@@ -37,26 +42,6 @@ own choice of megabytes 64 MiB take a quarter longer. To other hosts it must fil
 
 GRACE_S = 0.1
 """How long a rank that lost a peer waits to be told the true cause."""
-
-
-class Certainty(IntEnum):
-    """How much a reason is worth; the higher one counts."""
-
-    GUESSED = 0
-    """A peer that sends to us closed, perhaps only because of what another one did."""
-    SEEN = 1
-    """A peer that we send to closed without a word."""
-    KNOWN = 2
-    """We found it ourselves, or were told."""
-
-
-class Stopped(Exception):
-    """The running operation cannot go on."""
-
-    def __init__(self, breakage: Breakage, certainty: Certainty = Certainty.KNOWN) -> None:
-        self.breakage = breakage
-        self.certainty = certainty
-        super().__init__(breakage)
 
 
 class Connections:
@@ -71,6 +56,7 @@ class Connections:
         me: Membership,
         peers: Sequence[str],
         world_ranks: Sequence[int],
+        hosts: Sequence[str] = (),
     ) -> None:
         self.me = me
         self.world_ranks = world_ranks
@@ -81,6 +67,9 @@ class Connections:
         self.incoming: dict[int, socket.socket] = {}
         self._outgoing: dict[int, socket.socket] = {}
         self._peers = tuple(peers)
+        self._hosts = tuple(hosts) or tuple(split_address(peer)[0] for peer in peers)
+        self._resets: set[int] = set()
+        """Peers with which a connection was reset; that may be how one that died is noticed."""
         self._heard: dict[int, bytearray] = {}
         self._abort: Breakage | None = None
         self._is_closed = False
@@ -121,9 +110,38 @@ class Connections:
             raise Stopped(self._abort)
 
     def closed_by(self, peer: int, certainty: Certainty) -> Stopped:
-        """Describe that a peer closed its connection."""
+        """Describe that a peer closed its connection, or that this was reset though both live."""
+        if peer in self._resets:
+            try:
+                self._check_alive(peer)
+            except ConnectionError:
+                pass  # the reset is how the end of its process was noticed
+            except (OSError, Stopped):
+                if self._abort is not None:
+                    return Stopped(self._abort)
+                text = f"does not answer after a reset of its connection during {self.doing}"
+                return Stopped(Breakage("failed", self.world_ranks[peer], text), Certainty.SEEN)
+            else:
+                return Stopped(self._describe_reset(peer))
         text = f"closed its connection during {self.doing}"
         return Stopped(Breakage("failed", self.world_ranks[peer], text), certainty)
+
+    def note_reset(self, peer: int, error: OSError) -> None:
+        """Take note of an error of a connection with a peer, if it says that it was reset."""
+        if error.errno in _RESET:
+            self._resets.add(peer)
+
+    def _check_alive(self, peer: int) -> None:
+        """Let a peer prove that it lives, and is in this generation; raise OSError or Stopped."""
+        connection, _proof = self._dial(peer, time.monotonic() + PROBE_S)
+        connection.close()  # without our proof it is none of its connections
+
+    def _describe_reset(self, peer: int) -> Breakage:
+        one, other = sorted((self.me.rank, peer))
+        ends = [f"rank {self.world_ranks[end]} ({self._hosts[end]})" for end in (one, other)]
+        text = f"the connection between {ends[0]} and {ends[1]} was reset during {self.doing}"
+        ranks = self.world_ranks[one], self.world_ranks[other]
+        return Breakage("reset", ranks[0], f"{text}; both ranks live", ranks[1])
 
     def outgoing(self, peer: int, deadline: float) -> socket.socket:
         """Return the connection to a peer, made now if need be; raise Stopped when that fails."""
@@ -151,6 +169,18 @@ class Connections:
                 self.listen_to_wake()
 
     def _connect_once(self, peer: int, deadline: float) -> socket.socket:
+        connection, proof = self._dial(peer, deadline)
+        try:
+            connection.send(proof)
+            if connection.getsockname()[0] == connection.getpeername()[0]:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LOCAL_BUFFER_BYTES)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _dial(self, peer: int, deadline: float) -> tuple[socket.socket, bytes]:
+        """Connect to a peer that proves that it is one; return what will prove the same of us."""
         host, port = split_address(self._peers[peer])
         family, kind, protocol, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
@@ -161,15 +191,12 @@ class Connections:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.connect_ex(address)
             self._wait_for(connection, select.POLLOUT, peer, deadline)
-            self._prove(connection, peer, deadline)
-            if connection.getsockname()[0] == connection.getpeername()[0]:
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LOCAL_BUFFER_BYTES)
+            return connection, self._answer(connection, peer, deadline)
         except BaseException:
             connection.close()
             raise
-        return connection
 
-    def _prove(self, connection: socket.socket, peer: int, deadline: float) -> None:
+    def _answer(self, connection: socket.socket, peer: int, deadline: float) -> bytes:
         hello = handshake.write_hello(self.me, peer)
         connection.send(hello)
         challenge = b""
@@ -182,7 +209,7 @@ class Connections:
         proof = handshake.answer_challenge(self.me, hello, challenge)
         if proof is None:
             raise ConnectionRefusedError("whoever answers there does not know the key")
-        connection.send(proof)
+        return proof
 
     def _wait_for(self, connection: socket.socket, event: int, peer: int, deadline: float) -> None:
         poll = select.poll()
@@ -206,7 +233,11 @@ class Connections:
         """
         heard = self._heard[peer]
         with contextlib.suppress(BlockingIOError):
-            received = self._outgoing[peer].recv(BREAKAGE_BYTES - len(heard))
+            try:
+                received = self._outgoing[peer].recv(BREAKAGE_BYTES - len(heard))
+            except ConnectionError as error:
+                self.note_reset(peer, error)
+                raise
             if not received:
                 raise ConnectionResetError("closed")
             heard += received
@@ -230,7 +261,7 @@ class Connections:
         for connection in self._outgoing.values():
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
-        if stop.breakage.kind == "failed" and self._abort is None:
+        if stop.breakage.kind in ("failed", "reset") and self._abort is None:
             stop = self._ask_why(stop)
         breakage = self._abort or stop.breakage
         self._tell(breakage)
@@ -256,7 +287,7 @@ class Connections:
                 except OSError:
                     poll.unregister(fd)
                     stop = self._better(stop, self.closed_by(talking[fd], Certainty.SEEN))
-                if self._abort is not None or stop.breakage.kind != "failed":
+                if self._abort is not None or stop.breakage.kind not in ("failed", "reset"):
                     return stop
         return stop
 

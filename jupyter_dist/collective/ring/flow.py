@@ -18,10 +18,9 @@ from jupyter_dist.collective.call import Array, Call
 from jupyter_dist.collective.ring.connections import (
     GRACE_S,
     SLICE_S,
-    Certainty,
     Connections,
-    Stopped,
 )
+from jupyter_dist.collective.ring.stopped import Certainty, Stopped
 from jupyter_dist.collective.ring.streams import Incoming, Outgoing, Piece
 from jupyter_dist.collective.ring.wire import (
     AGREED_BYTES,
@@ -260,7 +259,8 @@ class Flow:
                 outgoing.is_blocked = True
                 self._poll.modify(outgoing.connection, select.POLLIN | select.POLLOUT)
             return
-        except OSError:
+        except OSError as error:
+            self._links.note_reset(outgoing.peer, error)
             raise self._explain(outgoing) from None
         if outgoing.is_blocked:
             outgoing.is_blocked = False
@@ -288,7 +288,8 @@ class Flow:
                 received = connection.recv_into(incoming.rest)
             except BlockingIOError:
                 return
-            except OSError:
+            except OSError as error:
+                self._links.note_reset(incoming.peer, error)
                 received = 0
             if not received:
                 raise self._links.closed_by(incoming.peer, Certainty.GUESSED)

@@ -13,9 +13,10 @@ from jupyter_dist.collective.call import UFUNCS, Array, Call
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.ring import algorithms
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
-from jupyter_dist.collective.ring.connections import Connections, Stopped
+from jupyter_dist.collective.ring.connections import Connections
 from jupyter_dist.collective.ring.flow import Flow, as_bytes
 from jupyter_dist.collective.ring.handshake import Membership
+from jupyter_dist.collective.ring.stopped import Stopped
 from jupyter_dist.collective.transport import Message
 from jupyter_dist.collective.user_line import warn_user
 from jupyter_dist.model.addresses import split_address
@@ -27,20 +28,27 @@ class RingTransport:
 
     `listener` is bound and listening already (see `bind_listener`) and belongs to the transport
     from now on; `peers` are the ranks' addresses as `host:port`, in rank order; `key` is the secret
-    that they share. Nothing is connected before it is needed.
+    that they share; `hosts` are those of the ranks, for people. Nothing is connected before it is
+    needed.
     """
 
     kind = "ring"
 
     def __init__(
-        self, group: Group, listener: socket.socket, peers: Sequence[str], key: bytes
+        self,
+        group: Group,
+        listener: socket.socket,
+        peers: Sequence[str],
+        key: bytes,
+        hosts: Sequence[str] = (),
     ) -> None:
         self._me = Membership(group.rank, group.size, group.generation, key)
         self._host = split_address(peers[group.rank])[0]
         if group.size == 1:
             listener.close()
         door = None if group.size == 1 else listener
-        self._links = Connections(door, self._me, peers, group.members)
+        self._hosts = dict(zip(group.members, hosts, strict=False))
+        self._links = Connections(door, self._me, peers, group.members, hosts)
         self._next_listener: socket.socket | None = None
         self._timeout_s = 60.0
         self._site = ""
@@ -119,7 +127,8 @@ class RingTransport:
         assert listener is not None
         secret = f"{group.label} {number}".encode()
         key = hmac.new(self._me.key, secret, hashlib.sha256).digest()
-        return RingTransport(group, listener, told, key)
+        hosts = [self._hosts[rank] for rank in group.members] if self._hosts else ()
+        return RingTransport(group, listener, told, key, hosts)
 
     def abort(self, breakage: Breakage) -> None:
         """Make the running operation, if any, raise Broken at once."""

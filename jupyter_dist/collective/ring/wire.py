@@ -22,7 +22,7 @@ _BREAKAGE = struct.Struct("!4sBxxxii240s240s")
 _BREAKAGE_MAGIC = b"JDX1"
 BREAKAGE_BYTES = _BREAKAGE.size
 _TEXT_BYTES = 240
-_KINDS: tuple[BreakageKind, ...] = ("failed", "left", "mismatch", "timeout")
+_KINDS: tuple[BreakageKind, ...] = ("failed", "left", "mismatch", "timeout", "reset")
 
 
 def pack_header(call: Call, generation: int, payload_bytes: int, site: str = "") -> bytes:

@@ -18,6 +18,8 @@ class Welcome(Message, frozen=True):
     """Shared secret of this generation's communicator."""
     frameworks: tuple[FrameworkPlan, ...] = ()
     """What becomes of that which frameworks have formed; the same on all ranks."""
+    hosts: tuple[str, ...] = ()
+    """Of each rank, in rank order."""
 
 
 class RunCell(Message, frozen=True):
