@@ -93,9 +93,10 @@ class Device:
             self.cuda = self._ways.load_cuda()
             self.libraries = Libraries(self.cuda)
             self.library = self.libraries.cupy
-            self._outstanding = Outstanding(self.cuda, self._recorder)
-            self._watcher = Watcher(self.cuda, self._outstanding, self.clique, self.journal)
+            outstanding = Outstanding(self.cuda, self._recorder)
+            self._watcher = Watcher(self.cuda, outstanding, self.clique, self.journal)
             self.ndarray = self.plain = self.cuda.ndarray
+            self._outstanding = outstanding  # last: with it other threads take all as loaded
 
     @contextmanager
     def using(self, library: DeviceLibrary) -> Iterator[None]:

@@ -79,6 +79,20 @@ def test_an_error_on_the_host_stays_what_it_is(busy, monkeypatch):
     assert (machine.nccl.aborted, machine.wakes) == ([0], [])
 
 
+def test_the_link_thread_may_look_while_the_device_is_loaded(rank, monkeypatch):
+    comm, machine = rank
+    usual = device.Watcher
+    looked = []
+
+    def make(*told):
+        in_thread(lambda: looked.append(comm.look()))
+        return usual(*told)
+
+    monkeypatch.setattr(device, "Watcher", make)
+    comm.all_reduce(machine.cupy.asarray(np.ones(1)))
+    assert looked == [None]
+
+
 def test_nccl_is_aborted_even_if_waking_fails(busy):
     comm, machine = busy
 
