@@ -24,15 +24,14 @@ NCCL_VERSION = "2.32.3"
 LIBRARY = "nvidia/nccl/lib/libnccl.so.2"
 TAG = "py3-none-manylinux_2_27_x86_64"
 LARGEST_BYTES = 50 * 10**6
-PACKAGES = (
-    *("anywidget", "asttokens", "cffi", "cloudpickle", "comm", "cryptography", "cuda-pathfinder"),
-    *("decorator", "executing", "grpcio", "grpcio-health-checking", "ipykernel", "ipyparallel"),
-    *("ipython", "ipython-pygments-lexers", "ipywidgets", "jedi", "jupyter-client"),
-    *("jupyter-core", "matplotlib-inline", "msgspec", "nccl4py==0.6.0", "nest-asyncio2", "parso"),
-    *("pexpect", "platformdirs", "prompt-toolkit", "protobuf", "psygnal", "ptyprocess"),
-    *("pure-eval", "pycparser", "pyzmq", "stack-data", "threadpoolctl", "tomli-w", "tornado"),
-    *("traitlets", "wcwidth", "xxhash"),
-)
+PACKAGES = """
+    anywidget asttokens cffi cloudpickle comm cryptography cuda-pathfinder decorator executing
+    grpcio grpcio-health-checking ipykernel ipyparallel ipython ipython-pygments-lexers
+    ipywidgets jedi jupyter-client jupyter-core matplotlib-inline msgspec nccl4py==0.6.0
+    nest-asyncio2 parso pexpect platformdirs prompt-toolkit protobuf psygnal ptyprocess
+    pure-eval pycparser python-dateutil pyzmq six stack-data threadpoolctl tomli-w tornado
+    traitlets typing-extensions wcwidth xxhash
+"""
 """With everything that is imported of what they need; not what only a browser would load."""
 PLATFORMS = (
     "manylinux_2_28",
@@ -73,7 +72,7 @@ def main() -> None:
     shutil.rmtree(options.into, ignore_errors=True)
     for name in ("site", "nccl"):
         (options.into / name).mkdir(parents=True)
-    download(options.into / "site", *PACKAGES)
+    download(options.into / "site", *PACKAGES.split())
     nccl = pack_nccl(options.into / "nccl", options.arch, keep_relocatable=options.keep_relocatable)
     size = sum(path.stat().st_size for path in options.into.rglob("*.whl"))
     print(f"{options.into}: {size / 1e6:.1f} MB, of it {nccl.stat().st_size / 1e6:.1f} MB of NCCL")

@@ -260,3 +260,26 @@ def test_the_page_of_the_docs_has_a_place_for_it(first_contact, tmp_path):
     page.write_text("no place")
     with pytest.raises(ValueError, match="begin"):
         contact.write_into(page, "")
+
+
+def test_the_kit_is_installed_once_and_its_nccl_is_for_runs_that_share(
+    first_contact, program, tmp_path, monkeypatch
+):
+    running, cache, kit = first_contact("running"), tmp_path / "cache", tmp_path / "kit"
+    alone = running.Run("a", (), 1.0, nccl="stock")
+    assert "LD_PRELOAD" not in running.environment(alone, tmp_path, cache)
+    write = program("kit", "wheel").write_wheel
+    for folder, files in (("site", {"jd_one.py": b"1"}), ("nccl", {running._LIBRARY: b"2"})):
+        (kit / folder).mkdir(parents=True)
+        write(kit / folder, f"jd-{folder}", "1", "py3-none-any", files)
+    running.install_kit(kit, cache)
+    assert (cache / "site" / "jd_one.py").exists()
+    monkeypatch.setattr(running.subprocess, "run", None)
+    running.install_kit(kit, cache)  # starts nothing
+    sharing = running.environment(running.Run("b", (), 1.0, env={"X": "{folder}/x"}), kit, cache)
+    assert sharing["LD_PRELOAD"] == str(cache / "nccl" / running._LIBRARY)
+    assert sharing["PYTHONPATH"].split(":")[:2] == [str(cache / "nccl"), str(cache / "site")]
+    assert sharing["X"] == f"{kit}/x"
+    without = running.environment(alone, tmp_path, cache)
+    assert "LD_PRELOAD" not in without
+    assert str(cache / "nccl") not in without["PYTHONPATH"]
