@@ -7,6 +7,7 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterInUse
 from tests import patience
+from tests.gpu_programs import first_contact, program  # noqa: F401  (fixtures)
 from tests.patience import PatientFuture, wait_until
 
 from .leftovers import Home

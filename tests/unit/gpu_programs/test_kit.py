@@ -1,7 +1,3 @@
-import subprocess
-import sys
-import zipfile
-
 import pytest
 from fakes.elf import build_library
 
@@ -56,16 +52,3 @@ def test_a_library_without_that_architecture_is_refused(fatbin):
     library, _ = build_library({".nv_fatbin": [(80, b"old")]})
     with pytest.raises(ValueError, match="sm_90"):
         fatbin.trim(library, 90)
-
-
-def test_pip_installs_the_wheel(program, tmp_path):
-    wheel = program("kit", "wheel")
-    path = wheel.write_wheel(
-        tmp_path, "a-library", "1.2+sm90", "py3-none-any", {"a/lib/liba.so.2": b"\x7fELF" * 99}
-    )
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
-    subprocess.run([*pip, "--target", str(tmp_path / "site"), str(path)], check=True, timeout=60)
-    assert (tmp_path / "site" / "a/lib/liba.so.2").read_bytes() == b"\x7fELF" * 99
-    assert (tmp_path / "site" / "a_library-1.2+sm90.dist-info").is_dir()
-    with zipfile.ZipFile(path) as archive:
-        assert archive.testzip() is None
