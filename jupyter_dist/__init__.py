@@ -36,6 +36,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def load_ipython_extension(shell: "InteractiveShell") -> None:
     """`%load_ext jupyter_dist`: register the magics."""
     from jupyter_dist.magics.extension import load

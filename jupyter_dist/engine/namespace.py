@@ -1,5 +1,6 @@
 """What a cell finds: rank, world_size, local_rank, local_world_size, comm and checkpoint."""
 
+import difflib
 import mmap
 import os
 from collections.abc import Sequence
@@ -29,7 +30,12 @@ class CurrentCommunicator:
         self._communicator = communicator
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._communicator, name)
+        try:
+            return getattr(self._communicator, name)
+        except AttributeError:
+            if name.startswith("_") or hasattr(type(self._communicator), name):
+                raise
+            raise AttributeError(_explain_missing(name, dir(self))) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_communicator":
@@ -42,6 +48,15 @@ class CurrentCommunicator:
 
     def __repr__(self) -> str:
         return repr(self._communicator)
+
+
+def _explain_missing(name: str, known: Sequence[str]) -> str:
+    """Say that `comm` has no such attribute, and which one has this name in other libraries."""
+    plain = {each.replace("_", ""): each for each in known}
+    wanted = name.lower().replace("_", "").removeprefix("get")  # as mpi4py's Get_rank
+    near = [plain[each] for each in difflib.get_close_matches(wanted, plain, 1)]
+    meant = f" Did you mean comm.{near[0]}?" if near else f" It has {', '.join(known)}."
+    return f"comm has no {name!r}.{meant}"
 
 
 class Namespace:

@@ -19,6 +19,7 @@ from jupyter_dist.engine.preemption import Preemption
 from jupyter_dist.engine.tracebacks import (
     begin_in_cell,
     begin_others_in_cell,
+    ends_in_our_code,
     has_group,
     up_to_our_code,
 )
@@ -212,6 +213,8 @@ class RankShell(InteractiveShell):
         if isinstance(error, DistError | ValueError | TypeError | RuntimeError | KeyboardInterrupt):
             trace = up_to_our_code(trace)
             error.__suppress_context__ |= isinstance(error, DistError)
+        elif isinstance(error, AttributeError | EOFError) and ends_in_our_code(trace):
+            trace = up_to_our_code(trace)
         begin_others_in_cell(error, self.name_cell)
         if has_group(error):
             # IPython would print it, and leave the result without a traceback.

@@ -36,6 +36,13 @@ def up_to_our_code(trace: TracebackType | None) -> TracebackType | None:
     return cut
 
 
+def ends_in_our_code(trace: TracebackType | None) -> bool:
+    """Tell whether an error was raised by this package itself."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and _is_ours(trace)
+
+
 def _is_ours(step: TracebackType) -> bool:
     file = step.tb_frame.f_code.co_filename
     return file.startswith(_PACKAGE_DIR) and file != _RELOADING

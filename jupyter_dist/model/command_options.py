@@ -1,6 +1,7 @@
 """What a person types after a command, read as values: one grammar for notebooks and terminals."""
 
 import argparse
+import difflib
 import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -23,7 +24,18 @@ class OptionParser(argparse.ArgumentParser):
         """Raise UsageError: what is wrong, what is accepted, an example."""
         forms = ", ".join(_form(action) for action in self._actions if _is_shown(action))
         accepted = f"Options: {forms}." if forms else "It takes no options."
-        raise UsageError(f"{self.prog}: {message.rstrip('.')}. {accepted} Example: {self.example}")
+        meant = self._guess(message)
+        said = f"{message.rstrip('.')}. {meant}{accepted}"
+        raise UsageError(f"{self.prog}: {said} Example: {self.example}")
+
+    def _guess(self, message: str) -> str:
+        """Say which option may be meant by one that there is not."""
+        kind, _, words = message.partition(": ")
+        flags = [word.partition("=")[0] for word in words.split() if word.startswith("-")]
+        if kind != "unrecognized arguments" or not flags:
+            return ""
+        near = difflib.get_close_matches(flags[0], self._option_string_actions, 1)
+        return f"Did you mean {near[0]}? " if near else ""
 
     def read(self, line: str) -> argparse.Namespace:
         """Read one line of options, quoted as in a shell; positionals may stand anywhere."""

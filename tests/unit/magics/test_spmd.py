@@ -94,7 +94,7 @@ def test_a_second_interrupt_comes_through(run, cluster, world):
 def test_an_unknown_option_runs_nothing(run, cluster):
     result = run("%%spmd --rank 0\n1")
     assert isinstance(result.error_in_exec, UsageError)
-    assert "--rank 0. Options: --ranks RANKS" in result.text
+    assert "--rank 0. Did you mean --ranks? Options: --ranks RANKS" in result.text
     assert cluster.calls == []
 
 

@@ -68,3 +68,17 @@ def test_options_and_their_values_are_no_positionals():
     parser.add_argument("--all", action="store_true")
     assert parser.positionals(["--dir", "/d", "a", "--all", "b", "--dir"]) == ["a", "b"]
     assert parser.positionals(["--dir", "--all", "a"]) == ["a"], "a value, however it looks"
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [("--nam x", "--name"), ("--lauch=ssh", "--launch"), ("--zzz 1", ""), ("4 5", "")],
+)
+def test_an_option_with_a_slip_is_answered_with_the_one_that_is_meant(line, meant):
+    parser = OptionParser(prog="%x", example="%x --name a")
+    parser.add_argument("--name")
+    parser.add_argument("--launch")
+    with pytest.raises(UsageError) as raised:
+        parser.read(line)
+    assert ("Did you mean" in str(raised.value)) == bool(meant)
+    assert f"Did you mean {meant}?" in str(raised.value) or not meant
