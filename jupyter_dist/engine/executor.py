@@ -1,6 +1,5 @@
 """Runs one cell, or one task of ipyparallel, on the main thread and says how it ended."""
 
-import builtins
 import signal
 import sys
 import threading
@@ -9,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from types import FrameType
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.collective.recorder import CollectiveRecorder
@@ -19,6 +18,7 @@ from jupyter_dist.engine.frameworks import Frameworks
 from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
 from jupyter_dist.engine.outputs import Outputs
+from jupyter_dist.engine.questions import refuse_questions
 from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.engine.swallowed_interrupts import SwallowedInterrupts
 from jupyter_dist.errors import CommunicatorError
@@ -112,7 +112,7 @@ class Executor:
         signal.signal(signal.SIGINT, self._on_idle_interrupt)
         signal.signal(WAKING_SIGNAL, self._raise_lost)
         SwallowedInterrupts(lambda: self._is_in_user_code and self._turn)
-        builtins.input = _no_input
+        refuse_questions()
         self._builtins = BuiltinsGuard()
         # IPython's advice to type `exit` does not hold on a rank.
         warnings.filterwarnings("ignore", message="To exit: use")
@@ -320,10 +320,3 @@ def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:
         return repr(value)
     except BaseException as error:  # noqa: BLE001  (a user's __repr__ may raise anything)
         return f"<{type_name(value)}, whose repr raised {type_name(error)}>"
-
-
-def _no_input(prompt: object = "") -> NoReturn:
-    raise EOFError(
-        f"input({str(prompt)!r}) cannot ask on a rank. Ask in the notebook and hand the answer "
-        "over with %dist_push."
-    )

@@ -187,10 +187,10 @@ STREAMS = (
         "SystemExit",
         undo="import sys; sys.displayhook = kept_hook; del kept_hook",
     ),
-    raised("input()", "input('?')", ""),
+    raised("input()", "input('?')", "%dist_push"),
     raised(
         "getpass",
         "import getpass, warnings\nwarnings.simplefilter('ignore')\ngetpass.getpass('?')",
-        "",
+        "%dist_push",
     ),
 )
