@@ -30,6 +30,7 @@ def _no_debugger(*arguments: Any, **options: Any) -> Any:
     if os.environ.get("PYTHONBREAKPOINT"):
         return sys.__breakpointhook__(*arguments, **options)
     raise RuntimeError(
-        "breakpoint() cannot ask on a rank. %dist_stacks shows where ranks are, %xmode Verbose what "
-        "the calls of an error were given; PYTHONBREAKPOINT may name a debugger that uses a port."
+        "breakpoint() cannot ask on a rank. %dist_stacks shows where ranks are, %xmode Verbose "
+        "what the calls of an error were given; PYTHONBREAKPOINT may name a debugger that uses "
+        "a port."
     )
