@@ -11,6 +11,7 @@ from jupyter_dist.collective.call import Call
 from jupyter_dist.collective.journal import Journal
 from jupyter_dist.collective.nccl.api import IN_PROGRESS, REMOTE_ERROR, SUCCESS, NcclApi
 from jupyter_dist.collective.nccl.cuda import Cuda
+from jupyter_dist.collective.nccl.pausing import pause
 from jupyter_dist.errors import CollectiveTimeout, CommunicatorError
 from jupyter_dist.model.rank import name_ranks
 
@@ -169,7 +170,7 @@ class Clique:
                 raise Broken(Breakage("timeout", self._journal.group.world_rank, text))
             if waited_s > _LONGEST_PAUSE_S:
                 pause_s = min(_LONGEST_PAUSE_S, pause_s + 1e-5)
-            sleep(pause_s)
+            pause(pause_s)
             state = self.api.state(self._living_handle())
         if state != SUCCESS:
             raise self._judge(state, call)

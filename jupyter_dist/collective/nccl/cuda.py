@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from time import monotonic_ns, sleep
+from time import monotonic_ns
 from typing import Any
 
 from jupyter_dist.collective.dtypes import is_extension
+from jupyter_dist.collective.nccl.pausing import pause
 from jupyter_dist.cuda_driver import SUCCESS, EventDriver, RuntimeDriver, load_driver
 from jupyter_dist.errors import CommunicatorError
 
@@ -185,7 +186,7 @@ class Cuda:
         with self.relaxed():
             self.record(event, self._clock_stream.ptr)
             while self.query(event) != DONE and now_ns - start_ns < _CLOCK_PATIENCE_NS:
-                sleep(0)
+                pause(0)
                 now_ns = monotonic_ns()
         if now_ns - start_ns >= _CLOCK_PATIENCE_NS:
             self._spare_event = event  # the device is too busy to tell

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from jupyter_dist.collective.nccl.cuda import PER_THREAD_STREAM, Cuda
 from jupyter_dist.collective.nccl.launch import Plan
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary, Libraries
 from jupyter_dist.collective.nccl.outstanding import Outstanding, Queued
+from jupyter_dist.collective.nccl.pausing import pause
 from jupyter_dist.collective.nccl.watcher import Watcher
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError, UsageError
@@ -255,7 +256,7 @@ class Device:
                 break
             self.look()
             # There is no event that both the device and Ctrl-C would set.
-            sleep(pause_s)
+            pause(pause_s)
             pause_s = min(_LONGEST_PAUSE_S, (monotonic() - start_s) / 10)
         if self.clique.handle is not None:
             self.cuda.set_clock()
