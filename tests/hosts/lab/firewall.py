@@ -28,9 +28,9 @@ def no_route_back(ports):
     return _rules(ports, "out", "tcp flags & (syn | ack) == syn drop", other=[HEAD_PORT])
 
 
-def separate(ports, others):
-    """Lose everything between two hosts."""
-    return _rules(ports, "both", f"{_TRAFFIC} drop", other=others)
+def separate(ports, others, direction="both"):
+    """Lose everything between two hosts, or what goes one way."""
+    return _rules(ports, direction, f"{_TRAFFIC} drop", other=others)
 
 
 def _rules(ports, direction, what, other=()):

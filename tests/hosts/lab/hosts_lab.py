@@ -189,11 +189,14 @@ class HostsLab:
         """Let the host open no connection to the head; the head reaches it as ever."""
         self._filter(self._chosen(host), firewall.no_route_back)
 
-    def separate(self, host, other):
-        """Let two hosts not reach each other; the head reaches both."""
+    def separate(self, host, other, direction="both"):
+        """Let two hosts not reach each other, or lose what goes `out` to or comes `in` from it.
+
+        The head reaches both.
+        """
         for name, cable in self._cables[host].items():
             if there := self._cables[other].get(name):
-                rules = firewall.separate(cable.ports, there.ports)
+                rules = firewall.separate(cable.ports, there.ports, direction)
                 cable.network.filter([cable.place, there.place], rules)
 
     def delay(self, host, delay_ms, network=None):
