@@ -27,7 +27,7 @@ def reset(port):
     )
 
 
-def _can_reset():
+def can_reset():
     """Return whether ss may, and this kernel does, end a connection: tried with one."""
     if os.geteuid() != 0 or shutil.which("ss") is None:
         return False
@@ -44,7 +44,7 @@ def _can_reset():
                 return True
 
 
-pytestmark = pytest.mark.skipif(not _can_reset(), reason="root and `ss -K` reset connections")
+pytestmark = pytest.mark.skipif(not can_reset(), reason="root and `ss -K` reset connections")
 
 
 def ports_of(cluster):
