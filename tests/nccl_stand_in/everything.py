@@ -5,7 +5,7 @@ import numpy as np
 from stand_in import get, put
 
 KINDS = ["i1", "u1", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
-SMALL = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+SMALL = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
 DTYPES = [np.dtype(kind) for kind in (*KINDS, *SMALL)]
 SHAPES = [(), (0,), (3, 5), (70_001,)]
 UFUNCS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
