@@ -105,6 +105,22 @@ def test_a_killed_rank_is_named_and_the_others_keep_what_they_have(
     assert three.values(SETUP) == totals(3)
 
 
+def test_a_hung_driver_call_does_not_hide_the_deadline(formed, in_background):
+    two = formed(2)
+    code = (
+        f"{HERE}comm.timeout_s = 1.5\nif rank == 0:\n    comm.all_reduce(x)\n"
+        "    cupy.cuda.runtime.free(0)\nelse:\n    time.sleep(4)"
+    )
+    listener = Listener()
+    running = in_background(two.run, code, watcher=listener)
+    listener.wait_for("here", ranks=[0, 1])
+    assert two.cluster.stacks()[0]
+    wait_until(lambda: has_finished(listener, 0), 1.5 + 3, "rank 0 is told at its deadline")
+    result = running.result(30)
+    assert result[0].error.ename == "CollectiveTimeout"
+    assert two.values("comm.timeout_s = 60\n" + SETUP) == totals(2)
+
+
 def test_when_a_rank_raises_the_others_do_and_the_next_cell_works(formed):
     two = formed(2)
     for _ in range(3):
