@@ -156,6 +156,11 @@ FACTS = (
 )
 
 
+TIMES = 250
+KEPT_BYTES = 32 << 10
+"""More than two cells and an error leave in a rank: 16 KiB in the one that raises, 4 in the other."""
+
+
 def test_breaking_and_forming_leaves_nothing_behind(formed):
     two = formed(2)
 
@@ -169,13 +174,13 @@ def test_breaking_and_forming_leaves_nothing_behind(formed):
 
     break_and_form(10)
     before = facts()
-    break_and_form(250)
+    break_and_form(TIMES)
     after = []
 
     def is_settled():
         after[:] = facts()
         return all(
-            new[:2] <= old[:2] and new[2] - old[2] < 4 << 20
+            new[:2] <= old[:2] and new[2] - old[2] < TIMES * KEPT_BYTES
             for new, old in zip(after, before, strict=True)
         )
 
