@@ -1,7 +1,7 @@
 """Clusters whose NCCL is the stand-in: real processes, nccl4py and CuPy, and no GPU.
 
 pip install --no-deps --target DIR cupy-cuda13x==14.2.0 nccl4py==0.6.0 cuda-pathfinder==1.9.0
-JUPYTER_DIST_CUDA_PACKAGES=DIR pytest tests/nccl_stand_in
+JUPYTER_DIST_CUDA13=DIR pytest tests/nccl_stand_in
 """
 
 import os
@@ -16,7 +16,7 @@ from tests.nccl_stand_in.building import COMPILER, PLUGIN, compile_library
 
 from ..processes.conftest import home, in_background, start, sweep, within  # noqa: F401, TID252  (fixtures)
 
-PACKAGES = os.environ.get("JUPYTER_DIST_CUDA_PACKAGES", "")
+PACKAGES = os.environ.get("JUPYTER_DIST_CUDA13", "")
 CELL_S = 30.0
 """A cell that takes longer ends as timed out: a hang is a failed test, never a hung run."""
 
@@ -25,7 +25,7 @@ CELL_S = 30.0
 def surroundings(tmp_path_factory):
     """Environment of processes that have the stand-in; skips where it cannot be."""
     if not PACKAGES:
-        pytest.skip(f"JUPYTER_DIST_CUDA_PACKAGES is not set: {__doc__.splitlines()[2].strip()}")
+        pytest.skip(f"JUPYTER_DIST_CUDA13 is not set: {__doc__.splitlines()[2].strip()}")
     if COMPILER is None:
         pytest.skip("there is no C compiler (cc)")
     folder = tmp_path_factory.mktemp("library")
