@@ -8,8 +8,6 @@ import re
 
 import pytest
 
-from jupyter_dist.views.ansi import strip_ansi
-
 from .listener import Listener
 from .results import values
 
@@ -398,43 +396,3 @@ def test_every_function_of_multihost_utils_is_used_here(four):
     names = re.findall(r"\w+", found)
     assert len(names) >= 7
     assert [name for name in names if f"mhu.{name}(" not in used] == []
-
-
-NAMES_OF_CELLS = {
-    "an error in a callback": (
-        (
-            "def work(x):\n    1/0\n"
-            "jax.jit(lambda x: jax.pure_callback(work, x, x))(1.0).block_until_ready()"
-        ),
-        ("In[{n}]:2, in work", "In[{n}]:3, in <module>"),
-    ),
-    "a rule of a derivative": (
-        (
-            "@jax.custom_vjp\ndef f(x):\n    return x\n"
-            "f.defvjp(lambda x: (x, None), lambda _, g: (g, g))\njax.grad(f)(1.0)"
-        ),
-        ("Cell In[{n}], line 5",) * 2,
-    ),
-    "a value that has left its program": (
-        "kept = []\njax.jit(lambda x: kept.append(x * 2))(1.0)\nkept[0] + 1",
-        ("In[{n}]:2", "Cell In[{n}], line 3"),
-    ),
-    "a program that is printed": (
-        "print(jax.make_jaxpr(lambda x: x + 1)(1.0).pretty_print(source_info=True))",
-        ("In[{n}]:1",),
-    ),
-}
-
-
-@pytest.mark.parametrize("case", NAMES_OF_CELLS)
-def test_what_jax_says_of_cells_begins_with_their_lines(four, case):
-    code, expected = NAMES_OF_CELLS[case]
-    number = 60 + list(NAMES_OF_CELLS).index(case)
-    (result,) = four.run(code, ranks=0, label=number)
-    error = result.error
-    trace = strip_ansi("\n".join((error.evalue, *error.traceback))) if error else ""
-    said = result.stdout + trace
-    found = [said.count(word.format(n=number)) for word in expected]
-    assert all(count >= expected.count(word) for word, count in zip(expected, found, strict=True))
-    assert f"In_{number}_" not in said + result.stderr
-    assert "/engine/" not in said + result.stderr, said
