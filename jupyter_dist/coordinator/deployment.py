@@ -23,6 +23,8 @@ class Deployment:
     def __init__(self, spec: ClusterSpec, credentials: Credentials) -> None:
         self._spec = spec
         self._credentials = credentials
+        # Now: once there are ports, strangers may have taken the files that reading needs.
+        self._own_versions = list_versions()
 
     def order(
         self,
@@ -136,7 +138,7 @@ class Deployment:
             for name, host in roster.hosts.items()
             if host.joined is not None
         }
-        return describe_differences(list_versions(), hosts)
+        return describe_differences(self._own_versions, hosts)
 
     def _environment(
         self, host: HostRecord, given: Sequence[str], devices: Sequence[str]

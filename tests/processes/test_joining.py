@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -17,13 +18,15 @@ from jupyter_dist import Cluster
 from jupyter_dist.coordinator.certificates import Authority
 from jupyter_dist.errors import CellRefused, StartFailed
 from jupyter_dist.launch.base import Invitation
+from jupyter_dist.launch.connection_file import running_clusters
 from jupyter_dist.launch.join_file import JOINER, join_path, read_join_file, write_join_file
 from jupyter_dist.model.rank import default_slots
 from jupyter_dist.probe.gpus import count_gpus
 from jupyter_dist.probe.network import list_interfaces, offered_addresses
 from jupyter_dist.version import WIRE
+from tests.patience import Stopwatch
 
-from .leftovers import coordinator_of, is_alive, wait_until
+from .leftovers import coordinator_of, engines_of, is_alive, ports_of, wait_until
 from .results import values
 
 pytestmark = [
@@ -158,6 +161,61 @@ def test_agents_by_hand_make_a_cluster(waiting, join):
     cluster.stop()
     assert [first.end(), second.end()] == [0, 0]
     assert second.said == "joined cluster demo as y; this agent ends with it\n"
+
+
+class Crowd:
+    """Strangers who take every connection that they get: see crowd.py."""
+
+    NUMBER = 1500
+    """To each port: more than a process with 1024 files can have."""
+
+    def __init__(self, ports):
+        command = [sys.executable, str(Path(__file__).with_name("crowd.py")), str(self.NUMBER)]
+        self._process = subprocess.Popen(
+            [*command, *map(str, ports)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self._process.stdout.readline(), "it has come to an end"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        assert self._process.poll() is None, "it was there until the end"
+        self._process.communicate(timeout=30)
+
+
+@pytest.fixture
+def few_files():
+    """Processes that are started may have 1024 open files, the usual limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("few_files")
+def test_who_holds_a_key_gets_in_past_a_crowd_of_strangers(waiting, join, start, sweep):
+    started = waiting("join:2")
+    coordinator = psutil.Process(running_clusters()[0].coordinator_pid)
+    assert coordinator.rlimit(psutil.RLIMIT_NOFILE)[0] == 1024
+    with Crowd(ports_of(coordinator)):
+        join("--name", "x", "--slots", "2")
+        join("--name", "y", "--slots", "2")
+        cluster = started.result(30)
+        ranks = [port for engine in engines_of(cluster) for port in ports_of(engine)]
+        with Crowd(ranks):
+            watch = Stopwatch()
+            assert values(cluster.run(SUM)) == ["6"] * 4
+            watch.assert_less(1, "a cell")
+            cluster.run("kept = rank")
+            os.kill(cluster.topology().engines[3].pid, signal.SIGKILL)
+            assert cluster.run("1")[3].status == "lost"
+            cluster.heal()
+            assert values(cluster.run("kept", ranks=[0, 1, 2])) == ["0", "1", "2"]
+            assert values(cluster.run(SUM)) == ["6"] * 4
+            with Cluster.visit("demo") as visitor:
+                assert set(visitor.status().ranks.values()) == {"idle"}
+        cluster.stop()
 
 
 def test_the_file_is_its_owners_alone_and_goes_once_all_have_joined(waiting, join):

@@ -14,8 +14,8 @@ STRANGER_PATIENCE_S = 2.0
 """How long a connection may take to prove itself."""
 
 _MOST_GUESTS = 128
-"""Unproven connections kept at a time; beyond it the oldest goes. The cells of this rank need file
-descriptors, too, and often have 1024 in all."""
+"""Unproven connections kept at a time; beyond it the oldest that is silent goes, then the oldest.
+The cells of this rank need file descriptors, too, and often have 1024 in all."""
 
 
 class _Guest:
@@ -124,11 +124,14 @@ class Acceptor:
             time.sleep(0.05)
             return
         if len(self._guests) >= _MOST_GUESTS:
-            self._dismiss(next(iter(self._guests.values())))
+            guests = self._guests.values()
+            silent = (guest for guest in guests if not guest.hello)
+            self._dismiss(next(silent, next(iter(guests))))
         connection.setblocking(False)
         guest = _Guest(connection)
         self._guests[connection] = guest
         self._selector.register(connection, selectors.EVENT_READ, guest)
+        self._hear(guest)  # a rank has said hello by now, before others come that are silent
 
     def _hear(self, guest: _Guest) -> None:
         if guest.connection not in self._guests:
