@@ -14,6 +14,7 @@ from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.engine.builtins_guard import BuiltinsGuard
 from jupyter_dist.engine.cell_status import judge
+from jupyter_dist.engine.failures import internal_error
 from jupyter_dist.engine.frameworks import Frameworks
 from jupyter_dist.engine.meetings import Meetings
 from jupyter_dist.engine.namespace import Namespace
@@ -153,19 +154,24 @@ class Executor:
         """Run the task to its end, and tell it; collectives refuse to begin within it."""
         if not task.claim():
             return
+        try:
+            ending = self._run_task(task)
+        except BaseException as error:  # noqa: BLE001  (ours, or of hooks that a task has set)
+            ending = Ending("raised", 0.0, None, internal_error(error), (), self._outputs.offsets)
+        task.end(ending)
+
+    def _run_task(self, task: Task) -> Ending:
         self._is_interrupted_early = self._is_task_interrupt = False
         self._is_running = self.is_in_task = True
-        self._namespace.enter_cell((self.rank,), is_checked=False)
-        self._frameworks.enter_task()
-        self._show_code(task.code)
-        call = partial(task.carry_out, self._shell)
         try:
-            ending = self._carry_out(task.task_id, task.label, call)
+            self._namespace.enter_cell((self.rank,), is_checked=False)
+            self._frameworks.enter_task()
+            self._show_code(task.code)
+            return self._carry_out(task.task_id, task.label, partial(task.carry_out, self._shell))
         finally:
-            self.is_in_task = False
+            self._is_running = self.is_in_task = False
             self._frameworks.leave_cell()
             self._namespace.leave_cell(is_checked=False)
-        task.end(ending)
 
     def run_transfer(
         self, transfer_id: str, label: str, work: Callable[[], Any]

@@ -29,17 +29,12 @@ def answer_failure(
 
     Its traceback goes to stderr.
     """
-    try:
-        trace = "".join(traceback.format_exception(error))
-    except BaseException:  # noqa: BLE001  (a user's __str__ may raise anything)
-        trace = f"{name_error(error)}\n"
-    os.write(2, trace.encode("utf-8", "backslashreplace"))
-    told = f"jupyter-dist itself failed on this rank: {name_error(error)}"
+    info = internal_error(error)
+    told = info.evalue
     match message:
         case Leave():
             return None
         case RunCell():
-            info = ErrorInfo("InternalError", told, (trace, told))
             return CellResult(rank, message.cell_id, "raised", 0.0, error=info, offsets=offsets)
         case FetchObject():
             return ObjectFetched(rank, message.request_id, told)
@@ -49,3 +44,14 @@ def answer_failure(
             return NotReady(rank, message.generation, told)
         case _:
             assert_never(message)
+
+
+def internal_error(error: BaseException) -> ErrorInfo:
+    """Return what is told of an error of this package, whose traceback goes to stderr as well."""
+    try:
+        trace = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001  (a user's __str__ may raise anything)
+        trace = f"{name_error(error)}\n"
+    os.write(2, trace.encode("utf-8", "backslashreplace"))
+    told = f"jupyter-dist itself failed on this rank: {name_error(error)}"
+    return ErrorInfo("InternalError", told, (trace, told))

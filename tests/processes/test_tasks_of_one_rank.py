@@ -41,6 +41,29 @@ def test_collectives_raise_at_once_and_those_of_cells_are_none_the_worse(four, c
     assert values(four.run("float(comm.all_reduce(1.0))")) == ["4.0"] * 4
 
 
+BREAK_OURS = """\
+import gc
+kept = rank
+(executor,) = [each for each in gc.get_objects() if type(each).__name__ == 'Executor']
+executor._frameworks.enter_task = lambda: 1 / 0
+"""
+
+
+def test_an_error_of_our_own_around_a_task_is_that_tasks(four, client):
+    pids = values(four.run("import os\nos.getpid()"))
+    assert four.run(BREAK_OURS).ok
+    with pytest.raises(RemoteError) as raised:
+        client[1].apply_sync(evaluate, "rank")
+    assert (raised.value.ename, "ZeroDivisionError" in raised.value.evalue) == (
+        "InternalError",
+        True,
+    )
+    assert values(four.run("del executor._frameworks.enter_task\nkept")) == ["0", "1", "2", "3"]
+    assert client[1].apply_sync(evaluate, "kept") == 1
+    assert values(four.run("float(comm.all_reduce(1.0))")) == ["4.0"] * 4
+    assert values(four.run("os.getpid()")) == pids
+
+
 FORMED = """\
 import jax
 import numpy as np

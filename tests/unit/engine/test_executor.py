@@ -88,7 +88,7 @@ def executor(monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", lambda found: told.append(found.exc_type.__name__))
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, WAKING_SIGNAL)}
     nothing = lambda *_, **__: None  # noqa: E731
-    outputs = SimpleNamespace(repair=nothing, take=lambda *_, **__: ((), ()))
+    outputs = SimpleNamespace(repair=nothing, take=lambda *_, **__: ((), ()), offsets=(0, 0))
     namespace = SimpleNamespace(
         communicator=FakeCommunicator(),
         enter_cell=nothing,
@@ -290,6 +290,16 @@ def test_a_task_ends_as_a_cell_does(executor):
     assert (ending.status, ending.value, executor.communicator.settled) == ("ok", 7, 1)
     assert run_task(executor, lambda: 1 / 0).error.ename == "ZeroDivisionError"
     assert run_task(executor, tear).status == "peer_failed"
+
+
+@pytest.mark.parametrize("broken", ["enter_task", "leave_cell"])
+def test_an_error_of_our_own_around_a_task_is_its_answer(executor, monkeypatch, broken):
+    with monkeypatch.context() as patch:
+        patch.setattr(executor.frameworks, broken, lambda: 1 / 0)
+        ending = run_task(executor, lambda: 7)
+    assert (ending.status, ending.error.ename) == ("raised", "InternalError")
+    assert run_task(executor, lambda: 7).value == 7
+    assert run(executor, lambda: None).status == "ok"
 
 
 def test_frameworks_and_records_know_that_a_task_is_no_cell(executor):
