@@ -37,9 +37,18 @@ class EngineTable:
     def add(self, engine: str, pid: int) -> None:
         """Take in an engine that was started."""
         with self._lock, contextlib.suppress(psutil.NoSuchProcess):
+            self._drop_records(_first_rank(engine))
             self._born.append(engine)
             self._processes[engine] = psutil.Process(pid)
         self.evidence.begin(engine, pid, time.monotonic())
+
+    def _drop_records(self, rank: int) -> None:
+        """Remove what ended engines of a rank have recorded: a new one takes their place."""
+        for engine in [each for each in self._born if each not in self._processes]:
+            path = self._record_path(engine)
+            if read_records(path, _first_rank(engine), last=1).rank == rank:
+                self._born.remove(engine)
+                path.unlink(missing_ok=True)
 
     def remove(self, engine: str) -> None:
         """Forget an engine that has ended."""

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,10 @@ def test_a_replaced_rank_can_be_lost_and_replaced_again(ward):
         kill(ward, 1)
         ward.heal()
     assert values(ward.run("(rank, globals().get('kept'))"))[1:3] == ["(1, None)", "(2, 22)"]
+    (agent,) = agents_of(ward)
+    records = Path("/dev/shm").glob(f"jupyter-dist-*-{agent.pid}-*/rank-*.collectives")
+    assert len(list(records)) == 4, "one of each rank, and none of those that were replaced"
+    assert sorted(ward.collectives().ranks) == [0, 1, 2, 3]
 
 
 def test_a_setup_cell_that_fails_on_the_new_rank_is_told(start):
