@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from jupyter_dist.errors import DistError, PeerFailed
 from jupyter_dist.model.cell_file import name_cells
-from jupyter_dist.model.user_errors import causes, error_text, type_name
+from jupyter_dist.model.user_errors import causes, error_text, is_of, type_name
 from jupyter_dist.protocol.messages import ErrorInfo
 
 
@@ -13,14 +13,14 @@ def judge(error: BaseException | None, traceback: Sequence[str]) -> tuple[str, E
     if error is None:
         return "ok", None
     peer = _find_peer_failure(error)
-    if isinstance(error, KeyboardInterrupt):
+    if is_of(error, KeyboardInterrupt):
         status = "interrupted"
     elif peer is not None:
         status = "peer_failed" if peer.rank >= 0 else "interrupted"
     else:
         status = "raised"
     blamed = (peer.rank, peer.reason) if peer is not None else ()
-    if isinstance(error, SystemExit):
+    if is_of(error, SystemExit):
         text = f"{error_text(error)} (the rank goes on; %dist_stop ends the cluster)"
         return status, ErrorInfo("SystemExit", text, (f"SystemExit: {text}",), *blamed)
     text = name_cells(error_text(error))
@@ -32,5 +32,5 @@ def _find_peer_failure(error: BaseException) -> PeerFailed | None:
 
     Another error of this package has a meaning of its own, whatever it comes from.
     """
-    told = next((each for each in causes(error) if isinstance(each, DistError)), None)
+    told = next((each for each in causes(error) if is_of(each, DistError)), None)
     return told if isinstance(told, PeerFailed) else None

@@ -24,7 +24,7 @@ from jupyter_dist.engine.shell import RankShell
 from jupyter_dist.engine.swallowed_interrupts import SwallowedInterrupts
 from jupyter_dist.errors import CommunicatorError
 from jupyter_dist.model.text import name_some
-from jupyter_dist.model.user_errors import name_error, type_name
+from jupyter_dist.model.user_errors import is_of, name_error, type_name
 from jupyter_dist.protocol.messages import CellResult, ErrorInfo, Output, RunCell
 
 Call = Callable[[], tuple[BaseException | None, Any]]
@@ -253,7 +253,7 @@ class Executor:
             self._repair()  # what comes now needs builtins
             self._is_in_user_code = False
             signal.signal(signal.SIGINT, self._on_idle_interrupt)
-            if not isinstance(error, KeyboardInterrupt):
+            if not is_of(error, KeyboardInterrupt):
                 self._show_alone(error)
             return error, None
 

@@ -14,7 +14,7 @@ from jupyter_dist.errors import (
     UsageError,
 )
 from jupyter_dist.model.rank import name_ranks
-from jupyter_dist.model.user_errors import name_error
+from jupyter_dist.model.user_errors import is_of, name_error
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.meeting_size import MEETING_BYTES, describe_too_large, sent_bytes
 from jupyter_dist.protocol.messages import (
@@ -232,7 +232,7 @@ def _check_size(attend: Attend, frames: Sequence[Frame]) -> None:
 
 
 def _how_it_left(error: BaseException, claim: str) -> str:
-    if isinstance(error, KeyboardInterrupt):
+    if is_of(error, KeyboardInterrupt):
         return f"was interrupted during {claim}"
     return f"left {claim} with {name_error(error)}"
 

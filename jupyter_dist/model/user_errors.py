@@ -6,8 +6,10 @@ of that call.
 """
 
 from collections.abc import Iterator
+from typing import TypeGuard, TypeVar
 
 _MOST_CAUSES = 32
+_Kind = TypeVar("_Kind")
 
 
 class BreakOff(BaseException):
@@ -17,11 +19,19 @@ class BreakOff(BaseException):
 PASSED_ON = (KeyboardInterrupt, BreakOff)
 """Somebody wants the code to end: not to be turned into an error of that code."""
 _NAME = type.__dict__["__name__"]
+_CAUSE, _CONTEXT, _HIDES = (
+    BaseException.__dict__[name] for name in ("__cause__", "__context__", "__suppress_context__")
+)
 
 
 def type_name(value: object) -> str:
     """Return the name of a value's type, whatever its class has made of `__name__`."""
     return str(_NAME.__get__(type(value)))
+
+
+def is_of(value: object, kind: type[_Kind]) -> TypeGuard[_Kind]:
+    """Tell whether a value is of a type; unlike isinstance, without its own `__class__`."""
+    return issubclass(type(value), kind)
 
 
 def error_text(error: BaseException) -> str:
@@ -45,5 +55,6 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         if each is None:
             return
         yield each
-        hidden = None if each.__suppress_context__ else each.__context__
-        each = each.__cause__ or hidden
+        hidden = None if _HIDES.__get__(each) else _CONTEXT.__get__(each)
+        cause = _CAUSE.__get__(each)
+        each = hidden if cause is None else cause

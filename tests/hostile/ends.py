@@ -68,6 +68,11 @@ EXCEPTIONS = (
     Deed("KeyboardInterrupt of the user's", "raise KeyboardInterrupt('mine')", "interrupted"),
     raised("GeneratorExit", "raise GeneratorExit('odd')", "GeneratorExit"),
     raised("a BaseException", "class Base(BaseException): pass\nraise Base('b')", "Base"),
+    raised(
+        "__class__ exits",
+        "class Odd(Exception):\n    @property\n    def __class__(self): raise SystemExit(3)\nraise Odd",
+        "Odd",
+    ),
     raised("a bare StopIteration", "raise StopIteration(5)", "StopIteration"),
     raised("StopAsyncIteration", "raise StopAsyncIteration", "StopAsyncIteration"),
     raised("CancelledError", "import asyncio; raise asyncio.CancelledError('c')", "CancelledError"),

@@ -16,6 +16,23 @@ BUILTINS = tuple(
     raised(f"builtins.{name} is 5", f"import builtins; builtins.{name} = 5", "TypeError: 'int'")
     for name in ("isinstance", "type")
 )
+BUILTINS += (
+    raised(
+        "builtins.isinstance exits",
+        "import builtins\ndef bad(*_): raise SystemExit(3)\nbuiltins.isinstance = bad",
+        "SystemExit",
+    ),
+    Deed(
+        "builtins.str and print are gone for a while",
+        "import builtins, time; kept_builtins = str, print\nbuiltins.str = builtins.print = None; time.sleep(0.3)",
+        undo="import builtins; builtins.str, builtins.print = kept_builtins; del kept_builtins",
+    ),
+    Deed(
+        "builtins.Exception is deleted",
+        "import builtins; kept_builtin = Exception; del builtins.Exception",
+        undo="__import__('builtins').Exception = kept_builtin; del kept_builtin",
+    ),
+)
 
 HOOKS = (
     Deed("excepthook is None", "import sys; sys.excepthook = None"),
@@ -40,6 +57,12 @@ HOOKS = (
         "a trace function that raises",
         "import sys\ndef bad(*_): raise ValueError('traced')\ntry:\n    sys.settrace(bad); (lambda: 1)()\nexcept ValueError: pass\nfinally: sys.settrace(None)\n5",
         value="5",
+    ),
+    raised(
+        "a trace function that exits",
+        "import sys\ndef bad(*_): raise SystemExit(3)\nsys.settrace(bad); (lambda: 1)()",
+        "SystemExit",
+        undo="import sys; sys.settrace(None)",
     ),
     Deed(
         "a trace function that stays",

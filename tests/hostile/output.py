@@ -84,6 +84,7 @@ VALUES = (
 )
 
 STREAMS = (
+    Deed("a stream that is a number", "import sys; sys.stdout = 5"),
     Deed("surrogates", "print('a\\ud800b')", says="a"),
     Deed(
         "bytes that are no text",

@@ -243,6 +243,34 @@ def test_an_object_that_cannot_be_sent_releases_the_others(four, within):
     assert_meets(four)
 
 
+ODD = """
+class Odd:
+    def __reduce__(self): return eval, ("__import__('sys').exit(1)",)
+class OddToPack:
+    def __reduce__(self): raise SystemExit(1)
+class OddToShow:
+    def __repr__(self): raise SystemExit("in repr")
+    __str__ = __eq__ = __reduce__ = __repr__
+kept = rank
+"""
+
+
+@pytest.mark.parametrize("call", ["all_gather_object", "broadcast_object", "assert_equal"])
+def test_an_object_that_ends_the_interpreter_is_an_error_of_the_collective(four, call):
+    assert four.run(ODD).ok
+    packing = four.run(f"comm.{call}(OddToPack() if rank == 0 else 1)", timeout_s=30)
+    assert packing[0].status == "raised"
+    assert set(statuses(packing)) <= {"raised", "peer_failed"}
+    rebuilding = four.run(f"comm.{call}(Odd())", timeout_s=30)
+    if call != "assert_equal":
+        assert "TransferError" in {rank.error.ename for rank in rebuilding if rank.error}
+    assert set(statuses(rebuilding)) <= {"ok", "raised", "peer_failed"}
+    showing = four.run(f"comm.{call}(OddToShow())", timeout_s=30)
+    assert "raised" in statuses(showing)
+    assert values(four.run("kept")) == ["0", "1", "2", "3"]
+    assert_meets(four)
+
+
 def test_an_object_that_cannot_be_rebuilt_is_told_with_its_rank(four):
     code = (
         "import os\n"

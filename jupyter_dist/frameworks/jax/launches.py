@@ -28,6 +28,7 @@ from jupyter_dist.frameworks.jax.refusals import (
 )
 from jupyter_dist.frameworks.jax.under_way import Launch, UnderWay
 from jupyter_dist.frameworks.surroundings import Surroundings
+from jupyter_dist.model.user_errors import is_of
 
 NEWS_S = 3.0
 """A peer's death is felt before anybody tells of it; at most so long we wait to hear who it was."""
@@ -291,7 +292,7 @@ class Launches:
     def explain(self, error: BaseException) -> BaseException | None:
         """Give what an error of a broken collective means: which rank has failed, and how."""
         self._leave_nothing()
-        if isinstance(error, KeyboardInterrupt | DistError):
+        if is_of(error, KeyboardInterrupt) or is_of(error, DistError):
             return None
         broken = find_broken(error)
         if broken is None:

@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 from jupyter_dist.errors import DistError, FrameworkError, PeerFailed
 from jupyter_dist.frameworks.framework import GRACE_S
 from jupyter_dist.frameworks.torch.stack import Doing, Stillness, see_main_thread
-from jupyter_dist.model.user_errors import error_text
+from jupyter_dist.model.user_errors import error_text, is_of
 
 UNSURE_S = 2.0
 """Where it cannot be seen whether the main thread waits for others, it has so long to come back."""
@@ -93,7 +93,7 @@ class Breaking:
 
     def explain(self, error: BaseException) -> BaseException | None:
         """Give what an error of torch's really means; None: it means what it says."""
-        if not isinstance(error, RuntimeError) or isinstance(error, DistError):
+        if not is_of(error, RuntimeError) or is_of(error, DistError):
             return None
         if "invalid device ordinal" in error_text(error):
             return _explain_device(error)
@@ -114,7 +114,7 @@ class Breaking:
 
 def is_of_transport(error: BaseException) -> bool:
     """Tell whether an error comes from what moves data: gloo, NCCL or the store."""
-    if not isinstance(error, RuntimeError) or isinstance(error, DistError):
+    if not is_of(error, RuntimeError) or is_of(error, DistError):
         return False
     base = getattr(sys.modules.get("torch.distributed"), "DistError", None)
     if base is not None and isinstance(error, base):
