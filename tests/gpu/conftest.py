@@ -8,11 +8,12 @@ import pytest
 from jupyter_dist.model.communicator_choice import HostDevices, too_old_to_share
 from jupyter_dist.probe.gpus import count_gpus
 from jupyter_dist.probe.software import list_versions
+from tests.ranks import Ranks
 
 from ..processes.conftest import home, in_background, start, sweep  # noqa: F401, TID252  (fixtures)
 
 CELL_S = 90.0
-"""A cell that takes longer ends as timed out: a hang is a failed test, never a hung run."""
+"""The longest that a cell may take."""
 
 ONE_GPU = {
     # Kernels of ranks that share a GPU take turns; few blocks of each leave room for the others.
@@ -46,24 +47,6 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-class Ranks:
-    """A cluster with NCCL whose cells all have an end."""
-
-    def __init__(self, cluster):
-        self.cluster = cluster
-
-    def run(self, code, timeout_s=CELL_S, **options):
-        """Run a cell and give its result, whatever that is."""
-        return self.cluster.run(code, timeout_s=timeout_s, **options)
-
-    def values(self, code, **options):
-        """Give what the last expression was on each rank; fail with what went wrong."""
-        result = self.run(code, **options)
-        problems = [f"rank {rank.rank}: {rank.error}" for rank in result if rank.error is not None]
-        assert result.ok, "\n".join(problems)
-        return [rank.value_repr for rank in result]
-
-
 @pytest.fixture
 def ranks(start):  # noqa: F811  (the fixture above)
     """Start so many ranks on the GPUs of this machine, sharing them if need be."""
@@ -76,7 +59,7 @@ def ranks(start):  # noqa: F811  (the fixture above)
         cluster = start(
             f"localhost:{count}", comm="nccl", oversubscribe=shares, env={**usual, **env}
         )
-        made = Ranks(cluster)
+        made = Ranks(cluster, CELL_S)
         if as_hosts:
             made.values("import os\nos.environ['NCCL_HOSTID'] = f'rank-{rank}'")
         return made

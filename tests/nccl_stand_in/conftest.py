@@ -13,12 +13,13 @@ import pytest
 
 from jupyter_dist.model.spec import HostSpec
 from tests.nccl_stand_in.building import COMPILER, PLUGIN, compile_library
+from tests.ranks import Ranks
 
 from ..processes.conftest import home, in_background, start, sweep, within  # noqa: F401, TID252  (fixtures)
 
 PACKAGES = os.environ.get("JUPYTER_DIST_CUDA13", "")
 CELL_S = 30.0
-"""A cell that takes longer ends as timed out: a hang is a failed test, never a hung run."""
+"""The longest that a cell may take."""
 
 
 @pytest.fixture(scope="session")
@@ -73,34 +74,12 @@ def stand_in(surroundings, misuse, tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-class Ranks:
-    """A cluster whose cells all have an end."""
-
-    def __init__(self, cluster):
-        self.cluster = cluster
-
-    def run(self, code, timeout_s=CELL_S, **options):
-        """Run a cell and give its result, whatever that is."""
-        return self.cluster.run(code, timeout_s=timeout_s, **options)
-
-    def values(self, code, **options):
-        """Give what the last expression was on each rank; fail with what went wrong."""
-        result = self.run(code, **options)
-        problems = [f"rank {rank.rank}: {rank.error}" for rank in result if rank.error is not None]
-        assert result.ok, "\n".join(problems)
-        return [rank.value_repr for rank in result]
-
-    def pids(self):
-        """Give the process of each rank."""
-        return {engine.rank: engine.pid for engine in self.cluster.topology().engines}
-
-
 @pytest.fixture
 def ranks(stand_in, start):  # noqa: F811  (the fixture above)
     """Start so many ranks with a device each."""
 
     def make(count, **env):
         host = HostSpec("localhost", count, devices=tuple(range(count)))
-        return Ranks(start((host,), comm="nccl", env=env))
+        return Ranks(start((host,), comm="nccl", env=env), CELL_S)
 
     return make
