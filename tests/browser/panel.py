@@ -50,6 +50,11 @@ class Panel:
             arg=[selector, words],
         )
 
+    def command(self, name: str) -> None:
+        """Run one of our commands to its end, once it can be chosen: the list may lag behind."""
+        self.page.wait_for_function("id => window.jupyterapp.commands.isEnabled(id)", arg=name)
+        self.page.evaluate("id => window.jupyterapp.commands.execute(id).then(() => 0)", name)
+
     def text(self, selector: str) -> str:
         return str(self.node.locator(selector).first.inner_text()).strip()
 

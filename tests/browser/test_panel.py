@@ -249,15 +249,15 @@ def test_a_hang_and_a_loss_are_told_in_list_status_bar_and_commands(
     assert "hung?" in page.locator(".jdp-status-button").inner_text()
     panel.wait_for_text(".jd-note", "barrier")
     page.screenshot(path=pictures / "panel_hang.png")
-    notebook.command("jupyter-dist:stacks")
+    panel.command("jupyter-dist:stacks")
     panel.wait_for_text(".jd-topology", "comm.barrier()")
-    notebook.command("jupyter-dist:interrupt")
+    panel.command("jupyter-dist:interrupt")
     notebook.wait()
     panel.wait_for_states("idle")
     os.kill(int(pids[3]), signal.SIGKILL)
     page.locator('.jdp-panel [data-mark="lost"]').wait_for()
     assert "1 lost" in page.locator(".jdp-status-button").inner_text()
-    notebook.command("jupyter-dist:heal")
+    panel.command("jupyter-dist:heal")
     panel.wait_for_states("idle")
     page.locator('.jdp-panel [data-mark="lost"]').wait_for(state="detached")
 
@@ -307,7 +307,7 @@ def test_a_cluster_lives_while_somebody_looks_at_it_in_the_panel_and_ends_when_n
     panel.page.evaluate(HIDE_PANEL)
     notebook.run(1)
     # An order shows the panel first, and the picture that it is given in.
-    notebook.command("jupyter-dist:stacks")
+    panel.command("jupyter-dist:stacks")
     panel.wait_for_text(".jd-request", "delivered")
     notebook.shut_kernel_down()
     # They come at most four times a second: it would have ended before the last.
@@ -370,7 +370,7 @@ def test_axe_finds_nothing_and_the_panel_wears_the_theme(
     assert is_light == (theme == "light"), ground
     panel.page.screenshot(path=pictures / f"panel_{theme}.png")
     assert find_violations(panel.page) == []
-    notebook.command("jupyter-dist:interrupt")
+    panel.command("jupyter-dist:interrupt")
     notebook.wait()
 
 
