@@ -13,12 +13,12 @@ class Ranks:
         return self.cluster.run(code, timeout_s=timeout_s or self._cell_s, **options)
 
     def values(self, code, **options):
-        """Give what the last expression was on each rank; fail with what went wrong."""
+        """Return what the last expression was on each rank; fail with what went wrong."""
         result = self.run(code, **options)
         problems = [f"rank {rank.rank}: {rank.error}" for rank in result if rank.error is not None]
         assert result.ok, "\n".join(problems)
         return [rank.value_repr for rank in result]
 
     def pids(self):
-        """Give the process of each rank."""
+        """Return the process of each rank."""
         return {engine.rank: engine.pid for engine in self.cluster.topology().engines}

@@ -20,7 +20,7 @@ class Children(Generic[_Kind]):
         self._dropped: deque[Callable[[], None]] = deque()
 
     def __iter__(self) -> Iterator[_Kind]:
-        """Give those that are still there; also while others are added on another thread."""
+        """Return those that are still there; also while others are added on another thread."""
         for known in self._known:
             child = known()
             if child is not None:

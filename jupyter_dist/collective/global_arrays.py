@@ -77,7 +77,7 @@ class GlobalArrays:
 
 
 def gather_whole(comm: Any, array: Any, out: Any, *, tiled: bool) -> Array:
-    """Give every rank the whole of a JAX array that spans processes, as an array of numpy.
+    """Return every rank the whole of a JAX array that spans processes, as an array of numpy.
 
     Raises UsageError, on all ranks, when those of this communicator do not have all of it.
     """

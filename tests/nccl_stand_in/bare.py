@@ -16,7 +16,7 @@ FLOAT32, SUM = 7, 0
 
 
 def status_of(call, *args):
-    """Give the result code of a call, which nccl4py raises unless it is one of success."""
+    """Return the result code of a call, which nccl4py raises unless it is one of success."""
     try:
         call(*args)
     except nccl.NCCLError as error:
@@ -31,7 +31,7 @@ def form(size=1, rank=0, blocking=0):
 
 
 def polls(comm):
-    """Give how often the last call was in progress when asked, and what it became."""
+    """Return how often the last call was in progress when asked, and what it became."""
     count = 0
     while (state := int(nccl.comm_get_async_error(comm))) == 7:
         count += 1

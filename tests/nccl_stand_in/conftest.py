@@ -69,7 +69,7 @@ def misuse(tmp_path):
 
 @pytest.fixture
 def stand_in(surroundings, misuse, tmp_path, monkeypatch):
-    """Give processes that start from now on the stand-in."""
+    """Return processes that start from now on the stand-in."""
     for name, value in {**surroundings, "NCCL_STAND_IN_LOG": str(tmp_path / "misuse")}.items():
         monkeypatch.setenv(name, value)
 

@@ -55,7 +55,7 @@ def ask(line, router, number):
 
 
 def hear(line):
-    """Give the ids of what has come, and keep the connection up."""
+    """Return the ids of what has come, and keep the connection up."""
     line.wait(0.1)
     ids = [message.request_id for message, _frames in line.receive()]
     line.silence_s()

@@ -51,7 +51,7 @@ def run_steps(
 
 
 def load(folder: Path) -> dict[str, dict[str, Any]]:
-    """Give what earlier calls have found."""
+    """Return what earlier calls have found."""
     path = folder / "results.json"
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 

@@ -42,7 +42,7 @@ def list_versions() -> dict[str, str]:
 
 
 def measure_copy(nbytes: int = 1 << 30) -> float:
-    """Give the GB/s of a copy within the GPU: of what is read, which is written as well."""
+    """Return the GB/s of a copy within the GPU: of what is read, which is written as well."""
     source, target = cupy.zeros(nbytes, "u1"), cupy.empty(nbytes, "u1")
     begin, end = cupy.cuda.Event(), cupy.cuda.Event()
     target[...] = source
@@ -55,7 +55,7 @@ def measure_copy(nbytes: int = 1 << 30) -> float:
 
 
 def wait_behind(what: Callable[[], None], spin: Any) -> dict[str, float]:
-    """Give the longest waits of another thread while `what` is behind a hung kernel."""
+    """Return the longest waits of another thread while `what` is behind a hung kernel."""
     event, driver, over = cupy.cuda.Event(), ctypes.CDLL("libcuda.so.1"), threading.Event()
     ways: dict[str, Callable[[], Any]] = {
         "tick": lambda: None,

@@ -40,7 +40,7 @@ class Step:
 
 
 def make_steps(gpu_count: int) -> dict[int, Step]:
-    """Give the steps by their numbers."""
+    """Return the steps by their numbers."""
     debug = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": "{folder}/nccl.%p.log"}
     tests = str(GPU_TESTS)
     steps = [
@@ -124,5 +124,5 @@ def _benchmarks(gpu_count: int) -> list[Run]:
 
 
 def command(run: Run, folder: Path) -> list[str]:
-    """Give what is to be started."""
+    """Return what is to be started."""
     return [sys.executable, *(part.replace("{folder}", str(folder)) for part in run.arguments)]

@@ -10,7 +10,7 @@ _LONGEST = 200
 
 
 def read_tests(path: Path) -> list[dict[str, Any]]:
-    """Give each test's name, outcome, seconds, reason and what it measured; none without a file."""
+    """Return what became of each test, its seconds, reason and figures; none without a file."""
     with contextlib.suppress(OSError, ET.ParseError):
         root = ET.parse(path).getroot()
         found: dict[str, dict[str, Any]] = {}

@@ -36,7 +36,7 @@ def install_kit(kit: Path, cache: Path = _CACHE) -> None:
 
 
 def environment(run: Run, folder: Path, cache: Path = _CACHE) -> dict[str, str]:
-    """Give the variables of a run: agents find what is in PYTHONPATH alone."""
+    """Return the variables of a run: agents find what is in PYTHONPATH alone."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     if (cache / "site").exists():
         paths.insert(0, str(cache / "site"))

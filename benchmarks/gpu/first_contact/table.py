@@ -21,7 +21,7 @@ def write_into(page: Path, text: str) -> None:
 
 
 def make_text(found: Found) -> str:
-    """Give all of it as Markdown."""
+    """Return all of it as Markdown."""
     parts = [_machine(found), _runs(found), _tests(found), _measured(found), _hung(found)]
     parts += [_overhead(found), _bandwidth(found)]
     return "\n\n".join(part for part in parts if part)

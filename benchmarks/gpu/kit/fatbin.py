@@ -27,7 +27,7 @@ class Section(NamedTuple):
 
 
 def trim(library: bytes, arch: int, *, keep_relocatable: bool = False) -> bytes:
-    """Give the library with what `arch` does not need set to zero, and as long as before.
+    """Return the library with what `arch` does not need set to zero, and as long as before.
 
     Raises ValueError when it has no code for that architecture.
     """
@@ -49,7 +49,7 @@ def trim(library: bytes, arch: int, *, keep_relocatable: bool = False) -> bytes:
 
 
 def list_sections(library: bytes) -> Iterator[Section]:
-    """Give the sections of a 64-bit little-endian ELF file."""
+    """Return the sections of a 64-bit little-endian ELF file."""
     if library[:6] != b"\x7fELF\x02\x01":
         raise ValueError("this is no library for 64-bit Linux")
     (table,) = struct.unpack_from("<Q", library, 0x28)
@@ -62,7 +62,7 @@ def list_sections(library: bytes) -> Iterator[Section]:
 
 
 def list_payloads(library: bytes, section: Section) -> Iterator[tuple[int, int, int]]:
-    """Give architecture, start and size of everything that the fatbins of a section hold."""
+    """Return architecture, start and size of everything that the fatbins of a section hold."""
     place, end = section.start, section.start + section.size
     while place + _FATBIN.size <= end:
         magic, _version, header, rest = _FATBIN.unpack_from(library, place)

@@ -44,7 +44,7 @@ def settings_of(arguments: Arguments, place: Place) -> Settings:
 
 
 def arguments_of(settings: Settings) -> dict[str, Any]:
-    """Give the arguments of a call like the one before; torch is loaded."""
+    """Return the arguments of a call like the one before; torch is loaded."""
     import torch
 
     arguments: dict[str, Any] = {"backend": settings.backend}

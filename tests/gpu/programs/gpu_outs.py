@@ -24,7 +24,7 @@ class Case(NamedTuple):
 
 
 def cases(comm, shape, dtype):
-    """Give every operation, with what numpy says of its result."""
+    """Return every operation, with what numpy says of its result."""
     rank, size, root = comm.rank, comm.size, comm.size - 1
     inputs = [values(each, shape, dtype) for each in range(size)]
     mine, stack = inputs[rank], np.stack(inputs)

@@ -24,7 +24,7 @@ def make(rank, torch=True, jax=True):
 
 
 def bits(array):
-    """Give type and bytes, of whatever library."""
+    """Return type and bytes, of whatever library."""
     if isinstance(array, xp.ndarray):
         host = on_host(array)
     else:

@@ -13,7 +13,7 @@ SIDE = 40
 
 
 def matrix(rank, form, dtype):
-    """Give each rank another number of nonzeros; small whole numbers, exact in every type."""
+    """Return each rank another number of nonzeros; small whole numbers, exact in every type."""
     rng = np.random.default_rng(rank)
     places = rng.integers(0, SIDE, (2, 9 * (rank + 1)))
     data = rng.integers(1, 4, places.shape[1]).astype(dtype)
