@@ -248,12 +248,12 @@ class Cluster(Session):
         self._check_open()
         lost = "" if self._role == "watch" else finish_saving(self)
         begin_s = monotonic()
-        patience_s, left = STOP_TIMEOUT_S, ""
+        patience_s, left, was_gone = STOP_TIMEOUT_S, "", False
         try:
             request = StopCluster(self._control.new_request_id())
             left = self._control.ask(request, ClusterStopping, timeout_s=STOP_TIMEOUT_S)[0].left
         except ClusterGone:
-            patience_s = _LAST_MOMENTS_S
+            patience_s, was_gone = _LAST_MOMENTS_S, True
         if not self._wait_for_end(patience_s):
             pid = self._connection.coordinator_pid
             raise DistError(
@@ -262,7 +262,7 @@ class Cluster(Session):
                 f"again. To end it now: kill -9 {pid}; its ranks end within 10 s then."
             )
         self.detach()
-        if patience_s == _LAST_MOMENTS_S:
+        if was_gone:
             remove_files_of_killed()
         for problem in filter(None, (lost, left)):
             warnings.warn(problem, stacklevel=2)

@@ -77,7 +77,7 @@ class Line:
     def receive(self, timeout_s: float = SLICE_S) -> Iterator[tuple[ToClient, list[Frame]]]:
         """Yield what arrives within one slice.
 
-        Raises ClusterGone when nobody is there any more, and AnswersLost after a break for which
+        Raises ClusterGone when its coordinator is gone, and AnswersLost after a break for which
         the coordinator could not keep what it had to say.
         """
         self._check_not_closed()

@@ -49,7 +49,7 @@ def environment(run: Run, folder: Path, cache: Path = _CACHE) -> dict[str, str]:
 
 
 def perform(run: Run, folder: Path, limit_s: float, env: Mapping[str, str]) -> dict[str, Any]:
-    """Run it, for so long at most; say how it ended and what it has left behind."""
+    """Run it for at most `limit_s`; return how it ended, and its tests, figures and output."""
     for suffix in ("xml", "json"):  # those of an earlier try would pass for its own
         (folder / f"{run.name}.{suffix}").unlink(missing_ok=True)
     begun, begun_s = datetime.now(UTC), time.monotonic()
