@@ -32,6 +32,13 @@ its host is lost, and ends the wait."""
 PROBE_S = 0.5
 """How long a peer with which the connection was reset has to show that it lives."""
 
+CROWDED_OUT_S = 2.0
+"""How long a peer that ends connections before it answers is tried again: strangers who take all
+its places may drive a hello out before it is read. One that has left refuses connections."""
+
+AGAIN_S = 0.01
+"""The wait before that."""
+
 _RESET = (errno.ECONNRESET, errno.ECONNABORTED)
 
 _NO_WAY = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
@@ -154,18 +161,19 @@ class Connections:
 
     def _connect(self, peer: int, deadline: float) -> socket.socket:
         """Connect; a network that is broken now may work again before the peer is given up."""
-        gives_up_at = time.monotonic() + NO_WAY_PATIENCE_S
+        began = time.monotonic()
         while True:
             try:
                 return self._connect_once(peer, deadline)
             except OSError as error:
-                if error.errno not in _NO_WAY or time.monotonic() > gives_up_at:
+                patience_s, wait_s = _try_again(error)
+                if time.monotonic() - began >= patience_s:
                     text = f"cannot be reached at {self._peers[peer]} ({error}) for {self.doing}"
                     unreachable = Breakage("failed", self.world_ranks[peer], text)
                     raise Stopped(unreachable, Certainty.SEEN) from error
             poll = select.poll()
             poll.register(self.wake, select.POLLIN)
-            if poll.poll(1000 * SLICE_S):
+            if poll.poll(1000 * wait_s):
                 self.listen_to_wake()
 
     def _connect_once(self, peer: int, deadline: float) -> socket.socket:
@@ -204,7 +212,7 @@ class Connections:
             self._wait_for(connection, select.POLLIN, peer, deadline)
             received = connection.recv(handshake.CHALLENGE_BYTES - len(challenge))
             if not received:
-                raise ConnectionRefusedError("it belongs to another generation, or has left")
+                raise ConnectionResetError("it belongs to another generation, or has left")
             challenge += received
         proof = handshake.answer_challenge(self.me, hello, challenge)
         if proof is None:
@@ -331,3 +339,12 @@ class Connections:
             connection.close()
         self.wake.close()
         self._waker.close()
+
+
+def _try_again(error: OSError) -> tuple[float, float]:
+    """Return how long to try again after an error of connecting, and the wait between, seconds."""
+    if error.errno in _NO_WAY:
+        return NO_WAY_PATIENCE_S, SLICE_S
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return CROWDED_OUT_S, AGAIN_S
+    return 0.0, 0.0
