@@ -208,8 +208,8 @@ def test_who_holds_a_key_gets_in_past_a_crowd_of_strangers(waiting, join, start,
             assert values(cluster.run(SUM)) == ["6"] * 4
             watch.assert_less(1, "a cell")
             cluster.run("kept = rank")
-            os.kill(cluster.topology().engines[3].pid, signal.SIGKILL)
-            assert cluster.run("1")[3].status == "lost"
+            dies = f"import os\nif rank == 3: os.kill(os.getpid(), {signal.SIGKILL:d})"
+            assert cluster.run(dies)[3].status == "lost"
             cluster.heal()
             assert values(cluster.run("kept", ranks=[0, 1, 2])) == ["0", "1", "2"]
             assert values(cluster.run(SUM)) == ["6"] * 4
