@@ -80,7 +80,7 @@ def test_numbers_and_text_are_plain(value):
         np.array(["2026-11-22"], "M8[D]"),
         np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]),
         np.ma.masked_array([1, 2], [True, False]),
-        np.array([object()]),
+        pytest.param(np.array([object()]), id="objects"),
     ],
     ids=str,
 )
