@@ -8,24 +8,26 @@ import time
 
 import pytest
 
+from tests.matrix import few_or_many
+
 from .conftest import sweep
 from .hostile_steps import HostileWalk
 
-FAULTS = int(os.environ.get("CHAOS_FAULTS", "250"))
+FAULTS = few_or_many("CHAOS_FAULTS", 50, 250)
 SEED = int(os.environ.get("CHAOS_SEED", "0" if "CI" in os.environ else str(time.time_ns() % 10**6)))
 
 
-@pytest.mark.timeout(max(600, 3 * FAULTS))
-def test_a_cluster_keeps_its_promises_through_many_faults(home):
+@pytest.mark.parametrize("faults", FAULTS)
+def test_a_cluster_keeps_its_promises_through_many_faults(faults, home):
     walk = HostileWalk(SEED, home)
     start_s = time.monotonic()
     try:
-        walk.run(FAULTS)
+        walk.run(faults)
     except BaseException as error:
         steps = "\n".join(f"  {step}" for step in walk.steps)
         raise AssertionError(
             f"after {walk.faults} faults: {type(error).__name__}: {error}\nthe last steps:\n{steps}\n"
-            f"again: CHAOS_SEED={SEED} CHAOS_FAULTS={FAULTS} make chaos"
+            f"again: CHAOS_SEED={SEED} CHAOS_FAULTS={faults} make chaos"
         ) from error
     finally:
         walk.close()

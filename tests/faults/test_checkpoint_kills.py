@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_dist.errors import ClusterGone
+from tests.matrix import few_or_many
 from tests.processes.conftest import ClusterFactory
 from tests.processes.leftovers import Home, command_of, coordinator_of, engines_of, wait_until
 from tests.processes.results import values
@@ -29,7 +30,7 @@ from .save_moments import NEVER_S, PHASES, Bell, Moment, Strike, bytes_of, phase
 
 pytestmark = pytest.mark.timeout(600)
 
-KILLS = int(os.environ.get("CHECKPOINT_KILLS", "50"))
+KILLS = few_or_many("CHECKPOINT_KILLS", 12, 50)
 SEED = int(os.environ.get("CHECKPOINT_SEED", time.time_ns() % 1_000_000))
 VICTIMS = ("rank",) * 7 + ("agent",) * 2 + ("coordinator",)
 """How often each of them is killed, of ten times."""
@@ -131,12 +132,12 @@ def saving(tmp_path):
     saving.close()
 
 
-def draw_moments(choice, seen):
+def draw_moments(choice, kills, seen):
     """Half of them lie evenly over the length of a save, half right after what can be seen of it."""
     whole_s = 1.1 * statistics.median(each["committed"] for each in seen)
-    evenly = KILLS // 2
+    evenly = kills // 2
     moments = [Moment("begun", whole_s * (n + choice.random()) / evenly) for n in range(evenly)]
-    for n in range(KILLS - evenly):
+    for n in range(kills - evenly):
         delay_s = choice.random() ** 3 * whole_s / 10
         moments.append(Moment(PHASES[1 + n % (len(PHASES) - 1)], delay_s))
     choice.shuffle(moments)
@@ -208,15 +209,16 @@ def assert_restored(saving, step):
     assert values(saving.cluster.run(code)) == [repr((step, []))] * saving.cluster.world_size
 
 
-def test_whoever_is_killed_while_ranks_save_what_loads_is_what_was_saved(saving):
-    print(f"CHECKPOINT_SEED={SEED} CHECKPOINT_KILLS={KILLS}")
+@pytest.mark.parametrize("kills", KILLS)
+def test_whoever_is_killed_while_ranks_save_what_loads_is_what_was_saved(kills, saving):
+    print(f"CHECKPOINT_SEED={SEED} CHECKPOINT_KILLS={kills}")
     choice = random.Random(SEED)
     saving.save_well()
     saving.whole_bytes = bytes_of(saving.directory / f"step-{saving.step:08d}")
     seen = [saving.time_phases() for _ in range(3)]
     print(f"phases of a save, in s: {seen}")
     met = Counter()
-    for number, moment in enumerate(draw_moments(choice, seen)):
+    for number, moment in enumerate(draw_moments(choice, kills, seen)):
         phase, newest = break_off(saving, choice, moment)
         met[phase] += 1
         if number % SAMPLE == 0:
@@ -224,7 +226,7 @@ def test_whoever_is_killed_while_ranks_save_what_loads_is_what_was_saved(saving)
         saving.save_well()
     print(f"killed in: {dict(met)}")
     assert saving.read()[0] == saving.step
-    if KILLS >= 50:
+    if kills >= 50:
         # Which phases are met besides is chance: some last less than a millisecond.
         assert "committed" in met, f"nothing was struck at its end: {met}"
         assert len(met) >= 3, f"not all of a save was tried: {met}"

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.matrix import each_value_once
+
 from .faults import FAULTS
 from .moments import MOMENTS
 from .promises import assert_goes_on, assert_nothing_else_lives, assert_survivors_intact
@@ -22,14 +24,10 @@ ONLY = {
     "zygote_killed": (*EVERYWHERE, "idle", "rendezvous"),
 }
 """Who raises outside of a cell has no cell to fail: the other pairs make no sense, or are slow."""
-PAIRS = [
-    pytest.param(fault, moment, id=f"{fault}-{moment}")
-    for fault, moments in ONLY.items()
-    for moment in moments
-]
+PAIRS = [(fault, moment) for fault, moments in ONLY.items() for moment in moments]
 
 
-@pytest.mark.parametrize(("fault", "moment"), PAIRS)
+@pytest.mark.parametrize(("fault", "moment"), each_value_once(PAIRS))
 def test_one_rank_is_hit_and_the_truth_is_told(fault, moment, patient, tmp_path, in_background):
     try:
         scene = Scene(patient, FAULTS[fault], tmp_path, in_background)

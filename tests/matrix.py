@@ -1,0 +1,33 @@
+"""Which cases of a long matrix `make test` runs; `make test-all` runs the others as well."""
+
+import os
+
+import pytest
+
+
+def few_or_many(variable, few, many):
+    """Return a short and a long length for a test, or the one that the environment names.
+
+    A test may take 3 s for each.
+    """
+    given = os.environ.get(variable)
+    marks = {int(given): ()} if given else {few: (), many: (pytest.mark.matrix,)}
+    return [
+        pytest.param(length, marks=[pytest.mark.timeout(max(600, 3 * length)), *more])
+        for length, more in marks.items()
+    ]
+
+
+def each_value_once(pairs):
+    """Return the pairs as cases; those few that have each value once are not marked `matrix`."""
+    chosen, missing = set(), {value for pair in pairs for value in pair}
+    while missing:
+        best = max(pairs, key=lambda pair: len(missing.intersection(pair)))
+        chosen.add(best)
+        missing -= set(best)
+    return [
+        pytest.param(
+            *pair, id="-".join(pair), marks=() if pair in chosen else [pytest.mark.matrix]
+        )
+        for pair in pairs
+    ]
