@@ -26,8 +26,6 @@ def each_value_once(pairs):
         chosen.add(best)
         missing -= set(best)
     return [
-        pytest.param(
-            *pair, id="-".join(pair), marks=() if pair in chosen else [pytest.mark.matrix]
-        )
+        pytest.param(*pair, id="-".join(pair), marks=() if pair in chosen else [pytest.mark.matrix])
         for pair in pairs
     ]

@@ -5,13 +5,12 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from jupyter_dist.agent.zygote_process import THREAD_VARIABLES
-from tests.streams import HOSTS as HOSTS_STREAM
-from tests.streams import folders_by_stream
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "jupyter_dist"
@@ -59,12 +58,11 @@ def test_a_file_fits_into_the_head(path):
     assert len(path.read_text().splitlines()) <= LINES
 
 
-def test_every_folder_of_tests_is_in_one_of_two_streams():
-    streams = folders_by_stream()
-    assert set(HOSTS_STREAM) == set(streams["hosts"])
-    assert "tests/processes" in streams["ranks"]
-    for folder in (*streams["ranks"], *streams["hosts"]):
-        assert any((ROOT / folder).rglob("test_*.py")), folder
+def test_every_folder_of_tests_is_run():
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    folders = {path.relative_to(ROOT).parts[:2] for path in ROOT.glob("tests/*/**/test_*.py")}
+    testpaths = config["tool"]["pytest"]["ini_options"]["testpaths"]
+    assert sorted(testpaths) == sorted("/".join(parts) for parts in folders)
 
 
 def test_no_module_has_a_name_that_says_nothing():
