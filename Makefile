@@ -26,9 +26,11 @@ hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this 
 # cores. The tests of a file stay together, for they share clusters.
 TEST_WORKERS ?= $(shell expr 2 '*' $$(nproc))
 PYTEST = $(BIN)/python -m pytest
+# Where Python is told to keep nothing compiled, each of thousands of processes would compile.
+test test-all check: export PYTHONDONTWRITEBYTECODE =
 AT_ONCE = --dist loadfile --no-loadscope-reorder --numprocesses
 
-test: $(VENV)/test compiled node-packages chromium host-tools batch-tools ## install what the tests need, and test each promise once; `make test TESTS=tests/gpu` for some
+test: $(VENV)/test node-packages chromium host-tools batch-tools ## install what the tests need, and test each promise once; `make test TESTS=tests/gpu` for some
 	$(PYTEST) $(or $(TESTS),$(AT_ONCE) $(TEST_WORKERS) -m 'not matrix') $(PYTEST_OPTIONS)
 
 test-all: test ## the same, and the full matrices
@@ -40,7 +42,7 @@ lint: $(VENV)/test ## ruff, mypy and import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint compiled ## the same, and the unit tests
+check: lint ## the same, and the unit tests
 	$(PYTEST) -q $(AT_ONCE) $$(nproc) tests/unit tests/architecture
 
 # As long as you like: `make chaos CHAOS_FAULTS=20000`; CHAOS_SEED walks a walk again.
@@ -93,10 +95,6 @@ $(NODE_PACKAGES): labextension/package-lock.json
 	npm --prefix labextension ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Where Python is told to keep nothing compiled, each of the thousands of processes would compile.
-compiled: $(VENV)/test
-	@$(BIN)/python -m compileall -qq jupyter_dist tests
-
 host-tools: ## install what the lab of hosts needs if it is missing and we may
 	@sh tests/install_packages.sh sshd:openssh-server ssh:openssh-client nft:nftables ip:iproute2 \
 		rsync:rsync cc:build-essential zsh:zsh tcsh:tcsh fish:fish
@@ -114,4 +112,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test test-all lint check compiled chaos bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
+.PHONY: help demo lab panel hosts-lab test test-all lint check chaos bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
