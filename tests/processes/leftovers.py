@@ -1,5 +1,6 @@
 """What clusters have on this machine, seen from outside: processes, sockets and files."""
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -122,8 +123,17 @@ def coordinator_of(cluster):
 
 
 def agents_of(cluster):
-    """The agent of each host."""
-    return _children(coordinator_of(cluster), "jupyter_dist.agent")
+    """The agent of each host, in the order of their ranks; those without living ranks come last."""
+    ranks = {engine.pid: rank for rank, engine in enumerate(cluster.topology().engines)}
+
+    def first_rank(agent):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            own = {process.pid for process in agent.children(recursive=True)}
+            return min((ranks[pid] for pid in own & ranks.keys()), default=len(ranks))
+        return len(ranks)
+
+    # Not in the order of their pids, which is not that of their starts: these begin again.
+    return sorted(_children(coordinator_of(cluster), "jupyter_dist.agent"), key=first_rank)
 
 
 def zygotes_of(cluster):
