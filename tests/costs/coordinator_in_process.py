@@ -1,0 +1,249 @@
+"""A whole coordinator in this process, with its real routers around sockets that only keep frames.
+
+Agents, ranks and clients are what a test says; what they say goes through the dispatch and the
+codecs that real sockets call. Time goes by only when a test says so.
+"""
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from unittest import mock
+
+import zmq
+
+from jupyter_dist.control import heartbeat
+from jupyter_dist.control.heartbeat import HeartbeatMonitor
+from jupyter_dist.control.keys import make_cluster_keys
+from jupyter_dist.control.ledger import Ledger, read_stamp
+from jupyter_dist.control.poller import Waker
+from jupyter_dist.control.router import Router
+from jupyter_dist.coordinator import coordinator as loop
+from jupyter_dist.coordinator.coordinator import Coordinator
+from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.protocol import codec
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.identity import line_identity
+from jupyter_dist.protocol.messages import Message
+from jupyter_dist.version import WIRE
+from tests.costs.steps import uncounted
+
+CLIENT = line_identity("client-1-00000000", 1)
+RANKS_PER_HOST = 8
+
+
+class Peer:
+    """One peer of a router: it keeps a ledger, as a dealer with an identity does."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+
+    def say(self, message: Message, buffers: Sequence[bytes] = ()) -> list[bytes]:
+        with uncounted():
+            return self.ledger.enter(codec.encode(message, buffers))
+
+    def hear(self, frames: Sequence[bytes]) -> None:
+        with uncounted():
+            stamp = read_stamp(bytes(frames[0]))
+            assert stamp is not None
+            self.ledger.take(stamp)
+
+
+class KeepingSocket:
+    """A ROUTER without a network: what is sent is counted, what comes is put in by tests."""
+
+    def __init__(self, answer=None) -> None:
+        self.arrived: deque[list[bytes]] = deque()
+        self.peers: dict[bytes, Peer] = {}
+        self.sent_bytes = 0
+        self._answer = answer
+        self._rest: deque[bytes] = deque()
+
+    def setsockopt(self, *_option: object) -> None: ...
+
+    def getsockopt(self, option: int) -> int:
+        assert option == zmq.RCVMORE
+        return len(self._rest) > 0
+
+    def put(self, identity: bytes, message: Message, buffers: Sequence[bytes] = ()) -> None:
+        """Let a peer say something."""
+        peer = self.peers.setdefault(identity, Peer())
+        self.arrived.append([identity, *peer.say(message, buffers)])
+
+    def recv(self, flags: int = 0, *, copy: bool = True):
+        if flags == zmq.NOBLOCK:
+            if not self.arrived:
+                raise zmq.Again
+            self._rest = deque(self.arrived.popleft())
+        frame = self._rest.popleft()
+        return frame if copy else SimpleNamespace(buffer=frame)
+
+    def recv_multipart(self, _flags: int = 0) -> list[bytes]:
+        if not self.arrived:
+            raise zmq.Again
+        return self.arrived.popleft()
+
+    def send_multipart(self, frames: Sequence[bytes], *_flags: object, copy: bool = True) -> None:
+        identity, *rest = frames
+        self.sent_bytes += sum(memoryview(frame).nbytes for frame in rest)
+        if self._answer is not None:
+            self._answer(self, frames)
+        elif identity in self.peers:
+            self.peers[identity].hear(rest)
+
+    def close(self, _linger_ms: int = 0) -> None: ...
+
+
+class Agents:
+    """The agents of all hosts; what they are told is counted."""
+
+    def __init__(self) -> None:
+        self.waker = Waker()
+        self.arrived: deque[tuple[str, pb.AgentEvent]] = deque()
+        self.told: list[tuple[str, pb.AgentCommand]] = []
+        self.sent_bytes = 0
+
+    def put(self, host: str, **event: object) -> None:
+        """Let the agent of a host say something."""
+        self.arrived.append((host, pb.AgentEvent(**event)))
+
+    def receive(self) -> Iterator[tuple[str, pb.AgentEvent]]:
+        while self.arrived:
+            yield self.arrived.popleft()
+
+    def send(self, host: str, command: pb.AgentCommand) -> bool:
+        self.sent_bytes += command.ByteSize()
+        self.told.append((host, command))
+        if command.WhichOneof("command") == "stop":
+            self.put(host, all_stopped=pb.AllStopped())
+            self.waker.wake()
+        return True
+
+    def why_gone(self, _host: str) -> str:
+        return ""
+
+
+class Arrivals:
+    """Agents that have all been started."""
+
+    job = None
+    began_s = 0.0
+
+    def describe_waiting(self, hosts: Sequence[str]) -> str:
+        return f"waiting for {len(hosts)} hosts"
+
+    def approach(self, _host: str) -> None: ...
+
+    def problem(self, _missing: Sequence[str], _now_s: float) -> str:
+        return ""
+
+    def log_tail(self) -> str:
+        return ""
+
+
+class InProcess:
+    """One cluster of so many ranks on hosts of eight, and its clock."""
+
+    def __init__(self, ranks: int) -> None:
+        self.ranks = range(ranks)
+        self.hosts = [f"h{number:04}" for number in range(ranks // RANKS_PER_HOST)]
+        specs = tuple(HostSpec(name, slots=RANKS_PER_HOST, launcher="ssh") for name in self.hosts)
+        spec = ClusterSpec(name="growth", hosts=specs, communicator="ring")
+        keys = make_cluster_keys()
+        self.engines, self.clients = KeepingSocket(), KeepingSocket()
+        self.beats = KeepingSocket(answer=lambda socket, frames: socket.arrived.append([*frames]))
+        self.agents = Agents()
+        engines = Router(_Context(self.engines), "engines", keys.server, codec.from_engine())
+        clients = Router(_Context(self.clients), "clients", keys.server, codec.from_client())
+        monitor = HeartbeatMonitor(_Context(self.beats), "beats", keys.server)
+        self.now_s = 1000.0
+        self.coordinator = Coordinator(
+            spec, engines, clients, monitor, self.agents, Arrivals(), keys.for_engine()
+        )
+        self._sources = (engines, clients, monitor, self.agents.waker)
+        self.engine_names = [str(rank) for rank in self.ranks]
+        """Of the engine that each rank has now."""
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that engines, clients and agents have been sent so far."""
+        return sum(
+            each.sent_bytes for each in (self.engines, self.clients, self.beats, self.agents)
+        )
+
+    def host_of(self, rank: int) -> str:
+        return self.hosts[rank // RANKS_PER_HOST]
+
+    def say(self, rank: int, message: Message, buffers: Sequence[bytes] = ()) -> None:
+        """Let a rank say something; it arrives with the next `take`."""
+        self.engines.put(self.engine_names[rank].encode(), message, buffers)
+
+    def ask(self, message: Message, buffers: Sequence[bytes] = ()) -> None:
+        """Let the client ask something."""
+        self.clients.put(CLIENT, message, buffers)
+
+    def take(self) -> None:
+        """Let the loop take in all that has arrived, as often as it wakes for that."""
+        while self.engines.arrived or self.clients.arrived:
+            self.coordinator._take(self._sources, self.now_s)
+        self.coordinator._take(self._sources, self.now_s)
+
+    def advance(self, later_s: float = 0.0) -> None:
+        """Let the fence go on, after some time."""
+        self.now_s += later_s
+        self.coordinator._fence.advance(self.now_s)
+
+    def tick(self, later_s: float = 0.0) -> None:
+        """Let the loop's tick come, after some time."""
+        self.now_s += later_s
+        self.coordinator._tick(self.now_s, float("inf"))
+
+    def join_hosts(self) -> None:
+        """Let the agent of each host say what that has."""
+        for number, host in enumerate(self.hosts):
+            address = f"10.0.{number // 250}.{number % 250 + 1}"
+            interface = pb.Interface(
+                name="eth0", address=address, prefix_length=16, speed_mbps=10_000
+            )
+            joined = pb.Joined(
+                host=host,
+                machine=f"machine-{number}",
+                wire=WIRE,
+                cpu_count=64,
+                memory_total_bytes=1 << 40,
+                interfaces=[interface],
+                local_address=address,
+                home_address="10.0.9.9",
+            )
+            self.agents.put(host, joined=joined)
+
+    def close(self) -> None:
+        self.agents.waker.close()
+
+
+class _Context:
+    """A context of ZeroMQ with one socket."""
+
+    def __init__(self, socket: KeepingSocket) -> None:
+        self._socket = socket
+
+    def socket(self, _kind: int) -> KeepingSocket:
+        return self._socket
+
+
+@contextlib.contextmanager
+def in_process(ranks: int) -> Iterator[InProcess]:
+    """Give a cluster whose coordinator goes by the cluster's clock."""
+    cluster = InProcess(ranks)
+
+    def clock() -> float:
+        return cluster.now_s
+
+    with (
+        mock.patch.object(heartbeat, "monotonic", clock),
+        mock.patch.object(loop, "monotonic", clock),
+    ):
+        try:
+            yield cluster
+        finally:
+            cluster.close()
