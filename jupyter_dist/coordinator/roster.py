@@ -131,17 +131,13 @@ class HostRecord:
     @property
     def network(self) -> HostNetwork:
         """What it has told of its network."""
-        joined = self.joined or pb.Joined()
+        joined, wish = self.joined or pb.Joined(), self.spec.interface
         interfaces = tuple(
             Interface(each.name, each.address, each.prefix_length, each.speed_mbps)
             for each in joined.interfaces
         )
         return HostNetwork(
-            interfaces,
-            joined.local_address,
-            self.spec.interface,
-            joined.machine,
-            joined.home_address,
+            interfaces, joined.local_address, wish, joined.machine, joined.home_address
         )
 
 
@@ -155,6 +151,7 @@ class Roster:
             for host in spec.hosts
         }
         self.engines: list[EngineRecord] = []
+        self._by_name: dict[str, EngineRecord] = {}
         # Who joins brings its own name, so that nobody has a place before all have come.
         if spec.world_size and not any(host.launcher == JOIN for host in spec.hosts):
             self._seat(spec.hosts)
@@ -210,15 +207,18 @@ class Roster:
 
     def _seat(self, hosts: Sequence[HostSpec]) -> None:
         self.engines = [EngineRecord(str(info.rank), info) for info in assign_ranks(hosts)]
+        self._by_name = {engine.name: engine for engine in self.engines}
 
     def find(self, name: str) -> EngineRecord | None:
         """Give the engine with this name; None for one that was replaced."""
-        return next((engine for engine in self.engines if engine.name == name), None)
+        return self._by_name.get(name)
 
     def replace(self, rank: int, info: RankInfo) -> None:
         """Give a rank a new engine, which is to be started at this place."""
         self._replacements += 1
-        self.engines[rank] = EngineRecord(f"{rank}.{self._replacements}", info)
+        del self._by_name[self.engines[rank].name]
+        engine = self.engines[rank] = EngineRecord(f"{rank}.{self._replacements}", info)
+        self._by_name[engine.name] = engine
 
     def condemn(self, ranks: Iterable[int]) -> None:
         """Note that the engines of these ranks are killed, to be replaced."""
@@ -235,7 +235,7 @@ class Roster:
         """Leave lost ranks and hosts out, number the others without gaps; give new by old."""
         present = [engine for engine in self.engines if engine.is_present]
         renumbered = {engine.info.rank: rank for rank, engine in enumerate(present)}
-        self.engines = present
+        self.engines, self._by_name = present, {engine.name: engine for engine in present}
         self.hosts = {
             name: host
             for name, host in self.hosts.items()

@@ -166,7 +166,7 @@ def test_a_loss_that_nobody_has_told_of_is_noticed(desk):
     desk.ask(ListNames(), ranks=(0, 1, 2))
     desk.answer(0, NAMES)
     desk.cluster.roster.lose(1, "its process was killed")
-    desk.cluster.roster[2].name = "2.1"
+    desk.cluster.roster.replace(2, desk.cluster.roster[2].info)
     desk.wait(0.1)
     assert desk.result.problems == {
         1: "it is lost: its process was killed",

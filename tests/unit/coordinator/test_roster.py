@@ -28,6 +28,16 @@ def test_every_rank_starts_on_its_host(starting):
     assert [engine.info.rank for engine in roster.on_host("b")] == [2, 3]
 
 
+def test_an_engine_is_found_by_its_name_until_another_has_its_place(cluster):
+    roster = cluster.roster
+    first, last = roster[0], roster[3]
+    roster.replace(0, first.info)
+    assert (roster.find("0"), roster.find("0.1")) == (None, roster[0])
+    roster.lose(1, "killed")
+    roster.shrink()
+    assert (roster.find("1"), roster.find("3"), last.info.rank) == (None, last, 2)
+
+
 def test_work_makes_an_engine_busy_until_it_is_done(cluster):
     cluster.roster.start_work(1, "In[3]", 7.0)
     assert view(cluster, 1).state == "busy"
