@@ -183,7 +183,7 @@ class Fence:
         if self.transfer is not None and self.transfer.note:
             return f"waits: {self.transfer.label}: {self.transfer.note}"
         busy = self._roster.ranks_in(EngineState.BUSY)
-        if in_tasks := [rank for rank in busy if rank in self._roster.ranks_in_tasks]:
+        if in_tasks := sorted(set(busy).intersection(self._roster.ranks_in_tasks)):
             verb, them = ("runs a task", "it") if len(in_tasks) == 1 else ("run tasks", "them")
             first = f"{name_ranks(in_tasks)} {verb} of ipyparallel before the last cell"
             return f"waits: {first}; %dist_interrupt ends {them}"

@@ -77,7 +77,8 @@ class Rendezvous:
     @property
     def ranks_kept_by_tasks(self) -> list[int]:
         """Ranks that the others wait for, and that hear of it after a task of ipyparallel."""
-        return [rank for rank in self.awaited_ranks if rank in self._roster.ranks_in_tasks]
+        in_tasks = set(self._roster.ranks_in_tasks)
+        return [rank for rank in self.awaited_ranks if rank in in_tasks]
 
     def describe_tasks(self) -> str:
         """Say which tasks keep ranks from this generation; empty: none does."""

@@ -30,6 +30,7 @@ from jupyter_dist.protocol.messages import (
     Ready,
     SubmitCell,
     WatchTopology,
+    WithdrawCell,
 )
 from tests.costs.coordinator_in_process import InProcess
 from tests.costs.steps import Steps
@@ -171,7 +172,14 @@ class Life:
             self._cluster.advance(LOOK_S)
         with self._event("tick while a cell runs"):
             self._cluster.tick(0.05)
+        self._cluster.ask(SubmitCell("behind", "pass"))
+        self._cluster.take()
+        with self._event("wake while a cell waits for another"):
+            self._cluster.advance(LOOK_S / 3)
+        self._cluster.ask(WithdrawCell("behind"))
+        self._cluster.take()
         self._end_cell()
+        self._cells += 1  # the one that waited had a number too
 
     def _run_cell(self, lines: int = 0, messages: int = 1) -> None:
         """Let all ranks say so many lines in each of so many messages; the last is the result."""
