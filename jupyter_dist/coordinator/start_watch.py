@@ -50,8 +50,9 @@ class StartWatch:
         by_host: dict[str, list[EngineRecord]] = {}
         for engine in self._roster.engines:
             by_host.setdefault(engine.info.host, []).append(engine)
+        present, ready = self._rendezvous.present_ranks, self._rendezvous.ready_ranks
         for host in self._roster.hosts.values():
-            seen = self._observe(host, by_host.get(host.name, []))
+            seen = self._observe(host, by_host.get(host.name, []), present, ready)
             self._clocks[id(host)].take(seen, now_s)
         self._take_time(now_s)
 
@@ -65,7 +66,9 @@ class StartWatch:
         hosts = self._roster.hosts.items()
         return tuple(self._clocks[id(host)].tell(name, now_s) for name, host in hosts)
 
-    def _observe(self, host: HostRecord, engines: Sequence[EngineRecord]) -> Observed:
+    def _observe(
+        self, host: HostRecord, engines: Sequence[EngineRecord], present: set[int], ready: set[int]
+    ) -> Observed:
         approach = self._coming.approach(host.name) if host.joined is None else None
         ended = next((engine for engine in engines if not engine.is_present), None)
         problem = approach.problem if approach is not None else ""
@@ -83,8 +86,8 @@ class StartWatch:
             is_ordered=host.interface is not None,
             is_welcomed=self._rendezvous.is_welcomed,
             ranks=len(engines) or host.spec.slots,
-            present_ranks=len(ranks & self._rendezvous.present_ranks),
-            ready_ranks=len(ranks & self._rendezvous.ready_ranks),
+            present_ranks=len(ranks & present),
+            ready_ranks=len(ranks & ready),
             note=approach.stage if approach is not None else "",
         )
 
