@@ -117,7 +117,7 @@ class Rendezvous:
         engine = self._roster[hello.rank]
         engine.pid = hello.pid
         self._hellos[hello.rank] = hello
-        if not self.is_broken and set(self._hellos) >= self._expected:
+        if not self.is_broken and self._hellos.keys() >= self._expected:
             self._welcome_all()
 
     def on_ready(self, ready: Ready) -> None:
