@@ -79,7 +79,7 @@ proto: ## make the protobuf module again after a change to host_agent.proto
 		jupyter_dist/protocol/host_agent.proto
 
 clean: ## remove the virtual environments and everything built
-	rm -rf $(VENV) .venv-proto benchmarks/.venv-peers out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-proto benchmarks/.venv-peers benchmarks/.releases out build dist .mypy_cache .ruff_cache .pytest_cache
 	rm -rf jupyter_dist/labextension labextension/lib labextension/node_modules
 
 chromium: ## install Chromium from Debian if it is missing and we may

@@ -1,10 +1,12 @@
 """Measure jupyter-dist against its rivals, in one run and interleaved.
 
     python benchmarks/against_peers.py [--quick] [--only NAME,NAME] [--ranks 2,8]
+                                        [--releases TAG,COMMIT]
 
 Every contender lives in a worker process of its own; the rivals in a virtual environment that is
-made on the first run. What is compared is measured in turns (A, B, C, then B, C, A, ...), so that
-a loaded machine is equally slow for all. README.md says what each figure means.
+made on the first run, ours in one for each release. What is compared is measured in turns (A, B, C,
+then B, C, A, ...), so that a loaded machine is equally slow for all. README.md says what each
+figure means.
 """
 
 import argparse
@@ -13,13 +15,14 @@ import random
 import sys
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeVar
 
 from arena import Arena, ContenderError, Worker
+from ledger import append, lines_of, read_ledger, renew_pages
 from machine import describe_machine, make_peers_venv
 from record import Entry, Record
-from report import write_report
+from releases import UnknownRelease, find_releases, make_our_venv, package_commit
+from report import OURS, write_report
 
 ALL = (
     "ours",
@@ -41,6 +44,7 @@ PAUSE_S = 0.01
 """Between two cells: what a contender still tidies up belongs to nobody else's figure."""
 CELLS_IN_A_ROW = 10
 MIB = 2**20
+PUSHES_MIB = (1, 64)
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,20 @@ class Plan:
     starts: dict[int, int]
     cells: dict[int, int]
     pushes: dict[int, int]
+    releases: tuple[str, ...] = ()
+    """Commits of earlier releases of ours, oldest first."""
+    is_for_the_ledger: bool = False
 
     def who(self, names: tuple[str, ...], ranks: int) -> list[str]:
         """Choose the contenders that are measured at this number of ranks."""
         invited = ONLY_FOR_READY.get(ranks, ALL)
-        return [
+        chosen = [
             name
             for name in names
             if name in self.names and name in invited and ranks <= MOST_RANKS.get(name, ranks)
         ]
+        earlier = [f"{n}@{commit}" for commit in self.releases for n in chosen if n in OURS]
+        return chosen + earlier
 
 
 DEFAULT = Plan(
@@ -68,7 +77,7 @@ DEFAULT = Plan(
     (2, 4, 8, 32),
     starts={2: 3, 4: 5, 8: 3, 32: 2},
     cells={2: 12, 8: 10, 32: 5},
-    pushes={2: 3, 8: 3},
+    pushes={2: 5, 8: 5},
 )
 QUICK = Plan(
     ALL,
@@ -85,15 +94,21 @@ def main() -> int:
     began = time.monotonic()
     peers_python = make_peers_venv()
     machine = describe_machine()
-    ours = {name: Path(sys.executable) for name in ALL if name.startswith("ours")}
+    pythons = {**dict.fromkeys(ALL, peers_python), **dict.fromkeys(OURS, make_our_venv())}
+    for commit in plan.releases:
+        pythons |= dict.fromkeys([f"{name}@{commit}" for name in OURS], make_our_venv(commit))
     record = Record()
-    with Arena({**dict.fromkeys(ALL, peers_python), **ours}) as arena:
+    with Arena(pythons) as arena:
         measure_start(arena, plan, record)
         for ranks in plan.ranks:
             measure_cells(arena, plan, ranks, record)
     machine["load after"] = os.getloadavg()[0]
     machine["run took"] = f"{time.monotonic() - began:.0f} s"
     is_complete = write_report(record, machine, arena.versions, arena.leftovers)
+    if plan.is_for_the_ledger:
+        commits = (*plan.releases, package_commit())
+        append(lines_of(record, machine, arena.versions, commits))
+        renew_pages()
     return 0 if is_complete else 1
 
 
@@ -140,9 +155,10 @@ def measure_cells(arena: Arena, plan: Plan, ranks: int, record: Record) -> None:
     ]
     measure_in_turns(trials, plan.cells[ranks], record, warm_ups=1)
     pushes = [
-        (worker, Entry("push 64 MiB", ranks, worker.name, way))
+        (worker, Entry(f"push {mib} MiB", ranks, worker.name, way))
         for worker in workers
         for way in worker.ways["push"]
+        for mib in PUSHES_MIB
     ]
     measure_in_turns(pushes, plan.pushes.get(ranks, 0), record)
     for worker in workers:
@@ -194,7 +210,7 @@ def add_samples(record: Record, entry: Entry, answer: float | list[float]) -> No
 def command_for(entry: Entry) -> dict[str, str | int]:
     """Say to a worker what is to be measured."""
     if entry.what.startswith("push"):
-        return {"do": "push", "way": entry.way, "mib": 64}
+        return {"do": "push", "way": entry.way, "mib": int(entry.what.split()[1])}
     cell = entry.what.removesuffix(" cell")
     return {"do": "run", "way": entry.way, "cell": cell, "times": CELLS_IN_A_ROW}
 
@@ -215,13 +231,28 @@ def read_options() -> Plan:
     parser.add_argument("--quick", action="store_true", help="fewer repeats, 2 and 8 ranks")
     parser.add_argument("--only", help=f"contenders, of {', '.join(ALL)}")
     parser.add_argument("--ranks", help="numbers of ranks, such as 2,8")
+    parser.add_argument(
+        "--releases",
+        help="earlier releases of ours, tags or commits, that run along; `none` for none; else the "
+        "newest tag or, without one, the commit that the ledger has last",
+    )
     options = parser.parse_args()
     plan = QUICK if options.quick else DEFAULT
     names = tuple(options.only.split(",")) if options.only else plan.names
     ranks = tuple(int(part) for part in options.ranks.split(",")) if options.ranks else plan.ranks
     if unknown := set(names) - set(ALL):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
-    return Plan(names, ranks, plan.starts, plan.cells, plan.pushes)
+    try:
+        releases = find_releases(options.releases, read_ledger())
+    except UnknownRelease as problem:
+        parser.error(str(problem))
+    return replace(
+        plan,
+        names=names,
+        ranks=ranks,
+        releases=releases,
+        is_for_the_ledger=not options.quick,
+    )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import platform
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,25 @@ REQUIREMENTS = (
 
 def make_peers_venv() -> Path:
     """Give the rivals' Python; install them if that has not been done."""
-    python = VENV / "bin" / "python"
-    stamp = VENV / "installed.txt"
-    wanted = "\n".join(REQUIREMENTS)
+    return make_venv(VENV, REQUIREMENTS)
+
+
+def make_venv(folder: Path, requirements: Sequence[str], constraints: Sequence[str] = ()) -> Path:
+    """Give the Python of an environment with these packages; make it unless it is there."""
+    python = folder / "bin" / "python"
+    stamp = folder / "installed.txt"
+    wanted = "\n".join([*requirements, *constraints])
     if stamp.exists() and stamp.read_text() == wanted:
         return python
-    venv.create(VENV, with_pip=True, clear=True)
+    venv.create(folder, with_pip=True, clear=True)
+    bounds = folder / "constraints.txt"
+    bounds.write_text("\n".join(constraints))
     subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", *REQUIREMENTS],
+        [python, "-m", "pip", "install", "--quiet", "--constraint", bounds, *requirements],
         check=True,
         timeout=600,
         stdout=sys.stderr,
+        env={**os.environ, "JUPYTER_DIST_LABEXTENSION": "skip"},
     )
     stamp.write_text(wanted)
     return python

@@ -12,6 +12,7 @@ UNITS = {
     "printing cell": "ms",
     "lone empty cell": "ms",
     "lone printing cell": "ms",
+    "push 1 MiB": "ms",
     "push 64 MiB": "ms",
 }
 
@@ -24,6 +25,11 @@ class Entry:
     ranks: int
     contender: str
     way: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The contender; of an earlier release of ours (`ours@8dbd89c`) what it is now."""
+        return self.contender.partition("@")[0]
 
     @property
     def label(self) -> str:

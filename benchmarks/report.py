@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def write_report(
 
     A goal that was missed stands in the table; it is a figure, not a failure.
     """
-    comparisons = list(compare(record))
+    comparisons = [c for c in compare(record) if c.ours.contender in OURS]
     text = "\n".join(
         [
             *_machine_lines(machine, versions),
@@ -111,7 +111,7 @@ def compare(record: Record) -> Iterator[Comparison]:
     for what in UNITS:
         for ours in sorted(record.entries(what)):
             mine = record.median(ours)
-            if ours.contender not in OURS or mine is None:
+            if ours.kind not in OURS or mine is None:
                 continue
             for rival in _rivals(record, ours):
                 theirs = record.median(rival)
@@ -120,9 +120,15 @@ def compare(record: Record) -> Iterator[Comparison]:
 
 
 def _rivals(record: Record, ours: Entry) -> Iterator[Entry]:
-    """Find each rival's best way; of the floor, that which runs the cell as IPython does."""
+    """Find each rival's best way; of the floor, that which runs the cell as IPython does.
+
+    Other releases of ours are rivals too, each in the same way.
+    """
     for contender in sorted({entry.contender for entry in record.entries(ours.what)}):
-        if contender in OURS:
+        other = replace(ours, contender=contender)
+        if other.kind in OURS:
+            if other.kind == ours.kind and other != ours:
+                yield other
             continue
         if contender == FLOOR:
             if "cell" in ours.what:
@@ -157,19 +163,18 @@ def _median_tables(record: Record) -> Iterator[str]:
             continue
         ranks = sorted({entry.ranks for entry in entries})
         yield f"\n## {what}: median (least to most), {unit}\n"
-        yield from _row(["", *(f"{n} ranks" for n in ranks)])
-        yield from _row(["---"] + ["---:"] * len(ranks))
-        labels = {(e.contender, e.way) for e in entries if _has_figures(record, e)}
-        for contender, way in sorted(labels, key=lambda label: (label[0] not in OURS, label)):
-            cells = [_cell(record, Entry(what, n, contender, way)) for n in ranks]
-            yield from _row([f"{contender} {way}".strip(), *cells])
+        yield from row(["", *(f"{n} ranks" for n in ranks)])
+        yield from row(["---"] + ["---:"] * len(ranks))
+        found = {replace(entry, ranks=0) for entry in entries if _has_figures(record, entry)}
+        for entry in sorted(found, key=lambda entry: (entry.kind not in OURS, entry)):
+            yield from row([entry.label, *(_cell(record, replace(entry, ranks=n)) for n in ranks)])
 
 
 def _memory_parts(record: Record) -> Iterator[str]:
     if record.parts:
         yield "\n## memory by part, sums over the processes of a part, MiB\n"
     for label, parts in sorted(record.parts.items()):
-        told = ", ".join(f"{part} {_short(mib)}" for part, mib in parts.items())
+        told = ", ".join(f"{part} {short(mib)}" for part, mib in parts.items())
         yield f"- {label} ranks: {told}"
 
 
@@ -184,12 +189,12 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> Iterator[str]:
     if not comparisons:
         return
     yield "\n## ours over a rival's best way\n"
-    yield from _row(["what", "ranks", "ours", "over", "ratio", "goal", ""])
-    yield from _row(["---", "---:", "---", "---", "---:", "---:", "---"])
+    yield from row(["what", "ranks", "ours", "over", "ratio", "goal", ""])
+    yield from row(["---", "---:", "---", "---", "---:", "---:", "---"])
     for c in comparisons:
         goal = "" if c.goal is None else f"≤ {c.goal:g}"
         figures = [c.ours.label, c.rival.label, f"{c.ratio:.2f}", goal, c.verdict]
-        yield from _row([c.ours.what, c.ours.ranks, *figures])
+        yield from row([c.ours.what, c.ours.ranks, *figures])
 
 
 def _missing_lines(record: Record, leftovers: Mapping[str, int]) -> Iterator[str]:
@@ -206,15 +211,17 @@ def _cell(record: Record, entry: Entry) -> str:
     if median is None:
         return ""
     values = record.samples[entry]
-    spread = f" ({_short(min(values))} to {_short(max(values))})" if len(values) > 1 else ""
-    return _short(median) + spread
+    spread = f" ({short(min(values))} to {short(max(values))})" if len(values) > 1 else ""
+    return short(median) + spread
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """Write a figure as long as it is worth."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _row(cells: Iterable[object]) -> Iterator[str]:
+def row(cells: Iterable[object]) -> Iterator[str]:
+    """Give a row of a table."""
     yield "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 

@@ -1,4 +1,4 @@
-"""Modules of benchmarks/gpu for tests, imported as its programs do: by their bare names."""
+"""Modules of benchmarks/ for tests, imported as its programs do: by their bare names."""
 
 import sys
 from importlib import import_module
@@ -14,8 +14,9 @@ def program(monkeypatch):
     """Import a module of a folder; none of that folder's stays among the imported ones."""
 
     def load(folder, name):
-        names = [path.stem for path in (GPU / folder).glob("*.py")]
-        monkeypatch.syspath_prepend(str(GPU / folder))
+        path = (GPU / folder).resolve()
+        names = [each.stem for each in path.glob("*.py")]
+        monkeypatch.syspath_prepend(str(path))
         for each in names:
             monkeypatch.delitem(sys.modules, each, raising=False)
         module = import_module(name)
@@ -24,6 +25,12 @@ def program(monkeypatch):
         return module
 
     return load
+
+
+@pytest.fixture
+def benchmark_module(program):
+    """Import a module of `make bench`."""
+    return lambda name: program("..", name)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ CELLS = {
 def main(name: str) -> None:
     """Serve commands until the pipe closes; then stop what runs."""
     commands, answers = _take_the_pipe()
-    module, _, class_name = CONTENDERS[name].partition(":")
+    module, _, class_name = CONTENDERS[name.partition("@")[0]].partition(":")
     try:
         contender: Contender = getattr(import_module(module), class_name)()
     except Exception as error:
