@@ -54,7 +54,7 @@ chaos: $(VENV)/test ## let thousands of faults befall one cluster, in an order f
 	CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -s tests/processes/test_ring_chaos.py
 	CHAOS_SEED=$(CHAOS_SEED) CHAOS_FAULTS=$(CHAOS_FAULTS) $(BIN)/python -m pytest -s tests/faults/test_chaos.py
 
-bench: $(VENV)/test ## measure against ipyparallel and jupyter-distributed in one run
+bench: $(VENV)/test ## measure against ipyparallel, jupyter-distributed and the release before in one run
 	$(BIN)/python benchmarks/against_peers.py $(BENCH_OPTIONS)
 
 # The machine may have no network, and be lent by the command: `make gpu GPU_STEPS=1-2 GPU_MINUTES=9`,
