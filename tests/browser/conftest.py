@@ -37,9 +37,12 @@ def chromium_path() -> str:
     pytest.skip("no Chromium: install one, or name it in JD_CHROMIUM")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(chromium_path: str) -> Iterator[Any]:
-    """A headless browser (playwright's Browser) for the whole session."""
+    """A headless browser (playwright's Browser) for a module.
+
+    Not for longer: as long as it is there, its event loop runs in this thread, and others cannot.
+    """
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
