@@ -46,6 +46,7 @@ class Hosts:
         self._deployment, self._arrivals, self._send = reach
         losses.witness = self._arrivals.job
         self._has_started = False
+        self._joined: set[str] = set()
         self.stopped: set[str] = set()
         """Hosts on which nothing of ours runs any more but the agent."""
         self.problem = ""
@@ -112,12 +113,16 @@ class Hosts:
 
     def start_engines(self, ranks: Sequence[int]) -> None:
         """Have the agents start the engines of these ranks, which have their places."""
+        groups = self._roster.by_host()
         for name, members in self._roster.group_by_host(ranks).items():
             engines = [self._roster[rank] for rank in members]
-            self._order(self._roster.hosts[name], engines)
+            self._order(self._roster.hosts[name], engines, groups[name])
 
-    def _order(self, host: HostRecord, engines: Sequence[EngineRecord]) -> None:
-        present = [engine for engine in self._roster.on_host(host.name) if engine.is_present]
+    def _order(
+        self, host: HostRecord, engines: Sequence[EngineRecord], mates: Sequence[EngineRecord]
+    ) -> None:
+        """Have these engines started, of all that the host has or will have."""
+        present = [engine for engine in mates if engine.is_present]
         command = self._deployment.order(
             host,
             engines,
@@ -146,12 +151,13 @@ class Hosts:
             self.problem = f"{host}: {VersionMismatch(WIRE, joined.wire)}"
             return
         self._roster.take_joined(host, joined)
+        self._joined.add(host)
         if (job := self._arrivals.job) is not None and job.is_pending:
             job.ask()  # it runs, whatever was seen last
         self.stopped.discard(host)
         if self._has_started:
             return  # it is back; healing gives it ranks
-        if self._roster.missing_hosts or self.problem:
+        if len(self._joined) < len(self._roster.hosts) or self.problem:
             return
         try:
             self._deployment.check_machines(self._roster)
@@ -167,7 +173,8 @@ class Hosts:
         self._rendezvous.communicator = choice.kind
         self._rendezvous.expect_all()
         self._findings = (*choice.notes, *self._deployment.describe(self._roster))
+        groups = self._roster.by_host()
         for name, interface in interfaces.items():
             self._roster.hosts[name].interface = interface
-            self._order(self._roster.hosts[name], self._roster.on_host(name))
+            self._order(self._roster.hosts[name], groups[name], groups[name])
         self._has_started = True

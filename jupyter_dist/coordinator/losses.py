@@ -146,6 +146,14 @@ class Losses:
             if verdict is Verdict.LOST:
                 self._give_up(engine, reason)
 
+    def describe_suspects(self) -> str:
+        """Say which ranks have been silent for long; empty: none."""
+        return "; ".join(
+            f"rank {engine.info.rank}: {engine.reason}"
+            for engine in self._roster.engines
+            if engine.is_present and engine.is_suspect
+        )
+
     def _give_up(self, engine: EngineRecord, reason: str) -> None:
         """Lose an engine for its silence, once a witness was heard."""
         if engine.name not in self._silent and (question := self._ask()) is not None:

@@ -40,12 +40,9 @@ class Picture:
         """Describe everything at this moment; its note is the verdict's text, and the job's."""
         self._sequence += 1
         moment = Moment(now_s, beat_ages_s, is_hang=verdict.kind == "hang")
-        engines: dict[str, list[EngineRecord]] = {}
-        for engine in self._roster.engines:
-            engines.setdefault(engine.info.host, []).append(engine)
+        engines = self._roster.by_host()
         hosts = tuple(
-            _host_view(host, engines.get(name, ()), moment)
-            for name, host in self._roster.hosts.items()
+            _host_view(host, engines[name], moment) for name, host in self._roster.hosts.items()
         )
         return Topology(
             cluster=self._roster.cluster,

@@ -213,7 +213,7 @@ class Requests:
         cell = self._fence.cell
         crashes = tuple(crash for _rank, crash in sorted(self._losses.crashes.items()))
         idle = (
-            self._fence.describe_deaf() or self._roster.describe_suspects() or self._recovery.note
+            self._fence.describe_deaf() or self._losses.describe_suspects() or self._recovery.note
         )
         running = cell or self._fence.transfer
         label, verdict = (running.label, running.note) if running is not None else ("", idle)

@@ -199,9 +199,8 @@ class Roster:
         """Give every slot its rank and device, now that all hosts have told what they have."""
         if not self.engines:
             self._seat([host.spec for host in self.hosts.values()])
-        for host in self.hosts.values():
-            engines = self.on_host(host.name)
-            shares = share_out(len(engines), host.shares, self._spec.oversubscribe)
+        for name, engines in self.by_host().items():
+            shares = share_out(len(engines), self.hosts[name].shares, self._spec.oversubscribe)
             for engine, device in zip(engines, shares, strict=False):
                 engine.info = msgspec.structs.replace(engine.info, device=device)
 
@@ -227,31 +226,29 @@ class Roster:
 
     def count_local_ranks(self) -> None:
         """Tell every engine anew how many its host has."""
-        for engine in self.engines:
-            count = len(self.on_host(engine.info.host))
-            engine.info = msgspec.structs.replace(engine.info, local_world_size=count)
+        for mates in self.by_host().values():
+            for engine in mates:
+                engine.info = msgspec.structs.replace(engine.info, local_world_size=len(mates))
 
     def shrink(self) -> dict[int, int]:
         """Leave lost ranks and hosts out, number the others without gaps; give new by old."""
         present = [engine for engine in self.engines if engine.is_present]
         renumbered = {engine.info.rank: rank for rank, engine in enumerate(present)}
         self.engines, self._by_name = present, {engine.name: engine for engine in present}
+        groups = self.by_host()
         self.hosts = {
-            name: host
-            for name, host in self.hosts.items()
-            if not host.is_lost or self.on_host(name)
+            name: host for name, host in self.hosts.items() if not host.is_lost or groups[name]
         }
-        places = list(self.hosts)
-        for rank, engine in enumerate(present):
-            mates = [mate.name for mate in self.on_host(engine.info.host)]
-            engine.info = msgspec.structs.replace(
-                engine.info,
-                rank=rank,
-                world_size=len(present),
-                local_rank=mates.index(engine.name),
-                local_world_size=len(mates),
-                host_rank=places.index(engine.info.host),
-            )
+        for host_rank, name in enumerate(self.hosts):
+            for local_rank, engine in enumerate(groups[name]):
+                engine.info = msgspec.structs.replace(
+                    engine.info,
+                    rank=renumbered[engine.info.rank],
+                    world_size=len(present),
+                    local_rank=local_rank,
+                    local_world_size=len(groups[name]),
+                    host_rank=host_rank,
+                )
         return renumbered
 
     def __getitem__(self, rank: int) -> EngineRecord:
@@ -274,6 +271,13 @@ class Roster:
         """Engines of this host."""
         return [engine for engine in self.engines if engine.info.host == host]
 
+    def by_host(self) -> dict[str, list[EngineRecord]]:
+        """Give the engines of each host: to be asked once where many hosts are looked at."""
+        groups: dict[str, list[EngineRecord]] = {name: [] for name in self.hosts}
+        for engine in self.engines:
+            groups[engine.info.host].append(engine)
+        return groups
+
     def group_by_host(self, ranks: Iterable[int]) -> dict[str, list[int]]:
         """Sort ranks by their host."""
         groups: dict[str, list[int]] = {}
@@ -292,14 +296,6 @@ class Roster:
         """Take in that an engine has its process."""
         if (engine := self.find(started.engine)) is not None:
             engine.pid = started.pid
-
-    def describe_suspects(self) -> str:
-        """Say which ranks have been silent for long; empty: none."""
-        return "; ".join(
-            f"rank {engine.info.rank}: {engine.reason}"
-            for engine in self.engines
-            if engine.is_present and engine.is_suspect
-        )
 
     def start_work(self, rank: int, label: str, now_s: float) -> None:
         """Note that an idle engine was given something to do."""

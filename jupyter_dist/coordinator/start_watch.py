@@ -47,12 +47,10 @@ class StartWatch:
             return
         self._next_look_s = now_s + LOOK_INTERVAL_S
         self._was_welcomed = self._rendezvous.is_welcomed
-        by_host: dict[str, list[EngineRecord]] = {}
-        for engine in self._roster.engines:
-            by_host.setdefault(engine.info.host, []).append(engine)
+        engines = self._roster.by_host()
         present, ready = self._rendezvous.present_ranks, self._rendezvous.ready_ranks
         for host in self._roster.hosts.values():
-            seen = self._observe(host, by_host.get(host.name, []), present, ready)
+            seen = self._observe(host, engines[host.name], present, ready)
             self._clocks[id(host)].take(seen, now_s)
         self._take_time(now_s)
 
