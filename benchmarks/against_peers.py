@@ -94,6 +94,7 @@ def main() -> int:
     began = time.monotonic()
     peers_python = make_peers_venv()
     machine = describe_machine()
+    commits = (*plan.releases, package_commit())
     pythons = {**dict.fromkeys(ALL, peers_python), **dict.fromkeys(OURS, make_our_venv())}
     for commit in plan.releases:
         pythons |= dict.fromkeys([f"{name}@{commit}" for name in OURS], make_our_venv(commit))
@@ -106,7 +107,6 @@ def main() -> int:
     machine["run took"] = f"{time.monotonic() - began:.0f} s"
     is_complete = write_report(record, machine, arena.versions, arena.leftovers)
     if plan.is_for_the_ledger:
-        commits = (*plan.releases, package_commit())
         append(lines_of(record, machine, arena.versions, commits))
         renew_pages()
     return 0 if is_complete else 1

@@ -252,4 +252,6 @@ def _environment(home: Path) -> dict[str, str]:
     }
     for directory in own.values():
         directory.mkdir()
-    return {**os.environ, **{name: str(directory) for name, directory in own.items()}}
+    # On this path stands one release only: all others would run that one's code.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**inherited, **{name: str(directory) for name, directory in own.items()}}

@@ -32,9 +32,7 @@ def find_releases(asked: str | None, ledger: Sequence[Mapping[str, str]]) -> tup
         return ()
     names = asked.split(",") if asked else _release_before(ledger)
     commits = {_commit(name) for name in names}
-    return tuple(
-        sorted(commits, key=lambda commit: int(_git("show", "-s", "--format=%ct", commit)))
-    )
+    return tuple(sorted(commits, key=lambda commit: int(_git("rev-list", "--count", commit))))
 
 
 def package_commit() -> str:

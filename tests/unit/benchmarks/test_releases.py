@@ -2,7 +2,7 @@ import subprocess
 
 import pytest
 
-DATES = iter(range(1_700_000_000, 1_800_000_000, 60))
+NUMBERS = iter(range(1000))
 
 
 @pytest.fixture
@@ -17,15 +17,13 @@ def releases(benchmark_module, monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def commit(releases, monkeypatch, tmp_path):
+def commit(releases, tmp_path):
     """Commit a change of this file; return the short hash."""
 
     def change(name):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        moment = f"{next(DATES)} +0000"
-        path.write_text(moment)
-        monkeypatch.setenv("GIT_COMMITTER_DATE", moment)
+        path.write_text(f"{next(NUMBERS)}")
         git(tmp_path, "add", ".")
         git(tmp_path, "commit", "--quiet", "--message", name)
         return git(tmp_path, "rev-parse", "--short", "HEAD")
@@ -51,6 +49,11 @@ def test_named_releases_run_in_the_order_of_their_commits(releases, commit, tmp_
     git(tmp_path, "tag", "v1", first)
     assert releases.find_releases(f"{second},v1,{second}", []) == (first, second)
     assert releases.find_releases("none", []) == ()
+
+
+def test_a_worker_runs_the_release_of_its_own_environment(benchmark_module, monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    assert "PYTHONPATH" not in benchmark_module("arena")._environment(tmp_path)
 
 
 def test_a_release_that_is_not_there_is_named(releases, commit):
