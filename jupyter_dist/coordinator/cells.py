@@ -90,6 +90,10 @@ class CellRun:
         self._bad_news = BadNews()
         self._meetings = Meetings(cell_id, self.ranks, outbox)
         self._waiting: set[int] = set()
+        self._has_aborted = False
+        """Those that wait were told of a failure since the last tick."""
+        self._next_abort: AbortCommunicator | None = None
+        """What they are told with the next one: of several failures the last."""
         self.statuses: dict[int, str] = {}
         """How the cell has ended on the ranks where it has."""
         self.errors: dict[int, str] = {}
@@ -233,6 +237,7 @@ class CellRun:
                     self._emit(event)
                 case _:
                     assert_never(event)
+        self._tell_last_failure()
         if news := self._bad_news.tick(self.statuses, self.errors, self._waiting, now_s):
             self._emit(CellNote(news, is_passing=True))
         if now_s >= self._next_look_s:
@@ -283,8 +288,17 @@ class CellRun:
         if Cause.PERSON in self._interruption.causes and failed_rank >= 0:
             failed_rank, reason = -1, "the cell was interrupted"
         abort = AbortCommunicator(self._rendezvous.generation, failed_rank, reason)
-        for rank in self._waiting:
-            self._outbox.to_engine(rank, abort)
+        if self._has_aborted:  # where all fail, each of them would be told of all others
+            self._next_abort = abort
+        else:
+            self._has_aborted = True
+            self._outbox.to_engines(tuple(self._waiting), abort)
+
+    def _tell_last_failure(self) -> None:
+        """Tell those that still wait of the last failure since the one that they know of."""
+        if self._next_abort is not None:
+            self._outbox.to_engines(tuple(self._waiting), self._next_abort)
+        self._has_aborted, self._next_abort = False, None
 
     def _emit(self, event: CellEvent) -> None:
         self.showing.add(event)

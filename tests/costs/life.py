@@ -329,6 +329,10 @@ class Life:
             self._end_cell("interrupted", ErrorInfo("KeyboardInterrupt", "interrupted"))
         self._form(" after an interrupt")
         self._submit()
+        with self._event("end of a cell in which all raise"):
+            self._end_cell("raised", ErrorInfo("NameError", "name 'x' is not defined"))
+        self._form(" after an error")
+        self._submit()
         self._lose("loss of a rank in a cell")
         with self._event("end of a cell with a lost rank"):
             error = ErrorInfo("PeerFailed", "left the collective", peer_rank=LOST_RANK)

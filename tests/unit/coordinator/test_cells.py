@@ -182,6 +182,29 @@ def test_a_rank_that_raises_releases_the_others_from_collectives(run, answer, cl
     assert cluster.rendezvous.is_broken
 
 
+def test_of_several_failures_at_once_the_others_are_told_the_first_and_the_last(
+    run, answer, cluster
+):
+    """Told of each they would get, where all ranks fail, the square of their number."""
+
+    def told(rank):
+        aborts = cluster.outbox.sent_to_ranks(AbortCommunicator).get(rank, [])
+        return [abort.failed_rank for abort in aborts]
+
+    cell = run(ranks=(0, 1, 2, 3))
+    answer(cell, 0, "raised", BOOM)
+    assert told(3) == [0]
+    for rank in (1, 2):
+        answer(cell, rank, "raised", BOOM)
+    assert told(3) == [0]
+    cell.tick(1.0)
+    cell.tick(1.1)
+    assert told(3) == [0, 2]
+    assert told(1) == [0], "it has finished the cell"
+    cell.on_lost(2, "killed")
+    assert told(3) == [0, 2, 2]
+
+
 def test_a_long_error_is_passed_on_as_one_short_line(run, answer, cluster):
     cell = run()
     answer(cell, 1, "raised", ErrorInfo("ValueError", "many\nlines " + "x" * 10_000))
