@@ -4,8 +4,8 @@ Calls alone do not tell how costs grow, since a loop that calls nothing counts a
 a line that is executed or a round of a loop (also of a comprehension), as the interpreter tells a
 tracer of them, or an element that C code walks: in `set`, `frozenset`, `tuple`, `list`, `sorted`,
 `sum`, `min` and `max`, and in what is done with a set that `set` has made. Not seen are copies and
-comparisons of other containers (`{*ranks}`, `dict(...)`, keys of a dict), methods of theirs, and
-what msgspec, protobuf and libzmq do: the bytes of what is sent and received tell of that.
+comparisons of other containers (`{*ranks}`, `dict(...)`, keys of a dict), methods of theirs, `in` a
+list of numbers, and what msgspec, protobuf and libzmq do: the bytes that are sent tell of that.
 """
 
 import builtins
@@ -13,13 +13,10 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sized
-from pathlib import Path
 from typing import Self
 from unittest import mock
 
-import jupyter_dist
-
-PACKAGE = str(Path(jupyter_dist.__file__).parent)
+PACKAGE = "jupyter_dist."
 WALKERS = ("frozenset", "tuple", "list", "sorted", "sum", "min", "max")
 SET_METHODS = {
     "__sub__": lambda left, _right: len(left),
@@ -55,7 +52,7 @@ class Steps:
 
     def __init__(self) -> None:
         self._tracers: dict[int, tuple] = {}
-        """By the id of a function's code: how it is traced, its steps so far, and the code."""
+        """By the id of a function's code: how it is traced, its steps so far, its name, the code."""
         self._walked: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
@@ -69,26 +66,27 @@ class Steps:
         sys.settrace(self._before)
 
     def by_function(self) -> Counter[str]:
-        """Return how many steps were done in each function, as `roster.py: Roster.find`."""
+        """Return how many steps were done in each function, as `roster: Roster.find`."""
         found = Counter(self._walked)
-        for _, count, code in self._tracers.values():
+        for _, count, name, _code in self._tracers.values():
             if steps := count():
-                found[_name(code)] += steps
+                found[name] += steps
         return found
 
     def _enter_function(self, frame, _event, _argument):
         code = frame.f_code
         known = self._tracers.get(id(code))
         if known is None:
-            is_ours = code.co_filename.startswith(PACKAGE)
-            known = (*(_tracer() if is_ours else (None, int)), code)
+            # By the module and not by the file: dataclasses write code that has none.
+            is_ours = frame.f_globals.get("__name__", "").startswith(PACKAGE)
+            known = (*(_tracer() if is_ours else (None, int)), _name(frame), code)
             self._tracers[id(code)] = known
         return known[0]
 
     def walk(self, elements: int) -> None:
         """Count what C code walks for the function of the package that has called it."""
         if elements and sys.gettrace() == self._enter_function:
-            self._walked[_name(sys._getframe(2).f_code)] += elements
+            self._walked[_name(sys._getframe(2))] += elements
 
 
 @contextlib.contextmanager
@@ -114,8 +112,10 @@ def _tracer():
     return trace, lambda: steps
 
 
-def _name(code) -> str:
-    return f"{Path(code.co_filename).name}: {code.co_qualname.partition('.<locals>')[0]}"
+def _name(frame) -> str:
+    module = frame.f_globals.get("__name__", "").rpartition(".")[2]
+    function = frame.f_code.co_qualname.removeprefix("__create_fn__.<locals>.")
+    return f"{module}: {function.partition('.<locals>')[0]}"
 
 
 @contextlib.contextmanager
