@@ -114,7 +114,9 @@ class Questions:
             on_answered,
         )
         question.problems |= {
-            engine.info.rank: _why_absent(engine) for engine in engines if engine not in present
+            engine.info.rank: _why_absent(engine)
+            for engine in engines
+            if engine.name not in question.waiting
         }
         question_id = f"question-{next(self._numbers)}"
         self._open[question_id] = question
