@@ -68,7 +68,7 @@ class Life:
         sent_bytes = self._cluster.sent_bytes - before
         self.costs[name] = Cost(self._steps.by_function(), sent_bytes)
 
-    def live(self, *, with_bad_ends: bool = True) -> dict[str, Cost]:
+    def live(self) -> dict[str, Cost]:
         """Return what each event has cost."""
         self._start()
         self._be_idle()
@@ -77,8 +77,7 @@ class Life:
         self._ask()
         self._lose_and_heal()
         self._interrupt()
-        if with_bad_ends:
-            self._end_badly()
+        self._end_badly()
         with self._event("stop"):
             assert self._cluster.coordinator.leave() == set()
         return self.costs
