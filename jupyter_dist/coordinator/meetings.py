@@ -49,7 +49,8 @@ class Meeting:
 
     def admit(self, message: Attend, frames: list[Frame], now_s: float) -> None:
         """Let a rank in."""
-        self.is_split |= any(_terms(message) != _terms(other) for other in self.there.values())
+        first = next(iter(self.there.values()), message)  # who differed from it has split it
+        self.is_split |= _terms(message) != _terms(first)
         self.missing.discard(message.rank)
         self.there[message.rank] = message
         self.frames[message.rank] = frames
@@ -82,7 +83,9 @@ class Meetings:
             self._outbox.to_engine(message.rank, failure)
             return
         key = (message.topic, message.ranks)
-        meeting = self._meetings.setdefault(key, Meeting(message.ranks))
+        if key not in self._meetings:
+            self._meetings[key] = Meeting(message.ranks)
+        meeting = self._meetings[key]
         if len(self._meetings) > MOST_MEETINGS:
             self._forget_oldest()
         if meeting.failure is not None:
@@ -170,7 +173,8 @@ class Meetings:
     def _find_mistake(self, message: Attend, frame_count: int) -> str:
         """Say why a meeting cannot be meant; our own engines check before they ask."""
         ranks = message.ranks
-        if message.rank not in ranks or len(set(ranks)) < len(ranks) or not self._ranks >= {*ranks}:
+        is_begun = (message.topic, ranks) in self._meetings
+        if message.rank not in ranks or not (is_begun or self._can_meet(ranks)):
             return f"rank {message.rank} cannot meet ranks {ranks}: not all run this cell, once."
         if message.kind not in KINDS or (
             message.kind in ROOTED_KINDS and message.root not in ranks
@@ -183,6 +187,11 @@ class Meetings:
         if is_scattered and len(counts) != len(ranks):
             return f"frame counts {counts} do not fit the ranks {ranks}."
         return ""
+
+    def _can_meet(self, ranks: tuple[int, ...]) -> bool:
+        """Tell whether all of them run this cell, and each is named once."""
+        once = set(ranks)
+        return len(once) == len(ranks) and self._ranks >= once
 
     def _hold(self, key: Key) -> None:
         """Give everybody what is theirs."""

@@ -14,6 +14,7 @@ from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
     Answered,
     AskRanks,
+    Attend,
     AwaitReady,
     CellOutput,
     CellResult,
@@ -165,6 +166,7 @@ class Life:
         with self._event("cell, 100 lines each"):
             self._run_cell(20, messages=5)
         self._submit()
+        self._meet()
         with self._event("wake while a cell runs"):
             self._cluster.advance(LOOK_S / 3)
         with self._event("wake that looks who waits for whom"):
@@ -191,6 +193,15 @@ class Life:
             self._cluster.take()
             self._cluster.advance(FLUSH_S)
         self._end_cell(outputs=outputs)
+
+    def _meet(self) -> None:
+        """Let all ranks come to a barrier of objects in their cell."""
+        ranks = tuple(self._cluster.ranks)
+        for rank in ranks:
+            attend = Attend(rank, self._cell_id, "objects 1", ranks, "barrier", "barrier_object()")
+            self._cluster.say(rank, attend)
+        with self._event("meeting of all ranks in a cell"):
+            self._cluster.take()
 
     @property
     def _cell_id(self) -> str:
