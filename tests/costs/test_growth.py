@@ -64,12 +64,13 @@ def find_fault(what, found, known):
 
 
 def steepest(costs, most=4):
-    """Name the functions that have done most beyond their share, with their counts."""
+    """Name the functions that have done most beyond what their share would be, with counts."""
     (fewer, before), (more, after) = sorted(costs.items())[-2:]
     excess = Counter({name: count - before[name] * more / fewer for name, count in after.items()})
     return "".join(
         f"\n    {name}: {before[name]:,} with {fewer} ranks, {after[name]:,} with {more}"
-        for name, _ in excess.most_common(most)
+        for name, extra in excess.most_common(most)
+        if extra > after[name] / 20
     )
 
 
