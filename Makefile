@@ -22,9 +22,9 @@ panel: $(VENV)/lab ## build the panel of JupyterLab again after a change to it (
 hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this machine (root)
 	@$(BIN)/python tests/hosts/open_lab.py
 
-# Most tests wait for processes and not for the processor: twice as many at a time as there are
+# Most tests wait for processes and not for the processor: one more at a time than there are
 # cores. The tests of a file stay together, for they share clusters.
-TEST_WORKERS ?= $(shell expr 2 '*' $$(nproc))
+TEST_WORKERS ?= $(shell expr 1 + $$(nproc))
 PYTEST = $(BIN)/python -m pytest
 # Where Python is told to keep nothing compiled, each of thousands of processes would compile.
 test test-all check: export PYTHONDONTWRITEBYTECODE =
@@ -97,7 +97,7 @@ $(NODE_PACKAGES): labextension/package-lock.json
 
 host-tools: ## install what the lab of hosts needs if it is missing and we may
 	@sh tests/install_packages.sh sshd:openssh-server ssh:openssh-client nft:nftables ip:iproute2 \
-		rsync:rsync cc:build-essential zsh:zsh tcsh:tcsh fish:fish
+		rsync:rsync cc:build-essential zsh:zsh tcsh:tcsh fish:fish strace:strace
 
 batch-tools: ## install the batch system of the tests (Slurm) if it is missing and we may
 	@sh tests/install_packages.sh slurmctld:slurmctld slurmd:slurmd sbatch:slurm-client munged:munge

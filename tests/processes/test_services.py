@@ -17,7 +17,7 @@ from jupyter_dist.agent import services
 from jupyter_dist.agent.services import Services
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
-from .leftovers import is_alive, ports_of, wait_until
+from .leftovers import command_of, is_alive, ports_of, wait_until
 
 SOON_S = 30
 needs_jax = pytest.mark.skipif(
@@ -75,7 +75,11 @@ class Host:
 
 
 def helpers():
-    return [child for child in psutil.Process().children() if is_alive(child)]
+    return [
+        child
+        for child in psutil.Process().children()
+        if is_alive(child) and "jupyter_dist.frameworks.services" in command_of(child)
+    ]
 
 
 def can_connect(address):
@@ -191,7 +195,7 @@ def test_one_that_ends_by_itself_is_told_and_reaped(host):
     (helper,) = helpers()
     helper.kill()
     assert "has ended (SIGKILL)" in host.answer().problem
-    assert psutil.Process().children() == []
+    assert not psutil.pid_exists(helper.pid)
 
 
 def test_one_that_ends_before_it_serves_leaves_its_last_lines(host):

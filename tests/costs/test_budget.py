@@ -1,0 +1,19 @@
+"""What cells, lines, pushes, starts and idle seconds cost is at most what `budget.toml` allows."""
+
+import shutil
+import sys
+
+import pytest
+
+from . import budget
+from .counting import count_all
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the budget is that of Python 3.11")
+def test_nothing_costs_more_than_its_budget():
+    counted = count_all()
+    text = budget.PATH.read_text(encoding="utf-8")
+    print(budget.renewed(text, counted)[text.index("[start]") :])
+    assert budget.problems(text, counted) == []
+    if not shutil.which("strace"):
+        pytest.skip("all but system calls: strace is missing (Debian: apt-get install strace)")
