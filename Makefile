@@ -28,13 +28,15 @@ TEST_WORKERS ?= $(shell expr 1 + $$(nproc))
 PYTEST = $(BIN)/python -m pytest
 # Where Python is told to keep nothing compiled, each of thousands of processes would compile.
 test test-all check: export PYTHONDONTWRITEBYTECODE =
+# To find tests that fail now and then: `make test REPEAT=20 TEST_WORKERS=6`, so on a busy machine.
+REPEATED = $(if $(REPEAT),--count=$(REPEAT))
 AT_ONCE = --dist loadfile --no-loadscope-reorder --numprocesses
 
 test: $(VENV)/test node-packages chromium host-tools batch-tools ## install what the tests need, and test each promise once; `make test TESTS=tests/gpu` for some
-	$(PYTEST) $(or $(TESTS),$(AT_ONCE) $(TEST_WORKERS) -m 'not matrix') $(PYTEST_OPTIONS)
+	$(PYTEST) $(or $(TESTS),$(AT_ONCE) $(TEST_WORKERS) -m 'not matrix') $(REPEATED) $(PYTEST_OPTIONS)
 
 test-all: test ## the same, and the full matrices
-	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m matrix $(PYTEST_OPTIONS)
+	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m matrix $(REPEATED) $(PYTEST_OPTIONS)
 
 lint: $(VENV)/test ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
