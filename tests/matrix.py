@@ -18,6 +18,13 @@ def few_or_many(variable, few, many):
     ]
 
 
+def only(chosen, cases):
+    """Return the cases; those that are not chosen are marked `matrix`."""
+    return [
+        case if case in chosen else pytest.param(case, marks=pytest.mark.matrix) for case in cases
+    ]
+
+
 def each_value_once(pairs):
     """Return the pairs as cases; those few that have each value once are not marked `matrix`."""
     chosen, missing = set(), {value for pair in pairs for value in pair}

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from jupyter_dist.checkpoint import directory as layout
+from tests.matrix import only
 from tests.processes.leftovers import wait_until
 from tests.processes.listener import Listener
 
@@ -70,6 +71,7 @@ def assert_as_saved(cluster, step):
     assert values(cluster.run(f"import numpy as np\n{STATE}")) == [f"({step}, True)"] * 2
 
 
+@pytest.mark.matrix
 def test_a_job_saves_before_its_time_limit_and_a_second_one_resumes(
     slurm, start, place, in_background
 ):
@@ -90,7 +92,7 @@ def test_a_job_saves_before_its_time_limit_and_a_second_one_resumes(
     second.stop()
 
 
-@pytest.mark.parametrize("way", ["scancel", "preempted"])
+@pytest.mark.parametrize("way", only(["scancel"], ["scancel", "preempted"]))
 def test_a_job_that_is_cancelled_has_seconds_left_and_saves(
     way, slurm, start, place, in_background
 ):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.matrix import only
 from tests.patience import Stopwatch
 
 from .kernels import VERSIONS, packages_of
@@ -104,7 +105,7 @@ def open_on(lab: JupyterServer, open_notebook: OpenNotebook) -> Callable[[str], 
     return open_with_ranks
 
 
-@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("version", only(VERSIONS[-1:], VERSIONS[1:]))
 def test_a_click_reaches_the_ranks_while_the_kernel_is_busy(
     open_on: Callable[[str], LabNotebook], version: str, pictures: Path
 ) -> None:

@@ -5,6 +5,8 @@ from contextlib import closing
 
 import pytest
 
+from tests.matrix import only
+
 from .fork_server import ForkServer
 from .test_ring_communicator import ring_of
 
@@ -31,7 +33,7 @@ def assert_all_done(fork_server):
     return play
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", only([3], [1, 2, 3, 4]))
 def test_small_floats_and_turned_bytes_agree_with_numpy(assert_all_done, size):
     assert_all_done(size, "arrays", "numpy")
 

@@ -14,6 +14,7 @@ from jupyter_dist.collective.gloo.transport import GlooTransport
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.errors import CollectiveTimeout, CommunicatorError, PeerFailed, UsageError
+from tests.matrix import only
 from tests.patience import Stopwatch, let_pass
 
 from .conftest import SharedCluster
@@ -55,7 +56,7 @@ def hear_all(world, fact):
         world.hear(rank, fact)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", only([3], [1, 2, 3, 4]))
 def test_every_operation_agrees_with_numpy(gloo, size):
     with gloo(size, "everything") as world:
         assert all(facts.get("done") for facts in world.finish())

@@ -6,6 +6,7 @@ import signal
 import psutil
 import pytest
 
+from tests.matrix import only
 from tests.patience import Stopwatch
 
 from .leftovers import Home, command_of, coordinator_of, is_alive, wait_until
@@ -142,7 +143,7 @@ def assert_is_back(cluster, watch, world_size=4):
     watch.assert_less(BACK_WITHIN_S, "the way back of JAX")
 
 
-@pytest.mark.parametrize("victims", [(0,), (2,), (1, 3)], ids=str)
+@pytest.mark.parametrize("victims", only([(1, 3)], [(0,), (2,), (1, 3)]), ids=str)
 def test_ranks_are_killed_in_a_psum_and_jax_is_back_with_what_the_others_had(
     ward, in_background, home, victims
 ):
@@ -258,7 +259,9 @@ def test_ranks_are_lost_one_after_the_other_and_old_services_are_ended(ward, hom
     assert len(services_of(ward)) == 2
 
 
-@pytest.mark.parametrize("moment", ["jax.extend.backend.clear_backends", "jax.devices"])
+@pytest.mark.parametrize(
+    "moment", only(["jax.devices"], ["jax.extend.backend.clear_backends", "jax.devices"])
+)
 def test_a_rank_dies_while_jax_is_formed_anew_and_it_is_formed_by_the_healing(
     ward, home, run_late, moment
 ):
