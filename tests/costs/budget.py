@@ -45,10 +45,14 @@ def problems(text, counted):
         if key not in counted:
             found.append(f"{name}: nothing counted; remove it")
             continue
-        share, more = exactness.get(f"{event}.{quantity}") or exactness[quantity]
+        share, more = next(
+            exactness[each]
+            for each in (f"{event}.{quantity}", f"{process}.{quantity}", quantity)
+            if each in exactness
+        )
         if counted[key] > max(number, 0) * (1 + share) + more:
             found.append(f"{name}: {counted[key]} counted, {number} budgeted")
-        elif share < LOOSE_SHARE and max(counted[key], 0) < number * (1 - LOOSE_SHARE) - more:
+        elif share < LOOSE_SHARE and number - counted[key] > max(1, number * LOOSE_SHARE + more):
             found.append(f"{name}: {counted[key]} counted, {number} budgeted; lower it")
     found += [
         f"{PATH.name}: no line for {'.'.join(map(str, key))}: {counted[key]} counted"

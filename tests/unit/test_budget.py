@@ -45,6 +45,11 @@ def test_a_count_that_scatters_may_scatter_and_no_more():
     assert len(budget.problems(TEXT, COUNTED | {key: 221})) == 1
 
 
+def test_a_process_may_be_less_exact_than_others():
+    text = TEXT.replace("messages = [0.0, 0]", 'messages = [0.0, 0]\n"client.messages" = [0.5, 0]')
+    assert budget.problems(text, COUNTED | {("cell", 8, "client", "messages"): 24}) == []
+
+
 def test_an_event_may_be_less_exact_than_others():
     key = ("idle", 2, "client", "messages")
     assert budget.problems(TEXT, COUNTED | {key: 18}) == []
