@@ -56,6 +56,9 @@ chaos: $(VENV)/test ## let thousands of faults befall one cluster, in an order f
 	CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -s tests/processes/test_ring_chaos.py
 	CHAOS_SEED=$(CHAOS_SEED) CHAOS_FAULTS=$(CHAOS_FAULTS) $(BIN)/python -m pytest -s tests/faults/test_chaos.py
 
+mutants: $(VENV)/test ## change a module in small ways, count what its unit tests notice: `make mutants MODULE=coordinator/fence`
+	nice -n 15 $(BIN)/python tests/mutants $(MODULE)
+
 bench: $(VENV)/test ## measure against ipyparallel, jupyter-distributed and the release before in one run
 	$(BIN)/python benchmarks/against_peers.py $(BENCH_OPTIONS)
 
@@ -114,4 +117,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test test-all lint check chaos bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
+.PHONY: help demo lab panel hosts-lab test test-all lint check chaos mutants bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
