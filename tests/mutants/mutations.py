@@ -34,6 +34,8 @@ ARITHMETIC = {
 }
 CODE = re.compile(r"[A-Za-z0-9_.:%/-]+")
 """Strings that a program reads; sentences are the golden catalogue's, and so are their verbs."""
+HELP = ("help", "metavar")
+"""Arguments of argparse that are words too."""
 GRAMMAR = {"is", "are", "has", "have", "it", "them"}
 LEFT_ALONE = ("annotation", "returns", "decorator_list", "args", "type_params")
 """Of a function. Defaults belong to the module, which is not run again."""
@@ -72,7 +74,7 @@ def _places(node: ast.AST, *, within: bool) -> Iterator[tuple[ast.AST, str, int 
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if not isinstance(child, ast.AST) or isinstance(child, ast.Assert):
                 continue
-            if _is_text(node, child):
+            if _is_text(node, child) or (isinstance(child, ast.keyword) and child.arg in HELP):
                 continue
             if within or is_function:
                 yield node, name, index, child
