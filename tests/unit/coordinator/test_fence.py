@@ -1,9 +1,21 @@
+from types import SimpleNamespace
+
 import pytest
 
+from jupyter_dist.coordinator.cells import CellRun
 from jupyter_dist.coordinator.fence import PATIENCE_S, REGROUP_TIMEOUT_S, Fence
+from jupyter_dist.coordinator.transfer_watch import NAME_AFTER_S
+from jupyter_dist.coordinator.transfers import Transfer
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.verdict import Verdict
-from jupyter_dist.protocol.messages import CellWaiting, Hello, Refused, Regroup
+from jupyter_dist.protocol.messages import (
+    CellWaiting,
+    Hello,
+    PullObject,
+    Refused,
+    Regroup,
+    SubmitCell,
+)
 
 
 class Job:
@@ -253,6 +265,8 @@ def test_a_rank_that_runs_a_task_is_not_too_late_for_its_generation(fence, job, 
     fence.advance(2 * REGROUP_TIMEOUT_S - 1)
     assert cluster.rendezvous.problem == ""
     cluster.roster.end_task(2)
+    fence.advance(3 * REGROUP_TIMEOUT_S - 2)
+    assert cluster.rendezvous.problem == "", "it has as much time as any from then on"
     fence.advance(3 * REGROUP_TIMEOUT_S)
     (refused,) = cluster.outbox.told(Refused)
     assert "rank 2 has not joined it" in refused.reason
@@ -297,3 +311,176 @@ def test_a_rank_that_has_not_begun_a_cell_that_is_over_is_not_called_deaf(fence,
     assert waiting.reason == (
         "waits: rank 2 runs a task of ipyparallel before the last cell; %dist_interrupt ends it"
     )
+
+
+def test_work_of_a_client_can_be_withdrawn_until_it_starts(fence, job, cluster):
+    running, first, second = job("1"), job("2"), job("2", client=b"other")
+    for work in (running, first, second):
+        fence.submit(work, 0.0)
+    fence.advance(0.0)
+    assert fence.all_work == (running, first, second)
+    assert fence.withdraw(b"other", "2") is True
+    assert [(m.request_id, m.error) for m in cluster.outbox.told(Refused, b"other")] == [
+        ("2", "CellRefused")
+    ]
+    assert fence.withdraw(b"other", "2") is False
+    assert fence.withdraw(b"me", "1") is False, "it runs"
+    assert fence.all_work == (running, first)
+    running.finish()
+    fence.advance(1.0)
+    assert fence.current is first
+
+
+def test_without_work_there_is_none(fence):
+    assert fence.all_work == ()
+    assert fence.cell is None
+    assert fence.transfer is None
+    assert fence.judge() == Verdict()
+
+
+def test_all_that_waits_can_be_refused_at_once(fence, job, cluster):
+    running = job("1")
+    for work in (running, job("2"), job("3", client=b"other")):
+        fence.submit(work, 0.0)
+        fence.advance(0.0)
+    fence.refuse_all("the cluster stops")
+    told = [(to, m.request_id, m.error, m.reason) for to, m, _ in cluster.outbox.clients]
+    assert told == [
+        (b"me", "2", "CellRefused", "the cluster stops"),
+        (b"other", "3", "CellRefused", "the cluster stops"),
+    ]
+    assert fence.all_work == (running,)
+
+
+def test_what_is_put_first_begins_its_own_wait(fence, job, cluster):
+    fence.submit(job("1"), 0.0)
+    fence.advance(0.0)
+    fence.put_first(job("2"), 10.0)
+    fence.advance(10.0 + PATIENCE_S * 0.9)
+    assert cluster.outbox.told(CellWaiting) == []
+    fence.put_first(job("3"), 10.0 + PATIENCE_S)
+    fence.advance(10.0 + PATIENCE_S)
+    assert [m.request_id for m in cluster.outbox.told(CellWaiting)] == ["3", "2"]
+
+
+def test_a_transfer_that_has_something_to_say_is_why_others_wait(fence, job, cluster):
+    request = PullObject("p", "model", (0,))
+    transfer = Transfer(b"me", request, [], "t1", cluster.parts)
+    transfer.start(0.0)
+    fence.current = transfer
+    assert fence.transfer is transfer
+    assert fence.judge() == Verdict()
+    fence.submit(job("2"), 0.0)
+    fence.advance(NAME_AFTER_S)
+    (waiting,) = (m for m in cluster.outbox.told(CellWaiting) if m.request_id == "2")
+    assert transfer.note
+    assert waiting.reason == f"waits: {transfer.label}: {transfer.note}"
+    assert fence.judge() == Verdict("", f"{transfer.label}: {transfer.note}")
+
+
+def test_the_verdict_is_that_of_the_cell_also_within_a_repair(fence, cluster):
+    cell = CellRun(b"me", SubmitCell("r1", "pass"), "cell-1", cluster.parts)
+    cell.verdict = Verdict("hang", "rank 1 waits for rank 0")
+    for current in (cell, SimpleNamespace(cell=cell)):
+        fence.current = current
+        assert fence.cell is cell
+        assert fence.judge() == cell.verdict
+
+
+def test_while_lost_ranks_are_taken_care_of_work_for_ranks_waits(fence, job, cluster):
+    cluster.lose(3)
+    fence.expects_recovery = lambda: True
+    cell, repair = job("1"), job("heal", ())
+    fence.submit(cell, 0.0)
+    fence.advance(PATIENCE_S)
+    assert cell.started_s is None
+    assert [m.reason for m in cluster.outbox.told(CellWaiting)] == [
+        "waits: lost ranks are taken care of first"
+    ]
+    fence.put_first(repair, 1.0)
+    fence.advance(1.0)
+    assert repair.started_s == 1.0
+    assert cluster.outbox.told(Refused) == []
+
+
+def test_what_keeps_the_fence_closed_is_told_before_that_ranks_are_taken_care_of(
+    fence, job, cluster
+):
+    fence.expects_recovery = lambda: True
+    fence.signals_under_way.add("limit-cell-1@a")
+    fence.submit(job(), 0.0)
+    fence.advance(PATIENCE_S)
+    (waiting,) = cluster.outbox.told(CellWaiting)
+    assert waiting.reason == "waits: an interrupt is under way"
+
+
+def test_a_cluster_that_ends_with_a_loss_refuses_work_for_the_lost_rank(fence, job, cluster):
+    cluster.lose(3)
+    fence.ends_with_a_loss = True
+    work = job()
+    fence.submit(work, 0.0)
+    fence.advance(0.0)
+    (refused,) = cluster.outbox.told(Refused)
+    assert refused.error == "CellRefused"
+    assert "--on-loss stop" in refused.reason
+    assert fence.all_work == ()
+
+
+def test_work_for_a_rank_that_is_no_more_is_not_called_lost(fence, job, cluster):
+    """The cluster has shrunk meanwhile; the work itself answers for it."""
+    assert fence._refuse_lost(job("1", (0, 4))) is False
+    assert fence._refuse_lost(job("2", (0, 5))) is False
+    assert cluster.outbox.clients == []
+
+
+@pytest.mark.parametrize(("frameworks", "limit_s"), [(False, 60.0), (True, 120.0)])
+def test_ranks_that_do_not_join_in_time_are_the_problem_and_the_work_is_refused_once(
+    fence, job, cluster, frameworks, limit_s
+):
+    cluster.rendezvous.is_broken = True
+    stuck, second = job("1"), job("2")
+    fence.submit(stuck, 5.0)
+    fence.submit(second, 5.0)
+    fence.advance(5.0)
+    cluster.join(0, 1, 3)
+    cluster.rendezvous.is_forming_frameworks = frameworks
+    fence.advance(5.0 + limit_s)
+    assert cluster.outbox.told(Refused) == []
+    fence.advance(5.0 + limit_s + 0.001)
+    (refused,) = cluster.outbox.told(Refused)
+    assert (refused.request_id, refused.error) == ("1", "CellRefused")
+    assert "rank 2 has not joined it" in refused.reason
+    assert fence.all_work == (second,)
+
+
+def test_work_without_ranks_comes_before_a_generation_that_could_not_be_formed(fence, job, cluster):
+    cluster.lose(3)
+    cluster.rendezvous.give_up("rank 1: no route")
+    repair = job("heal", ())
+    fence.submit(repair, 0.0)
+    fence.advance(0.0)
+    assert repair.started_s == 0.0
+    assert cluster.rendezvous.problem
+
+
+def test_in_the_first_generation_nobody_is_too_late(starting):
+    """The start has a watch of its own."""
+    fence = Fence(starting.roster, starting.rendezvous, starting.outbox)
+    fence._regrouping_until_s = 0.0
+    fence.advance(1000.0)
+    assert starting.rendezvous.problem == ""
+
+
+def test_of_ranks_busy_with_a_cell_that_is_over_none_is_named_while_other_work_runs(
+    fence, job, cluster
+):
+    work = job()
+    fence.submit(work, 0.0)
+    fence.advance(0.0)
+    assert fence.describe_deaf() == ""
+    cluster.roster.end_work(0)
+    work.is_over = True
+    fence.advance(1.0)
+    assert fence.describe_deaf().startswith("ranks 1-3 are still busy with In[7]")
+    fence.current = work
+    assert fence.describe_deaf() == ""
