@@ -1,10 +1,17 @@
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
-from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellRun
+from jupyter_dist.coordinator.cells import (
+    EXPLAIN_AGAIN_S,
+    FLUSH_INTERVAL_S,
+    LOOK_INTERVAL_S,
+    SAYS_MORE_S,
+    CellRun,
+)
 from jupyter_dist.coordinator.hang_watch import HangWatch
 from jupyter_dist.coordinator.interruption import GIVE_UP_AFTER_S, PATIENCE_S
 from jupyter_dist.coordinator.questions import Answers
@@ -12,9 +19,11 @@ from jupyter_dist.errors import MalformedMessage
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.error_policy import OnError
 from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
+from jupyter_dist.model.verdict import Verdict
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
+    Attend,
     CellAdmitted,
     CellEvents,
     CellNote,
@@ -592,3 +601,143 @@ def test_what_may_have_been_a_result_ends_the_cell_on_that_rank_and_nowhere_else
     # Whether the rank is idle only the rank can say.
     assert sorted(cluster.outbox.sent_to_ranks(FetchObject)) == [1]
     assert 1 in cluster.roster.ranks_in(EngineState.BUSY)
+
+
+def test_its_client_is_told_after_an_interval_and_of_its_end_at_once(run, answer, cluster):
+    cell = run(ranks=(0,))
+    assert cell.request.request_id == "r1"
+    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "a"),)))
+    cell.tick(FLUSH_INTERVAL_S * 0.9)
+    assert cluster.outbox.clients == []
+    cell.tick(FLUSH_INTERVAL_S)
+    told = len(cluster.outbox.told(CellEvents))
+    assert told
+    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "b"),)))
+    cell.tick(FLUSH_INTERVAL_S * 1.9)
+    assert len(cluster.outbox.told(CellEvents)) == told
+    answer(cell, 0)
+    cell.tick(FLUSH_INTERVAL_S * 1.9)
+    assert cell.is_over
+    assert cluster.outbox.told(CellEvents)[-1].is_last
+    assert len(cluster.outbox.told(CellAdmitted)) == 1
+
+
+def test_it_is_looked_who_waits_for_whom_once_in_an_interval(run):
+    cell, looks = run(), []
+    cell._hang_watch = SimpleNamespace(look=lambda *seen: looks.append(seen[-1]) or Verdict())
+    for steps in range(11):
+        cell.tick(steps * LOOK_INTERVAL_S / 4)
+    assert looks == [LOOK_INTERVAL_S, 2 * LOOK_INTERVAL_S]
+
+
+def test_a_verdict_is_told_at_once_and_another_one_soon_after(run, events):
+    cell = run()
+
+    def say(text, now_s):
+        cell._hang_watch = SimpleNamespace(look=lambda *_seen: Verdict("hang", text))
+        cell.tick(now_s)
+        cell.tick(now_s + FLUSH_INTERVAL_S)
+        return [note.text for note in events(CellNote)]
+
+    assert say("rank 1 waits", LOOK_INTERVAL_S) == ["rank 1 waits"]
+    assert say("rank 2 waits", SAYS_MORE_S) == ["rank 1 waits"]
+    assert say("rank 2 waits", 2 * SAYS_MORE_S) == ["rank 1 waits", "rank 2 waits"]
+    assert say("rank 2 waits", EXPLAIN_AGAIN_S) == ["rank 1 waits", "rank 2 waits"]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_taken_back"), [("ok", True), ("raised", False), ("lost", False)]
+)
+def test_a_verdict_is_taken_back_unless_ranks_have_failed(
+    run, answer, events, status, is_taken_back
+):
+    """Where some have failed it is why the cell ends badly."""
+    cell = run()
+    answer(cell, 3, status, None if status == "ok" else BOOM)
+    cell._hang_watch = SimpleNamespace(look=lambda *_seen: Verdict("hang", "rank 1 waits"))
+    cell.tick(1.0)
+    cell._hang_watch = SimpleNamespace(look=lambda *_seen: Verdict())
+    cell.tick(2.0)
+    cell.tick(3.0)
+    passing = [note.text for note in events(CellNote) if "still run" not in note.text]
+    assert passing == ["rank 1 waits", ""] if is_taken_back else ["rank 1 waits"]
+
+
+def test_a_failure_is_told_while_others_run(run, answer, events):
+    cell = run()
+    answer(cell, 1, "raised", BOOM)
+    for now_s in (1.0, 10.0, 11.0):
+        cell.tick(now_s)
+    [note] = events(CellNote)
+    assert note.is_passing
+    assert "ValueError: boom" in note.text
+
+
+def test_where_waiting_was_asked_for_a_good_end_leaves_the_communicator_alone(run, answer, cluster):
+    cell = run(on_error=OnError.WAIT)
+    for rank in range(4):
+        answer(cell, rank)
+    assert not cluster.rendezvous.is_broken
+
+
+@pytest.mark.parametrize("on_error", [OnError.WAIT, OnError.RELEASE])
+def test_meetings_are_left_by_those_who_wait_for_a_rank_that_raised(run, answer, cluster, on_error):
+    """Unless waiting was asked for; then it can still be interrupted."""
+    cell = run(on_error=on_error)
+    attend = Attend(0, "cell-1", "objects 1 of 0,1", (0, 1), "barrier", "barrier() #1")
+    cell.on_message(attend, [], 1.0)
+    assert cell._meetings.is_awaited
+    answer(cell, 1, "raised", BOOM)
+    assert cell._meetings.is_awaited == (on_error is OnError.WAIT)
+
+
+def test_an_end_without_an_error_is_taken_as_it_is(run, answer, events, cluster):
+    cell = run()
+    answer(cell, 1, "interrupted")
+    cell.tick(1.0)
+    assert statuses(events) == {1: "interrupted"}
+    assert cell.errors == {1: ""}
+    assert cluster.outbox.sent_to_ranks(AbortCommunicator) == {}
+
+
+def test_a_rank_that_was_released_interrupts_nobody(run, answer, cluster):
+    cell = run(on_error=OnError.INTERRUPT)
+    answer(cell, 2, "peer_failed", PEER)
+    assert cluster.outbox.signals == []
+    told = cluster.outbox.sent_to_ranks(AbortCommunicator)
+    assert {abort.failed_rank for aborts in told.values() for abort in aborts} == {0}
+
+
+def test_a_rank_that_raised_interrupts_nobody_unless_that_was_asked_for(run, answer, cluster):
+    cell = run(on_error=OnError.RELEASE)
+    answer(cell, 2, "raised", BOOM)
+    cell.tick(1.0)
+    assert cluster.outbox.signals == []
+
+
+def test_a_result_that_cannot_be_read_ends_the_cell_on_its_rank(run, events):
+    cell = run()
+    body = msgspec.msgpack.encode({"type": "CellResult"})
+    cell.on_unreadable(1, Unreadable(body, "no status"))
+    cell.on_lost(2, "killed")
+    cell.tick(1.0)
+    assert [(end.rank, end.status, end.duration_s) for end in events(RankFinished)] == [
+        (1, "raised", 0.0),
+        (2, "lost", 0.0),
+    ]
+    assert cell.errors[2] == "RankLost: killed"
+
+
+def test_no_rank_is_to_blame_for_the_time_limit(run, cluster):
+    cell = run(timeout_s=5.0)
+    cell.tick(5.0)
+    told = cluster.outbox.sent_to_ranks(AbortCommunicator)
+    assert {abort.failed_rank for aborts in told.values() for abort in aborts} == {-1}
+
+
+@pytest.mark.parametrize(("length", "is_cut"), [(300, False), (301, True)])
+def test_an_error_is_passed_on_whole_if_it_is_short(run, answer, cluster, length, is_cut):
+    cell = run()
+    answer(cell, 1, "raised", ErrorInfo("E", "x" * (length - len("E: "))))
+    reason = cluster.outbox.sent_to_ranks(AbortCommunicator)[0][0].reason
+    assert reason.endswith("…") == is_cut
