@@ -242,3 +242,68 @@ def test_it_is_known_whether_more_than_a_communicator_is_formed(cluster):
         say_ready(cluster, rank)
     regroup_with(cluster, (JAX,), (JAX,), (JAX,), (JAX,))
     assert not cluster.rendezvous.is_forming_frameworks
+
+
+def test_who_is_there_and_who_is_ready_is_known(starting):
+    rendezvous = starting.rendezvous
+    assert (rendezvous.generation, rendezvous.lost_rank) == (1, -1)
+    assert not rendezvous.is_welcomed
+    assert not rendezvous.is_forming_frameworks
+    say_hello(starting, 0, 1, 2)
+    assert (rendezvous.present_ranks, rendezvous.ready_ranks) == ({0, 1, 2}, set())
+    assert not rendezvous.is_welcomed
+    say_hello(starting, 3)
+    say_ready(starting, 1)
+    assert (rendezvous.present_ranks, rendezvous.ready_ranks) == ({0, 1, 2, 3}, {1})
+    assert rendezvous.is_welcomed
+    rendezvous.regroup()
+    assert (rendezvous.present_ranks, rendezvous.ready_ranks) == (set(), set())
+    assert not rendezvous.is_welcomed
+
+
+def test_ranks_are_the_same_in_all_generations_since_the_last_loss(cluster):
+    def whole():
+        return [cluster.rendezvous.is_whole_since(generation) for generation in range(5)]
+
+    assert whole() == [False, True, False, False, False]
+    cluster.rendezvous.regroup()
+    cluster.join()
+    assert whole() == [False, True, True, False, False]
+    cluster.lose(2)
+    assert cluster.rendezvous.lost_rank == 2
+    assert whole() == [False] * 5
+    cluster.rendezvous.regroup()
+    assert whole() == [False, False, False, True, False]
+
+
+def test_a_loss_while_regrouping_is_told_to_those_who_join_and_not_to_the_lost(cluster):
+    cluster.rendezvous.regroup()
+    cluster.outbox.forget()
+    cluster.rendezvous.on_lost(2)
+    assert sorted(cluster.outbox.sent_to_ranks(AbortCommunicator)) == [0, 1, 3]
+
+
+def test_after_a_loss_members_are_idle_and_newcomers_wait_until_they_have_come(cluster):
+    cluster.lose(3)
+    for rank in (0, 1, 2):
+        assert cluster.roster[rank].state is EngineState.IDLE
+    cluster.roster.replace(3, cluster.roster[3].info)
+    cluster.rendezvous.regroup([3])
+    cluster.rendezvous.on_lost(2)
+    assert cluster.roster[3].state is EngineState.STARTING, "it has not said Hello"
+
+
+def test_a_newcomer_that_is_there_is_idle_when_a_generation_fails(cluster):
+    cluster.lose(3)
+    cluster.roster.replace(3, cluster.roster[3].info)
+    cluster.rendezvous.regroup([3])
+    say_hello(cluster, 3)
+    cluster.rendezvous.give_up("no route")
+    assert cluster.rendezvous.is_broken
+    assert cluster.roster.ranks_in(EngineState.IDLE) == [0, 1, 2, 3]
+
+
+def test_while_frameworks_are_being_formed_no_other_generation_begins_so(cluster):
+    cluster.rendezvous.is_forming_frameworks = True
+    cluster.rendezvous.regroup()
+    assert not cluster.rendezvous.is_forming_frameworks
