@@ -4,6 +4,13 @@ import pytest
 from fakes.recovery import make_recovery
 
 from jupyter_dist.coordinator.cells import CellRun
+from jupyter_dist.coordinator.healing import (
+    END_PATIENCE_S,
+    HOST_PATIENCE_S,
+    NAMING_AFTER_S,
+    find_missing,
+)
+from jupyter_dist.coordinator.questions import Answers
 from jupyter_dist.model.engine_state import EngineState
 from jupyter_dist.model.names import NameInfo, RankNames
 from jupyter_dist.model.on_loss import OnLoss
@@ -18,6 +25,7 @@ from jupyter_dist.protocol.messages import (
     HealProgress,
     HealRanks,
     Hello,
+    NoAnswer,
     NotReady,
     Question,
     RanksHealed,
@@ -550,3 +558,118 @@ def test_a_rank_that_does_not_answer_is_named_by_a_heal_without_losses(ward):
     assert refused.error == "HealFailed"
     assert "rank 2 does not answer" in refused.reason
     assert not ward.recovery.is_due()
+
+
+def test_new_engines_are_counted_as_replaced_once_all_is_well(ward):
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    healing = ward.fence.current
+    ward.join(0, 1, 2, 3)
+    assert healing.replaced == ()
+    ward.answer_names()
+    assert healing.replaced == (2,)
+
+
+def test_a_lost_host_is_waited_for_and_then_done_without(ward):
+    ward.roster.hosts["b"].is_lost = True
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    ward.go_on(HOST_PATIENCE_S - 0.1)
+    assert ward.hosts.started == []
+    assert ward.told(HealProgress)[-1].stage == "waiting for b to come back"
+    ward.go_on(0.1)
+    assert ward.hosts.started == [(2,)]
+    assert ward.roster[2].info.host == "a"
+
+
+def test_a_process_that_is_killed_is_waited_for_as_long_as_it_may_take(ward):
+    ward.ask(HealRanks("h1", (1,)))
+    ward.go_on(END_PATIENCE_S - 0.1)
+    assert ward.told(Refused) == []
+    ward.go_on(0.1)
+    assert [refused.error for refused in ward.told(Refused)] == ["HealFailed"]
+
+
+def test_a_rank_whose_host_is_there_keeps_its_place_before_others_take_one(ward):
+    ward.roster.hosts["b"].is_lost = True
+    ward.roster.hosts["a"].joined = pb.Joined(cpu_count=2)
+    ward.hosts.failed["b"] = "ssh: No route to host"
+    ward.lose(0, 1, 2)
+    ward.ask(HealRanks("h1"))
+    (refused,) = ward.told(Refused)
+    assert "rank 2 has no place" in refused.reason
+
+
+def test_a_host_that_is_there_keeps_its_place_though_its_rank_comes_later(ward):
+    ward.roster.hosts["a"].is_lost = True
+    ward.roster.hosts["b"].joined = pb.Joined(cpu_count=2)
+    ward.hosts.failed["a"] = "ssh: No route to host"
+    ward.lose(0, 3)
+    ward.ask(HealRanks("h1"))
+    (refused,) = ward.told(Refused)
+    assert "rank 0 has no place" in refused.reason
+
+
+def test_a_generation_that_cannot_be_formed_ends_the_healing_with_its_reason(ward):
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    ward.rendezvous.on_not_ready(NotReady(0, 2, "no route to rank 2"))
+    ward.go_on()
+    (refused,) = ward.told(Refused)
+    assert (refused.error, refused.reason) == ("HealFailed", "rank 0: no route to rank 2.")
+
+
+@pytest.mark.parametrize(("frameworks", "limit_s"), [(False, 60.0), (True, 120.0)])
+def test_new_engines_have_their_time_and_are_named_when_they_are_slow(ward, frameworks, limit_s):
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    ward.rendezvous.is_forming_frameworks = frameworks
+    ward.go_on(NAMING_AFTER_S)
+    assert ward.told(HealProgress)[-1].stage == "forming generation 2"
+    ward.join(0, 1, 3)
+    ward.go_on(0.1)
+    assert ward.told(HealProgress)[-1].stage == "waiting for rank 2 to join generation 2"
+    ward.now_s = 1.0 + limit_s - 0.1
+    ward.go_on()
+    assert ward.told(Refused) == []
+    ward.now_s = 1.0 + limit_s
+    ward.go_on()
+    (refused,) = ward.told(Refused)
+    assert refused.reason == f"rank 2 not ready within {limit_s:g} s."
+
+
+def test_an_interrupted_setup_cell_is_the_last_one(ward):
+    for code in ("a", "b"):
+        ward.setup_cells.remember(SubmitCell("r", code, label=1, is_setup=True), {0: "ok"})
+    ward.lose(1)
+    ward.ask(HealRanks("h1"))
+    ward.join(0, 1, 2, 3)
+    run = ward.outbox.sent_to_ranks(RunCell)[1][-1]
+    ward.fence.cell.on_message(CellResult(1, run.cell_id, "interrupted", 0.1), [], ward.now_s)
+    ward.roster.end_work(1)
+    ward.go_on()
+    asked = ward.outbox.sent_to_ranks(Question)
+    assert {question.about.with_values for asked_of in asked.values() for question in asked_of} == {
+        False
+    }
+    ward.answer_names()
+    (healed,) = ward.told(RanksHealed)
+    assert healed.replayed == ("In[1]",)
+    assert len(ward.outbox.sent_to_ranks(RunCell)[1]) == 1
+
+
+def test_a_healing_that_fails_ends_only_new_engines_that_live(ward):
+    ward.lose(1, 2)
+    ward.ask(HealRanks("h1"))
+    ward.lose(2)
+    ward.go_on()
+    killed = [ranks for ranks, _, name in ward.outbox.signals if name == "unheal-h1"]
+    assert killed == [(1,)]
+
+
+def test_what_a_rank_has_that_did_not_answer_is_not_known_and_not_said_to_be_missing():
+    def names(*found):
+        return RankNames(tuple(NameInfo(name, "int") for name in found))
+
+    answers = {0: names("x", "y"), 1: NoAnswer("is busy"), 2: names("x"), 3: NoAnswer("is busy")}
+    assert find_missing(Answers(answers, {}), (2, 3)) == {"y": (2,)}
