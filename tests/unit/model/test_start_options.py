@@ -4,12 +4,11 @@ from jupyter_dist.errors import UsageError
 from jupyter_dist.model.command_options import OptionParser
 from jupyter_dist.model.start_options import add_start_options, start_arguments
 
-PARSER = OptionParser(prog="%dist_start", example="%dist_start -n 4")
-add_start_options(PARSER)
-
 
 def arguments(line):
-    return start_arguments(PARSER.read(line))
+    parser = OptionParser(prog="%dist_start", example="%dist_start -n 4")
+    add_start_options(parser)
+    return start_arguments(parser.read(line))
 
 
 def test_what_was_not_said_is_no_argument():
@@ -23,7 +22,12 @@ def test_what_was_not_said_is_no_argument():
         ("--no-jax", {"jax": "never"}),
         ("--devices-per-engine 2", {"devices_per_engine": "2"}),
         ("--devices-per-engine all", {"devices_per_engine": "all"}),
-        ("--cpu-devices 8", {"cpu_devices": 8}),
+        ("--cpu-devices 1", {"cpu_devices": 1}),
+        ("--cpu-devices 1024", {"cpu_devices": 1024}),
+        ("--ports 47000-47009", {"ports": "47000-47009"}),
+        ("--on-loss heal", {"on_loss": "heal"}),
+        ("--suspect-after 5", {"suspect_after_s": 5.0}),
+        ("--lost-after 1m", {"lost_after_s": 60.0}),
         ("--sample-interval 0.5", {"sample_interval_s": 0.5}),
         ("--save-on-preempt kept", {"save_on_preempt": "kept"}),
         ("--preempt-command 'test -e /x'", {"preempt_command": "test -e /x"}),
