@@ -1,8 +1,10 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jupyter_dist.errors import HostSpecError
-from jupyter_dist.model.host_list import parse_hostfile, parse_hosts
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.host_list import hosts_of_job, parse_hostfile, parse_hosts
+from jupyter_dist.model.spec import MOST_SLOTS, HostSpec
 
 
 def names(text):
@@ -166,3 +168,36 @@ def test_a_host_file_that_cannot_be_meant_names_file_line_and_problem(text, prob
     assert problem in str(caught.value)
     assert "hosts.txt" in str(caught.value)
     assert "for example `node01 slots=8`" in str(caught.value)
+
+
+def test_hosts_of_a_batch_job_are_numbered_and_otherwise_as_asked_for():
+    like = HostSpec("", 4, user="alice")
+    assert hosts_of_job("slurm", 3, like) == tuple(
+        HostSpec(f"slurm-{number}", 4, launcher="join", user="alice") for number in (1, 2, 3)
+    )
+
+
+def test_a_host_may_have_as_many_slots_as_there_may_be():
+    assert parse_hosts(f"a:{MOST_SLOTS}") == (HostSpec("a", MOST_SLOTS),)
+    with pytest.raises(HostSpecError):
+        parse_hosts(f"a:{MOST_SLOTS + 1}")
+
+
+def test_a_range_may_begin_with_0_and_go_on_with_more_digits():
+    assert names("n[0-10]") == [f"n{number}" for number in range(11)]
+
+
+def test_a_hostfile_may_use_all_slots_that_it_allows():
+    (host,) = parse_hostfile("a slots=8 max_slots=8", "hosts")
+    assert host.slots == 8
+
+
+@given(st.integers(0, 120), st.integers(0, 20), st.integers(1, 4))
+def test_a_range_is_all_numbers_between_its_ends_as_wide_as_they_are(first, more, width):
+    last = first + more
+    if width > 1 and len(str(last)) > width:
+        width = len(str(last))
+    text = f"n[{first:0{width}d}-{last:0{width}d}]" if width > 1 else f"n[{first}-{last}]"
+    assert names(text) == [
+        f"n{number:0{width}d}" if width > 1 else f"n{number}" for number in range(first, last + 1)
+    ]
