@@ -70,14 +70,14 @@ def lookers():
 
 @pytest.fixture
 def run(cluster, lookers):
-    """Start a cell on all ranks at time 0."""
+    """Start a cell on all ranks, at time 0 unless told."""
 
-    def start(**options):
+    def start(now_s=0.0, **options):
         request = SubmitCell("r1", "print(rank)", label=3, **options)
         cell = CellRun(b"me", request, "cell-1", replace(cluster.parts, questions=lookers))
         # What this one asks is no part of these tests.
         cell._hang_watch = HangWatch(cell.ranks, cluster.roster, cluster.questions)
-        cell.start(0.0)
+        cell.start(now_s)
         return cell
 
     return start
@@ -425,6 +425,16 @@ class TestWhenARankRaises:
         answer(cell, 0, "interrupted", CTRL_C)
         assert sorted(cluster.outbox.sent_to_ranks(AbortCommunicator)) == [2, 3]
 
+    def test_the_time_that_a_deaf_rank_has_had_is_told(self, run, answer, events):
+        cell = run(ranks=(0, 1), on_error=OnError.INTERRUPT, now_s=50.0)
+        answer(cell, 1, "raised", BOOM, now_s=51.0)
+        cell.tick(51.0 + GIVE_UP_AFTER_S)
+        cell.tick(60.0)
+        (deaf,) = (end for end in events(RankFinished) if end.status == "deaf")
+        assert deaf.duration_s == 1.0 + GIVE_UP_AFTER_S
+        (offer,) = (note for note in events(CellNote) if "%dist_heal" in note.text)
+        assert offer.is_passing
+
     def test_a_lost_rank_releases_the_others_whatever_was_asked_for(self, run, cluster):
         cell = run(on_error=OnError.WAIT)
         cell.on_lost(2, "killed by SIGKILL")
@@ -457,7 +467,10 @@ class TestTimeLimit:
         cell.tick(5.0 + PATIENCE_S)
         assert cell.is_over
         assert statuses(events) == {0: "timed_out"}
-        assert "still busy" in events(RankFinished)[0].error.evalue
+        (ended,) = events(RankFinished)
+        assert ended.error.ename == "CellTimedOut"
+        assert "still busy" in ended.error.evalue
+        assert ended.duration_s == 5.0 + PATIENCE_S
         assert cluster.roster[0].state is EngineState.BUSY
 
     def test_spares_the_task_of_ipyparallel_that_a_rank_runs_before_the_cell(
@@ -472,6 +485,15 @@ class TestTimeLimit:
         error = next(event.error for event in events(RankFinished) if event.rank == 2)
         assert "has not begun it: a task of ipyparallel" in error.evalue
         assert cluster.roster.end_task(2) == "cell-1", "it is interrupted as soon as it begins"
+
+    def test_counts_from_the_start_of_the_cell(self, run, cluster, events):
+        cell = run(ranks=(0,), timeout_s=5.0, now_s=100.0)
+        cell.tick(104.9)
+        assert cluster.outbox.signals == []
+        cell.tick(105.0)
+        assert len(cluster.outbox.signals) == 1
+        cell.tick(105.0 + PATIENCE_S)
+        assert [ended.duration_s for ended in events(RankFinished)] == [5.0 + PATIENCE_S]
 
     def test_does_not_hurt_a_cell_that_was_done_in_time(self, run, answer, cluster):
         cell = run(ranks=(0,), timeout_s=5.0)
