@@ -26,6 +26,7 @@ class Mutants:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._hung = 0
 
     def pytest_configure(self) -> None:
         """Let hypothesis take the same examples each time; none need be made smaller."""
@@ -52,6 +53,11 @@ class Mutants:
             number += 1
             if not self._try(session, mutant, limit_s):
                 survivors.append(mutant)
+        if self._try(session, None, limit_s):
+            # Then they may have failed, or taken too long, for another reason than a mutant.
+            print("The tests fail now without any mutant, too: no figure is to be trusted.")
+            session.testsfailed = 1
+            return True
         name = os.path.relpath(self._path)
         for mutant in survivors:
             print(f"{name}:{mutant.line}: {mutant.before}  ->  {mutant.after}")
@@ -59,8 +65,8 @@ class Mutants:
         score = f"{100 * killed / number:.1f} %" if number else "nothing to change"
         took_s = time.monotonic() - began_s
         print(
-            f"{name}: {number} mutants, {killed} killed, {len(survivors)} survived: {score} "
-            f"({len(session.items)} tests, {took_s:.0f} s)"
+            f"{name}: {number} mutants, {killed} killed ({self._hung} took too long), "
+            f"{len(survivors)} survived: {score} ({len(session.items)} tests, {took_s:.0f} s)"
         )
         return True
 
@@ -83,6 +89,7 @@ class Mutants:
         finally:
             os.close(watched)
             os.close(reading)
+        self._hung += not ended
         if failed:
             item = session.items.pop(int(failed))
             session.items.insert(0, item)
