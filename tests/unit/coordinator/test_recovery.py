@@ -7,6 +7,7 @@ from jupyter_dist.coordinator.cells import CellRun
 from jupyter_dist.coordinator.healing import (
     END_PATIENCE_S,
     HOST_PATIENCE_S,
+    NAMES_PATIENCE_S,
     NAMING_AFTER_S,
     find_missing,
 )
@@ -673,3 +674,14 @@ def test_what_a_rank_has_that_did_not_answer_is_not_known_and_not_said_to_be_mis
 
     answers = {0: names("x", "y"), 1: NoAnswer("is busy"), 2: names("x"), 3: NoAnswer("is busy")}
     assert find_missing(Answers(answers, {}), (2, 3)) == {"y": (2,)}
+
+
+def test_names_are_waited_for_until_all_have_answered_or_the_time_is_over(ward):
+    ward.lose(2)
+    ward.ask(HealRanks("h1"))
+    ward.join(0, 1, 2, 3)
+    ward.go_on(NAMES_PATIENCE_S - 0.1)
+    assert ward.told(RanksHealed) == []
+    ward.go_on(0.1)
+    (healed,) = ward.told(RanksHealed)
+    assert (healed.replaced, healed.missing) == ({2: "b"}, {})

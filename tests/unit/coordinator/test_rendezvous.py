@@ -307,3 +307,10 @@ def test_while_frameworks_are_being_formed_no_other_generation_begins_so(cluster
     cluster.rendezvous.is_forming_frameworks = True
     cluster.rendezvous.regroup()
     assert not cluster.rendezvous.is_forming_frameworks
+
+
+def test_a_single_rank_is_complete_on_its_own(starting):
+    alone = type(starting)(ClusterSpec(name="demo", hosts=parse_hosts("a:1")))
+    assert not alone.rendezvous.is_complete
+    alone.join()
+    assert alone.rendezvous.is_complete
