@@ -13,7 +13,7 @@ from jupyter_dist.coordinator.cells import (
     CellRun,
 )
 from jupyter_dist.coordinator.hang_watch import HangWatch
-from jupyter_dist.coordinator.interruption import GIVE_UP_AFTER_S, PATIENCE_S
+from jupyter_dist.coordinator.interruption import GIVE_UP_AFTER_S, PATIENCE_S, offer_healing
 from jupyter_dist.coordinator.questions import Answers
 from jupyter_dist.errors import MalformedMessage
 from jupyter_dist.model.engine_state import EngineState
@@ -434,6 +434,24 @@ class TestWhenARankRaises:
         assert deaf.duration_s == 1.0 + GIVE_UP_AFTER_S
         (offer,) = (note for note in events(CellNote) if "%dist_heal" in note.text)
         assert offer.is_passing
+
+    @pytest.mark.parametrize("ranks", [(0, 1, 2, 3), (0, 1, 2)])
+    def test_others_are_spoken_of_only_where_there_are_any(self, run, events, ranks):
+        cell = run(ranks=ranks)
+        cell.interrupt(set(ranks), "i1", 1.0)
+        cell.tick(1.0 + GIVE_UP_AFTER_S)
+        cell.tick(2.0 + GIVE_UP_AFTER_S)
+        offer = offer_healing(ranks, with_others=len(ranks) < 4)
+        assert offer in [note.text for note in events(CellNote)]
+
+    def test_where_a_rank_is_that_does_not_answer_is_told_in_passing(self, run, events, lookers):
+        cell = run()
+        cell.interrupt({0, 1}, "i1", 1.0)
+        cell.tick(1.0 + PATIENCE_S)
+        lookers.see("lib.sleep(30)", 1)
+        cell.tick(1.1 + PATIENCE_S)
+        cell.tick(1.2 + PATIENCE_S)
+        assert [note.is_passing for note in events(CellNote)] == [True]
 
     def test_a_lost_rank_releases_the_others_whatever_was_asked_for(self, run, cluster):
         cell = run(on_error=OnError.WAIT)

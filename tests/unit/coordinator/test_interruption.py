@@ -93,6 +93,9 @@ class TestWhereARankIs:
             ": train.py:12 in step: lib.sleep(30) (called from In[4]:7)"
         )
 
+    def test_is_told_with_the_cell_though_that_was_called_by_others(self):
+        assert place_of(stacks(LIBRARY, CELL, LIBRARY)).endswith("(called from In[4]:7)")
+
     def test_in_a_function_of_an_earlier_cell_is_told_with_the_line_of_the_running_one(self):
         earlier = Frame("solve", "In[2]:3", "lib.solve(a)")
         assert place_of(stacks(CELL, earlier)) == (
