@@ -17,6 +17,7 @@ from jupyter_dist.cluster.specification import specify
 from jupyter_dist.probe.host_answers import MARKER_PREFIX
 
 from .leftovers import wait_until
+from .ports import free_port
 
 HERE = [sys.executable, "-c", STARTER]
 
@@ -88,7 +89,7 @@ def test_two_names_of_one_machine_rehearse_many_hosts(home):
 
 
 def test_ports_that_are_allowed_are_the_ones_that_are_tried(home):
-    with socket.create_server(("", 0)) as held:
+    with socket.create_server(("", free_port())) as held:
         first = held.getsockname()[1]
         ports = f"{first}-{first + 4}"
         assert examine(specify("localhost:2", ports=ports)).is_good
@@ -179,14 +180,11 @@ def test_every_way_to_be_reached_has_its_outcome(scripts):
     scripts.start("b", HERE)
     listening = scripts.ask({"b": {"do": "listen", "word": "right"}}, 20)["b"].said
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        free = socket.create_server(("127.0.0.1", 0))
-        closed = free.getsockname()[1]
-        free.close()
         targets = [
             ("127.0.0.1", listening["port"], "right"),
             ("127.0.0.1", listening["port"], "wrong"),
             ("127.0.0.1", mute.getsockname()[1], "right"),
-            ("127.0.0.1", closed, "right"),
+            ("127.0.0.1", free_port(), "right"),
             ("203.0.113.255", 0, "right"),
         ]
         if "port6" in listening:

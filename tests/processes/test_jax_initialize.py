@@ -1,8 +1,6 @@
 """`jax.distributed.initialize()` in cells: no argument is needed, all are honoured, none kills."""
 
-import contextlib
 import os
-import random
 import signal
 import socket
 
@@ -12,6 +10,7 @@ from tests.patience import Spell, Stopwatch
 
 from .leftovers import wait_until
 from .listener import Listener
+from .ports import free_port
 from .results import values
 
 pytest.importorskip("jax")
@@ -38,15 +37,6 @@ PROXIES = dict.fromkeys(("http_proxy", "https_proxy", "grpc_proxy"), "http://10.
 
 def problems(result):
     return {(one.status, f"{one.error.ename}: {one.error.evalue}") for one in result if one.error}
-
-
-def free_port():
-    """Find a port that the system gives to nobody who asks for any: others start clusters too."""
-    while True:
-        port = random.randrange(20_000, 27_000)
-        with socket.socket() as found, contextlib.suppress(OSError):
-            found.bind(("127.0.0.1", port))
-            return port
 
 
 def pids(cluster):

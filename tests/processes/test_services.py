@@ -1,11 +1,9 @@
 """Helper processes as an agent starts them: what they answer, and that none of them is left."""
 
-import contextlib
 import importlib.util
 import json
 import os
 import queue
-import random
 import socket
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from jupyter_dist.agent.services import Services
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 from .leftovers import command_of, is_alive, ports_of, wait_until
+from .ports import free_port
 
 SOON_S = 30
 needs_jax = pytest.mark.skipif(
@@ -124,14 +123,6 @@ def test_the_service_of_jax_is_up_within_a_moment(host, within):
     with within(5) as watch:
         host.address(number=2)
     print(f"JAX's service was up after {watch.spell()}")
-
-
-def free_port():
-    """A port that the kernel gives to nobody who asks for any, so that it stays free."""
-    for port in random.sample(range(20000, 30000), 100):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    pytest.fail("no port is free")
 
 
 @needs_jax

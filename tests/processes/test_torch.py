@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from .listener import Listener
+from .ports import free_port
 from .results import values
 from .test_gloo import WITHOUT_TORCH
 from .test_interrupts import interrupted_run, statuses
@@ -109,11 +110,6 @@ def test_a_store_or_a_file_of_the_users_own_is_passed_through(ranks, tmp_path):
         ranks.run(f"{store}\ndist.init_process_group('gloo', store=store, rank=rank, world_size=4)")
     )
     assert values(ranks.run(SUM)) == ["[4.0, 4.0, 4.0]"] * 4
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
 
 
 def test_a_port_that_the_user_has_chosen_is_taken(ranks):

@@ -7,10 +7,11 @@ import pytest
 
 from .conftest import SharedCluster
 from .listener import Listener
+from .ports import free_port
 from .results import values
 from .test_gloo import WITHOUT_TORCH
 from .test_healing import kill
-from .test_torch import CLEAN, INIT, errors, free_port, keep_caches_in
+from .test_torch import CLEAN, INIT, errors, keep_caches_in
 
 SUM = "x = torch.ones(3); dist.all_reduce(x); x.tolist()"
 TUTORIAL = """
