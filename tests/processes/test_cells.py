@@ -2,6 +2,7 @@
 
 import pytest
 
+from .leftovers import wait_until
 from .results import values
 
 BOUND = {
@@ -239,12 +240,13 @@ def test_a_cell_can_import_from_the_directory_it_runs_in(start, tmp_path):
     assert {rank.stdout for rank in result} == {f"42 {tmp_path / 'project'}"}
 
 
-def test_a_cell_runs_while_another_thread_asks_for_the_status(four, in_background):
-    running = in_background(four.run, "import time\ntime.sleep(0.5)\nrank")
-    seen = set()
-    while not running.done():
-        seen.update(four.status().ranks.values())
-    assert "busy" in seen
-    assert running.result().ok
+def test_a_cell_runs_while_another_thread_asks_for_the_status(four, in_background, tmp_path):
+    go = tmp_path / "go"
+    code = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.005)\nrank"
+    running = in_background(four.run, code)
+    wait_until(lambda: set(four.status().ranks.values()) == {"busy"}, 10, "all ranks are busy")
+    assert not running.done()
+    go.touch()
+    assert running.result(10).ok
     assert set(four.status().ranks.values()) == {"idle"}
     assert "4 ranks on 1 host" in str(four.status())

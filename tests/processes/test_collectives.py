@@ -168,7 +168,16 @@ def read_slices(path):
 def test_the_timeline_of_a_run_shows_who_waited_for_whom(start, tmp_path):
     hosts = (HostSpec("a", 1, launcher="local"), HostSpec("b", 1, launcher="local"))
     cluster = start(hosts, one_machine=True)
-    code = "import time\nfor _ in range(3): comm.barrier()\ntime.sleep(rank)\ncomm.barrier()"
+    here = tmp_path / "here"
+    first = f"open({str(here)!r}, 'w').close()"
+    code = (
+        "import os, time\n"
+        "for _ in range(3): comm.barrier()\n"
+        f"if rank == 0: {first}\n"
+        f"while not os.path.exists({str(here)!r}): time.sleep(0.005)\n"
+        "time.sleep(2 * rank)\n"
+        "comm.barrier()"
+    )
     assert cluster.run(code, label=3).ok
     path = tmp_path / "trace.json"
     told = str(cluster.timeline(path))
@@ -179,7 +188,7 @@ def test_the_timeline_of_a_run_shows_who_waited_for_whom(start, tmp_path):
     longest = max(waits, key=lambda each: each["dur"])
     assert 500_000 < longest["dur"] < 30_000_000
     barriers = [each for each in slices if each["name"] == "barrier"]
-    assert {each["args"]["site"] for each in barriers} == {"In[3]:2", "In[3]:4"}
+    assert {each["args"]["site"] for each in barriers} == {"In[3]:2", "In[3]:6"}
     assert {(each["pid"], each["tid"]) for each in barriers} == {(1, 0), (2, 1)}
 
 
