@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 
+from tests.patience import Stopwatch
 from tests.processes.leftovers import coordinator_of
 
 from .cells import WAITING
@@ -17,7 +18,7 @@ from .cells import WAITING
 def test_a_button_interrupts_what_another_process_runs(elsewhere, driver, browser, feed):
     name = elsewhere()
     feed(name).wait_for("topology")
-    taken_s = []
+    taken_s, watch = [], Stopwatch()
     for _ in range(10):
         driver.tell(f"result = cluster.run({WAITING!r}, watcher=Begun())")
         assert driver.hear() == "begun"
@@ -29,7 +30,8 @@ def test_a_button_interrupts_what_another_process_runs(elsewhere, driver, browse
         assert driver.hear() == "ok"
         taken_s.append(signalled_s - pressed_s)
     print(f"button to signal, by REST: median {median(taken_s):.3f} s of {sorted(taken_s)}")
-    assert median(taken_s) < 2.0  # of which 0.3 s is what a quiet machine may take
+    # Of which 0.3 s is what a quiet machine may take.
+    watch.assert_less(2, "half of the signals", took_s=median(taken_s))
 
 
 def test_a_lost_rank_is_replaced_and_the_page_is_told_how_it_goes(start, browser, feed):
