@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import statistics
 import threading
 import time
 from pathlib import Path
@@ -77,14 +78,18 @@ def cards():
     return {name: states[name] for name in real or used or {"lo"}}
 
 
+def uses_as_much_as_now(host):
+    """Tell whether a host was seen to use about the memory that this machine uses now."""
+    memory = psutil.virtual_memory()
+    return abs(host.memory_used_bytes - (memory.total - memory.available)) < 0.1 * memory.total
+
+
 def test_cores_memory_numa_nodes_and_cards_are_those_of_the_machine(watch):
     _, watching = watch("localhost:2")
     host = watching.await_host(lambda host: host.nics)
-    memory = psutil.virtual_memory()
     assert host.cpu_count == len(os.sched_getaffinity(0))
-    assert host.memory_total_bytes == memory.total
-    in_use = memory.total - memory.available
-    assert abs(host.memory_used_bytes - in_use) < 0.1 * memory.total
+    assert host.memory_total_bytes == psutil.virtual_memory().total
+    watching.await_host(uses_as_much_as_now)  # others may take or leave some just between
     nodes = Path("/sys/devices/system/node").glob("node*/cpulist")
     assert host.numa_nodes == sum(bool(path.read_text().strip()) for path in nodes)
     found = {nic.name: nic for nic in host.nics if nic.name in psutil.net_if_stats()}
@@ -113,7 +118,7 @@ def test_hosts_are_observed_as_often_as_was_said(watch):
 def test_hosts_can_be_observed_more_often_than_usual(watch):
     _, watching = watch(sample_interval_s=0.2)
     gaps_s = watching.await_samples(8, apart_s=0.15)
-    assert sum(gaps_s) / len(gaps_s) < 0.7, gaps_s
+    assert statistics.median(gaps_s) < 0.7, gaps_s  # a busy machine may be late at times
 
 
 def test_engines_are_looked_at_though_their_host_is_observed_rarely(watch):
