@@ -44,7 +44,6 @@ from jupyter_dist.protocol.messages import (
     StopCluster,
 )
 
-STOP_TIMEOUT_S = 15.0
 _LAST_MOMENTS_S = 3.0
 """Of a coordinator that has closed its connections, or is known not to answer."""
 
@@ -248,10 +247,10 @@ class Cluster(Session):
         self._check_open()
         lost = "" if self._role == "watch" else finish_saving(self)
         begin_s = monotonic()
-        patience_s, left, was_gone = STOP_TIMEOUT_S, "", False
+        patience_s, left, was_gone = self.longest_end_s, "", False
         try:
             request = StopCluster(self._control.new_request_id())
-            left = self._control.ask(request, ClusterStopping, timeout_s=STOP_TIMEOUT_S)[0].left
+            left = self._control.ask(request, ClusterStopping, timeout_s=patience_s)[0].left
         except ClusterGone:
             patience_s, was_gone = _LAST_MOMENTS_S, True
         if not self._wait_for_end(patience_s):

@@ -21,13 +21,12 @@ from jupyter_dist.launch.connection_file import (
     check_name_is_free,
 )
 from jupyter_dist.launch.open_files import check_open_files, name_limit
+from jupyter_dist.model.ending import longest_end_s
 from jupyter_dist.model.sendable import check_sendable
 from jupyter_dist.model.spec import ClusterSpec
 
 _SLICE_S = 0.1
 _END_TIMEOUT_S = 8.0
-_JOB_END_TIMEOUT_S = 25.0
-"""With a batch job, which schedulers end in their own time."""
 _MOST_WORDS = 2000
 """Characters of what it has said instead of a report."""
 
@@ -98,8 +97,8 @@ class CoordinatorProcess:
         """Have it clean up and end; kill it when it does not (its agents follow)."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-            has_job = self._spec.batch is not None
-            if not self.wait(_JOB_END_TIMEOUT_S if has_job else _END_TIMEOUT_S):
+            has_job = self._spec.batch is not None  # schedulers end one in their own time
+            if not self.wait(longest_end_s(self._spec.hosts) if has_job else _END_TIMEOUT_S):
                 self._process.kill()
                 self._process.wait()
         self._close_pipes()

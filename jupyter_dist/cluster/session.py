@@ -37,6 +37,7 @@ from jupyter_dist.errors import ClusterGone
 from jupyter_dist.launch.connection_file import ConnectionInfo
 from jupyter_dist.launch.lifeline import process_lives
 from jupyter_dist.model.collective_table import DEFAULT_LAST
+from jupyter_dist.model.ending import longest_end_s
 from jupyter_dist.model.error_policy import read_on_error
 from jupyter_dist.model.names_table import NamesTable
 from jupyter_dist.model.topology import Topology
@@ -89,6 +90,11 @@ class Session(OnIpyparallel, OnCheckpoints):
     def name(self) -> str:
         """Name of the cluster."""
         return self._connection.name
+
+    @property
+    def longest_end_s(self) -> float:
+        """The longest time in which a coordinator that works ends this cluster."""
+        return longest_end_s(self._connection.hosts)
 
     @property
     def world_size(self) -> int:

@@ -9,12 +9,10 @@ from time import monotonic
 from jupyter_dist.coordinator.job_watch import JobWatch
 from jupyter_dist.launch.base import AgentProcess, Approach, Failure, Invitation, Launcher
 from jupyter_dist.launch.ssh_failures import last_lines
+from jupyter_dist.model.ending import AGENT_END_S, JOB_END_S
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.model.text import name_some
 
-AGENT_END_TIMEOUT_S = 6.0
-JOB_END_TIMEOUT_S = 9.0
-"""A job has a moment to end by itself, and is cancelled then; schedulers take their time."""
 OTHERS_GRACE_S = 3.0
 """After one host failed, the others may fail as well for so long: all of them are told at once."""
 
@@ -161,7 +159,7 @@ class Arrivals:
     def abandon(self) -> None:
         """End all agents of a start that came to nothing."""
         self.terminate()
-        self.end(AGENT_END_TIMEOUT_S)
+        self.end(AGENT_END_S)
 
     def terminate(self, hosts: Collection[str] | None = None) -> None:
         """Ask the agents of these hosts (None: of all) to end; a job goes as a whole."""
@@ -178,7 +176,7 @@ class Arrivals:
             if agent.wait(max(0.0, deadline_s - monotonic())) is None:
                 agent.kill()
         if self.job is not None:
-            self.job.end(max(timeout_s, JOB_END_TIMEOUT_S))
+            self.job.end(max(timeout_s, JOB_END_S))
         self.remove_join_file()
 
     def remove_join_file(self) -> None:

@@ -7,12 +7,11 @@ from jupyter_dist.coordinator.agents import AgentService
 from jupyter_dist.coordinator.hosts import Hosts
 from jupyter_dist.coordinator.outbox import Outbox
 from jupyter_dist.coordinator.roster import Roster
+from jupyter_dist.model.ending import AGENTS_WORD_S, LEAVE_GRACE_S
 from jupyter_dist.model.engine_state import EngineEvent
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import Leave
 
-LEAVE_GRACE_S = 1.5
-_STOP_TIMEOUT_S = LEAVE_GRACE_S + 8.0
 _SLICE_S = 0.1
 
 
@@ -33,7 +32,7 @@ def dismiss_agents(roster: Roster, agents: AgentService, hosts: Hosts) -> set[st
     waiting = {host for host in joined if agents.send(host, stop)}
     poller = Poller()
     poller.add(agents.waker)
-    deadline_s = monotonic() + _STOP_TIMEOUT_S
+    deadline_s = monotonic() + AGENTS_WORD_S
     broken: set[str] = set()
     while waiting - hosts.stopped - broken and monotonic() < deadline_s:
         poller.wait(_SLICE_S)

@@ -15,7 +15,7 @@ from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.keys import make_cluster_keys
 from jupyter_dist.control.router import Doorkeeper, Router
 from jupyter_dist.coordinator.agents import AgentService
-from jupyter_dist.coordinator.arrivals import AGENT_END_TIMEOUT_S, Arrivals
+from jupyter_dist.coordinator.arrivals import Arrivals
 from jupyter_dist.coordinator.certificates import Authority
 from jupyter_dist.coordinator.coordinator import Coordinator
 from jupyter_dist.coordinator.guests import GuestBook
@@ -31,6 +31,7 @@ from jupyter_dist.launch.connection_file import (
 )
 from jupyter_dist.launch.join_file import JOINER, join_path, write_join_file
 from jupyter_dist.launch.private_dir import this_machine
+from jupyter_dist.model.ending import AGENT_END_S
 from jupyter_dist.model.interfaces import find_interface
 from jupyter_dist.model.spec import ClusterSpec, HostSpec, parse_ports
 from jupyter_dist.probe.network import list_interfaces, machine_id, offered_addresses
@@ -54,7 +55,7 @@ class House:
         self._arrivals = arrivals
         self._log_path = log_path
         self._stack = contextlib.ExitStack()
-        self._stack.callback(arrivals.end, AGENT_END_TIMEOUT_S)
+        self._stack.callback(arrivals.end, AGENT_END_S)
 
     def open(self) -> ConnectionInfo:
         """Open every socket, invite the agents, write the connection file."""
@@ -103,7 +104,7 @@ class House:
 
     def close(self) -> None:
         """End agents, remove the connection file, answer who asked for the end, close sockets."""
-        self._arrivals.end(AGENT_END_TIMEOUT_S)
+        self._arrivals.end(AGENT_END_S)
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
         request = self.coordinator.stop_request

@@ -17,6 +17,7 @@ from jupyter_dist.frameworks.ipyparallel.orders import (
     Told,
     Unregistered,
 )
+from jupyter_dist.model.ending import CONTROLLER_END_S
 from jupyter_dist.model.rank import name_ranks
 from jupyter_dist.model.spec import ClusterSpec, parse_ports
 from jupyter_dist.protocol.identity import client_of
@@ -33,7 +34,6 @@ from jupyter_dist.protocol.messages import (
 )
 
 LEAVE_TIMEOUT_S = 2.0
-END_TIMEOUT_S = 3.0
 USER_LEASE_S = 15.0
 """A client that has not shown itself for so long uses the controller no more."""
 _NOBODY_LEFT = "every rank is lost; %dist_heal replaces them"
@@ -158,7 +158,7 @@ class Parallel:
         """End the controller with the cluster; its clients are told."""
         if self._process is not None:
             self._process.end()
-            self._process.close(END_TIMEOUT_S)
+            self._process.close(CONTROLLER_END_S)
             self._process = None
 
     # --- beginning ---
@@ -267,7 +267,7 @@ class Parallel:
             if now_s > self._ending_until_s:
                 self._process.close()
         elif now_s > self._leaving_until_s or not self._members.has_any:
-            self._ending_until_s = now_s + END_TIMEOUT_S
+            self._ending_until_s = now_s + CONTROLLER_END_S
             self._process.end()
 
     def _on_process_gone(self, process: Process, now_s: float) -> None:

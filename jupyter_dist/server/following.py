@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
 
-from jupyter_dist.cluster.cluster import STOP_TIMEOUT_S, Cluster
+from jupyter_dist.cluster.cluster import Cluster
 from jupyter_dist.errors import ClusterGone, DistError, NoCluster
 from jupyter_dist.model.topology import Topology
 from jupyter_dist.server.cell_feed import CellFeed, Stage
@@ -142,7 +142,7 @@ class Followed:
 
     def _await_end(self, cluster: Cluster) -> None:
         """Stay until a cluster that stops has: somebody waits for that over our connection."""
-        deadline_s = monotonic() + STOP_TIMEOUT_S
+        deadline_s = monotonic() + cluster.longest_end_s
         while cluster.is_running and monotonic() < deadline_s and not self._left.wait(_SLICE_S):
             pass
 

@@ -53,7 +53,7 @@ def test_a_coordinator_that_does_not_answer_is_not_said_to_have_stopped(start, m
     coordinator.suspend()
     try:
         with monkeypatch.context() as shorter:
-            shorter.setattr(cluster_module, "STOP_TIMEOUT_S", 1.0)
+            shorter.setattr(Cluster, "longest_end_s", 1.0)
             shorter.setattr(cluster_module, "_LAST_MOMENTS_S", 0.2)
             with pytest.raises(DistError, match=f"still runs after .* kill -9 {coordinator.pid}"):
                 ours.stop()
