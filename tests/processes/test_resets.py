@@ -86,15 +86,23 @@ def test_resets_while_a_cell_runs_lose_none_of_its_lines_and_double_none(
     assert sorted(each.rank for each in listener.finished) == list(range(4))
 
 
-def test_resets_of_a_clients_connection_lose_and_double_no_note(four, in_background, within):
+def test_resets_of_a_clients_connection_lose_and_double_no_note(
+    four, in_background, within, tmp_path
+):
     listener = Listener()
-    code = "if rank:\n    comm.barrier()\nelse:\n    import time\n    time.sleep(6)\n    comm.barrier()"
+    go = tmp_path / "go"
+    code = (
+        "import os, time\n"
+        f"while not rank and not os.path.exists({str(go)!r}): time.sleep(0.005)\n"
+        "comm.barrier()"
+    )
     cell = in_background(four.run, code, watcher=listener)
     for _ in range(3):
         reset(clients_port_of(four))
     listener.wait_for_note("wait", within_s=15)
     for _ in range(3):
         reset(clients_port_of(four))
+    go.touch()
     with within(15):
         assert cell.result(20).ok
     assert len(set(listener.notes)) == len(listener.notes)
