@@ -22,6 +22,8 @@ from jupyter_dist.launch.install import install_on
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.version import __version__
 
+from .clusters import GRACE_S
+
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = "/var/tmp/env"
 DEPENDENCIES = "/var/tmp/dependencies"
@@ -220,14 +222,14 @@ def test_time_that_is_over_ends_it_on_the_host_too(lab, silent_index):
     with pytest.raises(InstallFailed, match="it was not done in time"):
         install(spec(lab, setup=(silent_index.setup,)), timeout_s=20.0)
     assert silent_index.is_asked.is_set()
-    assert lab.leftovers("nodeA") == []
+    lab.assert_nothing_left(GRACE_S)
 
 
 def test_an_install_that_nobody_wants_any_more_ends_on_the_host_too(lab, silent_index):
     make_environment(lab, "nodeA")
     with pytest.raises(InstallFailed, match="it was given up"):
         install(spec(lab, setup=(silent_index.setup,)), is_unwanted=silent_index.is_asked.is_set)
-    assert lab.leftovers("nodeA") == []
+    lab.assert_nothing_left(GRACE_S)
 
 
 def test_ctrl_c_ends_it_on_the_host_too(lab, silent_index):
@@ -235,7 +237,7 @@ def test_ctrl_c_ends_it_on_the_host_too(lab, silent_index):
     silent_index.when_asked(lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         install(spec(lab, setup=(silent_index.setup,)))
-    assert lab.leftovers("nodeA") == []
+    lab.assert_nothing_left(GRACE_S)
 
 
 def test_the_end_of_the_one_who_installs_ends_it_on_the_host_too(lab, silent_index):
@@ -268,4 +270,4 @@ def test_a_transfer_that_is_given_up_leaves_no_wheels(lab, wheelhouse, tmp_path)
         install(
             spec(lab), tmp_path, is_unwanted=lambda: any(folder.glob("jupyter-dist-wheels-*/big-*"))
         )
-    assert lab.leftovers("nodeA") == []
+    lab.assert_nothing_left(GRACE_S)

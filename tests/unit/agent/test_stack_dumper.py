@@ -4,6 +4,7 @@ import os
 import queue
 import signal
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
@@ -227,8 +228,12 @@ def test_it_is_seen_whether_a_process_catches_a_signal():
 
 
 def test_a_thread_is_found_by_its_name():
-    with open("/proc/self/comm", encoding="ascii") as comm:
-        own = comm.read().strip()
-    assert find_thread(os.getpid(), own) == os.getpid()
-    assert find_thread(os.getpid(), "nobody") == 0
-    assert find_thread(2**22 + 1, own) == 0
+    comm = Path("/proc/self/comm")
+    before, own = comm.read_text(), "to be found"
+    comm.write_text(own)  # other threads of this process have the name that it has
+    try:
+        assert find_thread(os.getpid(), own) == os.getpid()
+        assert find_thread(os.getpid(), "nobody") == 0
+        assert find_thread(2**22 + 1, own) == 0
+    finally:
+        comm.write_text(before)

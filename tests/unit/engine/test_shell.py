@@ -163,5 +163,7 @@ def test_store_keeps_values_beyond_the_shell_for_each_rank_its_own(shell, tmp_pa
     assert "already loaded" in capsys.readouterr().out
 
 
-def test_no_prompt_is_set_that_programs_take_for_a_person(made):
+def test_no_prompt_is_set_that_programs_take_for_a_person(made, monkeypatch):
+    monkeypatch.delattr(sys, "ps1", raising=False)
+    made.init_prompts()
     assert not hasattr(sys, "ps1")
