@@ -24,7 +24,7 @@ LINES = 100
 KEPT_AFTER = 50
 MOST_QUICK = 8
 """Ranks, so few that what they do anyway does not hide what a start or a cell costs."""
-IDLE_S = 2.0
+IDLE_S = 3.0
 TURNS = 10
 QUIET_S = 0.01
 LONGEST_S = 1.0
