@@ -66,6 +66,7 @@ def test_each_line_has_a_count_and_each_count_a_line():
 def test_without_strace_system_calls_are_no_problem():
     less = {key: number for key, number in COUNTED.items() if key[3] != "syscalls"}
     assert budget.problems(TEXT, less) == []
+    assert len(budget.problems(TEXT, {})) == 3
 
 
 def test_a_renewed_budget_has_what_was_counted_and_its_head():
