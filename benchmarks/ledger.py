@@ -44,7 +44,7 @@ def lines_of(
     versions: Mapping[str, Mapping[str, str]],
     commits: Sequence[str],
 ) -> Iterator[Line]:
-    """Give the lines of a run; `commits` are those of earlier releases in order, then today's."""
+    """Return the lines of a run; `commits` are those of earlier releases in order, then today's."""
     ratios = {(c.ours, c.rival.contender): f"{c.ratio:.3f}" for c in compare(record)}
     run = {
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -30,7 +30,7 @@ def make_peers_venv() -> Path:
 
 
 def make_venv(folder: Path, requirements: Sequence[str], constraints: Sequence[str] = ()) -> Path:
-    """Give the Python of an environment with these packages; make it unless it is there."""
+    """Return the Python of an environment with these packages; make it unless it is there."""
     python = folder / "bin" / "python"
     stamp = folder / "installed.txt"
     wanted = "\n".join([*requirements, *constraints])

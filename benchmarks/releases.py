@@ -42,7 +42,7 @@ def package_commit() -> str:
 
 
 def make_our_venv(commit: str = "") -> Path:
-    """Give the Python of an environment with the package of this commit; as it is here without."""
+    """Return the Python of an environment with our package of this commit, or as it is."""
     installed = {each.name: each.version for each in distributions()}
     constraints = sorted(f"{n}=={v}" for n, v in installed.items() if n != OUR_PACKAGE)
     if commit:

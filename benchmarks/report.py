@@ -221,7 +221,7 @@ def short(value: float) -> str:
 
 
 def row(cells: Iterable[object]) -> Iterator[str]:
-    """Give a row of a table."""
+    """Return a row of a table."""
     yield "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 

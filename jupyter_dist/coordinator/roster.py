@@ -272,7 +272,7 @@ class Roster:
         return [engine for engine in self.engines if engine.info.host == host]
 
     def by_host(self) -> dict[str, list[EngineRecord]]:
-        """Give the engines of each host: to be asked once where many hosts are looked at."""
+        """Return the engines of each host: to be asked once where many hosts are looked at."""
         groups: dict[str, list[EngineRecord]] = {name: [] for name in self.hosts}
         for engine in self.engines:
             groups[engine.info.host].append(engine)

@@ -233,7 +233,7 @@ class _Context:
 
 @contextlib.contextmanager
 def in_process(ranks: int) -> Iterator[InProcess]:
-    """Give a cluster whose coordinator goes by the cluster's clock."""
+    """Return a cluster whose coordinator goes by the cluster's clock."""
     cluster = InProcess(ranks)
 
     def clock() -> float:

@@ -130,7 +130,7 @@ def counting_walks(steps: Steps) -> Iterator[None]:
 
 
 def counting_builtins(steps: Steps) -> dict[str, object]:
-    """Give what stands in for the builtins that walk what they are given."""
+    """Return what stands in for the builtins that walk what they are given."""
 
     def counting_method(method, elements):
         def call(self, other=()):

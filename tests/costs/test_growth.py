@@ -43,7 +43,7 @@ def live(ranks, steps):
 
 
 def slope(costs):
-    """Give the growth between the two largest numbers of ranks; 0.0 where nothing is spent."""
+    """Return the growth between the two largest numbers of ranks; 0.0 where nothing is spent."""
     (fewer, cost), (more, larger) = sorted(costs.items())[-2:]
     if not cost:
         return inf if larger else 0.0

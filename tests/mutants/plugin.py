@@ -125,7 +125,7 @@ class _Witness:
 
 
 def _apply(module: CodeType) -> None:
-    """Give each function of the module its code from the mutant."""
+    """Return each function of the module its code from the mutant."""
     new = {(code.co_qualname, code.co_firstlineno): code for code in _codes(module)}
     for function in gc.get_objects():
         if type(function) is FunctionType:

@@ -22,7 +22,7 @@ def ledger(benchmark_module):
 
 @pytest.fixture
 def lines(ledger):
-    """Give the lines of a run with these samples of the empty cell."""
+    """Return the lines of a run with these samples of the empty cell."""
 
     def make(samples=SAMPLES, commits=("aaa", "bbb", "ccc")):
         record = ledger.Record()
