@@ -5,6 +5,8 @@ from pathlib import Path
 
 PATH = Path(__file__).with_name("budget.toml")
 EVENTS = ("start", "cell", "line", "push", "idle")
+MAY_LACK = ("syscalls", "threads")
+"""Of quantities: there is no strace, or there are more cores, for which libraries have threads."""
 LOOSE_SHARE = 0.25
 """What costs so much less than its line says is not guarded by it."""
 
@@ -32,7 +34,7 @@ def read(text):
 def problems(text, counted):
     """Return what disagrees, in words; `counted` is by (event, ranks, process, quantity).
 
-    System calls are left out where none were counted, for want of strace.
+    What may lack, and was counted nowhere, is left out.
     """
     numbers, lines, exactness = read(text)
     known = {quantity for *_, quantity in counted}
@@ -40,7 +42,7 @@ def problems(text, counted):
     for key, number in numbers.items():
         event, ranks, process, quantity = key
         name = f"{PATH.name}:{lines[key]} {event}.{ranks}.{process}.{quantity}"
-        if quantity == "syscalls" and quantity not in known:
+        if quantity in MAY_LACK and quantity not in known:
             continue
         if key not in counted:
             found.append(f"{name}: nothing counted; remove it")

@@ -13,6 +13,8 @@ HERE = Path(__file__).parent
 RANKS = (2, 8, 64)
 KINDS = ("inside", "outside")
 AT_ONCE = 2
+CORES = 2
+"""Of the machine of the budget."""
 
 
 def count_all():
@@ -29,6 +31,7 @@ def count_all():
         (*row, quantity): number
         for row, quantities in rows.items()
         for quantity, number in quantities.items()
+        if quantity != "threads" or os.cpu_count() == CORES
     }
 
 
