@@ -1,5 +1,6 @@
 import os
 import socket
+import subprocess
 
 from jupyter_dist.frameworks.port_holders import Holder, find_holders, name_holders
 
@@ -16,7 +17,8 @@ def test_who_listens_is_found_with_its_command():
 
 
 def test_strangers_are_no_part_of_the_cluster():
-    assert not Holder(1, "init").is_of_cluster
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True) as stranger:
+        assert not Holder(stranger.pid, "cat").is_of_cluster
     assert not Holder(2**30, "").is_of_cluster
     assert name_holders([Holder(7, "")]) == "process 7"
     assert name_holders([]) == "a process that this user may not see"
