@@ -1,4 +1,4 @@
-"""One cluster for all hostile programs; each leaves it as it was, or ends its own rank only."""
+"""A cluster for hostile programs; each leaves it as it was, or ends its own rank only."""
 
 import psutil
 import pytest
@@ -116,9 +116,9 @@ class Scene:
         ]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def stage(tmp_path_factory):
-    """The cluster of all tests of this folder."""
+    """The cluster of all tests of a module."""
     stage = Scene(tmp_path_factory.mktemp("hostile"))
     yield stage
     stage.close()

@@ -1,4 +1,5 @@
 import gc
+from weakref import WeakSet
 
 from jupyter_dist.cluster import at_exit
 
@@ -11,16 +12,14 @@ class Connected:
         self._log.append("detached")
 
 
-def test_all_that_are_left_are_detached_and_those_that_are_gone_are_forgotten():
-    gc.collect()  # what other tests have dropped
-    before = len(at_exit._connected)
+def test_all_that_are_left_are_detached_and_those_that_are_gone_are_forgotten(monkeypatch):
+    monkeypatch.setattr(at_exit, "_connected", WeakSet())
     log = []
     kept, gone = Connected(log), Connected(log)
     for each in (kept, gone):
         at_exit.detach_at_exit(each)
     del gone, each
     gc.collect()
-    assert len(at_exit._connected) == before + 1
+    assert len(at_exit._connected) == 1
     at_exit._detach_all()
     assert log == ["detached"]
-    at_exit._connected.discard(kept)
