@@ -27,16 +27,32 @@ hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this 
 TEST_WORKERS ?= $(shell expr 1 + $$(nproc))
 PYTEST = $(BIN)/python -m pytest
 # Where Python is told to keep nothing compiled, each of thousands of processes would compile.
-test test-all check: export PYTHONDONTWRITEBYTECODE =
+test units processes matrices: export PYTHONDONTWRITEBYTECODE =
 # To find tests that fail now and then: `make test REPEAT=20 TEST_WORKERS=6`, so on a busy machine.
 REPEATED = $(if $(REPEAT),--count=$(REPEAT))
 AT_ONCE = --dist loadfile --no-loadscope-reorder --numprocesses
 
-test: $(VENV)/test node-packages chromium host-tools batch-tools ## install what the tests need, and test each promise once; `make test TESTS=tests/gpu` for some
-	$(PYTEST) $(or $(TESTS),$(AT_ONCE) $(TEST_WORKERS) -m 'not matrix') $(REPEATED) $(PYTEST_OPTIONS)
+# What pokes at the inside of modules has no real clusters beside it in its process.
+UNITS := tests/unit tests/architecture
+INSTALLED := $(VENV)/test node-packages chromium host-tools batch-tools
 
-test-all: test ## the same, and the full matrices
-	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m matrix $(REPEATED) $(PYTEST_OPTIONS)
+ifdef TESTS
+test: $(INSTALLED)
+	$(PYTEST) $(TESTS) $(REPEATED) $(PYTEST_OPTIONS)
+else
+test: $(INSTALLED) units processes ## install what the tests need, and test each promise once; `make test TESTS=tests/gpu` for some
+endif
+
+test-all: test matrices ## the same, and the full matrices
+
+units: $(VENV)/test ## the unit tests, and those of the architecture
+	$(PYTEST) -q $(AT_ONCE) $$(nproc) $(REPEATED) $(PYTEST_OPTIONS) $(UNITS)
+
+processes: $(INSTALLED) ## the tests on real processes, hosts and pages
+	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m 'not matrix' $(UNITS:%=--ignore=%) $(REPEATED) $(PYTEST_OPTIONS)
+
+matrices: $(INSTALLED) ## the other cases of long matrices
+	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m matrix $(UNITS:%=--ignore=%) $(REPEATED) $(PYTEST_OPTIONS)
 
 lint: $(VENV)/test ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -44,8 +60,7 @@ lint: $(VENV)/test ## ruff, mypy and import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint ## the same, and the unit tests
-	$(PYTEST) -q $(AT_ONCE) $$(nproc) tests/unit tests/architecture
+check: lint units ## the same, and the unit tests
 
 # As long as you like: `make chaos CHAOS_FAULTS=20000`; CHAOS_SEED walks a walk again.
 CHAOS_FAULTS ?= 3000
@@ -117,4 +132,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test test-all lint check chaos mutants bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
+.PHONY: help demo lab panel hosts-lab test test-all units processes matrices lint check chaos mutants bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
