@@ -7,6 +7,8 @@ PATH = Path(__file__).with_name("budget.toml")
 EVENTS = ("start", "cell", "line", "push", "idle")
 MAY_LACK = ("syscalls", "threads")
 """Of quantities: there is no strace, or there are more cores, for which libraries have threads."""
+MOST_COUNTS = 3
+"""Of everything: a machine that is busy with other things disturbs one, or two."""
 LOOSE_SHARE = 0.25
 """What costs so much less than its line says is not guarded by it."""
 
@@ -61,6 +63,11 @@ def problems(text, counted):
         for key in counted.keys() - numbers.keys()
     ]
     return found
+
+
+def least(counts):
+    """Return the least of several counts of everything: what goes on meanwhile only adds to it."""
+    return {key: min(counted[key] for counted in counts) for key in counts[0]}
 
 
 def renewed(text, counted):

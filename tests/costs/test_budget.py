@@ -11,9 +11,14 @@ from .counting import count_all
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the budget is that of Python 3.11")
 def test_nothing_costs_more_than_its_budget():
-    counted = count_all()
     text = budget.PATH.read_text(encoding="utf-8")
-    print(budget.renewed(text, counted)[text.index("[start]") :])
-    assert budget.problems(text, counted) == []
+    counts = []
+    while len(counts) < budget.MOST_COUNTS:
+        counts.append(count_all())
+        problems = budget.problems(text, budget.least(counts))
+        if not problems:
+            break
+    print(budget.renewed(text, budget.least(counts))[text.index("[start]") :])
+    assert problems == []
     if not shutil.which("strace"):
         pytest.skip("all but system calls: strace is missing (Debian: apt-get install strace)")

@@ -45,6 +45,11 @@ def test_a_count_that_scatters_may_scatter_and_no_more():
     assert len(budget.problems(TEXT, COUNTED | {key: 221})) == 1
 
 
+def test_of_several_counts_the_least_counts():
+    disturbed = {key: number + 1 for key, number in COUNTED.items()}
+    assert budget.least([disturbed, COUNTED, disturbed]) == COUNTED
+
+
 def test_a_process_may_be_less_exact_than_others():
     text = TEXT.replace("messages = [0.0, 0]", 'messages = [0.0, 0]\n"client.messages" = [0.5, 0]')
     assert budget.problems(text, COUNTED | {("cell", 8, "client", "messages"): 24}) == []
