@@ -3,9 +3,18 @@
 import signal
 import sys
 
+import jedi.settings
+import pytest
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So shells start what runs in the background; all processes of the tests would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # So that clusters name who drives them alike in each worker of pytest-xdist, which has no name.
 sys.argv[0] = "pytest"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache_of_jedi(tmp_path_factory):
+    """A worker reads what it has written: half a file of another one completes nothing."""
+    jedi.settings.cache_directory = str(tmp_path_factory.mktemp("jedi"))
