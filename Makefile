@@ -34,6 +34,8 @@ AT_ONCE = --dist loadfile --no-loadscope-reorder --numprocesses
 
 # What pokes at the inside of modules has no real clusters beside it in its process.
 UNITS := tests/unit tests/architecture
+# Where several run at a time, what takes long has to begin early.
+PROCESSES := $(addprefix tests/,faults hosts batch browser hostile processes notebooks nccl_stand_in gpu costs)
 INSTALLED := $(VENV)/test node-packages chromium host-tools batch-tools
 
 ifdef TESTS
@@ -49,10 +51,10 @@ units: $(VENV)/test ## the unit tests, and those of the architecture
 	$(PYTEST) -q $(AT_ONCE) $$(nproc) $(REPEATED) $(PYTEST_OPTIONS) $(UNITS)
 
 processes: $(INSTALLED) ## the tests on real processes, hosts and pages
-	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m 'not matrix' $(UNITS:%=--ignore=%) $(REPEATED) $(PYTEST_OPTIONS)
+	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m 'not matrix' $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
 matrices: $(INSTALLED) ## the other cases of long matrices
-	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m matrix $(UNITS:%=--ignore=%) $(REPEATED) $(PYTEST_OPTIONS)
+	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m matrix $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
 lint: $(VENV)/test ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

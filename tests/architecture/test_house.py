@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,10 +58,16 @@ def test_a_file_fits_into_the_head(path):
 
 
 def test_every_folder_of_tests_is_run():
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     folders = {path.relative_to(ROOT).parts[:2] for path in ROOT.glob("tests/*/**/test_*.py")}
-    testpaths = config["tool"]["pytest"]["ini_options"]["testpaths"]
-    assert sorted(testpaths) == sorted("/".join(parts) for parts in folders)
+    words = ["make", "--dry-run", "test-all", "TESTS="]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    units, processes, matrices = (
+        [word for word in line.split() if word.startswith("tests/")]
+        for line in said.splitlines()
+        if " -m pytest " in line
+    )
+    assert sorted(units + processes) == sorted("/".join(parts) for parts in folders)
+    assert matrices == processes
 
 
 def test_no_module_has_a_name_that_says_nothing():
