@@ -27,7 +27,7 @@ hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this 
 TEST_WORKERS ?= $(shell expr 1 + $$(nproc))
 PYTEST = $(BIN)/python -m pytest
 # Where Python is told to keep nothing compiled, each of thousands of processes would compile.
-test units processes matrices: export PYTHONDONTWRITEBYTECODE =
+test units processes slow: export PYTHONDONTWRITEBYTECODE =
 # To find tests that fail now and then: `make test REPEAT=20 TEST_WORKERS=6`, so on a busy machine.
 REPEATED = $(if $(REPEAT),--count=$(REPEAT))
 AT_ONCE = --dist loadfile --no-loadscope-reorder --numprocesses
@@ -45,16 +45,16 @@ else
 test: $(INSTALLED) units processes ## install what the tests need, and test each promise once; `make test TESTS=tests/gpu` for some
 endif
 
-test-all: test matrices ## the same, and the full matrices
+test-all: test slow ## the same, and what is slow
 
 units: $(VENV)/test ## the unit tests, and those of the architecture
 	$(PYTEST) -q $(AT_ONCE) $$(nproc) $(REPEATED) $(PYTEST_OPTIONS) $(UNITS)
 
 processes: $(INSTALLED) ## the tests on real processes, hosts and pages
-	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m 'not matrix' $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
+	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m 'not slow' $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
-matrices: $(INSTALLED) ## the other cases of long matrices
-	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m matrix $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
+slow: $(INSTALLED) ## the other cases of long matrices, and promises that quicker tests show too
+	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m slow $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
 lint: $(VENV)/test ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -134,4 +134,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test test-all units processes matrices lint check chaos mutants bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
+.PHONY: help demo lab panel hosts-lab test test-all units processes slow lint check chaos mutants bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit

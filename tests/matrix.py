@@ -11,7 +11,7 @@ def few_or_many(variable, few, many):
     A test may take 3 s for each.
     """
     given = os.environ.get(variable)
-    marks = {int(given): ()} if given else {few: (), many: (pytest.mark.matrix,)}
+    marks = {int(given): ()} if given else {few: (), many: (pytest.mark.slow,)}
     return [
         pytest.param(length, marks=[pytest.mark.timeout(max(600, 3 * length)), *more])
         for length, more in marks.items()
@@ -19,20 +19,20 @@ def few_or_many(variable, few, many):
 
 
 def only(chosen, cases):
-    """Return the cases; those that are not chosen are marked `matrix`."""
+    """Return the cases; those that are not chosen are marked `slow`."""
     return [
-        case if case in chosen else pytest.param(case, marks=pytest.mark.matrix) for case in cases
+        case if case in chosen else pytest.param(case, marks=pytest.mark.slow) for case in cases
     ]
 
 
 def each_value_once(pairs):
-    """Return the pairs as cases; those few that have each value once are not marked `matrix`."""
+    """Return the pairs as cases; those few that have each value once are not marked `slow`."""
     chosen, missing = set(), {value for pair in pairs for value in pair}
     while missing:
         best = max(pairs, key=lambda pair: len(missing.intersection(pair)))
         chosen.add(best)
         missing -= set(best)
     return [
-        pytest.param(*pair, id="-".join(pair), marks=() if pair in chosen else [pytest.mark.matrix])
+        pytest.param(*pair, id="-".join(pair), marks=() if pair in chosen else [pytest.mark.slow])
         for pair in pairs
     ]

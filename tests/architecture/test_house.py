@@ -61,13 +61,13 @@ def test_every_folder_of_tests_is_run():
     folders = {path.relative_to(ROOT).parts[:2] for path in ROOT.glob("tests/*/**/test_*.py")}
     words = ["make", "--dry-run", "test-all", "TESTS="]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    units, processes, matrices = (
+    units, processes, slow = (
         [word for word in line.split() if word.startswith("tests/")]
         for line in said.splitlines()
         if " -m pytest " in line
     )
     assert sorted(units + processes) == sorted("/".join(parts) for parts in folders)
-    assert matrices == processes
+    assert slow == processes
 
 
 def test_no_module_has_a_name_that_says_nothing():

@@ -118,6 +118,7 @@ def test_a_job_that_is_cancelled_while_it_waits(slurm, start, in_background, bus
     assert "CANCELLED" in str(error)
 
 
+@pytest.mark.slow
 def test_a_start_that_is_given_up_while_it_waits_cancels_the_job(slurm, start, busy_nodes):
     told = start.refusal(30, timeout_s=12, after=lambda: slurm.scancel(busy_nodes))
     assert "PENDING: Resources" in told
@@ -170,6 +171,7 @@ def test_a_script_that_ends_at_once(start, tmp_path):
     assert "FAILED" in told
 
 
+@pytest.mark.slow
 def test_nodes_that_cannot_reach_this_machine(slurm, start):
     for host in slurm.names:
         slurm.hosts.block_port(host, PORTS)

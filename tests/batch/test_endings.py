@@ -2,6 +2,8 @@
 
 import subprocess
 
+import pytest
+
 from jupyter_dist import Cluster
 from tests.processes.leftovers import coordinator_of
 from tests.processes.listener import Listener
@@ -56,6 +58,7 @@ def test_a_busy_cluster_stops_and_its_job_ends(start, in_background, within):
         start.assert_nothing_left(5)
 
 
+@pytest.mark.slow
 def test_a_cluster_whose_node_is_out_of_reach_stops_and_its_job_ends(slurm, start, within):
     cluster = start()
     other = next(name for name in slurm.names if name != slurm.job(slurm.only_job())["BatchHost"])

@@ -70,6 +70,7 @@ def test_a_job_that_is_preempted_is_lost_with_that_reason(slurm, start, busy):
         assert "PREEMPTED" in reason
 
 
+@pytest.mark.slow
 def test_a_killed_slurmd_takes_no_rank_with_it(slurm, start):
     cluster = start()
     values(cluster.run("kept = rank"))

@@ -71,7 +71,7 @@ def assert_as_saved(cluster, step):
     assert values(cluster.run(f"import numpy as np\n{STATE}")) == [f"({step}, True)"] * 2
 
 
-@pytest.mark.matrix
+@pytest.mark.slow
 def test_a_job_saves_before_its_time_limit_and_a_second_one_resumes(
     slurm, start, place, in_background
 ):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 def test_a_job_that_could_not_be_cancelled_is_told_with_what_ends_it(slurm, start, monkeypatch):
     conf = slurm.shared / "login.conf"
     text = Path(slurm.env["SLURM_CONF"]).read_text()

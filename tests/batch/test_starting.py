@@ -3,6 +3,8 @@
 import re
 from base64 import b64encode
 
+import pytest
+
 from jupyter_dist.launch.join_file import read_join_file
 from tests.processes.leftovers import command_of, wait_until
 
@@ -118,6 +120,7 @@ def test_keys_are_in_a_file_of_the_owner_alone_and_nowhere_else(
         assert not [words for words in commands if key in " ".join(words)]
 
 
+@pytest.mark.slow
 def test_clusters_of_two_jobs_do_not_disturb_each_other(slurm, start):
     first, second = start(name="first", slots=1), start(name="second", slots=1)
     assert sorted(slurm.squeue("%j %T")) == [

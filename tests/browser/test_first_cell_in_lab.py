@@ -243,6 +243,7 @@ def test_a_hundred_thousand_lines_leave_the_page_usable_and_the_file_small(
     assert longest_gap_ms / 1000 < firm_s(2)
 
 
+@pytest.mark.slow
 def test_lines_are_shown_while_the_cell_still_runs(
     open_notebook: OpenNotebook, tmp_path: Path
 ) -> None:
@@ -268,6 +269,7 @@ for line in range(10):
     assert "[0-3] line 9" in notebook.text(2)
 
 
+@pytest.mark.slow
 def test_a_page_that_is_loaded_again_shows_the_cluster_live_again(
     open_notebook: OpenNotebook,
 ) -> None:
@@ -287,6 +289,7 @@ def test_a_page_that_is_loaded_again_shows_the_cluster_live_again(
     )
 
 
+@pytest.mark.slow
 def test_a_cluster_outlives_the_kernel_with_all_its_variables(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:

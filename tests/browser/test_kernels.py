@@ -120,6 +120,7 @@ def test_a_click_reaches_the_ranks_while_the_kernel_is_busy(
 
 
 @pytest.mark.parametrize("version", VERSIONS[:1])
+@pytest.mark.slow
 def test_an_older_kernel_says_that_nobody_answers_and_the_server_helps(
     open_on: Callable[[str], LabNotebook], version: str, pictures: Path
 ) -> None:

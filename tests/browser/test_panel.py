@@ -173,6 +173,7 @@ def test_ranks_output_and_log_are_live_while_the_kernel_is_busy_and_an_interrupt
     assert "KeyboardInterrupt" in notebook.text(2)
 
 
+@pytest.mark.slow
 def test_a_click_in_the_panel_is_a_signal_at_every_rank_soon(
     open_panel: OpenPanel, pictures: Path
 ) -> None:
@@ -220,6 +221,7 @@ def test_the_panel_goes_on_when_the_kernel_is_killed(
     panel.wait_for_states("idle")
 
 
+@pytest.mark.slow
 def test_after_a_reload_in_mid_cell_the_panel_shows_what_the_cell_has_said(
     open_panel: OpenPanel, pictures: Path
 ) -> None:
@@ -263,6 +265,7 @@ def test_a_hang_and_a_loss_are_told_in_list_status_bar_and_commands(
     page.locator('.jdp-panel [data-mark="lost"]').wait_for(state="detached")
 
 
+@pytest.mark.slow
 def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -> None:
     notebook, panel = open_panel("palette", LOAD, START)
     notebook.run(0)
@@ -280,6 +283,7 @@ def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -
     assert not is_enabled(page, "jupyter-dist:stop")
 
 
+@pytest.mark.slow
 def test_another_cluster_of_the_same_name_is_shown_without_what_the_first_has_said(
     open_panel: OpenPanel,
 ) -> None:
@@ -317,6 +321,7 @@ def test_a_cluster_lives_while_somebody_looks_at_it_in_the_panel_and_ends_when_n
     panel.page.locator(".jdp-status-button").wait_for(state="hidden")
 
 
+@pytest.mark.slow
 def test_keys_alone_start_a_cluster_and_read_a_rank(open_panel: OpenPanel) -> None:
     _, panel = open_panel("keys", "x = 1")
     page = panel.page
@@ -421,6 +426,7 @@ def test_a_broken_feed_is_said_and_connects_again_by_itself(
     context.close()
 
 
+@pytest.mark.slow
 def test_settings_change_the_form_the_output_and_the_status_bar(
     panel_lab: JupyterServer, open_panel: OpenPanel
 ) -> None:

@@ -96,6 +96,7 @@ def read_answered_parts(page: Any) -> dict[str, str]:
     return parts
 
 
+@pytest.mark.slow
 def test_a_rank_is_read_and_interrupted_by_keyboard_while_the_kernel_is_busy(
     started: Callable[..., LabNotebook], pictures: Path
 ) -> None:
@@ -192,6 +193,7 @@ def test_a_click_is_a_signal_at_every_rank_soon(
     watch.assert_less(2, f"the median of {times_s}", took_s=statistics.median(times_s))
 
 
+@pytest.mark.slow
 def test_a_notebook_that_is_saved_while_the_cluster_runs_reads_well_untrusted(
     started: Callable[..., LabNotebook], open_notebook: OpenNotebook
 ) -> None:
@@ -205,6 +207,7 @@ def test_a_notebook_that_is_saved_while_the_cluster_runs_reads_well_untrusted(
     assert reader.page.locator(WIDGET).count() == 0
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_shown_again_and_again_is_live_in_each_view_of_one_widget(
     started: Callable[..., LabNotebook],
 ) -> None:

@@ -208,6 +208,7 @@ def ports_of_zmq(address, ports):
         return wait_until(spoken, 10, "ZeroMQ speaks on two ports")
 
 
+@pytest.mark.slow
 def test_hosts_from_which_no_way_leads_home(start, lab, home, in_background):
     stages = []
     lab.no_route_back("nodeC")
@@ -239,6 +240,7 @@ def test_hosts_from_which_no_way_leads_home(start, lab, home, in_background):
 # --- it goes away meanwhile ---
 
 
+@pytest.mark.slow
 def test_hosts_that_die_or_are_cut_off_before_their_agents_have_come(start, lab, in_background):
     hosts = [HostSpec("nodeA", 1), waiting("nodeB"), waiting("nodeC")]
     failing = in_background(start.refusal, hosts, within_s=20)

@@ -40,6 +40,7 @@ def test_a_break_of_some_seconds_costs_no_rank_and_no_result(
     assert values(cluster.run("kept")) == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 def test_data_that_is_under_way_when_the_network_breaks_arrives_after_it(
     lab, start, in_background, within
 ):

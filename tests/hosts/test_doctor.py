@@ -216,6 +216,7 @@ def test_a_check_that_is_interrupted_leaves_nothing_on_any_host(lab, number, sta
     assert markers(lab, "nodeA", "nodeB") == []
 
 
+@pytest.mark.slow
 def test_a_check_whose_host_is_cut_off_ends_and_says_so(lab):
     lab.drop("nodeC")
     with start_check(lab, ALL) as run:

@@ -88,6 +88,7 @@ def sessions(lab, host):
     return [process for process in lab.processes(host) if process.name().startswith("sshd")]
 
 
+@pytest.mark.slow
 def test_a_host_that_is_cut_off_costs_its_ranks_and_not_the_others(
     start, lab, in_background, within
 ):
@@ -131,6 +132,7 @@ def start_on_many(many, home):
     clusters.close()
 
 
+@pytest.mark.slow
 def test_hosts_may_be_gone_in_many_ways_at_once(many, start_on_many, in_background, within):
     cluster = start_on_many(",".join(f"{host}:1" for host in many.names))
     idle = start_on_many("first:1,silent:1,last:1")

@@ -65,6 +65,7 @@ def test_ranks_of_two_hosts_compute_together_beside_their_engines(client, home):
     assert len(client[:].apply_sync(abs, 1)) == len(PLACES)
 
 
+@pytest.mark.slow
 def test_a_host_that_does_not_find_home_is_named_with_its_last_words(client, home, lab):
     lab.block_port("nodeB", PORTS)
     with pytest.raises(StartFailed) as caught:

@@ -1,5 +1,7 @@
 """Ranks of a lost host: they come back with it, move elsewhere, or are left out."""
 
+import pytest
+
 from tests.processes.leftovers import wait_until
 from tests.processes.results import values
 
@@ -40,6 +42,7 @@ def test_a_host_that_is_out_of_reach_leaves_its_ranks_to_another_one(lab, start)
     assert sorted(seat for seat in seats if seat != "(0, 1)") == ["(0, 2)", "(1, 2)"]
 
 
+@pytest.mark.slow
 def test_a_host_that_is_back_in_reach_gets_its_ranks_again(lab, start):
     cluster = start("nodeA:1,nodeB:2")
     values(cluster.run("kept = rank * 7"))

@@ -217,6 +217,7 @@ def test_a_machine_without_that_ssh_says_so(lab, wheelhouse):
         install(spec(lab, ssh=("no-such-ssh",)), wheelhouse)
 
 
+@pytest.mark.slow
 def test_time_that_is_over_ends_it_on_the_host_too(lab, silent_index):
     make_environment(lab, "nodeA")
     with pytest.raises(InstallFailed, match="it was not done in time"):

@@ -25,6 +25,7 @@ PYTHON = sys.executable
 RECEIVE_BUFFER = getattr(socket, "SO_RCVBUFFORCE", 33)
 PATIENT_S, BRIEF_S = 15.0, 0.6
 """How long to wait for what must come, on a busy machine too; and for what must not."""
+pytestmark = pytest.mark.slow
 SLEEPER = ["-c", "import time; print('up', flush=True); time.sleep(60)"]
 
 

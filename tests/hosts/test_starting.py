@@ -143,6 +143,7 @@ def test_a_directory_that_was_named_for_a_host_must_be_there(start):
     assert told[0].startswith("nodeB: working directory '/no/such/place' is not there")
 
 
+@pytest.mark.slow
 def test_hosts_start_at_the_same_time(start):
     slow = {"setup": ("sleep 5",)}
     spells = []

@@ -168,6 +168,7 @@ def test_a_host_that_is_lost_is_left_out_and_named(start, lab, project):
     assert result.notes == ("nodeB is lost: it has no new code",)
 
 
+@pytest.mark.slow
 def test_a_host_that_goes_away_meanwhile_is_named_and_nothing_changes(
     start, lab, project, in_background, monkeypatch
 ):

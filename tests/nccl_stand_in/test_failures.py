@@ -43,6 +43,7 @@ def formed(ranks):
 
 
 @pytest.mark.parametrize("env", [{}, {"NCCL_STAND_IN_ABORT_S": "1"}])
+@pytest.mark.slow
 def test_a_peer_that_never_comes_is_told_at_the_deadline(formed, in_background, env):
     two = formed(2, **env)
     code = f"{HERE}comm.timeout_s = 1.5\nif rank == 0:\n    comm.all_reduce(x)\nelse:\n    time.sleep(4)"

@@ -220,6 +220,7 @@ def test_a_cluster_whose_client_was_killed_ends_by_itself(home):
     home.assert_nothing_left(within_s=8)
 
 
+@pytest.mark.slow
 def test_a_client_that_is_there_keeps_its_cluster(start):
     cluster = start("localhost:1", keep_s=5)
     deadline_s = time.monotonic() + 10  # it would be left alone for 8 s

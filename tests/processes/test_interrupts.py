@@ -356,6 +356,7 @@ def test_a_time_limit_that_is_kept_changes_nothing(four):
     assert statuses(result) == ["ok"] * 4
 
 
+@pytest.mark.slow
 def test_a_deaf_rank_is_timed_out_and_the_next_cell_says_whom_it_waits_for(four, within):
     four.run(DEFINE)
     code = f"if rank == 1: {DEAF.format(seconds=8)}"

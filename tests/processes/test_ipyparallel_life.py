@@ -120,6 +120,7 @@ def test_a_killed_coordinator_leaves_no_process(start, home, sweep):
     cluster.detach()
 
 
+@pytest.mark.slow
 def test_a_killed_program_leaves_nothing_when_its_cluster_ends(home):
     driver = Driver()
     try:
@@ -218,6 +219,7 @@ def test_a_rank_that_does_not_answer_is_named_and_no_controller_stays(start):
     client.close()
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_stopped_for_a_while_stays_an_engine(start):
     cluster = start("localhost:2", lost_after_s=60.0)
     client = cluster.ipyparallel()

@@ -213,6 +213,7 @@ def test_the_end_of_the_service_harms_nobody(ward, home):
     assert len(services_of(ward)) == 1
 
 
+@pytest.mark.slow
 def test_the_end_of_the_service_in_a_psum_harms_nobody(unharmed, in_background):
     before = pids(unharmed)
     in_loop = begin_loop(unharmed, in_background)
@@ -247,6 +248,7 @@ def test_an_error_before_any_collective_costs_not_even_the_mesh(unharmed):
     assert values(unharmed.run("float(step(x).addressable_data(0)[0, 0])")) == ["10.0"] * 4
 
 
+@pytest.mark.slow
 def test_ranks_are_lost_one_after_the_other_and_old_services_are_ended(ward, home):
     before = pids(ward)
     for victim in (3, 0, 3):
@@ -262,6 +264,7 @@ def test_ranks_are_lost_one_after_the_other_and_old_services_are_ended(ward, hom
 @pytest.mark.parametrize(
     "moment", only(["jax.devices"], ["jax.extend.backend.clear_backends", "jax.devices"])
 )
+@pytest.mark.slow
 def test_a_rank_dies_while_jax_is_formed_anew_and_it_is_formed_by_the_healing(
     ward, home, run_late, moment
 ):

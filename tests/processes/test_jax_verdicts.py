@@ -68,6 +68,7 @@ def test_ranks_come_out_of_it_by_an_interrupt_with_their_variables(hang, within)
     ]
 
 
+@pytest.mark.slow
 def test_a_collective_of_one_rank_only_is_told(hang):
     hang.begin("if jax.process_index() == 0:\n    print(float(step(parts)))")
     note = hang.verdict("rank 0")
@@ -160,6 +161,7 @@ def grind(hang, slow, finish, seconds=6.0):
     hang.begin(code.replace("FINISH", finish))
 
 
+@pytest.mark.slow
 def test_a_rank_that_computes_in_a_program_of_its_own_is_no_hang(hang):
     # Four ranks measure at once how fast they are; alone one may be faster.
     grind(hang, "rank == 2", "jnp.abs", seconds=12.0)
@@ -171,6 +173,7 @@ def test_a_rank_that_computes_in_a_program_of_its_own_is_no_hang(hang):
 
 
 @pytest.mark.parametrize("slow", only(["rank == 2"], ["rank == 2", "True"]))
+@pytest.mark.slow
 def test_a_program_that_computes_before_it_exchanges_is_left_in_peace(hang, slow):
     grind(hang, slow, "(lambda x: jax.lax.psum(x, 'ranks'))")
     assert set(values(hang.cell.result(60))) == {"10.0"}

@@ -410,6 +410,7 @@ def _pid(client):
         return client[0].apply_async(os.getpid).get(1)
 
 
+@pytest.mark.slow
 def test_a_rank_notices_that_its_controller_is_gone_and_goes_on(alone):
     controller, rank = alone
     rank.join(controller.for_engines)

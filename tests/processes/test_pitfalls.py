@@ -120,6 +120,7 @@ def test_an_evaluation_after_a_missing_step_is_an_error_when_checked(four):
         assert "In[7]:3" in rank.error.evalue
 
 
+@pytest.mark.slow
 def test_an_evaluation_after_a_missing_step_warns_of_mixed_lines_without_a_check(four):
     result = four.run(TWO_LINES, label=7, timeout_s=8)
     said = "".join(rank.stderr for rank in result)

@@ -189,6 +189,7 @@ def test_a_follower_that_stops_reading_harms_nobody(start, hold):
         reader.close()
 
 
+@pytest.mark.slow
 def test_a_program_that_was_stopped_too_long_is_told_where_its_cell_is(driver, start):
     """Its connection is given up after 10 s; what came then cannot reach it any more."""
     start_elsewhere(driver, "localhost:1")

@@ -78,6 +78,7 @@ def test_a_rank_that_sleeps_is_told_with_its_line(hang):
     assert verdict(hang, "rank 3", said)
 
 
+@pytest.mark.slow
 def test_a_rank_that_waits_for_a_lock_is_told_with_its_line(hang):
     hang.begin(
         "lock = threading.Lock()\nlock.acquire()\nif rank == 0:\n    lock.acquire()\ncomm.barrier()"

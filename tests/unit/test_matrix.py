@@ -22,7 +22,7 @@ def test_a_length_is_short_or_long_or_as_the_environment_says(monkeypatch):
             for case in few_or_many("FAULTS", 5, 50)
         ]
 
-    assert lengths() == [(5, ["timeout"]), (50, ["timeout", "matrix"])]
+    assert lengths() == [(5, ["timeout"]), (50, ["timeout", "slow"])]
     monkeypatch.setenv("FAULTS", "1000")
     assert lengths() == [(1000, ["timeout"])]
     assert few_or_many("FAULTS", 5, 50)[0].marks[0].args == (3000,)

@@ -3,6 +3,8 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from tests.patience import Stopwatch
 from tests.processes.leftovers import coordinator_of
 from tests.processes.web import Browser, Lazy
@@ -91,6 +93,7 @@ def test_a_silent_coordinator_is_told_as_such_and_holds_nobody_up(start, browser
     assert browser.ask("silent", "explain")[-1]["ok"]
 
 
+@pytest.mark.slow
 def test_a_page_that_reads_nothing_holds_nobody_up_and_gets_the_newest_later(
     elsewhere, driver, browser, feed
 ):
@@ -134,6 +137,7 @@ def test_a_page_that_follows_keeps_a_cluster_alive_and_a_list_does_not(elsewhere
     page.wait_for("clusters", lambda m: m["clusters"] == [], since=page.mark(), within_s=20)
 
 
+@pytest.mark.slow
 def test_a_server_behind_a_hub_ends_quickly_and_leaves_its_clusters(place, start, serve, feed):
     server = serve("/user/somebody/")
     browser = Browser(server)
