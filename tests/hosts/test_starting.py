@@ -224,7 +224,9 @@ def test_each_host_is_told_by_its_stage(start, lab):
     assert between[0][1].stage in (StartStage.SSH, StartStage.AGENT)
     for host in told[-1].hosts:
         assert (host.stage, host.ready_ranks, host.ranks) == (StartStage.READY, 1, 1)
-        assert {"ssh", "agent", "engines", "communicator"} <= set(host.passed_s)
+        # An agent may have joined before what its ssh says of the way to it is read.
+        passed = [stage for stage in host.passed_s if stage not in ("agent", "waiting")]
+        assert passed == ["ssh", "engines", "communicator"]
     assert "waiting" in told[-1].hosts[0].passed_s
     assert list(told[-1].passed_s) == ["hosts", "engines", "communicator"]
 

@@ -124,8 +124,10 @@ def test_a_soft_limit_that_is_too_low_is_raised_where_it_has_to_be(start, soft_l
     assert cluster.run("comm.barrier()").ok
     ask = "import resource\nresource.getrlimit(resource.RLIMIT_NOFILE)[0]"
     raised = cluster.run(ask)[0].value_repr
-    ours = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # raised too, if we have many files
-    assert int(raised) == max(ours, files_of_the_coordinator(2, 1))
+    ours = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    needed = files_of_the_coordinator(2, 1)
+    # Ours is raised too if we have many files: before what we start takes it over, or after.
+    assert needed <= int(raised) <= max(ours, needed)
 
 
 def test_a_hard_limit_that_is_too_low_is_named_with_what_is_needed(home):
