@@ -27,7 +27,7 @@ hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this 
 TEST_WORKERS ?= $(shell expr 1 + $$(nproc))
 PYTEST = $(BIN)/python -m pytest
 # Where Python is told to keep nothing compiled, each of thousands of processes would compile.
-test units processes slow: export PYTHONDONTWRITEBYTECODE =
+test units processes slow slowest: export PYTHONDONTWRITEBYTECODE =
 # To find tests that fail now and then: `make test REPEAT=20 TEST_WORKERS=6`, so on a busy machine.
 REPEATED = $(if $(REPEAT),--count=$(REPEAT))
 AT_ONCE = --dist loadfile --no-loadscope-reorder --numprocesses
@@ -55,6 +55,11 @@ processes: $(INSTALLED) ## the tests on real processes, hosts and pages
 
 slow: $(INSTALLED) ## the other cases of long matrices, and promises that quicker tests show too
 	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m slow $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
+
+slowest: $(INSTALLED) ## find out which tests take longest, and where: tests/slowest.md
+	rm -rf out/slowest && mkdir -p out
+	SLOWEST_FOUND=$(CURDIR)/out/slowest $(PYTEST) -p tests.slowest $(AT_ONCE) $(TEST_WORKERS) $(PYTEST_OPTIONS) $(PROCESSES)
+	$(BIN)/python tests/slowest.py out/slowest >tests/slowest.md
 
 lint: $(VENV)/test ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -134,4 +139,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test test-all units processes slow lint check chaos mutants bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
+.PHONY: help demo lab panel hosts-lab test test-all units processes slow slowest lint check chaos mutants bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
