@@ -48,7 +48,7 @@ class Home:
         coordinator = coordinator_of(cluster)
         for process in (coordinator, *coordinator.children(recursive=True)):
             self._seen[process.pid] = process
-        self._ports.update(port for process in self.processes() for port in ports_of(process))
+        self._ports.update(ports_of(*self.processes()))
 
     def leftovers(self):
         """What is left of everything that was ever here; empty is as it should be."""
@@ -56,13 +56,14 @@ class Home:
             f"process {process.pid}: {' '.join(command_of(process))}"
             for process in self.processes()
         ]
-        found += [
-            f"listening socket on port {connection.laddr.port}"
-            for connection in psutil.net_connections("tcp")
-            if connection.status == psutil.CONN_LISTEN
-            and connection.laddr.port in self._ports
-            and (connection.pid is None or connection.pid in self._seen)
-        ]
+        if self._ports.intersection(_listening("self").values()):
+            found += [
+                f"listening socket on port {connection.laddr.port}"
+                for connection in psutil.net_connections("tcp")
+                if connection.status == psutil.CONN_LISTEN
+                and connection.laddr.port in self._ports
+                and (connection.pid is None or connection.pid in self._seen)
+            ]
         for folder in (self.runtime_dir, self.temp_dir):
             # Not rglob: it fails when a folder is removed meanwhile.
             for parent, folders, files in os.walk(folder):
@@ -104,17 +105,36 @@ def name_of(process):
         return ""
 
 
-def ports_of(process):
-    """Ports on which a process listens."""
-    try:
-        connections = process.net_connections("tcp")
-    except psutil.Error:
-        return []
-    return [
-        connection.laddr.port
-        for connection in connections
-        if connection.status == psutil.CONN_LISTEN
-    ]
+def ports_of(*processes):
+    """Return the ports on which processes listen.
+
+    Not by psutil, which reads the table of all connections, of thousands, for each process.
+    """
+    tables, found = {}, []
+    for process in processes:
+        with contextlib.suppress(OSError):  # it has just ended
+            network = os.readlink(f"/proc/{process.pid}/ns/net")
+            if network not in tables:
+                tables[network] = _listening(process.pid)
+            held = set(_descriptors(process.pid))
+            found += [port for socket, port in tables[network].items() if socket in held]
+    return found
+
+
+def _descriptors(pid):
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            yield os.readlink(f"/proc/{pid}/fd/{name}")
+
+
+def _listening(pid):
+    """Return the ports of all sockets that listen in the network of a process."""
+    return {
+        f"socket:[{words[9]}]": int(words[1].rpartition(":")[2], 16)
+        for table in ("tcp", "tcp6")
+        for words in map(str.split, Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:])
+        if words[3] == "0A"
+    }
 
 
 def coordinator_of(cluster):
