@@ -27,6 +27,8 @@ from jupyter_dist.protocol.codec import Frame, to_client
 from jupyter_dist.protocol.messages import Message, Refused, ToClient
 
 SLICE_S = 0.1
+_END_SLICE_S = 0.02
+"""An end is looked for so often: who waits for one waits for nothing else."""
 CLOSE_PATIENCE_S = 2.0
 SILENCE_LIMIT_S = 10.0
 """A coordinator on another machine that is out of reach for so long counts as gone."""
@@ -137,12 +139,12 @@ class Line:
         while (lives := process_lives(self._info.coordinator_pid)) and monotonic() < deadline_s:
             try:
                 with self.lock:
-                    for _ in self.receive():
+                    for _ in self.receive(_END_SLICE_S):
                         continue
             except AnswersLost:
                 continue
             except ClusterGone:
-                sleep(SLICE_S)  # the line is closed, or nobody answers: the process may end yet
+                sleep(_END_SLICE_S)  # closed, or silent: the process may end yet
         return not lives
 
     def close(self) -> None:
@@ -152,7 +154,10 @@ class Line:
             return  # it is the parent's
         if self.lock.acquire(timeout=CLOSE_PATIENCE_S):
             try:
-                self._dealer.close()
+                if process_lives(self._info.coordinator_pid):
+                    self._dealer.close()
+                else:
+                    self._dealer.close(linger_ms=0)  # what is still to be sent has nowhere to go
             finally:
                 self.lock.release()
 
