@@ -32,15 +32,13 @@ class Home:
 
     def processes(self):
         """Every living process of this home but this one; remembers them."""
-        mark = str(self.temp_dir)
-        for process in psutil.process_iter():
-            if process.pid == os.getpid() or process.pid in self._seen:
+        mark = b"\0TMPDIR=%b\0" % os.fsencode(self.temp_dir)
+        for pid in psutil.pids():
+            if pid == os.getpid() or pid in self._seen:
                 continue
-            try:
-                if process.environ().get("TMPDIR") == mark:
-                    self._seen[process.pid] = process
-            except psutil.Error:
-                continue
+            with contextlib.suppress(OSError, psutil.Error):  # it has just ended
+                if mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes():
+                    self._seen[pid] = psutil.Process(pid)
         return [process for process in self._seen.values() if is_alive(process)]
 
     def remember(self, cluster):
