@@ -221,8 +221,11 @@ def test_collectives_work_in_a_cell(four):
 def test_a_collective_of_too_few_ranks_says_so_at_once(four, within):
     with within(2):
         result = four.run("comm.barrier()", ranks="0,2")
-    assert {rank.status for rank in result} == {"raised"}
-    assert "0,2" in str(result[0].error) or "[0, 2]" in str(result[0].error)
+    raised = [rank for rank in result if rank.status == "raised"]
+    # Who comes later may hear of that first.
+    assert {rank.status for rank in result} <= {"raised", "peer_failed"}
+    assert all("0,2" in str(rank.error) or "[0, 2]" in str(rank.error) for rank in raised)
+    assert raised
     assert values(four.run("comm.barrier()")) == [None] * 4
 
 
