@@ -18,7 +18,7 @@ import pytest
 FOUND = os.environ.get("SLOWEST_FOUND", "")
 """The file to which each worker adds a line for each test."""
 EACH_S = 0.05
-MOST, LINES = 100, 2
+MOST, LINES, LEAST = 100, 2, 0.1
 TESTS = Path(__file__).parent
 
 
@@ -29,7 +29,7 @@ class Looks(threading.Thread):
         super().__init__(daemon=True)
         self._thread = threading.get_ident()
         self._is_over = threading.Event()
-        self.lines = collections.Counter()
+        self.lines, self.times = collections.Counter(), 0
 
     def run(self):
         """Look until it is over."""
@@ -37,7 +37,8 @@ class Looks(threading.Thread):
             frame = sys._current_frames().get(self._thread)
             while frame and not frame.f_code.co_filename.startswith(str(TESTS)):
                 frame = frame.f_back
-            if frame:
+            self.times += 1
+            if frame:  # there is none while Playwright's event loop has the thread
                 self.lines[frame.f_code.co_filename, frame.f_lineno] += 1
 
     def end(self):
@@ -55,17 +56,13 @@ def pytest_runtest_protocol(item):
         return (yield)
     finally:
         looks.end()
-        took_s, total = time.monotonic() - began_s, looks.lines.total()
+        took_s = time.monotonic() - began_s
         where = [
-            (round(count / total, 2), str(Path(path).relative_to(TESTS)), line, _text(path, line))
+            (round(count / looks.times, 2), linecache.getline(path, line).strip())
             for (path, line), count in looks.lines.most_common(LINES)
         ]
         with open(FOUND, "a", encoding="utf-8") as file:
             file.write(json.dumps([item.nodeid, round(took_s, 1), where]) + "\n")
-
-
-def _text(path, line):
-    return linecache.getline(path, line).strip().replace("|", "\\|")
 
 
 def table(found):
@@ -83,8 +80,10 @@ def table(found):
     ]
     for test, took_s, where in rows[:MOST]:
         file, _, name = test.removeprefix("tests/").partition("::")
-        words = [f"{share:.0%} `{text}`" for share, _path, _line, text in where if share >= 0.1]
-        lines.append(f"| {took_s} | `{file}` {name.replace('|', '/')} | {'; '.join(words)} |")
+        words = [f"{share:.0%} `{text}`" for share, text in where if share >= LEAST]
+        lines.append(
+            f"| {took_s} | `{file}` {name.replace('|', '/')} | {'; '.join(words).replace('|', '/')} |"
+        )
     return "\n".join(lines) + "\n"
 
 
