@@ -83,13 +83,20 @@ def test_it_knows_that_the_service_is_gone_and_keeps_the_client(relay, service):
     with connect(relay) as client:
         client.sendall(b"hello")
         assert client.recv(100) == b"hello"
-        assert not relay.is_service_gone
+        assert not relay.why_gone
         service.kill()
-        wait_until(lambda: relay.is_service_gone, 5, "the end of the service is known")
+        wait_until(lambda: relay.why_gone, 5, "the end of the service is known")
         client.settimeout(0.2)
         with pytest.raises(TimeoutError):
             client.recv(100)
-    assert relay.is_service_gone, "once and for all"
+    assert relay.why_gone, "once and for all"
+
+
+def test_its_own_end_is_not_said_to_be_that_of_the_service(relay):
+    assert not relay.why_gone
+    relay._process.kill()
+    wait_until(lambda: relay.why_gone, 5, "its end is known")
+    assert str(-signal.SIGKILL) in relay.why_gone
 
 
 def test_one_that_was_prepared_is_taken(service):

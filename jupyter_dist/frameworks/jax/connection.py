@@ -162,7 +162,7 @@ def _await_left() -> None:
 
 def say_goodbye(client: Client, relay: RelayProcess | None) -> None:
     """Shut a client down; one that cannot is kept for ever, because its end ends the process."""
-    if relay is not None and relay.is_service_gone:
+    if relay is not None and relay.why_gone:
         keep((client, relay))
         return
     ended = threading.Event()
@@ -178,7 +178,7 @@ def say_goodbye(client: Client, relay: RelayProcess | None) -> None:
     ended.wait(_GOODBYE_TIMEOUT_S)
     if not heard:
         keep((client, relay))
-    elif relay is not None or relay is not None:
+    elif relay is not None:
         relay.close()
 
 

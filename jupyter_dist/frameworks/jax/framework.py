@@ -36,7 +36,7 @@ class Jax:
         self._surroundings = surroundings
         self._hooks = hooks
         self._initializer = Initializer(surroundings)
-        self._launches = Launches(surroundings, lambda: self._initializer.is_service_gone)
+        self._launches = Launches(surroundings, lambda: self._initializer.why_service_is_gone)
         self._initializer.on_formed = self._on_formed
         self._initializer.on_clearing = self._launches.end_mesh
         self._is_memory_told = False

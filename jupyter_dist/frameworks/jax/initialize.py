@@ -191,9 +191,9 @@ class Initializer:
             raise self.owed.refusal()
 
     @property
-    def is_service_gone(self) -> bool:
-        """Whether JAX stands and its service has ended."""
-        return self.standing is not None and self.standing.relay.is_service_gone
+    def why_service_is_gone(self) -> str:
+        """Why the service is not there although JAX stands; empty where it is, or JAX does not."""
+        return "" if self.standing is None else self.standing.relay.why_gone
 
     def break_off(self, failed_rank: int, reason: str) -> None:
         """Let who waits for JAX raise PeerFailed; link thread."""

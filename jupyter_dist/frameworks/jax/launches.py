@@ -60,9 +60,9 @@ class Launches:
     `break_off`, `look` and `expect_cell` are for the link thread, all else for the main thread.
     """
 
-    def __init__(self, surroundings: Surroundings, is_service_gone: Callable[[], bool]) -> None:
+    def __init__(self, surroundings: Surroundings, why_service_is_gone: Callable[[], str]) -> None:
         self._surroundings = surroundings
-        self._is_service_gone = is_service_gone
+        self._why_service_is_gone = why_service_is_gone
         self._generation = 0
         self._met: set[object] = set()
         """Cliques of devices that have found each other in this generation."""
@@ -169,9 +169,9 @@ class Launches:
             raise failure.error()
         if self.is_broken:
             raise refuse_broken(program)
-        if not program.cliques <= self._met and self._is_service_gone():
+        if not program.cliques <= self._met and (why := self._why_service_is_gone()):
             self.is_broken = True
-            raise refuse_strangers(program)
+            raise refuse_strangers(program, why)
 
     def _launch_alone(
         self, program: Program, ranks: tuple[int, ...], run: Callable[[], Sequence[Any]]

@@ -34,12 +34,12 @@ def refuse_broken(program: Program) -> FrameworkError:
     )
 
 
-def refuse_strangers(program: Program) -> FrameworkError:
-    """Give the error for devices that would look for each other at a service that is gone."""
+def refuse_strangers(program: Program, why: str) -> FrameworkError:
+    """Return the error for devices that would look for each other at a service that is gone."""
     return FrameworkError(
-        f"{program.name} cannot run: JAX's coordination service is gone, and only there could "
-        "devices find each other that have not computed together before. JAX is formed anew on "
-        "all ranks before the next cell, with another service."
+        f"{program.name} cannot run: JAX's coordination service is gone ({why}), and only there "
+        "could devices find each other that have not computed together before. JAX is formed anew "
+        "on all ranks before the next cell, with another service."
     )
 
 

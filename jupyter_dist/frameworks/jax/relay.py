@@ -6,6 +6,7 @@ service ends, the client goes on to wait for it in silence.
 
 import contextlib
 import errno
+import os
 import selectors
 import socket
 import threading
@@ -47,10 +48,10 @@ class _End:
 class Relay:
     """Listens on this host for JAX's client; everything is done by one thread."""
 
-    def __init__(self, target: str, on_gone: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, target: str, on_gone: Callable[[str], object] = lambda _: None) -> None:
         """Reach for the service first; raises FrameworkError when it is not there, UsageError.
 
-        `on_gone` is called once, by the relay's thread.
+        `on_gone` is called once, by the relay's thread, with what has happened.
         """
         self._family, self._service_address = _reach(target)
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -111,8 +112,8 @@ class Relay:
         self._ends.add(client)
         try:
             service = _End(socket.socket(self._family, socket.SOCK_STREAM), is_service=True)
-        except OSError:  # there are no more descriptors
-            self._note_gone()
+        except OSError as error:  # there are no more descriptors
+            self._note_gone(error)
             self._watch(client)
             return
         client.peer, service.peer = service, client
@@ -121,7 +122,7 @@ class Relay:
         for end in (client, service):
             self._watch(end)
         if begun not in (0, errno.EINPROGRESS):
-            self._end(service)
+            self._end(service, OSError(begun, os.strerror(begun)))
 
     def _watch(self, end: _End) -> None:
         """Wait for what is of interest now; a pair that cannot be waited for is cut in two."""
@@ -129,10 +130,10 @@ class Relay:
             return
         try:
             self._register(end)
-        except OSError:  # the client's end stays open, which is what matters
-            self._note_gone()
+        except OSError as error:  # the client's end stays open, which is what matters
+            self._note_gone(error)
             if (service := end if end.is_service else end.peer) is not None:
-                self._end(service)
+                self._end(service, error)
 
     def _register(self, end: _End) -> None:
         is_watched = end.connection.fileno() in self._selector.get_map()
@@ -153,14 +154,14 @@ class Relay:
                 self._receive(end)
         except BlockingIOError:
             pass
-        except OSError:
-            self._end(end)
+        except OSError as error:
+            self._end(end, error)
 
     def _receive(self, end: _End) -> None:
         """Pass on what has come; nobody takes it when the service is gone."""
         data = end.connection.recv(_PIECE_BYTES)
         if not data:
-            raise ConnectionResetError
+            raise ConnectionResetError(errno.ECONNRESET, "the connection was closed")
         if end.peer is not None:
             end.peer.unsent += data
             self._watch(end.peer)
@@ -173,7 +174,7 @@ class Relay:
         if end.peer is not None:
             self._watch(end.peer)
 
-    def _end(self, end: _End) -> None:
+    def _end(self, end: _End, why: OSError) -> None:
         """Take in that a connection has ended; without the service its client is kept waiting."""
         if end not in self._ends:
             return
@@ -182,16 +183,16 @@ class Relay:
         if peer is not None:
             peer.peer = None
         if end.is_service:
-            self._note_gone()
+            self._note_gone(why)
         if peer is not None and end.is_service:
             self._watch(peer)
         elif peer is not None:
             self._drop(peer)
 
-    def _note_gone(self) -> None:
+    def _note_gone(self, why: OSError) -> None:
         if not self.is_service_gone:
             self.is_service_gone = True
-            self._on_gone()
+            self._on_gone(why.strerror or str(why))
 
     def _drop(self, end: _End) -> None:
         self._ends.discard(end)

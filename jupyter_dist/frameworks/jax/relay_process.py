@@ -7,7 +7,7 @@ same interpreter could not pass the answer on, and the rank would be stuck for e
     python -P -m jupyter_dist.frameworks.jax.relay_process PARENT_PID
 
 It reads the service's address, a line, and answers with a line of JSON, an Answer; later it says
-a second line when the service is gone. It ends with its parent, or when its stdin is closed.
+why in a second line when the service is gone. It ends with its parent, or when its stdin is closed.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from jupyter_dist.frameworks.jax.relay import CONNECT_TIMEOUT_S, Relay
 ANSWER_TIMEOUT_S = CONNECT_TIMEOUT_S + 10.0
 _END_TIMEOUT_S = 1.0
 _LOOK_INTERVAL_S = 1.0
-_GONE = b"gone\n"
+_MOST_BYTES = 1000
 _COMMAND = (sys.executable, "-P", "-m", "jupyter_dist.frameworks.jax.relay_process")
 
 
@@ -44,7 +44,7 @@ class RelayProcess:
     def __init__(self, target: str) -> None:
         """Reach for the service; raises FrameworkError when it is not there, and UsageError."""
         self._process = _SPARE.pop() if _SPARE else _start()
-        self._is_service_gone = False
+        self._why_gone = ""
         try:
             self.address = self._ask(target)
             """What JAX's client is to connect to."""
@@ -75,14 +75,20 @@ class RelayProcess:
         return answer.address
 
     @property
-    def is_service_gone(self) -> bool:
-        """The service has ended, or was cut off."""
+    def why_gone(self) -> str:
+        """Why nothing reaches the service any more; empty: it is there."""
         stdout = self._process.stdout
-        if not self._is_service_gone and stdout is not None and not stdout.closed:
+        if not self._why_gone and stdout is not None and not stdout.closed:
             with contextlib.suppress(BlockingIOError):
-                os.read(stdout.fileno(), len(_GONE))  # its word for that, or its own end
-                self._is_service_gone = True
-        return self._is_service_gone
+                said = os.read(stdout.fileno(), _MOST_BYTES).decode(errors="replace").strip()
+                self._why_gone = said or self._describe_end()
+        return self._why_gone
+
+    def _describe_end(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_TIMEOUT_S)
+        ended = self._process.returncode
+        return f"the process that passes JAX's messages on has ended (status {ended})"
 
     def close(self) -> None:
         """Cut all connections: a client of JAX that is still there ends the process."""
@@ -141,7 +147,7 @@ def main(parent_pid: int) -> NoReturn:
 def _serve(target: str) -> Answer:
     """Begin to relay, on a thread of its own."""
     try:
-        return Answer(Relay(target, lambda: os.write(1, _GONE)).address)
+        return Answer(Relay(target, lambda why: os.write(1, f"{why}\n".encode())).address)
     except DistError as error:
         return Answer(problem=str(error), is_usage=isinstance(error, UsageError))
 

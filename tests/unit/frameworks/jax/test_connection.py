@@ -16,8 +16,8 @@ ARGUMENTS = {"coordinator_address": "10.0.0.1:7"}
 class Relay:
     address = "127.0.0.1:9"
 
-    def __init__(self, is_service_gone=False):
-        self.is_service_gone = is_service_gone
+    def __init__(self, why_gone=""):
+        self.why_gone = why_gone
         self.is_closed = False
 
     def close(self):
@@ -163,7 +163,7 @@ def test_a_client_that_says_goodbye_is_done(kept):
 
 def test_a_client_whose_service_is_gone_or_silent_is_kept_for_ever(kept, stuck, monkeypatch):
     monkeypatch.setattr(connection, "_GOODBYE_TIMEOUT_S", 0.1)
-    gone, silent = Relay(is_service_gone=True), Relay()
+    gone, silent = Relay("it was closed"), Relay()
     connection.say_goodbye(Client(Native(pytest.fail), None), gone)
     connection.say_goodbye(Client(Native(stuck), None), silent)
     assert gone in kept

@@ -29,11 +29,11 @@ class Scene:
         self.ended_sends = queue.SimpleQueue()
         monkeypatch.setattr(module, "end_lost_sends", self.ended_sends.put)
         self.surroundings = FakeSurroundings(world_size=world_size)
-        self.launches = Launches(self.surroundings, lambda: self.is_service_gone)
+        self.launches = Launches(self.surroundings, lambda: self.why_gone)
         self.program, self.pjit = put_in_place(monkeypatch, self.launches)
         self.launches.begin_generation(range(world_size))
         self.torn = 0
-        self.is_service_gone = False
+        self.why_gone = ""
         self.later = lambda: None
         monkeypatch.setattr(self.launches.sockets, "shut_down", self._tear)
 
@@ -334,9 +334,9 @@ def test_a_program_of_devices_of_before_is_refused_by_name_and_breaks_nothing(sc
 
 def test_without_the_service_only_devices_that_have_met_compute_together(scene):
     scene.run()
-    scene.is_service_gone = True
+    scene.why_gone = "it was closed"
     scene.run()
     other = scene.program(list, processes=(0, 2))
-    with pytest.raises(FrameworkError, match="coordination service is gone"):
+    with pytest.raises(FrameworkError, match=r"coordination service is gone \(it was closed\)"):
         other(X)
     assert scene.launches.is_broken
