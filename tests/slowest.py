@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_dist.frameworks.thread_frames import read_frames
+
 FOUND = os.environ.get("SLOWEST_FOUND", "")
 """The file to which each worker adds a line for each test."""
 EACH_S = 0.05
@@ -34,7 +36,7 @@ class Looks(threading.Thread):
     def run(self):
         """Look until it is over."""
         while not self._is_over.wait(EACH_S):
-            frame = sys._current_frames().get(self._thread)
+            frame = read_frames().get(self._thread)
             while frame and not frame.f_code.co_filename.startswith(str(TESTS)):
                 frame = frame.f_back
             self.times += 1

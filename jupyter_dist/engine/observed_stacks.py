@@ -2,7 +2,6 @@
 
 import linecache
 import os
-import sys
 import threading
 from asyncio import Task
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import IPython
 
+from jupyter_dist.frameworks.thread_frames import read_frames
 from jupyter_dist.model.stacks import MOST_CODE, Frame, RankStacks, ThreadStack
 
 NameCell = Callable[[str], str]
@@ -33,7 +33,7 @@ def read_stacks(name_cell: NameCell, current_cell: Callable[[], str]) -> RankSta
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     # Who has just got the interpreter keeps it for some milliseconds: nothing moves meanwhile.
     sleep(0)
-    found = sys._current_frames()  # noqa: SLF001  (documented, and the only way)
+    found = read_frames()
     stacks = {ident: _calls(innermost) for ident, innermost in found.items()}
     awaited = _suspended_calls(stacks.get(main_id, []))
     # From here on files are read, and the threads move on.

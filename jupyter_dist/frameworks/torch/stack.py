@@ -1,11 +1,12 @@
 """What the main thread does: it waits for other ranks inside of torch, or has work of its own."""
 
 import dis
-import sys
 import threading
 import time
 from enum import Enum
 from types import FrameType
+
+from jupyter_dist.frameworks.thread_frames import read_frames
 
 _WAITING = ("torch.distributed", "torch.nn.parallel.distributed", "torch.autograd")
 """Modules that call collectives; a backward pass of DDP waits for them inside of autograd."""
@@ -27,8 +28,7 @@ class Doing(Enum):
 
 def see_main_thread() -> Doing:
     """Tell what the main thread does; from any thread."""
-    frames = sys._current_frames()  # noqa: SLF001  (the documented way to look at a thread)
-    frame = frames.get(threading.main_thread().ident or 0)
+    frame = read_frames().get(threading.main_thread().ident or 0)
     if frame is None:
         return Doing.WORKING
     name = frame.f_globals.get("__name__", "")

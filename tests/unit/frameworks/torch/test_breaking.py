@@ -1,5 +1,4 @@
 import dis
-import sys
 import threading
 import time
 import types
@@ -7,6 +6,7 @@ import types
 import pytest
 
 from jupyter_dist.errors import FrameworkError, PeerFailed
+from jupyter_dist.frameworks.thread_frames import read_frames
 from jupyter_dist.frameworks.torch import breaking, stack
 from jupyter_dist.frameworks.torch.breaking import Breaking
 from jupyter_dist.frameworks.torch.stack import Doing, Stillness, see_main_thread
@@ -166,7 +166,7 @@ def test_an_error_that_cannot_be_told_is_left_as_it_is():
 
 def is_main_thread_in_a_call():
     """Tell whether the main thread has come to a call in code that a test runs with `exec`."""
-    frame = sys._current_frames()[threading.main_thread().ident]
+    frame = read_frames()[threading.main_thread().ident]
     code = frame.f_code
     return code.co_filename == "<string>" and "CALL" in dis.opname[code.co_code[frame.f_lasti]]
 
