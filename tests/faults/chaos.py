@@ -12,6 +12,7 @@ from jupyter_dist import Cluster
 from jupyter_dist.errors import TransferError, UsageError
 from tests.processes.leftovers import coordinator_of, wait_until, zygotes_of
 from tests.processes.listener import Listener
+from tests.suspending import suspend
 
 from .faults import SIGNAL
 from .walk import ANSWER_WITHIN_S, Rank, Walk, describe_ends
@@ -145,7 +146,7 @@ class Chaos(Walk):
         victim = self.pick()
         self.note(f"rank {victim}")
         self.faults += 1
-        os.kill(self.ranks[victim].pid, signal.SIGSTOP)
+        suspend(self.ranks[victim].pid)
         self.ranks[victim].is_lost = True
         self._await_loss(victim, "no heartbeat", SILENCE_WITHIN_S)
 

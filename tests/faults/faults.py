@@ -13,6 +13,7 @@ from enum import StrEnum
 import psutil
 
 from tests.processes.leftovers import agents_of, wait_until, zygotes_of
+from tests.suspending import resume, suspend
 
 SIGNAL = signal.SIGRTMIN + 4
 """One that nobody else uses."""
@@ -84,11 +85,11 @@ def _signal(number):
 
 def _stop_for_a_while(cluster, process):
     """Stop a process until its silence has been noticed, and let it go on."""
-    process.suspend()
+    suspend(process.pid)
     try:
         wait_until(lambda: _is_suspected(cluster, process.pid), 10, "its silence is noticed")
     finally:
-        process.resume()
+        resume(process.pid)
 
 
 def _is_suspected(cluster, pid):
@@ -105,7 +106,7 @@ def _by_itself(name, outcome, words="", **options):
 
 def _stop_second_agent(cluster, _process):
     """Stop the agent of the second host: its kernel still takes in what is sent to it."""
-    agents_of(cluster)[1].suspend()
+    suspend(agents_of(cluster)[1].pid)
 
 
 def _kill_second(find):

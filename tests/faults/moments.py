@@ -3,15 +3,13 @@
 A moment is reached by an event: a word that all ranks have said, or a file that one has made.
 """
 
-import os
-import signal
-
 import numpy as np
 import pytest
 
 from jupyter_dist.errors import CellRefused, HealFailed, TransferError
 from tests.processes.leftovers import placed_files, wait_until
 from tests.processes.listener import Listener
+from tests.suspending import suspend
 
 from . import promises
 from .faults import Outcome
@@ -162,7 +160,7 @@ class PushingMuch:
         """Reached when the others have it."""
         engines = scene.cluster.topology().engines
         for victim in scene.victims:
-            os.kill(engines[victim].pid, signal.SIGSTOP)
+            suspend(engines[victim].pid)
         self.answer = scene.in_background(
             scene.cluster.push, {"pushed": np.arange(1 << 20), "kept_too": 1}
         )

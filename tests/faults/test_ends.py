@@ -20,6 +20,7 @@ from tests.processes.leftovers import (
     zygotes_of,
 )
 from tests.processes.listener import Listener
+from tests.suspending import resume, suspend
 
 from . import promises
 from .conftest import Patient, describe, sweep
@@ -95,14 +96,14 @@ def stop_first_engine(home):
     zygote = wait_until(lambda: find(home, "jupyter_dist.engine.zygote"), 15, "a zygote")
     (pid, *_) = wait_until(lambda: children_of(zygote.pid), 15, "a rank is born")
     engine = psutil.Process(pid)
-    engine.suspend()
+    suspend(engine.pid)
     return engine
 
 
 def stop_zygote(home):
     """Stop the process that would give birth to the ranks."""
     zygote = wait_until(lambda: find(home, "jupyter_dist.engine.zygote"), 15, "a zygote")
-    zygote.suspend()
+    suspend(zygote.pid)
     return zygote
 
 
@@ -111,7 +112,7 @@ def test_a_rank_is_hit_while_the_cluster_starts(fault, start, home, in_backgroun
     starting = in_background(start, None, spec=describe("localhost"))
     engine = stop_first_engine(home)
     if fault == "sigstop_sigcont":
-        engine.resume()
+        resume(engine.pid)
         assert starting.result(20).run("1").ok
         return
     if fault == "sigkill":
@@ -133,7 +134,7 @@ def test_a_cluster_that_loses_what_it_needs_while_it_starts_says_so(
     victim = zygote if whom == "zygote" else find(home, module[whom])
     victim.kill()
     if zygote.is_running():
-        zygote.resume()
+        resume(zygote.pid)
     error = starting.exception(20)
     assert isinstance(error, StartFailed), error
     assert whom in str(error)
@@ -264,7 +265,7 @@ def test_a_notebook_that_is_killed_while_its_cluster_starts_leaves_nothing(drive
     driver.tell("cluster = Cluster.start('localhost:4', comm='ring', keep_s=1)")
     zygote = stop_zygote(home)
     driver.close()
-    zygote.resume()
+    resume(zygote.pid)
     home.assert_nothing_left(within_s=ENDED_WITHIN_S)
 
 

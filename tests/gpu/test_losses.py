@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import time
 
 import psutil
@@ -10,6 +9,7 @@ import pytest
 
 from jupyter_dist.probe.nccl_ras import ANSWER_TIMEOUT_S, ask_ras
 from tests.patience import let_pass
+from tests.suspending import resume, suspend
 
 from ..processes.leftovers import wait_until  # noqa: TID252  (as the conftest beside)
 from ..processes.listener import Listener  # noqa: TID252
@@ -204,11 +204,11 @@ def test_nccl_says_that_a_stopped_rank_is_silent(hanging, sweep):
     two, address, _listener, _gate, _running = hanging
     let_pass(1)
     pid = two.cluster.topology().engines[1].pid
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     try:
         report, took_s = ask_timed(address)
     finally:
-        os.kill(pid, signal.SIGCONT)
+        resume(pid)
     assert took_s < ANSWER_TIMEOUT_S + 3
     assert report is not None, "the port is shared, and only one of two ranks was stopped"
     (communicator,) = report.communicators

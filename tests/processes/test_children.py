@@ -8,6 +8,7 @@ import pytest
 
 from jupyter_dist.launch.descendants import _parents
 from jupyter_dist.launch.descendants import children_of as children_of_process
+from tests.suspending import suspend
 
 from .leftovers import (
     agents_of,
@@ -80,7 +81,7 @@ def children_of(cluster, in_background, state="idle"):
         listener.wait_for("here", ranks=range(cluster.world_size))
     if state == "stopped":
         for engine in engines_of(cluster):
-            engine.suspend()
+            suspend(engine.pid)
     return found
 
 
@@ -128,7 +129,7 @@ def test_what_cells_have_started_ends_with_what_is_killed(
     children = children_of(cluster, in_background, state)
     found = ENDS[victims](cluster)
     for process in found:
-        process.suspend()  # all at once: none may act upon the end of another
+        suspend(process.pid)  # all at once: none may act upon the end of another
     for process in found:
         process.kill()
     assert_all_end(children)

@@ -8,6 +8,7 @@ import pytest
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.spec import HostSpec
 from jupyter_dist.views.collectives_table import collectives_text
+from tests.suspending import resume, suspend
 
 from .leftovers import engines_of, wait_until
 from .results import values
@@ -144,7 +145,7 @@ def test_a_rank_that_was_stopped_is_read_like_any_other(start, in_background, wi
     cluster = start("localhost:2")
     assert cluster.run("comm.barrier()").ok
     engine = engines_of(cluster)[1]
-    engine.suspend()
+    suspend(engine.pid)
     try:
         running = in_background(cluster.run, "comm.barrier()", label=2)
         row = wait_for_mark(cluster, ["waiting", "never"])
@@ -155,7 +156,7 @@ def test_a_rank_that_was_stopped_is_read_like_any_other(start, in_background, wi
         assert not log.ranks[1].has_ended
         assert log.table().verdict.endswith("rank 1 has not begun the cell")
     finally:
-        engine.resume()
+        resume(engine.pid)
     assert running.result(10).ok
     assert cluster.collectives().table().verdict == ""
 

@@ -12,6 +12,7 @@ from jupyter_dist import Cluster
 from jupyter_dist.cluster import cluster as cluster_module
 from jupyter_dist.cluster import session as session_module
 from jupyter_dist.errors import CellRefused, ClusterGone, DistError
+from tests.suspending import resume, suspend
 
 from .leftovers import (
     Home,
@@ -50,7 +51,7 @@ def test_a_coordinator_that_does_not_answer_is_not_said_to_have_stopped(start, m
     cluster = start("localhost:1", name="deaf")
     ours = cluster if who == "starter" else Cluster.visit("deaf")
     coordinator = coordinator_of(cluster)
-    coordinator.suspend()
+    suspend(coordinator.pid)
     try:
         with monkeypatch.context() as shorter:
             shorter.setattr(Cluster, "longest_end_s", 1.0)
@@ -59,7 +60,7 @@ def test_a_coordinator_that_does_not_answer_is_not_said_to_have_stopped(start, m
                 ours.stop()
         assert Cluster.running() == ["deaf"]
     finally:
-        coordinator.resume()
+        resume(coordinator.pid)
     ours.stop()  # whether the first order has come or not
     assert not is_alive(coordinator)
 
@@ -139,12 +140,12 @@ def test_a_coordinator_that_hangs_does_not_hang_its_clients(start, within, monke
     monkeypatch.setattr(session_module, "ANSWER_TIMEOUT_S", 3.0)
     cluster = start("localhost:1")
     coordinator = coordinator_of(cluster)
-    coordinator.suspend()
+    suspend(coordinator.pid)
     try:
         with within(10):
             assert cluster.topology().state == "gone"
     finally:
-        coordinator.resume()
+        resume(coordinator.pid)
     assert cluster.run("1").ok
 
 

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from jupyter_dist.errors import CellRefused, RankLost, RankRaised, UsageError
+from tests.suspending import resume, suspend
 
 from .leftovers import engines_of, is_alive, wait_until
 from .listener import Listener
@@ -316,11 +317,11 @@ def test_what_a_rank_had_started_ends_with_it(start, home):
 def test_a_rank_stopped_by_a_signal_is_suspected_and_comes_back(start, within):
     cluster = start("localhost:2")
     engine = engines_of(cluster)[1]
-    engine.suspend()
+    suspend(engine.pid)
     wait_until(
         lambda: "no heartbeat" in cluster.topology().engines[1].reason, 8, "rank 1 is suspected"
     )
-    engine.resume()
+    resume(engine.pid)
     wait_until(lambda: not cluster.topology().engines[1].reason, 5, "rank 1 is trusted again")
     assert cluster.run("rank").ok
 

@@ -1,13 +1,11 @@
 """A cluster is looked at in passing: nobody waits, and nobody counts as being there."""
 
-import os
-import signal
-
 import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.cluster.glance import Glance
 from jupyter_dist.launch.connection_file import running_clusters
+from tests.suspending import resume, suspend
 
 from .driver import Driver
 from .leftovers import coordinator_of, wait_until
@@ -56,7 +54,7 @@ def test_a_stopped_coordinator_holds_nobody_up_and_is_heard_again(start, look, w
     cluster = start("localhost:1", name="deaf")
     seen = answer(look("deaf"))
     coordinator = coordinator_of(cluster)
-    os.kill(coordinator.pid, signal.SIGSTOP)
+    suspend(coordinator.pid)
     try:
         with within(1.0):
             seen.ask()
@@ -67,7 +65,7 @@ def test_a_stopped_coordinator_holds_nobody_up_and_is_heard_again(start, look, w
         wait_until(lambda: seen.listen(0.1) or seen.silence_s > 3, 10, "three seconds")
         assert seen.topology.state == "ready", "as it was when it answered last"
     finally:
-        os.kill(coordinator.pid, signal.SIGCONT)
+        resume(coordinator.pid)
 
     def hears_again():
         seen.ask()

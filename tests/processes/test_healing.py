@@ -8,6 +8,7 @@ import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import CellRefused, HealFailed, RankLost, UsageError
+from tests.suspending import resume, suspend
 
 from .leftovers import agents_of, is_alive, wait_until, zygotes_of
 from .listener import Listener
@@ -126,7 +127,7 @@ def test_a_rank_that_is_deaf_to_interrupts_is_killed_and_replaced(ward, in_backg
 
 def test_a_stopped_process_is_replaced_and_does_not_stay(ward):
     before = pids(ward)
-    os.kill(before[3], signal.SIGSTOP)
+    suspend(before[3])
     ward.heal([3])
     assert not is_alive_pid(before[3])
     assert values(ward.run(SUM)) == ["4.0"] * 4
@@ -249,9 +250,9 @@ def test_a_heal_straight_after_a_death_heals(ward):
 
 def test_a_stopped_rank_is_named_by_a_heal_without_losses(ward):
     pid = ward.topology().engines[2].pid
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     try:
         with pytest.raises(HealFailed, match="rank 2 does not answer"):
             ward.heal()
     finally:
-        os.kill(pid, signal.SIGCONT)
+        resume(pid)

@@ -10,6 +10,7 @@ from ipyparallel import error, interactive
 
 from jupyter_dist.errors import ClusterGone, FrameworkError
 from tests.patience import Spell, Stopwatch
+from tests.suspending import resume, suspend
 
 from .driver import Driver
 from .leftovers import command_of, coordinator_of, engines_of, is_alive, wait_until
@@ -207,13 +208,13 @@ def test_a_rank_that_does_not_answer_is_named_and_no_controller_stays(start):
     cluster.ipyparallel().close()  # ranks import ipyparallel for the first one
     cluster.leave_ipyparallel()
     stopped = engines_of(cluster)[1]
-    stopped.suspend()
+    suspend(stopped.pid)
     try:
         with pytest.raises(FrameworkError, match=r"rank 1 has not joined in time"):
             cluster.ipyparallel(timeout_s=8.0)
         wait_until(lambda: controllers_of(cluster) == [], 8, "the controller ends")
     finally:
-        stopped.resume()
+        resume(stopped.pid)
     client = cluster.ipyparallel()
     assert client[:]["rank"] == [0, 1, 2]
     client.close()
@@ -224,13 +225,13 @@ def test_a_rank_that_is_stopped_for_a_while_stays_an_engine(start):
     cluster = start("localhost:2", lost_after_s=60.0)
     client = cluster.ipyparallel()
     stopped = engines_of(cluster)[1]
-    stopped.suspend()
+    suspend(stopped.pid)
     try:
         running = client[1].apply_async(interactive(lambda: rank))  # noqa: F821
         threading.Event().wait(3.0)  # fifteen beats
         assert client.ids == [0, 1]
     finally:
-        stopped.resume()
+        resume(stopped.pid)
     assert running.get(10) == 1
     client.close()
 

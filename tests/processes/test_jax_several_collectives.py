@@ -4,6 +4,7 @@ import psutil
 import pytest
 
 from tests.matrix import only
+from tests.suspending import resume, suspend
 
 from .leftovers import agents_of, is_alive, wait_until
 from .listener import Listener
@@ -68,7 +69,7 @@ def test_who_has_failed_in_one_of_them_does_not_begin_the_next(
     answer = in_background(four.run, code, watcher=listener)
     listener.wait_for("here", ranks=range(4))
     (agent,), process = agents_of(four), psutil.Process(before[victim])
-    agent.suspend()  # nobody tells of the death, so that nothing is refused or torn for it
+    suspend(agent.pid)  # nobody tells of the death, so that nothing is refused or torn for it
     try:
         process.kill()
         wait_until(lambda: not is_alive(process), 5, "it is dead")
@@ -79,7 +80,7 @@ def test_who_has_failed_in_one_of_them_does_not_begin_the_next(
         (tmp_path / "late").touch()
         wait_until((tmp_path / f"{late} has begun").exists, WITHIN_S, f"{late} has begun")
     finally:
-        agent.resume()
+        resume(agent.pid)
     result = answer.result(2 * WITHIN_S)
     assert {end.rank for end in result if end.status == "lost"} == {victim}
     for rank in (*early, late):

@@ -1,8 +1,6 @@
 """Who has what and who does what, while a cell runs: for a second client, and at the keyboard."""
 
 import atexit
-import os
-import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +13,7 @@ from traitlets.config import Config
 from jupyter_dist import Cluster
 from jupyter_dist.cluster import questions
 from jupyter_dist.magics import extension
+from tests.suspending import resume, suspend
 
 from .leftovers import wait_until
 from .listener import Listener
@@ -91,9 +90,9 @@ def shell(busy, tmp_path, monkeypatch):
 def stopped(busy):
     """Rank 2 of the busy ranks does not move: its process is stopped."""
     pid = busy.topology().engines[2].pid
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     yield pid
-    os.kill(pid, signal.SIGCONT)
+    resume(pid)
 
 
 def dist(*words):

@@ -12,6 +12,7 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterInUse, UsageError
 from tests.patience import Stopwatch
+from tests.suspending import resume, suspend
 
 from .driver import Driver
 from .leftovers import coordinator_of, wait_until
@@ -175,7 +176,7 @@ def test_a_follower_that_stops_reading_harms_nobody(start, hold):
         listener.wait_for("here", ranks=range(2))
         reader.tell("cluster.follow(Begun())")
         assert reader.hear() == "begun"
-        os.kill(reader.pid, signal.SIGSTOP)
+        suspend(reader.pid)
         before = coordinator.memory_info().rss
         hold.release()
         writer.join(60)
@@ -185,7 +186,7 @@ def test_a_follower_that_stops_reading_harms_nobody(start, hold):
         assert grown < 50 * MIB  # a log of 16 MiB, 8 MiB on the way, and what malloc keeps
         assert cluster.run("rank").ok
     finally:
-        os.kill(reader.pid, signal.SIGCONT)
+        resume(reader.pid)
         reader.close()
 
 
@@ -194,10 +195,10 @@ def test_a_program_that_was_stopped_too_long_is_told_where_its_cell_is(driver, s
     """Its connection is given up after 10 s; what came then cannot reach it any more."""
     start_elsewhere(driver, "localhost:1")
     driver.begin("import time\nprint('here')\ntime.sleep(20)\nprint('the end')")
-    os.kill(driver.pid, signal.SIGSTOP)
+    suspend(driver.pid)
     cluster = start.attach("kept", watch=True)
     wait_until(lambda: not cluster.outputs()[-1].is_running, 40, "the cell has ended")
-    os.kill(driver.pid, signal.SIGCONT)
+    resume(driver.pid)
     assert driver.hear().startswith("CellOutOfSight: ")
     assert driver.do("print(cluster.replay().result[0].stdout)") == "here"
     assert [driver.hear() for _ in range(3)] == ["the end", "", "ok"]

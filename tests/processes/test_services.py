@@ -14,6 +14,7 @@ import pytest
 from jupyter_dist.agent import services
 from jupyter_dist.agent.services import Services
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from tests.suspending import suspend
 
 from .leftovers import command_of, is_alive, ports_of, wait_until
 from .ports import free_port
@@ -217,7 +218,7 @@ def test_they_end_with_an_agent_that_is_killed(tmp_path, is_stopped):
             assert parent.stdout.readline().startswith(b"127.0.0.1:")
             (helper,) = psutil.Process(parent.pid).children()
             if is_stopped:
-                helper.suspend()
+                suspend(helper.pid)
         finally:
             parent.kill()
     wait_until(lambda: not is_alive(helper), SOON_S, "the helper process ends")

@@ -18,6 +18,7 @@ from jupyter_dist.protocol.messages import (
     ReadStacks,
 )
 from tests.patience import Stopwatch, let_pass, within
+from tests.suspending import resume, suspend
 
 from .held import CALL, Native
 from .leftovers import wait_until
@@ -217,7 +218,7 @@ def test_native_stacks_are_told_or_why_there_are_none(other, held):
 def test_a_stopped_rank_is_told_as_stopped_and_the_others_answer(four, other, running, within):
     cell = running(SLEEP)
     pid = four.topology().engines[1].pid
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     try:
         answering = dict.fromkeys((0, 2, 3), ("python",))
         stacks = look(other, answering | {1: ("none",)})
@@ -228,7 +229,7 @@ def test_a_stopped_rank_is_told_as_stopped_and_the_others_answer(four, other, ru
         assert sorted(names) == [0, 2, 3]
         assert "its process is stopped" in problems[1]
     finally:
-        os.kill(pid, signal.SIGCONT)
+        resume(pid)
     cell.assert_undisturbed()
 
 
@@ -315,7 +316,7 @@ def test_a_question_about_a_lost_rank_is_answered_with_how_it_was_lost(start, wi
 def test_a_rank_that_is_lost_while_it_is_asked_is_not_waited_for(start, in_background, within):
     cluster = start("localhost:2")
     pid = cluster.topology().engines[1].pid
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     asked = in_background(ask, cluster, ListNames(), None, 30.0)
     let_pass(0.5)  # by now rank 0 has answered
     assert not asked.done()

@@ -1,10 +1,10 @@
 """Ranks that hang, wait, sleep or are stopped: what the cell says about it, and how soon."""
 
-import os
-import signal
 import time
 
 import pytest
+
+from tests.suspending import resume, suspend
 
 from .hangs import PATIENCE_S, SOON_S, Hang
 from .leftovers import engines_of, wait_until
@@ -97,13 +97,13 @@ def test_native_code_that_holds_the_interpreter_is_told_with_the_line_that_calle
 def test_a_stopped_process_is_told_with_the_way_to_let_it_go_on(hang):
     pid = engines_of(hang.cluster)[1].pid
     hang.begin("if rank == 1: until_gate()\ncomm.barrier()")
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     try:
         note = hang.verdict("stopped", earliest_s=1.0)
         assert f"its process is stopped (`kill -CONT {pid}` on " in note
         assert "rank 1" in note
     finally:
-        os.kill(pid, signal.SIGCONT)
+        resume(pid)
     assert hang.end().ok
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from jupyter_dist.views.view_commands import ViewCommands
 from tests.patience import Stopwatch
+from tests.suspending import resume, suspend
 
 from .held import Native
 from .leftovers import coordinator_of, wait_until
@@ -189,7 +190,7 @@ def test_a_rank_that_stands_still_holds_up_only_what_it_is_asked(four, begin, wi
     assert four.run(SET_UP, label=6).ok
     view, running = View(four), begin(four, COMPUTE)
     pid = four.topology().engines[1].pid
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     try:
         asked = Stopwatch()
         quick = view.send("rank", rank=1)
@@ -210,7 +211,7 @@ def test_a_rank_that_stands_still_holds_up_only_what_it_is_asked(four, begin, wi
         assert parts["collectives"].startswith("#1 all_reduce")
         assert "its process is stopped" in view.hear(slow)["sections"][0]["text"]
     finally:
-        os.kill(pid, signal.SIGCONT)
+        resume(pid)
     view.ask("interrupt")
     assert [rank.status for rank in running.result(10)] == ["interrupted"] * 4
 
@@ -281,11 +282,11 @@ def test_a_stop_ends_what_is_asked_at_the_same_time(start, begin):
     cluster = start("localhost:2")
     view, running = View(cluster), begin(cluster, COMPUTE)
     pid = cluster.topology().engines[1].pid
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     waiting = [view.send("rank", rank=1), view.send("stacks"), view.send("heal", ranks=[1])]
     stop = view.send("stop")
     view.hear(stop, lambda reply: not reply["is_final"])
-    os.kill(pid, signal.SIGCONT)
+    resume(pid)
     assert view.hear(stop)["text"] == "the cluster has stopped"
     answers = [view.hear(request_id) for request_id in waiting]
     assert [answer["is_final"] for answer in answers] == [True] * 3
@@ -296,11 +297,11 @@ def test_a_stop_ends_what_is_asked_at_the_same_time(start, begin):
 def test_a_coordinator_that_does_not_answer_keeps_no_report_waiting(start):
     cluster = start("localhost:1")
     coordinator = coordinator_of(cluster)
-    coordinator.suspend()
+    suspend(coordinator.pid)
     try:
         reply = View(cluster).ask("rank", rank=0)
     finally:
-        coordinator.resume()
+        resume(coordinator.pid)
     assert {part["text"] for part in reply["sections"]} == {"not known: no answer for 2.8 s"}
 
 

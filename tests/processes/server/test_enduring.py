@@ -8,6 +8,7 @@ import pytest
 from tests.patience import Stopwatch
 from tests.processes.leftovers import coordinator_of
 from tests.processes.web import Browser, Lazy
+from tests.suspending import resume, suspend
 
 from .cells import WAITING, label_is
 
@@ -53,7 +54,7 @@ def test_a_silent_coordinator_is_told_as_such_and_holds_nobody_up(start, browser
         each.wait_for("topology")
     coordinators = coordinator_of(silent), coordinator_of(ordered)
     for coordinator in coordinators:
-        coordinator.suspend()
+        suspend(coordinator.pid)
     try:
         row = {}
 
@@ -81,7 +82,7 @@ def test_a_silent_coordinator_is_told_as_such_and_holds_nobody_up(start, browser
         assert (code, "silent" in answer["message"]) == (503, True), answer
     finally:
         for coordinator in coordinators:
-            coordinator.resume()
+            resume(coordinator.pid)
     mark = page.mark()
 
     def is_ready(message):
