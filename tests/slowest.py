@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_dist.frameworks.thread_frames import read_frames
+from jupyter_dist.frameworks.thread_frames import read_calls
 
 FOUND = os.environ.get("SLOWEST_FOUND", "")
 """The file to which each worker adds a line for each test."""
@@ -36,12 +36,12 @@ class Looks(threading.Thread):
     def run(self):
         """Look until it is over."""
         while not self._is_over.wait(EACH_S):
-            frame = read_frames().get(self._thread)
-            while frame and not frame.f_code.co_filename.startswith(str(TESTS)):
-                frame = frame.f_back
             self.times += 1
-            if frame:  # there is none while Playwright's event loop has the thread
-                self.lines[frame.f_code.co_filename, frame.f_lineno] += 1
+            for frame, line in reversed(read_calls().get(self._thread, [])):
+                # There is none while Playwright's event loop has the thread.
+                if frame.f_code.co_filename.startswith(str(TESTS)):
+                    self.lines[frame.f_code.co_filename, line] += 1
+                    break
 
     def end(self):
         """Look no more."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import IPython
 
-from jupyter_dist.frameworks.thread_frames import read_frames
+from jupyter_dist.frameworks.thread_frames import Call, read_calls
 from jupyter_dist.model.stacks import MOST_CODE, Frame, RankStacks, ThreadStack
 
 NameCell = Callable[[str], str]
@@ -33,8 +33,7 @@ def read_stacks(name_cell: NameCell, current_cell: Callable[[], str]) -> RankSta
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     # Who has just got the interpreter keeps it for some milliseconds: nothing moves meanwhile.
     sleep(0)
-    found = read_frames()
-    stacks = {ident: _calls(innermost) for ident, innermost in found.items()}
+    stacks = read_calls()
     awaited = _suspended_calls(stacks.get(main_id, []))
     # From here on files are read, and the threads move on.
     reader = _Reader(name_cell, current_cell)
@@ -47,10 +46,6 @@ def read_stacks(name_cell: NameCell, current_cell: Callable[[], str]) -> RankSta
             name = names.get(ident, f"thread {ident}")
             threads.append(ThreadStack(name, is_main=False, frames=frames))
     return RankStacks(threads=tuple(threads))
-
-
-Call = tuple[FrameType, int]
-"""A frame, and the line that it was at when it was looked at."""
 
 
 class _Reader:
@@ -95,15 +90,6 @@ class _Reader:
 def _sendable(text: str) -> str:
     """Write halves of characters, which file names may have, so that they can be sent."""
     return text.encode(errors="backslashreplace").decode()
-
-
-def _calls(frame: FrameType | None) -> list[Call]:
-    """List the calls of a stack, the outermost first."""
-    calls = []
-    while frame is not None:
-        calls.append((frame, frame.f_lineno or 0))
-        frame = frame.f_back
-    return calls[::-1]
 
 
 def _up_to_ours(calls: list[Call]) -> list[Call]:

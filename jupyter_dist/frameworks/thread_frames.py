@@ -1,22 +1,60 @@
-"""Where all threads are, read so that Python 3.11 cannot stand still for it."""
+"""Where all threads are, read so that Python 3.11 neither stands still nor crashes for it.
 
+Before 3.12 a look at another thread's frame makes an object for it. A collection of garbage may
+begin in the midst of that and let other threads run: one of them then waits for a lock that the
+look keeps (CPython issue 106883), or the frame is gone when the look goes on. So no garbage is
+collected meanwhile.
+"""
+
+import contextlib
 import gc
 import sys
+import threading
+from collections.abc import Iterator
 from types import FrameType
+
+Call = tuple[FrameType, int]
+"""A frame, and the line that it was at when it was looked at."""
+
+_LOCK = threading.Lock()
+"""Who looks at the same time must not have garbage collected before the other one is through."""
 
 
 def read_frames() -> dict[int, FrameType]:
     """Return the innermost frame of each thread, by the thread's ident.
 
-    Before 3.12 Python makes objects for them while it keeps a lock that each thread needs to begin
-    and to end. A collection of garbage may begin in the midst of that, and let a thread run that
-    waits for this lock: then none of them ever goes on (CPython issue 106883).
+    Their callers are not to be read from them (`f_back`): see `read_calls`.
     """
-    collects = sys.version_info < (3, 12) and gc.isenabled()
-    if collects:
-        gc.disable()
-    try:
-        return sys._current_frames()  # noqa: SLF001, TID251  (documented, and the only way)
-    finally:
+    with _no_garbage_collected():
+        return _current_frames()
+
+
+def read_calls() -> dict[int, list[Call]]:
+    """Return the calls that each thread is in, the outermost first, by the thread's ident."""
+    with _no_garbage_collected():
+        return {ident: _calls_to(innermost) for ident, innermost in _current_frames().items()}
+
+
+def _current_frames() -> dict[int, FrameType]:
+    return sys._current_frames()  # noqa: SLF001, TID251  (documented, and the only way)
+
+
+def _calls_to(frame: FrameType | None) -> list[Call]:
+    calls = []
+    while frame is not None:
+        calls.append((frame, frame.f_lineno or 0))
+        frame = frame.f_back
+    return calls[::-1]
+
+
+@contextlib.contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    with _LOCK:
+        collects = sys.version_info < (3, 12) and gc.isenabled()
         if collects:
-            gc.enable()
+            gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()

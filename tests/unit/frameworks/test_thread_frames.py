@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from jupyter_dist.frameworks.thread_frames import read_frames
+from jupyter_dist.frameworks.thread_frames import read_calls, read_frames
 
 
 def test_the_frame_of_each_thread_is_found():
@@ -18,26 +18,40 @@ def test_the_frame_of_each_thread_is_found():
     thread.start()
     begun.wait()
     try:
-        frame = read_frames()[thread.ident]
-        names = set()
-        while frame:
-            names.add(frame.f_code.co_name)
-            frame = frame.f_back
-        assert "wait" in names
+        calls = read_calls()[thread.ident]
+        names = [frame.f_code.co_name for frame, _ in calls]
+        assert names.index("run") < names.index("wait")  # the outermost comes first
+        assert calls[-1][0] is read_frames()[thread.ident]
     finally:
         over.set()
         thread.join()
 
 
+class Innermost:
+    """A frame that notes whether garbage is collected when its caller is read."""
+
+    f_lineno = 1
+
+    def __init__(self, seen):
+        self._seen = seen
+
+    @property
+    def f_back(self):
+        self._seen.append(gc.isenabled())
+
+
+@pytest.mark.parametrize("read", [read_frames, read_calls])
 @pytest.mark.parametrize("collects", [True, False])
-def test_no_garbage_is_collected_meanwhile_and_then_as_before(monkeypatch, collects):
+def test_no_garbage_is_collected_meanwhile_and_then_as_before(monkeypatch, collects, read):
     seen = []
-    monkeypatch.setattr(sys, "_current_frames", lambda: seen.append(gc.isenabled()) or {})
+    frames = {1: Innermost(seen)}
+    monkeypatch.setattr(sys, "_current_frames", lambda: seen.append(gc.isenabled()) or frames)
     before = gc.isenabled()
     try:
         (gc.enable if collects else gc.disable)()
-        read_frames()
+        read()
         assert gc.isenabled() is collects
     finally:
         (gc.enable if before else gc.disable)()
-    assert seen == [collects and sys.version_info >= (3, 12)]
+    assert set(seen) == {collects and sys.version_info >= (3, 12)}
+    assert len(seen) == (2 if read is read_calls else 1)
