@@ -209,6 +209,21 @@ def test_several_clients_have_a_connection_each(service, relay):
         client.close()
 
 
+def test_one_that_is_not_admitted_is_cut_and_reaches_no_service(service):
+    admitted = [True, False, True]
+    relay = Relay(service.address, admits=lambda _: admitted.pop(0))
+    with dial(relay) as client, dial(relay) as stranger, dial(relay) as other:
+        for each in (client, other):
+            each.sendall(b"?")
+            served = service.take()
+            assert served.recv(1) == b"?"
+        assert stranger.recv(1) == b""
+        assert not relay.is_service_gone
+        served.sendall(b"!")
+        assert other.recv(1) == b"!"
+    close(relay)
+
+
 def test_closing_cuts_the_client(pair, relay):
     client, _served = pair
     relay.close()

@@ -28,11 +28,22 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 """
 CLIENT = """\
 import socket, sys, time
-with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
+with socket.socket(fileno=int(sys.argv[1])) as connection:
+    connection.setblocking(True)
     start_s = time.monotonic()
     connection.sendall(b"hello")
     assert connection.recv(100) == b"hello"
     print(time.monotonic() - start_s)
+"""
+STRANGER = """\
+import socket, sys
+for greeting in (b"\\xff" + bytes(8) + b"\\x7f", b"GET / HTTP/1.1\\r\\n\\r\\n", b""):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10) as connection:
+        try:
+            connection.sendall(greeting)
+            print(connection.recv(100))
+        except ConnectionError:
+            print(b"")
 """
 HELD_US = 3_000_000
 
@@ -69,10 +80,15 @@ def connect(relay):
 
 
 def test_messages_pass_while_this_process_holds_its_interpreter(relay):
-    port = relay.address.rpartition(":")[2]
-    with subprocess.Popen(
-        [sys.executable, "-c", CLIENT, port], stdout=subprocess.PIPE, text=True
-    ) as client:
+    with (
+        connect(relay) as connection,
+        subprocess.Popen(
+            [sys.executable, "-c", CLIENT, str(connection.fileno())],
+            stdout=subprocess.PIPE,
+            text=True,
+            pass_fds=[connection.fileno()],
+        ) as client,
+    ):
         watch = Stopwatch()
         ctypes.PyDLL(None).usleep(HELD_US)
         took_s = float(client.stdout.readline())
@@ -90,6 +106,18 @@ def test_it_knows_that_the_service_is_gone_and_keeps_the_client(relay, service):
         with pytest.raises(TimeoutError):
             client.recv(100)
     assert relay.why_gone, "once and for all"
+
+
+def test_another_process_is_turned_away_and_its_end_is_not_that_of_the_service(relay):
+    port = relay.address.rpartition(":")[2]
+    with connect(relay) as client:
+        client.sendall(b"hello")
+        assert client.recv(100) == b"hello"
+        said = subprocess.check_output([sys.executable, "-c", STRANGER, port], text=True)
+        assert said.split() == ["b''"] * 3
+        assert not relay.why_gone
+        client.sendall(b"hello")
+        assert client.recv(100) == b"hello"
 
 
 def test_its_own_end_is_not_said_to_be_that_of_the_service(relay):

@@ -48,10 +48,16 @@ class _End:
 class Relay:
     """Listens on this host for JAX's client; everything is done by one thread."""
 
-    def __init__(self, target: str, on_gone: Callable[[str], object] = lambda _: None) -> None:
+    def __init__(
+        self,
+        target: str,
+        on_gone: Callable[[str], object] = lambda _: None,
+        admits: Callable[[socket.socket], bool] = lambda _: True,
+    ) -> None:
         """Reach for the service first; raises FrameworkError when it is not there, UsageError.
 
-        `on_gone` is called once, by the relay's thread, with what has happened.
+        `on_gone` is called once, by the relay's thread, with what has happened. A connection that
+        `admits` refuses is closed: what the service made of it would be taken for its end.
         """
         self._family, self._service_address = _reach(target)
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -60,7 +66,7 @@ class Relay:
         """What JAX's client is to connect to."""
         self.is_service_gone = False
         """The service has ended, or was cut off."""
-        self._on_gone = on_gone
+        self._on_gone, self._admits = on_gone, admits
         self._ends: set[_End] = set()
         self._is_paused = False
         """The listener is not watched for a while: it would wake the thread again and again."""
@@ -103,12 +109,16 @@ class Relay:
 
     def _accept(self) -> None:
         try:
-            client = _End(self._listener.accept()[0], is_service=False)
+            connection = self._listener.accept()[0]
         except OSError as error:
             if error.errno in _LACKS:
                 self._selector.unregister(self._listener)
                 self._is_paused = True
             return  # else it has gone before it was let in
+        if not self._admits(connection):
+            connection.close()
+            return
+        client = _End(connection, is_service=False)
         self._ends.add(client)
         try:
             service = _End(socket.socket(self._family, socket.SOCK_STREAM), is_service=True)

@@ -14,11 +14,13 @@ import contextlib
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 from typing import NoReturn
 
 import msgspec
+import psutil
 
 from jupyter_dist.errors import DistError, FrameworkError, UsageError
 from jupyter_dist.frameworks.jax.relay import CONNECT_TIMEOUT_S, Relay
@@ -27,6 +29,7 @@ ANSWER_TIMEOUT_S = CONNECT_TIMEOUT_S + 10.0
 _END_TIMEOUT_S = 1.0
 _LOOK_INTERVAL_S = 1.0
 _MOST_BYTES = 1000
+_LOOKS = 2
 _COMMAND = (sys.executable, "-P", "-m", "jupyter_dist.frameworks.jax.relay_process")
 
 
@@ -137,19 +140,42 @@ def main(parent_pid: int) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     target = sys.stdin.buffer.readline()  # all there is: nothing more is ever said
     if target:
-        answer = _serve(target.decode().strip())
+        answer = _serve(target.decode().strip(), parent_pid)
         os.write(1, msgspec.json.encode(answer) + b"\n")
         if answer.address:
             _stay(parent_pid)
     os._exit(0)
 
 
-def _serve(target: str) -> Answer:
+def _serve(target: str, parent_pid: int) -> Answer:
     """Begin to relay, on a thread of its own."""
+
+    def admits(connection: socket.socket) -> bool:
+        # The table of connections may lack one that is there when others end meanwhile.
+        return any(_is_from(parent_pid, connection) for _ in range(_LOOKS))
+
     try:
-        return Answer(Relay(target, lambda why: os.write(1, f"{why}\n".encode())).address)
+        relay = Relay(target, lambda why: os.write(1, f"{why}\n".encode()), admits)
     except DistError as error:
         return Answer(problem=str(error), is_usage=isinstance(error, UsageError))
+    return Answer(relay.address)
+
+
+def _is_from(pid: int, connection: socket.socket) -> bool:
+    """Tell whether a process of this host holds the other end; True where that cannot be told.
+
+    Others come as well: a client of ZeroMQ tries the port of a peer that has ended for ever, and
+    the port may be ours by now.
+    """
+    try:
+        ports = connection.getpeername()[1], connection.getsockname()[1]
+    except OSError:  # it has gone
+        return False
+    try:
+        held = psutil.Process(pid).net_connections("tcp")
+    except (psutil.Error, OSError):
+        return True
+    return any(each.raddr and (each.laddr.port, each.raddr.port) == ports for each in held)
 
 
 def _stay(parent_pid: int) -> None:
