@@ -86,6 +86,7 @@ def test_a_job_that_is_refused_quotes_slurm(start, options, said):
     assert said in told
 
 
+@pytest.mark.slow
 def test_a_slurm_that_does_not_answer(start, slurm, monkeypatch):
     conf = slurm.shared / "elsewhere.conf"
     text = Path(slurm.env["SLURM_CONF"]).read_text()
@@ -125,6 +126,7 @@ def test_a_start_that_is_given_up_while_it_waits_cancels_the_job(slurm, start, b
     assert "--timeout" in told
 
 
+@pytest.mark.slow
 def test_a_notebook_that_is_killed_while_the_job_waits_cancels_it(slurm, start, busy_nodes):
     words = driver(name="demo", keep_s=1, timeout_s=30)
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as notebook:

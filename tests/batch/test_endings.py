@@ -13,6 +13,7 @@ from .clusters import IN_A_COLLECTIVE, driver, wait_for_stage
 WITHIN_S = 15.0
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_killed_takes_the_job_with_it(start, sweep, in_background):
     cluster = start()
     listener = Listener()

@@ -3,6 +3,7 @@
 import pytest
 
 from jupyter_dist.errors import CellRefused
+from tests.matrix import only
 from tests.processes.leftovers import wait_until
 from tests.processes.listener import Listener
 
@@ -48,6 +49,7 @@ def test_a_job_that_is_cancelled_between_cells_is_lost_with_that_reason(slurm, s
     assert f"Slurm job {job} was cancelled" in str(cluster.status())
 
 
+@pytest.mark.slow
 def test_a_time_limit_is_announced_and_then_the_reason(slurm, start, busy):
     cluster = start(slots=1, time_limit_s=60.0)
     job, listener = slurm.only_job(), Listener()
@@ -83,6 +85,7 @@ def test_a_killed_slurmd_takes_no_rank_with_it(slurm, start):
     cluster.stop()
 
 
+@pytest.mark.slow
 def test_survivors_of_a_node_that_crashed_keep_their_state_and_go_on(slurm, start, within):
     cluster = start(name="spread", slots=1)
     values(cluster.run("kept = rank + 10"))
@@ -104,7 +107,7 @@ def test_survivors_of_a_node_that_crashed_keep_their_state_and_go_on(slurm, star
     assert small.status().ranks == {0: "lost"}
 
 
-@pytest.mark.parametrize("on_loss", ["stop", "heal"])
+@pytest.mark.parametrize("on_loss", only(["heal"], ["stop", "heal"]))
 def test_what_is_done_about_a_lost_rank_is_done_within_the_job(slurm, start, on_loss):
     cluster = start(on_loss=on_loss)
     values(cluster.run("kept = rank"))

@@ -72,12 +72,14 @@ def test_a_killed_mpiexec_is_the_reason_of_the_loss(start, in_background, sweep)
         assert signal.SIGKILL.name in reason
 
 
+@pytest.mark.slow
 def test_a_host_that_mpiexec_does_not_reach(start, over_ssh):
     told = start.refusal(30, launcher="mpi", launcher_args=[*over_ssh, "-hosts", "nodeA,nowhere"])
     assert "mpiexec" in told
     assert "nowhere" in told
 
 
+@pytest.mark.slow
 def test_an_argument_that_mpiexec_does_not_know(start):
     told = start.refusal(15, launcher="mpi", nodes=1, launcher_args=["-no-such-option"])
     assert "no-such-option" in told

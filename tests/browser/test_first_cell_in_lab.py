@@ -194,6 +194,7 @@ def check_untrusted(open_notebook: OpenNotebook, saved: dict[str, Any], pictures
     take_pictures(reader, pictures, "untrusted")
 
 
+@pytest.mark.slow
 def test_the_interrupt_button_ends_cells_that_sleep_or_compute(
     open_notebook: OpenNotebook,
 ) -> None:
@@ -216,6 +217,7 @@ def test_the_interrupt_button_ends_cells_that_sleep_or_compute(
     assert "[3] 3" in notebook.run(4)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_lines_leave_the_page_usable_and_the_file_small(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:

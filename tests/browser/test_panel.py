@@ -136,6 +136,7 @@ def test_a_cluster_is_started_by_the_form_and_attached_to_the_notebook(
     assert "by-form" in notebook.run(1)
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_says_why_in_full(open_panel: OpenPanel) -> None:
     _, panel = open_panel("start_fails", "x = 1")
     panel.node.get_by_role("button", name="Start…").click()
@@ -239,6 +240,7 @@ def test_after_a_reload_in_mid_cell_the_panel_shows_what_the_cell_has_said(
     panel.page.screenshot(path=pictures / "panel_reloaded.png")
 
 
+@pytest.mark.slow
 def test_a_hang_and_a_loss_are_told_in_list_status_bar_and_commands(
     open_panel: OpenPanel, pictures: Path
 ) -> None:
@@ -303,6 +305,7 @@ def test_another_cluster_of_the_same_name_is_shown_without_what_the_first_has_sa
     assert is_enabled(panel.page, "jupyter-dist:stacks")
 
 
+@pytest.mark.slow
 def test_a_cluster_lives_while_somebody_looks_at_it_in_the_panel_and_ends_when_nobody_does(
     open_panel: OpenPanel,
 ) -> None:
@@ -395,6 +398,7 @@ def test_without_the_server_extension_the_panel_says_what_to_install(
     context.close()
 
 
+@pytest.mark.slow
 def test_a_broken_feed_is_said_and_connects_again_by_itself(
     panel_lab: JupyterServer, chromium: Any
 ) -> None:

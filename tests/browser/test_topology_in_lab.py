@@ -166,6 +166,7 @@ def test_a_lost_rank_is_replaced_by_the_button(
     assert "[0] 0  [1] -1  [2] 20  [3] 30" in notebook.run(3)
 
 
+@pytest.mark.slow
 def test_a_click_is_a_signal_at_every_rank_soon(
     started: Callable[..., LabNotebook], pictures: Path
 ) -> None:

@@ -9,6 +9,7 @@ from . import budget
 from .counting import count_all
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the budget is that of Python 3.11")
 def test_nothing_costs_more_than_its_budget():
     text = budget.PATH.read_text(encoding="utf-8")

@@ -47,6 +47,7 @@ def test_a_host_without_sshd(start, lab):
     assert said[1:] == [f"ssh: connect to host {lab.address('nodeA')} port 22: Connection refused"]
 
 
+@pytest.mark.slow
 def test_what_ssh_says_of_one_host_is_told_while_others_are_waited_for(start, lab):
     lab.kill_sshd("nodeA")
     told = []
@@ -163,6 +164,7 @@ def test_a_setup_command_that_fails(start):
     assert any("module: command not found" in line for line in said)
 
 
+@pytest.mark.slow
 def test_a_setup_command_that_hangs_ends_with_the_start(start, lab):
     hanging = HostSpec("nodeB", 1, setup=("touch ~/here; sleep 60",), user="alice")
     hosts = [HostSpec("nowhere", 1), hanging]
@@ -255,6 +257,7 @@ def test_hosts_that_die_or_are_cut_off_before_their_agents_have_come(start, lab,
     assert "not responding" in said[-1]
 
 
+@pytest.mark.slow
 def test_a_host_that_dies_before_its_ranks_have_come(start, lab, in_background):
     lab.write("nodeB", "/root/trap/sitecustomize.py", LATE_ENGINES)
     slow = HostSpec("nodeB", 1, setup=("export PYTHONPATH=/root/trap",))

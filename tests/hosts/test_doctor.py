@@ -148,6 +148,7 @@ def test_a_way_that_is_open_in_one_direction_only_is_told_with_the_direction(lab
     assert "although it reaches nodeB" in found.what
 
 
+@pytest.mark.slow
 def test_another_network_that_is_open_is_offered(lab):
     lab.add_network("second", ["nodeA", "nodeB"])
     here, there = lab.address("nodeA"), lab.address("nodeA", "second")
@@ -158,6 +159,7 @@ def test_another_network_that_is_open_is_offered(lab):
         assert check(lab, "nodeA:2,nodeB:2", interface=second).is_good
 
 
+@pytest.mark.slow
 def test_a_firewall_that_lets_only_some_ports_through_is_no_trouble_when_they_are_named(lab):
     homes = {"ip": lab.head_address, "ip6": lab.head_address6}
     rules = [

@@ -51,6 +51,7 @@ def test_a_notebook_that_is_killed_takes_its_cluster_with_it(start, home, lab):
     start.assert_nothing_left(WITHIN_S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_busy", only([True], [False, True]), ids=["idle", "busy"])
 def test_a_coordinator_that_is_killed_takes_everything_with_it(
     start, in_background, sweep, is_busy
@@ -65,6 +66,7 @@ def test_a_coordinator_that_is_killed_takes_everything_with_it(
     cluster.detach()
 
 
+@pytest.mark.slow
 def test_a_host_that_cannot_be_told_ends_by_itself(start, lab, sweep, within):
     killed, stopped = start(THREE), start(THREE)
     lab.cut("nodeB")

@@ -22,6 +22,7 @@ def where(cluster):
     return {engine.rank: host.name for host in cluster.topology().hosts for engine in host.engines}
 
 
+@pytest.mark.slow
 def test_a_host_that_is_out_of_reach_leaves_its_ranks_to_another_one(lab, start):
     cluster = start("nodeA:1,nodeB:1,nodeC:1")
     values(cluster.run("import math", is_setup=True))

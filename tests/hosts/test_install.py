@@ -165,6 +165,7 @@ def test_a_host_gets_it_by_the_pip_that_is_set_up_there(lab, index):
     assert lab.leftovers("nodeA") == []
 
 
+@pytest.mark.slow
 def test_hosts_that_share_an_environment_install_one_after_the_other(lab, wheelhouse):
     make_environment(lab, "nodeA")
     with ThreadPoolExecutor() as pool:

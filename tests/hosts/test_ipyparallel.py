@@ -32,6 +32,7 @@ def test_hosts_behind_a_tunnel_are_named(start):
         cluster.ipyparallel()
 
 
+@pytest.mark.slow
 def test_a_rank_of_a_host_that_is_cut_off_is_unregistered_and_comes_back(lab, start):
     cluster = start("nodeA:1,nodeB:1", lost_after_s=4.0)
     client = cluster.ipyparallel()

@@ -14,6 +14,7 @@ def pids(cluster):
     return {engine.rank: engine.pid for host in cluster.topology().hosts for engine in host.engines}
 
 
+@pytest.mark.slow
 def test_the_loss_of_the_host_with_its_service_ends_nobody_else(lab, start):
     cluster = start("nodeA:1,nodeB:1,nodeC:1")
     assert values(cluster.run(DEFINE + WARM)) == ["6.0"] * 3

@@ -86,6 +86,7 @@ def test_much_code_goes_by_rsync_and_a_little_through_the_agents(start, project)
     assert values(cluster.run("mypkg.link.f()")) == ["2"] * 3
 
 
+@pytest.mark.slow
 def test_what_rsyncs_have_sent_is_told_beside_their_hosts(start, project, monkeypatch):
     monkeypatch.setattr(moving, "TELL_AFTER_S", 0.0)
     monkeypatch.setattr(moving, "TELL_INTERVAL_S", 0.0)
@@ -159,6 +160,7 @@ def test_the_user_of_the_host_owns_the_copies(start, lab, project):
     assert values(cluster.run(owners)) == ["True"]
 
 
+@pytest.mark.slow
 def test_a_host_that_is_lost_is_left_out_and_named(start, lab, project):
     cluster = start(THREE)
     lab.drop("nodeB")

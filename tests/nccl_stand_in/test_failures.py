@@ -106,6 +106,7 @@ def test_a_killed_rank_is_named_and_the_others_keep_what_they_have(
     assert three.values(SETUP) == totals(3)
 
 
+@pytest.mark.slow
 def test_a_hung_driver_call_does_not_hide_the_deadline(formed, in_background):
     two = formed(2)
     code = (
@@ -162,6 +163,7 @@ KEPT_BYTES = 32 << 10
 """More than two cells and an error leave in a rank: 16 KiB in the one that raises, 4 in the other."""
 
 
+@pytest.mark.slow
 def test_breaking_and_forming_leaves_nothing_behind(formed):
     two = formed(2)
 

@@ -228,6 +228,7 @@ def test_an_abort_reaches_what_was_split_off_of_what_was_dropped(four, within):
     assert [rank.status for rank in result] == ["peer_failed"] * 3 + ["raised"]
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come_is_named_after_the_deadline(four, within):
     code = (
         "import time\ncomm.timeout_s = 3\ncomm.barrier(timeout_s=60)\n"

@@ -227,6 +227,7 @@ mesh = init_device_mesh("cpu", (comm.size,))
 """
 
 
+@pytest.mark.slow
 def test_tensors_and_dtensors_come_back_on_other_ranks(start, tmp_path):
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
     names = f"{keep_caches_in(tmp_path)}\n{TORCH_NAMES}"

@@ -265,6 +265,7 @@ def test_what_fails_on_one_rank_fails_on_all_and_leaves_nothing(four, place):
     assert run(four, f"checkpoint.save({str(place)!r}, 'next').step") == ["1"] * 4
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come_is_named(four, place, tmp_path):
     go = tmp_path / "go"
     code = (

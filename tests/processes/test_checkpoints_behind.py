@@ -55,6 +55,7 @@ def hold(cluster, go, end="pass"):
     values(cluster.run("import numpy as np; own = np.full(3, rank)"))
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_stopped_waits_for_what_is_saved_behind_cells(
     start, tmp_path, in_background
 ):

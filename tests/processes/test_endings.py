@@ -231,6 +231,7 @@ def test_a_client_that_is_there_keeps_its_cluster(start):
     assert cluster.run("1").ok
 
 
+@pytest.mark.slow
 def test_a_running_cell_keeps_a_cluster_without_clients(start, home, tmp_path):
     cluster = start("localhost:1", keep_s=1)
     target = tmp_path / "done"

@@ -207,6 +207,7 @@ def agents(theirs, cluster):
     ]
 
 
+@pytest.mark.slow
 def test_it_ends_with_our_cluster_and_not_with_theirs(home, tmp_path):
     (root := tmp_path / "theirs").mkdir()
     theirs = Theirs(root)
@@ -249,6 +250,7 @@ def test_engines_that_are_busy_are_named_and_waited_for(start, busy):
     assert "ipyparallel starts agents on " + socket.gethostname() in told
 
 
+@pytest.mark.slow
 def test_the_wait_for_an_engine_that_stays_busy_ends(start, busy, theirs, within):
     go = busy(1)
     with within(9):
@@ -319,6 +321,7 @@ def test_the_last_words_of_an_agent_that_is_not_taken_in_are_told(start, python)
     assert lines[-1] == "jupyter-dist: 'no name' is no host name; give one with --name"
 
 
+@pytest.mark.slow
 def test_an_agent_that_says_nothing_is_ended(start, python, tmp_path, within):
     python(f"echo $$ > {tmp_path}/pid; exec sleep 1000")
     with within(13):
@@ -349,6 +352,7 @@ def test_a_client_that_is_closed_is_refused(start, theirs):
         start(client)
 
 
+@pytest.mark.slow
 def test_an_engine_that_dies_meanwhile_is_named(home, tmp_path):
     (root := tmp_path / "theirs").mkdir()
     theirs = Theirs(root)

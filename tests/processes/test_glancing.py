@@ -76,6 +76,7 @@ def test_a_stopped_coordinator_holds_nobody_up_and_is_heard_again(start, look, w
     assert seen.silence_s == 0.0
 
 
+@pytest.mark.slow
 def test_looking_keeps_no_cluster_alive(home, look):
     driver = Driver()
     assert driver.do("cluster = Cluster.start('localhost:1', name='short', keep_s=1.0)") == "ok"

@@ -122,6 +122,7 @@ def test_everybody_hears_who_holds_it_up_and_where(prepared, in_background):
     assert "nothing is odd" in prepared.explain()
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_answer_the_interrupt_is_left_to_itself(prepared, in_background):
     moving = in_background(pull, prepared, "deaf(9)")
     await_busy(prepared, "pull of thing")

@@ -90,6 +90,7 @@ def test_what_waits_for_a_result_raises_when_the_cluster_stops(start, within):
         cluster.ipyparallel()
 
 
+@pytest.mark.slow
 def test_a_killed_controller_costs_no_rank_and_nobody_waits_for_it(start, within):
     cluster = start("localhost:2")
     before = [engine.pid for engine in cluster.topology().engines]
@@ -203,6 +204,7 @@ def test_ranks_meet_anew_behind_the_task_of_one_of_them(start, in_background, tm
     again.close()
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_answer_is_named_and_no_controller_stays(start):
     cluster = start("localhost:3", lost_after_s=60.0)
     cluster.ipyparallel().close()  # ranks import ipyparallel for the first one

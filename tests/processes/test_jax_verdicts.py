@@ -56,6 +56,7 @@ def test_a_rank_that_finished_without_calling_is_named_with_the_program_and_the_
     assert f"In[5]:{LINE + 1}" in row
 
 
+@pytest.mark.slow
 def test_ranks_come_out_of_it_by_an_interrupt_with_their_variables(hang, within):
     hang.begin("mine = rank\nif rank != 2:\n    step(parts).block_until_ready()")
     hang.verdict("rank 2")
@@ -102,6 +103,7 @@ def test_a_straggler_is_no_hang(hang):
     assert set(values(hang.end())) == {"10.0"}
 
 
+@pytest.mark.slow
 def test_ranks_in_different_programs_are_told_apart(hang):
     hang.begin(
         "pair = Mesh(np.array(jax.devices()[2:]), ('ranks',))\n"

@@ -107,6 +107,7 @@ def test_every_call_of_a_compiled_program_is_recorded(older):
     assert len(rows) == 5
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_missing_is_named_and_an_interrupt_releases_the_others(hang, within):
     hang.begin("mine = rank\nif rank != 2:\n    step(parts).block_until_ready()")
     note = hang.verdict("rank 2")

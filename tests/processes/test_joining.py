@@ -407,6 +407,7 @@ def test_the_file_of_one_cluster_does_not_open_the_next_of_that_name(waiting, jo
 # --- nobody comes ---
 
 
+@pytest.mark.slow
 def test_when_nobody_joins_the_start_is_given_up_naming_the_file(home, within):
     path = join_path("demo")
     with within(12), pytest.raises(StartFailed) as caught:
@@ -416,6 +417,7 @@ def test_when_nobody_joins_the_start_is_given_up_naming_the_file(home, within):
     home.assert_nothing_left(within_s=1)
 
 
+@pytest.mark.slow
 def test_agents_that_have_joined_end_with_a_start_that_is_given_up(waiting, join, home):
     started = waiting(timeout_s=10)
     first = join("--name", "x")

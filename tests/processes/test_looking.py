@@ -171,6 +171,7 @@ def test_a_stopped_process_is_told_of_instead_of_a_stack(busy, stopped, within):
     assert "stopped" in str(stacks)
 
 
+@pytest.mark.slow
 def test_what_is_the_matter_is_told_while_ranks_wait(start, in_background, within):
     cluster = start("localhost:2")
     code = "import time\nif rank == 1:\n    time.sleep(60)\ncomm.barrier()"

@@ -134,6 +134,7 @@ def test_a_rank_that_does_not_import_is_named_and_nobody_waits(start, tidy, with
     assert values(cluster.run(IMPORT + "MPI.COMM_WORLD.Get_rank()", [1])) == ["1"]
 
 
+@pytest.mark.slow
 @needs_mpich
 def test_ranks_that_wait_in_mpi_are_told_of_and_can_be_replaced(start, tidy, within):
     cluster = start("localhost:2")

@@ -159,6 +159,7 @@ def test_a_missing_rank_is_named_after_the_time_out(cluster, within):
     assert_meets(cluster)
 
 
+@pytest.mark.slow
 def test_who_comes_after_the_time_out_is_told_the_same(four):
     code = (
         "import time\n"
@@ -382,6 +383,7 @@ def test_the_time_limit_of_a_cell_ends_the_wait(four, within):
     assert_meets(four)
 
 
+@pytest.mark.slow
 def test_a_thread_that_still_meets_when_the_cell_ends_is_told(four):
     code = (
         "import threading, time\n"

@@ -421,6 +421,7 @@ def test_a_rank_notices_that_its_controller_is_gone_and_goes_on(alone):
     assert "parallel-engine" not in rank.look()["threads"]
 
 
+@pytest.mark.slow
 def test_a_controller_that_does_not_answer_is_named(alone):
     controller, rank = alone
     wrong = {**controller.for_engines, "key": "another"}

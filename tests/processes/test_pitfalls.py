@@ -104,6 +104,7 @@ def test_a_step_less_on_one_rank_is_named_at_once_when_checked(four, within):
         assert "all_reduce(float64[2], sum) #4" in error
 
 
+@pytest.mark.slow
 def test_a_step_less_on_one_rank_is_named_while_the_others_wait(four):
     code = "for step in range(3 if rank == 1 else 4):\n    comm.all_reduce(np.ones(2))"
     listener = Listener()

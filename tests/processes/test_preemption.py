@@ -241,6 +241,7 @@ def test_interest_ends_with_the_cell_that_has_called_should_save(two, running, w
     future.result(30)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_times")
 def test_a_rank_that_never_calls_should_save_is_named(start, running):
     two = start(HOSTS, one_machine=True)

@@ -159,6 +159,7 @@ def test_several_follow_one_cell_and_each_sees_all(driver, start, hold, in_backg
     assert driver.hear() == "ok"
 
 
+@pytest.mark.slow
 def test_a_follower_that_stops_reading_harms_nobody(start, hold):
     cluster = start("localhost:2", name="kept")
     coordinator = coordinator_of(cluster)
@@ -334,6 +335,7 @@ def test_ctrl_c_of_who_has_taken_over_interrupts_the_ranks(driver, start, hold):
     assert any("interrupt sent" in note for note in listener.notes)
 
 
+@pytest.mark.slow
 def test_who_watches_keeps_the_cluster_alive(driver, home):
     start_elsewhere(driver, "localhost:1", keep_s=0.5)
     watching = Cluster.attach("kept", watch=True)

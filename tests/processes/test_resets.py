@@ -120,6 +120,7 @@ def test_each_cell_runs_once_however_often_its_clients_connection_is_reset(
             assert values(cell.result(10)) == [str(number)] * 4
 
 
+@pytest.mark.slow
 def test_large_objects_survive_resets_on_their_way(four, in_background, within):
     for _ in range(2):
         data = os.urandom(64 << 20)

@@ -200,6 +200,7 @@ def test_a_rank_whose_interpreter_is_held_is_seen_from_outside(other, held, with
     assert ask(other, ListNames())[1] == {}
 
 
+@pytest.mark.slow
 def test_a_held_rank_may_be_looked_at_again_and_again(other, held):
     cell = held(ranks=(2,))
     for _ in range(3):
@@ -252,6 +253,7 @@ def test_a_signal_that_user_code_has_taken_is_not_sent(start, in_background, nat
     assert ask(cluster, ReadStacks())[0][0].source == "python"
 
 
+@pytest.mark.slow
 def test_an_object_that_never_ends_describing_itself_holds_nothing_else_up(
     four, other, running, within
 ):

@@ -292,6 +292,7 @@ def test_engines_are_not_forked_with_cudas_driver_and_the_reason_is_told(
         assert values(cluster.run("rank")) == ["0"]
 
 
+@pytest.mark.slow
 def test_a_program_that_starts_clusters_leaves_no_warnings(home):
     script = (
         "from jupyter_dist import Cluster\n"

@@ -85,6 +85,7 @@ def test_a_program_of_jax_for_all_ranks_is_refused(four, client):
     assert values(four.run(TOTAL)) == ["12.0"] * 4
 
 
+@pytest.mark.slow
 def test_jax_is_not_formed_in_a_task(start):
     pytest.importorskip("jax")
     cluster = start("localhost:2")

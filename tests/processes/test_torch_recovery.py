@@ -211,6 +211,7 @@ if rank == 1:
     assert values(ranks.run(SUM)) == ["[4.0, 4.0]"] * 4
 
 
+@pytest.mark.slow
 def test_variables_of_the_old_group_are_named_with_what_to_do(three):
     code = (
         "from torch.nn.parallel import DistributedDataParallel\n"
@@ -244,6 +245,7 @@ def test_the_arguments_of_the_first_call_are_kept(three):
     assert found == ["77.0"] * 3
 
 
+@pytest.mark.slow
 def test_a_group_of_the_user_and_gloo_of_comm_do_not_touch_each_other(start):
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
     cluster = start("localhost:2", comm="gloo", timeout_s=60.0)

@@ -45,6 +45,7 @@ def test_a_cluster_that_dies_is_told_and_others_can_be_followed(start, browser, 
     start("localhost:1")  # removes the directory of the one that was killed
 
 
+@pytest.mark.slow
 def test_a_silent_coordinator_is_told_as_such_and_holds_nobody_up(start, browser, feed):
     silent, ordered, _ = (
         start("localhost:1", name=name) for name in ("silent", "ordered", "other")
