@@ -15,13 +15,16 @@ class Termination:
         self.is_passed_over = False
         """Written by the link thread."""
         self._pid = 0
+        self._before_fork = threading.local()
 
     def install(self) -> None:
         """Heed the signal from now on, unless somebody else does; on the main thread."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and self._pid != os.getpid() and not is_caught():
             if not self._pid:
-                os.register_at_fork(after_in_child=self._forget)
+                os.register_at_fork(
+                    before=self._hold, after_in_parent=self._release, after_in_child=self._forget
+                )
             self._pid = os.getpid()
             signal.signal(signal.SIGTERM, self._on_signal)
 
@@ -30,10 +33,18 @@ class Termination:
         if is_listening() and is_caught():
             os.kill(os.getpid(), signal.SIGTERM)
 
+    def _hold(self) -> None:
+        """Have SIGTERM wait while a child is made: Python forgets those that come too early."""
+        self._before_fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def _release(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before_fork.mask)
+
     def _forget(self) -> None:
         """Let SIGTERM end a forked child at once, also one that waits for a lock in C code."""
         if signal.getsignal(signal.SIGTERM) == self._on_signal:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._release()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
