@@ -24,6 +24,7 @@ def test_a_coordinator_that_is_killed_takes_the_job_with_it(start, sweep, in_bac
     cluster.detach()
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_killed_while_the_job_waits_leaves_nothing_running(
     slurm, start, home, sweep, in_background, busy_nodes
 ):

@@ -62,6 +62,7 @@ def test_a_time_limit_is_announced_and_then_the_reason(slurm, start, busy):
         assert "TIMEOUT" in reason
 
 
+@pytest.mark.slow
 def test_a_job_that_is_preempted_is_lost_with_that_reason(slurm, start, busy):
     cluster = start(slots=1)
     future, job = busy(cluster), slurm.only_job()

@@ -112,6 +112,7 @@ def test_a_job_that_is_cancelled_has_seconds_left_and_saves(
     assert_as_saved(second, step)
 
 
+@pytest.mark.slow
 def test_a_signal_that_slurm_sends_to_the_steps_of_a_job_is_a_notice(
     slurm, start, place, in_background
 ):

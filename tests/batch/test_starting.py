@@ -64,6 +64,7 @@ def test_what_is_asked_of_slurm_reaches_it(slurm, start):
     assert job["Comment"] == "of"  # up to the blank, see SlurmLab.job
 
 
+@pytest.mark.slow
 def test_a_script_of_the_users_own_is_used(slurm, start, tmp_path):
     template = tmp_path / "mine.sbatch"
     template.write_text(
@@ -92,6 +93,7 @@ def test_the_progress_says_what_slurm_says_while_the_job_waits(
     assert values(future.result(40).run(SUM)) == ["10.0"] * 4
 
 
+@pytest.mark.slow
 def test_keys_are_in_a_file_of_the_owner_alone_and_nowhere_else(
     slurm, start, in_background, busy_nodes
 ):

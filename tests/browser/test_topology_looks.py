@@ -1,12 +1,14 @@
 """How the topology view looks: nothing clipped, nothing over anything else, readable for all."""
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jupyter_dist.model.topology import Topology
+from tests.matrix import each_value_once
 
 from .conftest import VIEW_ORIGIN, serve_view
 from .topologies import (
@@ -124,8 +126,9 @@ def page_for(chromium: Any) -> Iterator[PageFor]:
     assert problems == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize(
+    ("name", "scheme"), each_value_once([*product(PICTURES, ["light", "dark"])])
+)
 def test_nothing_is_clipped_and_nothing_lies_over_anything_else(
     page_for: PageFor, pictures: Path, name: str, scheme: str
 ) -> None:
@@ -196,8 +199,10 @@ def test_axe_finds_no_violation_before_any_host_is_there(page_for: PageFor) -> N
     assert page.evaluate(AXE_FINDS) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["odd_gpus", "hang", "all_states", "ranks_512"])
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    each_value_once([*product(["odd_gpus", "hang", "all_states", "ranks_512"], ["light", "dark"])]),
+)
 def test_axe_finds_no_violation(page_for: PageFor, name: str, scheme: str) -> None:
     if not AXE.exists():
         pytest.skip("no axe-core: run `npm ci` in labextension")

@@ -74,6 +74,7 @@ def test_the_same_hosts_find_everything(lab, start, saved):
     assert restore(cluster) == ["True"] * 4
 
 
+@pytest.mark.slow
 def test_hosts_that_have_changed_places_send_each_other_what_they_need(lab, start, saved):
     saved()
     cluster = start("nodeB:2,nodeA:2")
@@ -160,6 +161,7 @@ def test_a_damaged_file_of_a_cache_is_not_believed(lab, start, saved):
     assert restore(cluster, f", cache={CACHE!r}") == ["True"] * 4
 
 
+@pytest.mark.slow
 def test_a_host_that_has_replaced_that_of_rank_0_goes_on_with_the_steps(lab, start, saved):
     saved()
     cluster = start("nodeC:2,nodeB:2")

@@ -148,6 +148,7 @@ def silent_index(lab):
     index.close()
 
 
+@pytest.mark.slow
 def test_a_host_without_internet_gets_it_from_a_wheelhouse(lab, wheelhouse):
     make_environment(lab, "nodeA")
     assert imported_from(lab, "nodeA") == ""
@@ -157,6 +158,7 @@ def test_a_host_without_internet_gets_it_from_a_wheelhouse(lab, wheelhouse):
     assert lab.leftovers("nodeA") == []
 
 
+@pytest.mark.slow
 def test_a_host_gets_it_by_the_pip_that_is_set_up_there(lab, index):
     make_environment(lab, "nodeA")
     said = install(spec(lab, setup=(index,)))

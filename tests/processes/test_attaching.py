@@ -56,6 +56,7 @@ def test_a_deleted_connection_file_comes_back(start, home):
     cluster.stop()
 
 
+@pytest.mark.slow
 def test_the_file_of_a_dead_coordinator_is_removed(start, home):
     cluster = start("localhost:1")
     path = connection_file(home, cluster)
@@ -67,6 +68,7 @@ def test_the_file_of_a_dead_coordinator_is_removed(start, home):
     start("localhost:1").stop()  # removes the directories of killed processes
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_a_connection_is_passed_over(start, home):
     stranger = home.runtime_dir / "jupyter-dist-odd.json"
     stranger.write_text("{}")

@@ -185,6 +185,7 @@ facts
     assert values(cluster.run(code)) == [str([True] * 11)] * world_size
 
 
+@pytest.mark.slow
 def test_jax_is_formed_where_arrays_lay_over_all_its_devices(start, saved_by_jax):
     two = start("localhost:2", timeout_s=60)
     code = f"tree = checkpoint.restore({str(saved_by_jax)!r})\n"
@@ -192,6 +193,7 @@ def test_jax_is_formed_where_arrays_lay_over_all_its_devices(start, saved_by_jax
     assert values(two.run(code)) == ["(2, (12, 6))"] * 2
 
 
+@pytest.mark.slow
 def test_an_array_over_two_axes_comes_back_on_as_many_devices_and_else_needs_like(
     four, start, saved_by_jax
 ):

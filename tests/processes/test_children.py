@@ -1,5 +1,6 @@
 """Whatever cells start ends with the rank that started it, however that ends."""
 
+import itertools
 import os
 import subprocess
 
@@ -8,6 +9,7 @@ import pytest
 
 from jupyter_dist.launch.descendants import _parents
 from jupyter_dist.launch.descendants import children_of as children_of_process
+from tests.matrix import each_value_once, only
 from tests.suspending import suspend
 
 from .leftovers import (
@@ -102,7 +104,7 @@ def assert_all_end(children):
                 process.kill()
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", only(["busy"], STATES))
 def test_what_cells_have_started_is_gone_when_stop_returns(start, in_background, state):
     cluster = start("localhost:2")
     children = children_of(cluster, in_background, state)
@@ -120,8 +122,9 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("state", ["idle", "busy"])
-@pytest.mark.parametrize("victims", ENDS)
+@pytest.mark.parametrize(
+    ("victims", "state"), each_value_once([*itertools.product(ENDS, ["idle", "busy"])])
+)
 def test_what_cells_have_started_ends_with_what_is_killed(
     start, sweep, in_background, victims, state
 ):

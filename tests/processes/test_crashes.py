@@ -52,6 +52,7 @@ def assert_survivors_have_all(cluster, pids):
     assert values(result) == [f"('kept {rank}', {pids[rank]})" for rank in (0, 1, 3)]
 
 
+@pytest.mark.slow
 def test_a_killed_rank_is_not_said_to_be_out_of_memory(cluster):
     crash = lose(cluster, "os.kill(os.getpid(), signal.SIGKILL)")
     assert crash.reason.startswith("its process was killed by SIGKILL (somebody sent it; no sign ")
@@ -65,6 +66,7 @@ def test_an_exit_is_told_by_its_code_and_cell(cluster):
     assert (crash.end_cause, crash.stderr) == ("os._exit", ())
 
 
+@pytest.mark.slow
 def test_an_exit_that_python_has_not_called_is_not_said_to_be_its(cluster):
     code = "import ctypes\nif os.fork() == 0: os._exit(9)\nos.wait()\nctypes.CDLL(None)._exit(3)"
     crash = lose(cluster, code)
@@ -84,6 +86,7 @@ def test_an_error_of_this_package_is_told_as_such_with_its_traceback(cluster):
     assert crash.stderr[-1] == "IndexError: list index out of range"
 
 
+@pytest.mark.slow
 def test_a_recursion_without_end_is_not_called_native_code(cluster):
     crash = lose(
         cluster,
@@ -104,6 +107,7 @@ def test_a_segfault_is_told_by_its_line(cluster):
     assert "In_3_" in crash.stacks[-1]
 
 
+@pytest.mark.slow
 def test_a_segfault_in_a_function_of_an_earlier_cell_is_told_by_the_line_there(cluster):
     cluster.run("import ctypes\ndef peek():\n    return ctypes.string_at(0)", label=2)
     crash = lose(cluster, "peek()")
@@ -143,6 +147,7 @@ def test_a_limit_of_the_address_space_raises_and_loses_nobody(four):
     assert four.run("1").ok
 
 
+@pytest.mark.slow
 def test_the_last_collectives_are_told(cluster):
     cluster.run("import numpy as np\ncomm.all_reduce(np.ones(4, 'f4'))", label=2)
     crash = lose(cluster, "os._exit(3)")
@@ -210,6 +215,7 @@ def test_out_of_memory_is_said_when_the_kernel_says_so(cluster):
     assert crash.rss_history[-1][1] > crash.rss_history[0][1]
 
 
+@pytest.mark.slow
 def test_a_kill_beside_one_for_memory_is_not_taken_for_it(cluster):
     with memory_limit(LIMIT_BYTES) as move:
         engines = engines_of(cluster)

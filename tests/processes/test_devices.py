@@ -71,6 +71,7 @@ def test_nccl_without_a_gpu_is_refused_naming_every_host(home, within):
     )
 
 
+@pytest.mark.slow
 def test_nccl_with_more_ranks_than_devices_is_refused_with_both_ways_out(home):
     text = refused(home, on(0, 1, slots=4), comm="nccl")
     assert "localhost: 4 ranks on 2 devices" in text
@@ -110,6 +111,7 @@ def test_each_rank_sees_the_device_of_its_place_and_no_other(start, without_pack
     assert values(cluster.run("comm.kind")) == ["'ring'"] * 2
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_spawned_sees_its_device_as_well(start):
     cluster = start(on(3, 1), start_method="spawn", comm="ring")
     assert [devices for devices, *_ in seen(cluster)] == ["3", "1"]

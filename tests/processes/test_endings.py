@@ -135,6 +135,7 @@ def test_an_idle_cluster_dies_with_its_coordinator_too(start, home):
         cluster.push({"x": 1})
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_hangs_does_not_hang_its_clients(start, within, monkeypatch):
     # It goes on before its lines are cut, which happens after 10 s.
     monkeypatch.setattr(session_module, "ANSWER_TIMEOUT_S", 3.0)
@@ -294,6 +295,7 @@ def small_disk(tmp_path, monkeypatch):
         subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_no_output_and_no_cell(small_disk, within):
     with Cluster.start("localhost:2", timeout_s=90) as cluster:
         small_disk.remember(cluster)

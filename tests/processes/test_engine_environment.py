@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_dist.errors import UsageError
+from tests.matrix import only
 
 from .results import values
 from .test_gloo import WITHOUT_TORCH
@@ -26,7 +27,7 @@ def variables(cluster, *names):
 # --- hashes ---
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", only(["fork"], ["fork", "spawn"]))
 def test_sets_have_one_order_on_all_hosts_whatever_a_host_says(start, monkeypatch, start_method):
     # Both agents inherit this, and with it each would have made hashes of its own.
     monkeypatch.setenv("PYTHONHASHSEED", "random")
@@ -36,6 +37,7 @@ def test_sets_have_one_order_on_all_hosts_whatever_a_host_says(start, monkeypatc
     assert variables(cluster, "PYTHONHASHSEED") == [["0"]] * 3
 
 
+@pytest.mark.slow
 def test_programs_that_ranks_start_have_the_same_order_too(start):
     cluster = start(TWO_HOSTS, one_machine=True, jax="never")
     program = "import subprocess, sys\nsubprocess.check_output([sys.executable, '-c', 'print(hash(\"a\"))'])"
@@ -92,6 +94,7 @@ def test_xla_goes_by_these_numbers(start):
 # --- XLA ---
 
 
+@pytest.mark.slow
 def test_collectives_of_xla_have_the_time_of_the_cluster_and_its_flags_stay(start, monkeypatch):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     jaxlib = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:3])
@@ -105,6 +108,7 @@ def test_collectives_of_xla_have_the_time_of_the_cluster_and_its_flags_stay(star
     assert values(cluster.run("import jax\nfloat(jax.jit(lambda x: x + 1)(1))")) == ["2.0"]
 
 
+@pytest.mark.slow
 def test_jax_makes_as_many_devices_of_the_cores_as_were_asked_for(start):
     cluster = start("localhost:2", cpu_devices=3, jax="never")
     assert values(cluster.run("import jax\njax.local_device_count()")) == ["3", "3"]
@@ -154,7 +158,7 @@ given.add_argument("--lr", type=float, default=0.1)
 """
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", only(["fork"], ["fork", "spawn"]))
 def test_programs_find_no_arguments_and_no_prompt_of_a_rank(start, start_method):
     cluster = start("localhost:1", start_method=start_method, jax="never")
     assert values(cluster.run(PROGRAM)) == ["(0.1, [''], False)"]

@@ -241,6 +241,7 @@ def test_a_deaf_rank_ends_the_cell_with_the_truth_and_nothing_is_lost(four, in_b
     assert_works(four)
 
 
+@pytest.mark.slow
 def test_a_deaf_rank_can_be_replaced_while_the_others_keep_their_state(start, in_background):
     cluster = start("localhost:3")
     cluster.run(f"{DEFINE}\nkept = rank")
@@ -258,6 +259,7 @@ def test_a_deaf_rank_can_be_replaced_while_the_others_keep_their_state(start, in
     assert_works(cluster)
 
 
+@pytest.mark.slow
 def test_another_client_interrupts_by_the_same_steps(start, in_background):
     cluster = start("localhost:2")
     other = start.attach(cluster.name)

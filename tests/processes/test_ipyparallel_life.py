@@ -9,6 +9,7 @@ import pytest
 from ipyparallel import error, interactive
 
 from jupyter_dist.errors import ClusterGone, FrameworkError
+from tests.matrix import only
 from tests.patience import Spell, Stopwatch
 from tests.suspending import resume, suspend
 
@@ -78,6 +79,7 @@ def test_leaving_ends_the_controller_and_spares_the_ranks(start, within):
     assert controllers_of(cluster) == [], "it has ended with the last block"
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_result_raises_when_the_cluster_stops(start, within):
     cluster = start("localhost:2")
     client = cluster.ipyparallel()
@@ -160,6 +162,7 @@ def test_a_replaced_rank_is_the_same_engine_again(start, within):
     client.close()
 
 
+@pytest.mark.slow
 def test_the_others_are_engines_beside_a_lost_rank_and_then_under_their_new_numbers(start):
     cluster = start("localhost:4")
     cluster.run("mine = rank")
@@ -176,7 +179,7 @@ def test_the_others_are_engines_beside_a_lost_rank_and_then_under_their_new_numb
     again.close()
 
 
-@pytest.mark.parametrize("repair", ["heal", "shrink"])
+@pytest.mark.parametrize("repair", only(["heal"], ["heal", "shrink"]))
 def test_ranks_meet_anew_behind_the_task_of_one_of_them(start, in_background, tmp_path, repair):
     path = tmp_path / "go on"
     cluster = start("localhost:3")
@@ -238,6 +241,7 @@ def test_a_rank_that_is_stopped_for_a_while_stays_an_engine(start):
     client.close()
 
 
+@pytest.mark.slow
 def test_a_range_of_ports_without_a_free_one_is_named(start):
     cluster = start("localhost:2", ports="27370-27375")
     with pytest.raises(FrameworkError, match=r"takes 9 of them .* more --ports"):
@@ -245,6 +249,7 @@ def test_a_range_of_ports_without_a_free_one_is_named(start):
     assert controllers_of(cluster) == []
 
 
+@pytest.mark.slow
 def test_engines_find_the_controller_on_ports_of_the_range(start):
     allowed = range(27320, 27360)
     cluster = start("localhost:2", ports=f"{allowed[0]}-{allowed[-1]}")

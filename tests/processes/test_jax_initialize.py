@@ -121,11 +121,13 @@ def test_one_rank_may_use_jax_first_in_the_cell_that_forms_it(start):
     assert values(cluster.run(code)) == ["2.0", None]
 
 
+@pytest.mark.slow
 def test_no_jax_leaves_it_to_the_user(start):
     cluster = start("localhost:2", jax="never")
     assert values(cluster.run(f"{IMPORT}jax.device_count()")) == ["1"] * 2
 
 
+@pytest.mark.slow
 def test_jax_may_stand_at_the_start_already(start):
     cluster = start("localhost:2", jax="start")
     formed = "__import__('sys').modules['jax'].distributed.is_initialized()"
@@ -133,6 +135,7 @@ def test_jax_may_stand_at_the_start_already(start):
     assert values(cluster.run(f"{IMPORT}jax.distributed.initialize()\n{PSUM}")) == ["[2.0]"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("jax", "call"), [("never", "jax.distributed.initialize()\n"), ("auto", "")]
 )
@@ -155,6 +158,7 @@ def test_a_cell_that_used_jax_before_is_repaired(unformed):
     ]
 
 
+@pytest.mark.slow
 def test_the_repair_is_told_where_it_was_done(start):
     cluster = start("localhost:2", jax="never")
     listener = Listener()
@@ -239,6 +243,7 @@ def test_a_replaced_rank_gets_its_process_back_and_the_bare_call_leaves_it_so(st
     assert values(cluster.run(f"jax.distributed.shutdown()\n{call}{PSUM}")) == ["[2.0]"] * 2
 
 
+@pytest.mark.slow
 def test_the_variables_of_jax_are_read(start):
     port = free_port()
     env = {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{port}", "JAX_LOCAL_DEVICE_IDS": "0"}
@@ -364,6 +369,7 @@ def test_where_jax_is_missing_on_one_rank_the_import_fails_and_others_are_told(
         assert "rank 1" in result.rank(rank).error.evalue.lower()
 
 
+@pytest.mark.slow
 def test_where_jax_is_missing_everywhere_the_cell_may_handle_it(start):
     cluster = start("localhost:2")
     assert cluster.run("__import__('sys').modules['jax'] = None").ok

@@ -325,6 +325,7 @@ def test_rows_that_differ_give_ranks_different_global_shapes_and_checked_an_erro
     assert all("In[9]:1" in text for text in said), said
 
 
+@pytest.mark.slow
 def test_ranks_with_different_numbers_of_devices_cannot_use_them_and_objects_do_not_care(start):
     cluster = start("localhost:2")
     code = (

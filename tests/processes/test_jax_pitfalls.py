@@ -117,7 +117,7 @@ def four_with_jax(four):
     return four
 
 
-@pytest.mark.parametrize("case", DIFFERENT)
+@pytest.mark.parametrize("case", only(list(DIFFERENT)[::3], DIFFERENT))
 def test_programs_that_differ_are_an_error_on_all_ranks_when_checked(four_with_jax, within, case):
     code, *words = DIFFERENT[case]
     with within(10):
@@ -245,7 +245,7 @@ NAMES_OF_CELLS = {
 }
 
 
-@pytest.mark.parametrize("case", NAMES_OF_CELLS)
+@pytest.mark.parametrize("case", only(list(NAMES_OF_CELLS)[:2], NAMES_OF_CELLS))
 def test_what_jax_says_of_cells_begins_with_their_lines(four_with_jax, case):
     code, expected = NAMES_OF_CELLS[case]
     number = 60 + list(NAMES_OF_CELLS).index(case)

@@ -197,6 +197,7 @@ def test_the_mesh_is_formed_of_fewer_ranks_when_the_cluster_shrinks(ward, in_bac
     assert any("mesh" in note for note in shrunken.notes)
 
 
+@pytest.mark.slow
 def test_the_end_of_the_service_harms_nobody(ward, home):
     before = pids(ward)
     (service,) = services_of(ward)

@@ -239,6 +239,7 @@ def test_the_file_may_come_on_standard_input(waiting, join):
     assert agent.said == "joined cluster demo as x; this agent ends with it\n"
 
 
+@pytest.mark.slow
 def test_who_waits_is_told_for_how_many_and_how_they_join(waiting, join):
     told = []
     started = waiting(on_progress=told.append)
@@ -257,6 +258,7 @@ def test_who_waits_is_told_for_how_many_and_how_they_join(waiting, join):
     ]
 
 
+@pytest.mark.slow
 def test_a_name_that_is_taken_gets_a_number_and_an_agent_is_told_its_own(waiting, join):
     started = waiting()
     agents = [join("--name", "x", "--slots", "1") for _ in range(2)]
@@ -278,6 +280,7 @@ def test_without_wishes_a_host_has_its_own_name_and_as_many_ranks_as_it_can_take
     assert values(cluster.run("world_size")) == [str(cluster.world_size)] * len(host.engines)
 
 
+@pytest.mark.slow
 def test_agents_by_hand_and_others_make_one_cluster(waiting, join):
     started = waiting("localhost:1,join:1")
     join("--name", "x", "--slots", "1")
@@ -286,6 +289,7 @@ def test_agents_by_hand_and_others_make_one_cluster(waiting, join):
     assert values(cluster.run(SUM)) == ["1", "1"]
 
 
+@pytest.mark.slow
 def test_whoever_attaches_finds_the_ranks_that_have_joined(waiting, join, start):
     started = waiting()
     for name in ("x", "y"):
@@ -299,6 +303,7 @@ def test_whoever_attaches_finds_the_ranks_that_have_joined(waiting, join, start)
 # --- refused ---
 
 
+@pytest.mark.slow
 def test_one_too_many_hears_who_has_joined(waiting, join, copy):
     started = waiting()
     kept = copy()
@@ -311,6 +316,7 @@ def test_one_too_many_hears_who_has_joined(waiting, join, copy):
     assert values(started.result(20).run(SUM)) == ["1", "1"]
 
 
+@pytest.mark.slow
 def test_a_name_that_no_host_can_have_is_refused_and_costs_no_place(waiting, join):
     started = waiting("join:1")
     wrong = join("--name", "a b")
@@ -326,6 +332,7 @@ def test_a_file_that_is_gone_says_where_another_one_comes_from(join, tmp_path):
     assert "none.join' cannot be read: No such file or directory. %dist_start" in wrong.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("age_s", [0, 3600])
 def test_the_file_of_a_cluster_that_is_gone_says_so_and_until_when_it_was_good(
     waiting, join, copy, age_s
@@ -345,6 +352,7 @@ def test_the_file_of_a_cluster_that_is_gone_says_so_and_until_when_it_was_good(
     assert late.said.count("\n") == 1, "no traceback"
 
 
+@pytest.mark.slow
 def test_another_version_is_refused_naming_both(waiting, join, copy):
     started = waiting("join:1")
     wrong = join(file=copy(wire="jupyter-dist/0"))
@@ -371,6 +379,7 @@ def test_a_stranger_with_the_keys_of_another_cluster_is_sent_away(waiting, join,
     assert values(started.result(20).run(SUM)) == ["1", "1"]
 
 
+@pytest.mark.slow
 def test_a_stranger_with_a_certificate_of_its_own_making_is_not_heard(waiting, join, copy):
     started = waiting("join:1")
     issued = Authority().issue_agent(JOINER)
@@ -389,6 +398,7 @@ def test_a_stranger_with_a_certificate_of_its_own_making_is_not_heard(waiting, j
     assert values(cluster.run(SUM)) == ["1", "1"]
 
 
+@pytest.mark.slow
 def test_the_file_of_one_cluster_does_not_open_the_next_of_that_name(waiting, join, copy):
     started = waiting("join:1")
     kept = copy()
@@ -429,6 +439,7 @@ def test_agents_that_have_joined_end_with_a_start_that_is_given_up(waiting, join
     home.assert_nothing_left(within_s=1)
 
 
+@pytest.mark.slow
 def test_when_an_agent_is_ended_while_others_are_awaited_the_start_is_given_up(
     waiting, join, home, within
 ):

@@ -134,6 +134,7 @@ def test_with_steps_all_ranks_save_at_the_same_step(two, running):
     await_end(agent)
 
 
+@pytest.mark.slow
 def test_the_agent_waits_until_the_cell_has_saved_what_it_wanted_to(two, running, tmp_path):
     code = loop() + (
         "\nimport pathlib\ntime.sleep(0.5)"
@@ -147,6 +148,7 @@ def test_the_agent_waits_until_the_cell_has_saved_what_it_wanted_to(two, running
     assert one.read_text() == other.read_text()
 
 
+@pytest.mark.slow
 def test_a_second_notice_works_as_the_first(two, running):
     future, listener = running(two, loop(count=2))
     first, second = agents_of(two)
@@ -231,6 +233,7 @@ def test_without_interest_an_agent_ends_at_once(two, running, within):
     assert [rank.status for rank in future.result(30)] == ["interrupted", "lost"]
 
 
+@pytest.mark.slow
 def test_interest_ends_with_the_cell_that_has_called_should_save(two, running, within):
     two.run("checkpoint.should_save()").raise_first()
     future, listener = running(two, WAIT, "waits")
@@ -291,6 +294,7 @@ def test_functions_are_called_once_on_every_rank(two, running, tmp_path, how):
         assert read_told(tmp_path, rank) == [[rank, "b will be taken away (SIGTERM)"]]
 
 
+@pytest.mark.slow
 def test_ranks_that_have_finished_their_cell_early_are_called_when_it_ends(two, running, tmp_path):
     two.run(REGISTER.format(path=str(tmp_path))).raise_first()
     code = "import time\nif rank == 0:\n    print('waits', flush=True)\n    time.sleep(1.5)"
@@ -301,6 +305,7 @@ def test_ranks_that_have_finished_their_cell_early_are_called_when_it_ends(two, 
         assert len(read_told(tmp_path, rank)) == 1
 
 
+@pytest.mark.slow
 def test_a_function_that_raises_is_told_and_the_others_are_called(two, running, tmp_path):
     two.run("@checkpoint.on_preempt\ndef bad():\n    raise ValueError('no disk')").raise_first()
     two.run(REGISTER.format(path=str(tmp_path))).raise_first()
@@ -314,6 +319,7 @@ def test_a_function_that_raises_is_told_and_the_others_are_called(two, running, 
     assert "ranks 0-1: bad() of on_preempt raised ValueError: no disk" in note
 
 
+@pytest.mark.slow
 def test_a_function_that_hangs_is_ended_and_the_rank_lives(two, running):
     code = "@checkpoint.on_preempt\ndef hang():\n    import time\n    time.sleep(600)\n"
     others = "for _ in range(9): checkpoint.on_preempt(lambda: None)"  # the time is for all of them
@@ -382,6 +388,7 @@ def test_what_is_marked_is_saved_by_itself(start, running, tmp_path, how):
     )
 
 
+@pytest.mark.slow
 def test_what_an_interrupt_keeps_from_being_saved_is_saved_when_the_cell_has_ended(
     start, running, tmp_path
 ):
@@ -412,6 +419,7 @@ def test_what_an_interrupt_keeps_from_being_saved_is_saved_when_the_cell_has_end
     assert found.world_size == 2
 
 
+@pytest.mark.slow
 def test_what_cannot_be_saved_is_told_and_the_rank_goes_on(start, running, tmp_path):
     (tmp_path / "file").write_text("in the way")
     two = start(HOSTS, one_machine=True, save_on_preempt=str(tmp_path / "file"))
@@ -451,6 +459,7 @@ def test_jax_hears_of_it_at_one_step_on_all_ranks(two, running):
 # --- what goes wrong meanwhile ---
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_lost_meanwhile_is_not_waited_for(two, running):
     code = (
         "import time\nfor n in range(10**6):\n    time.sleep(0.005)\n"

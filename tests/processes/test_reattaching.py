@@ -120,6 +120,7 @@ def test_ten_megabytes_of_missed_output_are_there_within_a_second(driver, start,
     spell.assert_less(2.0, "10 MiB")  # of which 1 s is for a machine that others use as well
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_told_and_the_newest_is_there(driver, start, hold):
     start_elsewhere(driver, "localhost:1")
     line = "x" * 99_999
@@ -143,6 +144,7 @@ def test_what_does_not_fit_is_told_and_the_newest_is_there(driver, start, hold):
     assert float(omitted) == pytest.approx((len(said) - len(kept)) / 1e6, abs=0.1)
 
 
+@pytest.mark.slow
 def test_several_follow_one_cell_and_each_sees_all(driver, start, hold, in_background):
     start_elsewhere(driver)
     driver.begin(hold("for k in range(3): print('early', k)"))
@@ -311,6 +313,7 @@ def test_a_visitor_works_beside_the_driver(driver, start, hold):
 # --- Ctrl-C, and being there ---
 
 
+@pytest.mark.slow
 def test_ctrl_c_of_a_watcher_only_ends_the_watching(driver, start, hold):
     start_elsewhere(driver)
     driver.begin(hold())

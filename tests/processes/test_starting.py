@@ -11,6 +11,7 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterExists, HostSpecError, StartFailed, UsageError
 from jupyter_dist.model.start_stage import StartStage
+from tests.matrix import only
 
 from .results import values
 
@@ -131,6 +132,7 @@ def test_each_stage_of_a_host_is_told_in_its_order_with_its_time(start):
     assert all(0 < seconds < 90 for seconds in last.passed_s.values())
 
 
+@pytest.mark.slow
 def test_words_about_a_start_come_at_most_five_times_a_second(start):
     came_s = []
     start("localhost:4", on_progress=lambda _: came_s.append(monotonic()))
@@ -184,6 +186,7 @@ def test_without_a_directory_cells_run_where_the_caller_is(start, tmp_path, monk
     assert values(cluster.run("import os; os.getcwd()")) == [repr(str(tmp_path))]
 
 
+@pytest.mark.slow
 def test_files_named_like_modules_of_ours_do_no_harm(start, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("zmq.py", "numpy.py", "msgspec.py", "signal.py", "random.py", "queue.py"):
@@ -263,7 +266,7 @@ def broken_import(tmp_path, monkeypatch, module):
         pytest.param("jupyter_dist.coordinator.cells", id="coordinator"),
     ],
 )
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", only(["fork"], ["fork", "spawn"]))
 def test_an_installation_that_is_broken_is_told(
     home, tmp_path, monkeypatch, within, module, start_method
 ):
@@ -274,6 +277,7 @@ def test_an_installation_that_is_broken_is_told(
     home.assert_nothing_left(within_s=1)
 
 
+@pytest.mark.slow
 def test_engines_are_not_forked_with_cudas_driver_and_the_reason_is_told(
     home, tmp_path, monkeypatch, within
 ):
@@ -323,6 +327,7 @@ except StartFailed as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ports", ["40000 40002", "40000 40007"], ids=["coordinator", "ranks"])
 def test_when_all_ports_are_taken_the_start_says_so(home, within, ports):
     alone = ["unshare", "--net"]

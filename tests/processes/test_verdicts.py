@@ -47,6 +47,7 @@ def test_a_rank_that_finished_without_calling_is_named(hang, four):
     assert states_of(four) == ["hung", "hung", "idle", "hung"]
 
 
+@pytest.mark.slow
 def test_ranks_that_never_meet_are_told_apart(hang):
     pairs = "left, right = comm.split(rank // 2), comm.split(rank % 2)\n"
     hang.begin(
@@ -87,6 +88,7 @@ def test_a_rank_that_waits_for_a_lock_is_told_with_its_line(hang):
     assert verdict(hang, "rank 0", said)
 
 
+@pytest.mark.slow
 def test_native_code_that_holds_the_interpreter_is_told_with_the_line_that_called_it(hang):
     hang.begin("if rank == 2:\n    until_gate()\n    ctypes.PyDLL(None).sleep(60)\ncomm.barrier()")
     hang.gate.touch()  # only now: while it is held, nobody hears that it has begun

@@ -15,6 +15,7 @@ from .cells import WAITING, label_is
 # --- what goes wrong ---
 
 
+@pytest.mark.slow
 def test_pages_go_on_when_the_process_that_drives_is_killed(elsewhere, driver, browser, feed):
     name = elsewhere()
     driver.begin(WAITING)
