@@ -22,9 +22,9 @@ panel: $(VENV)/lab ## build the panel of JupyterLab again after a change to it (
 hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this machine (root)
 	@$(BIN)/python tests/hosts/open_lab.py
 
-# Most tests wait for processes and not for the processor: one more at a time than there are
+# Many tests wait for processes and not for the processor: two more at a time than there are
 # cores. The tests of a file stay together, for they share clusters.
-TEST_WORKERS ?= $(shell expr 1 + $$(nproc))
+TEST_WORKERS ?= $(shell expr 2 + $$(nproc))
 PYTEST = $(BIN)/python -m pytest
 # Where Python is told to keep nothing compiled, each of thousands of processes would compile.
 test units processes slow slowest: export PYTHONDONTWRITEBYTECODE =

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections import defaultdict
 
 import jedi.settings
 import pytest
@@ -18,3 +19,16 @@ sys.argv[0] = "pytest"
 def own_cache_of_jedi(tmp_path_factory):
     """A worker reads what it has written: half a file of another one completes nothing."""
     jedi.settings.cache_directory = str(tmp_path_factory.mktemp("jedi"))
+
+
+def pytest_collection_modifyitems(items):
+    """Let files of all folders take turns: some wait, for hosts and pages, while others compute."""
+    folders = defaultdict(dict)
+    for item in items:
+        folders[item.path.parent].setdefault(item.path, len(folders[item.path.parent]))
+    turns = {
+        file: (place + 0.5) / len(places)
+        for places in folders.values()
+        for file, place in places.items()
+    }
+    items.sort(key=lambda item: turns[item.path])
