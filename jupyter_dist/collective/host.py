@@ -37,6 +37,8 @@ class HostCommunicator(HostMessages):
     ) -> None:
         journal = Journal(group, scope or Scope(), recorder, control, transport.leave)
         super().__init__(journal, transport)
+        if recorder is not None:
+            transport.on_waiting = recorder.note_awaited
 
     def all_reduce(
         self, array: ArrayLike, op: str = "sum", out: Any = None, *, stream: Any = None

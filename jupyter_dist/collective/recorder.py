@@ -8,13 +8,14 @@ import contextlib
 import mmap
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic_ns
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING
 
 from jupyter_dist.collective.records_file import (
+    AWAITED_AT,
     CALL,
     CALLS,
     CALLS_AT,
@@ -28,6 +29,7 @@ from jupyter_dist.collective.records_file import (
     HEADER,
     MAGIC,
     cut_end,
+    pack_awaited,
     pack_call_texts,
     split_texts,
 )
@@ -120,6 +122,11 @@ class CollectiveRecorder:
             end_ns = monotonic_ns()
         if self._count - token <= CALLS:
             self._numbers[_ENDS[token % CALLS]] = end_ns if is_ok else -end_ns
+
+    def note_awaited(self, call: "Call", ranks: Sequence[int]) -> None:
+        """Record for whose data a call waits, which it may say now and then."""
+        packed = pack_awaited(call.sequence, ranks)
+        self._memory[AWAITED_AT : AWAITED_AT + len(packed)] = packed
 
     @property
     def site(self) -> str:

@@ -7,15 +7,18 @@ index, and a reader drops what may have been overwritten while it read.
 
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from jupyter_dist.model.records import CallRecord, CellRecord, RankRecords
 from jupyter_dist.model.topology import CollectiveView
 
-MAGIC = b"JDREC003"
+MAGIC = b"JDREC004"
 HEADER = struct.Struct("=8sQQQ")
 """Magic, calls begun, cells begun, and one more than the rank; 0: that is not known."""
+AWAITED_AT = HEADER.size
+AWAITED = struct.Struct("=Q12H")
+"""Number of a call, and one more than each rank whose data it waits for; 0: no more."""
 HEADER_BYTES = 64
 CELLS = 256
 CELL = struct.Struct("=Qqq40s")
@@ -37,6 +40,8 @@ OPERATION_BYTES = 24
 _SHAPE_BYTES = 72
 _WORD_BYTES = 16
 _READ_ATTEMPTS = 5
+_MOST_AWAITED = 12
+_HIGHEST_AWAITED = (1 << 16) - 1
 
 
 class _Ring(NamedTuple):
@@ -53,6 +58,23 @@ class _Ring(NamedTuple):
 
 _CALL_RING = _Ring(CALLS_AT, CALLS, CALL)
 _CELL_RING = _Ring(CELLS_AT, CELLS, CELL)
+
+
+# --- what a call waits for ---
+
+
+def pack_awaited(sequence: int, ranks: Sequence[int]) -> bytes:
+    """Write whose data a call of this number lacks, if they are few."""
+    fits = len(ranks) <= _MOST_AWAITED and max(ranks, default=0) < _HIGHEST_AWAITED
+    places = [rank + 1 for rank in ranks] if fits else []
+    return AWAITED.pack(sequence, *places, *[0] * (_MOST_AWAITED - len(places)))
+
+
+def _read_awaited(fd: int, sequence: int) -> tuple[int, ...]:
+    """Return the ranks whose data a call of this number lacks; none: that is not known."""
+    data = os.pread(fd, AWAITED.size, AWAITED_AT)
+    number, *places = AWAITED.unpack(data)
+    return tuple(place - 1 for place in places if place) if number == sequence else ()
 
 
 # --- texts of a slot ---
@@ -130,7 +152,7 @@ def read_last(path: str | os.PathLike[str], now_ns: int) -> CollectiveView | Non
             record = _read_call(os.pread(fd, CALL.size, _CALL_RING.place(index)), index)
             if record is not None:
                 is_earlier = record.start_ns < _cell_start_ns(fd, counts[1])
-                return _view(record, now_ns, is_earlier)
+                return _view(record, now_ns, is_earlier, _read_awaited(fd, record.sequence))
     except OSError:
         return None
     finally:
@@ -276,7 +298,9 @@ def _cell_start_ns(fd: int, count: int) -> int:
     return cell.start_ns if cell is not None else 0
 
 
-def _view(record: CallRecord, now_ns: int, is_earlier: bool) -> CollectiveView:
+def _view(
+    record: CallRecord, now_ns: int, is_earlier: bool, awaits: tuple[int, ...]
+) -> CollectiveView:
     is_running = not record.end_ns
     return CollectiveView(
         sequence=record.sequence,
@@ -288,4 +312,5 @@ def _view(record: CallRecord, now_ns: int, is_earlier: bool) -> CollectiveView:
         arguments=record.arguments,
         root=record.root,
         is_earlier=is_earlier,
+        awaits=awaits if is_running else (),
     )

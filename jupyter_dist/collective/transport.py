@@ -1,6 +1,6 @@
 """How a communicator of host memory moves its arrays: what each transport can do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from jupyter_dist.collective.breakage import Breakage
@@ -25,6 +25,8 @@ class HostTransport(Protocol):
     """
 
     kind: str
+    on_waiting: Callable[[Call, Sequence[int]], object]
+    """Called now and then while data of these ranks of the cluster has not come; or never."""
 
     def enter(self, timeout_s: float, site: str) -> None:
         """Tell how long the operation that comes next may take, and where it was called."""

@@ -86,6 +86,7 @@ class EngineRecord:
             last.arguments,
             last.root,
             last.is_earlier,
+            tuple(last.awaits),
         )
 
 

@@ -21,6 +21,8 @@ class CollectiveView(msgspec.Struct, frozen=True):
     """Its root or, of a message, the other rank, as its communicator counts; -1: none."""
     is_earlier: bool = False
     """It was begun before the cell that runs now: its number may be of another communicator."""
+    awaits: tuple[int, ...] = ()
+    """Ranks of the cluster whose data has not come; none: that is not known, or they are many."""
 
 
 class EngineView(msgspec.Struct, frozen=True, kw_only=True):

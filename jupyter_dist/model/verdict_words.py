@@ -109,7 +109,16 @@ def tell_under_way(
         if wait.missing != wait.passed or not _is_under_way(wait, senders):
             continue
         call = f"{wait.call.operation} #{wait.call.sequence}"
-        sent_by, waiting = name_ranks(wait.passed), name_ranks(wait.numbers)
+        lacks = zip(wait.ranks, wait.views, strict=True)
+        known = [
+            (by_rank[sender], each)
+            for each, view in lacks
+            for sender in view.awaits
+            if sender in wait.passed and sender in by_rank
+        ]
+        pairs = known or [(sender, each) for sender in senders for each in wait.ranks]
+        sent_by = name_ranks({sender.rank for sender, _ in pairs})
+        waiting = name_ranks(wait.numbers)
         waiters = {n for other in others if other.needed & set(wait.numbers) for n in other.numbers}
         if waiters & wait.passed:
             verb = agree("wait{s}", len(waiters & wait.passed))
@@ -117,7 +126,7 @@ def tell_under_way(
         verb = agree("wait{s}", len(wait.ranks))
         told.append(
             f"{waiting} {verb} for data of {call} that {sent_by} sent before leaving it"
-            f"{_blame_network(senders, wait.ranks)}"
+            f"{_blame_network(pairs)}"
         )
     return told
 
@@ -140,9 +149,9 @@ def _counted(call: Call) -> tuple[str, bool]:
     return call.group, "object" in call.operation
 
 
-def _blame_network(senders: Sequence[RankSeen], takers: Sequence[RankSeen]) -> str:
-    """Name the network by the hosts at its ends, as far as something may be missing there."""
-    ways = {(one.host, other.host) for one in senders for other in takers}
+def _blame_network(pairs: Sequence[tuple[RankSeen, RankSeen]]) -> str:
+    """Name the network by the hosts of senders and takers, as far as data may be missing there."""
+    ways = {(sender.host, taker.host) for sender, taker in pairs}
     across = sorted(way for way in ways if way[0] != way[1])
     if not across:
         return ""

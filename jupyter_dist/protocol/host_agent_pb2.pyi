@@ -213,7 +213,7 @@ class SignalSent(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., engines: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Collective(_message.Message):
-    __slots__ = ("sequence", "operation", "seconds", "is_running", "site", "group", "arguments", "root", "is_earlier")
+    __slots__ = ("sequence", "operation", "seconds", "is_running", "site", "group", "arguments", "root", "is_earlier", "awaits")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -223,6 +223,7 @@ class Collective(_message.Message):
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     ROOT_FIELD_NUMBER: _ClassVar[int]
     IS_EARLIER_FIELD_NUMBER: _ClassVar[int]
+    AWAITS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     operation: str
     seconds: float
@@ -232,7 +233,8 @@ class Collective(_message.Message):
     arguments: str
     root: int
     is_earlier: bool
-    def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: bool = ..., site: _Optional[str] = ..., group: _Optional[str] = ..., arguments: _Optional[str] = ..., root: _Optional[int] = ..., is_earlier: bool = ...) -> None: ...
+    awaits: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: bool = ..., site: _Optional[str] = ..., group: _Optional[str] = ..., arguments: _Optional[str] = ..., root: _Optional[int] = ..., is_earlier: bool = ..., awaits: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class EngineSample(_message.Message):
     __slots__ = ("engine", "cpu_percent", "rss_bytes", "collective", "state", "major_faults_per_s", "gpu_memory_bytes")

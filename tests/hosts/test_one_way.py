@@ -46,3 +46,19 @@ def test_who_waits_for_whose_data_and_on_which_way_it_stays_is_said(
     with within(20):
         assert values(cell.result(25)) == ["True"] * 2
     assert values(cluster.run("ends")) == kept
+
+
+def test_among_three_hosts_the_way_is_named_on_which_data_stays(lab, start, in_background, within):
+    cluster = start("nodeA:1,nodeB:1,nodeC:1")
+    kept = values(cluster.run("import tempfile\nends = tempfile.mktemp()\nends"))
+    listener = Listener()
+    cell = in_background(cluster.run, SUMS, watcher=listener)
+    listener.wait_for("here", ranks=range(3))
+    lab.separate("nodeA", "nodeC", "out")
+    listener.wait_for_note("from nodeA to nodeC", within_s=20)
+    note = next(note for note in listener.notes if "from nodeA to nodeC" in note)
+    assert re.search(r"rank 2 waits for data of all_reduce #\d+ that rank 0 sent", note)
+    lab.heal("nodeA")
+    lab.run("nodeA", ["touch", kept[0].strip("'")])
+    with within(20):
+        assert values(cell.result(25)) == ["True"] * 3

@@ -29,6 +29,8 @@ class GlooTransport:
     """
 
     kind = "gloo"
+    on_waiting: Callable[[Call, Sequence[int]], object]
+    """Never called: torch does not tell whose data has not come."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ passed on round a ring while the rest is still under way.
 
 import select
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
@@ -50,6 +50,7 @@ class Flow:
         self._site = site
         self.other_site = ""
         """Another line, on which a peer made the same call."""
+        self.on_waiting: Callable[[Call, Sequence[int]], object] = lambda _call, _ranks: None
         self.rank = links.me.rank
         self.size = links.me.size
         self.left = (self.rank - 1) % self.size
@@ -176,6 +177,7 @@ class Flow:
                 raise Stopped(self._overdue())
             if now >= self._looks_at:
                 self._look_for_absent()
+                self.on_waiting(self.call, self._find_late())
             wait_s = min(SLICE_S, self._deadline - now, max(0.0, self._looks_at - now))
             for fd, events in self._poll.poll(1000 * wait_s):
                 end = self._by_fd.get(fd)
@@ -193,11 +195,16 @@ class Flow:
         return any(outgoing.owed for outgoing in self._outgoing.values())
 
     def _overdue(self) -> Breakage:
-        late = [end.peer for end in self._incoming.values() if end.rest is not None]
-        late = late or [end.peer for end in self._outgoing.values() if end.owed]
-        names = name_ranks(self._world_ranks[peer] for peer in late)
+        late = self._find_late()
+        late = late or [self._world_ranks[end.peer] for end in self._outgoing.values() if end.owed]
+        names = name_ranks(late)
         text = f"waited {self._timeout_s:g} s for {names} in {self.call}"
         return Breakage("timeout", self._world_ranks[self.rank], text)
+
+    def _find_late(self) -> list[int]:
+        """Return the ranks of the cluster whose data has not come."""
+        ends = self._incoming.values()
+        return [self._world_ranks[end.peer] for end in ends if end.rest is not None]
 
     def _wake_up(self) -> None:
         self._links.listen_to_wake()

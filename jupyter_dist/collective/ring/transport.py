@@ -53,6 +53,7 @@ class RingTransport:
         self._timeout_s = 60.0
         self._site = ""
         self._warned: set[tuple[str, str, str]] = set()
+        self.on_waiting: Callable[[Call, Sequence[int]], object] = lambda _call, _ranks: None
 
     def enter(self, timeout_s: float, site: str) -> None:
         """Tell how long the operation that comes next may take, and where it was called."""
@@ -152,6 +153,7 @@ class RingTransport:
 
     def _run(self, call: Call, algorithm: Callable[[Flow], None]) -> None:
         flow = Flow(self._links, call, self._timeout_s, self._site)
+        flow.on_waiting = self.on_waiting
         try:
             # numpy says nothing of a NaN in a minimum, ml_dtypes would.
             with np.errstate(invalid="ignore"):

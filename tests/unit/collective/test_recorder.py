@@ -233,6 +233,21 @@ def test_a_call_in_progress_is_seen_with_its_age(recorder, path):
     assert 5.0 <= view.seconds < 10.0
 
 
+def test_whose_data_a_call_waits_for_is_seen_while_it_runs(recorder, path):
+    token = recorder.begin(CALL)
+    assert read_last(path, 0).awaits == ()
+    recorder.note_awaited(CALL, [3, 1])
+    assert read_last(path, 0).awaits == (3, 1)
+    for many in ([], [*range(13)], [1 << 20]):
+        recorder.note_awaited(CALL, many)
+        assert read_last(path, 0).awaits == ()
+    recorder.note_awaited(CALL, [2])
+    recorder.end(token)
+    assert read_last(path, 0).awaits == ()
+    recorder.begin(Call(BARRIER, CALL.sequence + 1))
+    assert read_last(path, 0).awaits == ()
+
+
 def test_an_ended_call_is_seen_with_its_duration(recorder, path):
     recorder.end(recorder.begin(CALL), is_ok=False)
     view = read_last(path, time.monotonic_ns() + 5 * 10**9)

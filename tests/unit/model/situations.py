@@ -390,6 +390,11 @@ SITUATIONS = {
         *(inside(rank, number=18) for rank in range(4)),
         *(inside(rank) for rank in (4, 5)),
     ],
+    "packets are lost on one of the ways between three hosts": [
+        *(inside(rank, number=18) for rank in (0, 1)),
+        *(inside(rank, number=18, host="c") for rank in (2, 3)),
+        *(inside(rank, awaits=(0, 1)) for rank in (4, 5)),
+    ],
     "ranks one call apart, of which some still compute": [
         inside(0, number=18),
         inside(1, cpu_percent=99.0),
