@@ -152,7 +152,8 @@ def read_last(path: str | os.PathLike[str], now_ns: int) -> CollectiveView | Non
             record = _read_call(os.pread(fd, CALL.size, _CALL_RING.place(index)), index)
             if record is not None:
                 is_earlier = record.start_ns < _cell_start_ns(fd, counts[1])
-                return _view(record, now_ns, is_earlier, _read_awaited(fd, record.sequence))
+                awaits = () if record.end_ns else _read_awaited(fd, record.sequence)
+                return _view(record, now_ns, is_earlier, awaits)
     except OSError:
         return None
     finally:
@@ -312,5 +313,5 @@ def _view(
         arguments=record.arguments,
         root=record.root,
         is_earlier=is_earlier,
-        awaits=awaits if is_running else (),
+        awaits=awaits,
     )
