@@ -96,6 +96,7 @@ def test_a_slurm_that_does_not_answer(start, slurm, monkeypatch):
     assert "Unable to contact slurm controller" in told
 
 
+@pytest.mark.slow
 def test_a_job_that_can_never_begin_is_given_up_with_what_slurm_says_of_it(start):
     told = start.refusal(20, nodes=3)
     assert "PENDING: PartitionNodeLimit" in told
@@ -145,12 +146,14 @@ def test_nodes_without_our_package(start):
     assert "--python" in told
 
 
+@pytest.mark.slow
 def test_nodes_without_that_python(start):
     told = start.refusal(25, python="/no/such/python")
     assert "/no/such/python" in told
     assert "No such file or directory" in told
 
 
+@pytest.mark.slow
 def test_a_directory_that_nodes_do_not_see(start, tmp_path):
     folder = tmp_path / "unseen"
     folder.mkdir()
@@ -165,6 +168,7 @@ def test_a_directory_that_there_is_not(start, tmp_path):
     assert str(tmp_path / "none") in told
 
 
+@pytest.mark.slow
 def test_a_script_that_ends_at_once(start, tmp_path):
     template = tmp_path / "mine.sbatch"
     template.write_text("#!/bin/sh\n# {program_and_args}\necho nothing to do here\nexit 7\n")

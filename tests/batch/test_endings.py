@@ -50,6 +50,7 @@ def test_a_notebook_that_is_killed_takes_the_job_with_it(slurm, start):
     start.assert_nothing_left(WITHIN_S)
 
 
+@pytest.mark.slow
 def test_a_busy_cluster_stops_and_its_job_ends(start, in_background, within):
     cluster = start()
     listener = Listener()

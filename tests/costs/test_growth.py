@@ -74,6 +74,7 @@ def steepest(costs, most=4):
     )
 
 
+@pytest.mark.slow
 def test_steps_do_not_grow_faster_than_ranks(lives):
     faults = []
     for event in lives[RANKS[0]]:
@@ -85,6 +86,7 @@ def test_steps_do_not_grow_faster_than_ranks(lives):
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_bytes_do_not_grow_faster_than_ranks(lives):
     faults = []
     for event in lives[RANKS[0]]:
@@ -94,6 +96,7 @@ def test_bytes_do_not_grow_faster_than_ranks(lives):
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_the_list_names_events_that_there_are(lives):
     assert {*KNOWN["steps"], *KNOWN["bytes"]} <= set(lives[RANKS[0]])
 

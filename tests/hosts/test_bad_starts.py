@@ -40,6 +40,7 @@ def test_a_name_that_nobody_knows(start):
     assert "Could not resolve hostname nowhere" in said[-1]
 
 
+@pytest.mark.slow
 def test_a_host_without_sshd(start, lab):
     lab.kill_sshd("nodeA")
     told, said = parts(start.refusal(PAIR))
@@ -69,6 +70,7 @@ def test_a_host_that_is_silent(start, lab):
     assert "timed out" in said[-1]
 
 
+@pytest.mark.slow
 def test_a_host_key_that_has_changed(start, lab):
     lab.new_host_key("nodeA")
     told, said = parts(start.refusal(PAIR))
@@ -107,6 +109,7 @@ def test_a_host_that_asks_for_a_password(start, lab):
     assert said[-1].endswith("Permission denied (publickey,password).")
 
 
+@pytest.mark.slow
 def test_a_user_that_the_host_does_not_know(start):
     told, said = parts(start.refusal("bob@nodeA:1,nodeB:1"))
     assert told[0].startswith("nodeA: user bob was not let in (the host takes publickey)")
@@ -143,6 +146,7 @@ def test_a_python_without_jupyter_dist(start):
     assert "No module named 'jupyter_dist'" in said[-1]
 
 
+@pytest.mark.slow
 def test_a_jupyter_dist_that_speaks_differently(start, lab):
     package = lab.path("nodeA", "/root/other/jupyter_dist")
     source = Path(jupyter_dist.__file__).parent
@@ -157,6 +161,7 @@ def test_a_jupyter_dist_that_speaks_differently(start, lab):
     )
 
 
+@pytest.mark.slow
 def test_a_setup_command_that_fails(start):
     odd = HostSpec("nodeA", 1, setup=("echo loading", "module load cuda/99"))
     told, said = parts(start.refusal([odd, HostSpec("nodeB", 1)]))
@@ -272,6 +277,7 @@ def test_a_host_that_dies_before_its_ranks_have_come(start, lab, in_background):
     )
 
 
+@pytest.mark.slow
 def test_all_hosts_that_fail_are_named(start, lab):
     lab.kill_sshd("nodeB")
     told, said = parts(start.refusal("nowhere:1,nodeA:1,nodeB:1,bob@nodeC:1"))

@@ -68,6 +68,7 @@ def test_each_host_keeps_the_parts_of_its_ranks_and_the_manifest(lab, saved):
         assert left == {"step-00000001", "step-00000002"}, "nothing else is left"
 
 
+@pytest.mark.slow
 def test_the_same_hosts_find_everything(lab, start, saved):
     saved()
     cluster = start("nodeA:2,nodeB:2")
@@ -100,6 +101,7 @@ def test_a_host_that_is_not_there_is_named_with_what_it_keeps(lab, start, saved)
         assert "arrays-00002.safetensors" in rank.error.evalue
 
 
+@pytest.mark.slow
 def test_a_host_whose_part_is_damaged_fails_all_ranks(lab, start, saved):
     saved()
     (part,) = [path for path in parts(lab, "nodeB") if path.name == "arrays-00003.safetensors"]
@@ -115,6 +117,7 @@ def test_a_host_whose_part_is_damaged_fails_all_ranks(lab, start, saved):
     assert values(cluster.run(f"is_whole(checkpoint.restore({PLACE!r}, 1), 1)")) == ["True"] * 4
 
 
+@pytest.mark.slow
 def test_a_host_that_cannot_write_fails_all_and_leaves_nothing(lab, start, saved):
     saved()
     before = {host: names(lab, host) for host in ("nodeA", "nodeB")}
@@ -147,6 +150,7 @@ def test_a_cache_on_local_disks_serves_what_a_directory_has_lost(lab, start, sav
     assert restore(cluster, f", cache={CACHE!r}") == ["True"] * 4
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_a_cache_is_not_believed(lab, start, saved):
     saved(cache=True)
     spoilt = 0

@@ -184,6 +184,7 @@ def test_a_wheelhouse_without_our_wheel_is_refused_before_the_host_is_asked(lab,
         install(spec(lab, "nobody-knows-this-host"), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_version_that_the_index_does_not_have_is_named(lab, index):
     make_environment(lab, "nodeA")
     host = spec(lab, setup=(index,))
@@ -236,6 +237,7 @@ def test_an_install_that_nobody_wants_any_more_ends_on_the_host_too(lab, silent_
     lab.assert_nothing_left(GRACE_S)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_on_the_host_too(lab, silent_index):
     make_environment(lab, "nodeA")
     silent_index.when_asked(lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -244,6 +246,7 @@ def test_ctrl_c_ends_it_on_the_host_too(lab, silent_index):
     lab.assert_nothing_left(GRACE_S)
 
 
+@pytest.mark.slow
 def test_the_end_of_the_one_who_installs_ends_it_on_the_host_too(lab, silent_index):
     make_environment(lab, "nodeA")
     code = (
@@ -263,6 +266,7 @@ def test_the_end_of_the_one_who_installs_ends_it_on_the_host_too(lab, silent_ind
     lab.assert_nothing_left(within_s=5.0)
 
 
+@pytest.mark.slow
 def test_a_transfer_that_is_given_up_leaves_no_wheels(lab, wheelhouse, tmp_path):
     make_environment(lab, "nodeA")
     shutil.copytree(wheelhouse, tmp_path, dirs_exist_ok=True)

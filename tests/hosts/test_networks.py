@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from jupyter_dist.model.spec import HostSpec
+from tests.matrix import only
 from tests.processes.leftovers import coordinator_of, wait_until
 
 from .clusters import parts, values
@@ -64,7 +65,7 @@ def places(cluster):
     return [(host.interface, host.address) for host in cluster.topology().hosts]
 
 
-@pytest.mark.parametrize("by", ["name", "network"])
+@pytest.mark.parametrize("by", only(["name"], ["name", "network"]))
 def test_data_goes_by_the_interface_that_was_asked_for(fast, start, lab, by):
     wish = "eth1" if by == "name" else str(network_of(lab, "fast"))
     cluster = start([HostSpec(host, 1, interface=wish) for host in PAIR])
@@ -80,6 +81,7 @@ def test_without_a_wish_data_goes_by_the_network_that_leads_home(fast, start, la
     assert values(cluster.run(BIG_SUM)) == ["4.0"] * 2
 
 
+@pytest.mark.slow
 def test_what_was_said_of_nccl_and_gloo_goes_before_our_choice(fast, start):
     env, setup = {"NCCL_SOCKET_IFNAME": "eth0"}, ("export GLOO_SOCKET_IFNAME=eth0",)
     hosts = [
@@ -116,6 +118,7 @@ def test_an_interface_that_this_machine_does_not_have_is_told_with_those_it_has(
     assert f"({lab.head_address}/24)" in text.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_hosts_that_share_no_network_use_the_one_that_leads_home(apart, start, lab):
     hosts = [
         HostSpec(

@@ -53,6 +53,7 @@ def test_a_user_is_somebody_else_on_the_host(start):
     assert values(cluster.run("int(comm.all_reduce(rank))")) == ["1", "1"]
 
 
+@pytest.mark.slow
 def test_hosts_may_be_named_by_their_ipv6_addresses(start, lab):
     if not lab.address6("nodeA"):
         pytest.skip("this machine has no IPv6")
@@ -115,6 +116,7 @@ print(os.getcwd(), oct(os.umask(0o077)), sys.executable, *map(os.environ.get, na
 """
 
 
+@pytest.mark.slow
 def test_a_spec_file_says_what_ranks_of_each_host_find(start, lab, tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     spec = tmp_path / "cluster.toml"
@@ -126,6 +128,7 @@ def test_a_spec_file_says_what_ranks_of_each_host_find(start, lab, tmp_path, mon
     assert other == f"/|0o22|{sys.executable}|1|None|None|yes|None\n"
 
 
+@pytest.mark.slow
 def test_where_a_host_has_no_such_directory_its_ranks_work_at_home(start, tmp_path):
     cluster = start("localhost:1,alice@nodeA:1,nodeB:1", cwd=tmp_path)
     code = "import os\nos.getcwd()"
@@ -137,6 +140,7 @@ def test_where_a_host_has_no_such_directory_its_ranks_work_at_home(start, tmp_pa
     ]
 
 
+@pytest.mark.slow
 def test_a_directory_that_was_named_for_a_host_must_be_there(start):
     hosts = [HostSpec("nodeA", 1), HostSpec("nodeB", 1, cwd="/no/such/place")]
     told, _ = parts(start.refusal(hosts))
@@ -182,6 +186,7 @@ def test_no_secret_is_on_a_command_line_or_in_an_environment(start, home, lab):
     assert seen + secrets_seen(home, lab, secrets) == []
 
 
+@pytest.mark.slow
 def test_progress_says_what_each_host_is_doing(start, lab):
     told = []
     doors = {
@@ -239,6 +244,7 @@ def test_versions_that_differ_are_noted(start, lab):
     assert start(hosts).notes == (f"numpy differs: {here}; 0.1 on nodeB",)
 
 
+@pytest.mark.slow
 def test_large_objects_travel_to_hosts_and_back(start):
     cluster = start(THREE)
     sent = np.random.default_rng(1).integers(0, 255, 8 << 20, np.uint8)
@@ -253,6 +259,7 @@ def test_large_objects_travel_to_hosts_and_back(start):
     assert all((got[rank] == sent + np.uint8(rank)).all() for rank in got)
 
 
+@pytest.mark.slow
 def test_a_cell_is_interrupted_on_all_hosts(start, in_background, within):
     cluster = start(THREE)
     listener = Listener()

@@ -101,6 +101,7 @@ def test_what_rsyncs_have_sent_is_told_beside_their_hosts(start, project, monkey
     assert known[-1].moved_bytes <= 3 * size
 
 
+@pytest.mark.slow
 def test_rsync_has_no_word_in_what_is_removed(start, project):
     cluster = start(THREE)
     cluster.sync("mypkg")
@@ -112,6 +113,7 @@ def test_rsync_has_no_word_in_what_is_removed(start, project):
     assert values(cluster.run(NAMES)) == ["['__init__.py', 'table.bin', 'ä file.txt']"] * 3
 
 
+@pytest.mark.slow
 def test_a_name_that_rsync_takes_for_a_comment_arrives(start, project):
     (project / "#model.py#").write_text("x = 1")
     cluster = start("nodeA:1")
@@ -120,6 +122,7 @@ def test_a_name_that_rsync_takes_for_a_comment_arrives(start, project):
     assert values(cluster.run(found)) == ["True"]
 
 
+@pytest.mark.slow
 def test_a_host_without_rsync_gets_the_same_through_its_agent(start, lab, project, hide_rsync):
     hide_rsync("nodeB")
     cluster = start(THREE)
@@ -151,6 +154,7 @@ def test_where_rsync_fails_the_agent_gets_the_files_and_the_user_a_note(start, l
     assert_same_everywhere(cluster, project)
 
 
+@pytest.mark.slow
 def test_the_user_of_the_host_owns_the_copies(start, lab, project):
     cluster = start("alice@nodeA:1")
     project.chmod(0o755)

@@ -78,6 +78,7 @@ def test_the_first_notebook_shows_what_its_ranks_said_and_leaves_nothing(execute
 THIRD = [path for path in NOTEBOOKS if path.name.startswith("03")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executed", THIRD, indirect=True)
 def test_the_notebook_about_collectives_explains_its_mistakes(executed, tmp_path):
     cells = outputs_of(executed, "%%spmd")
@@ -152,6 +153,7 @@ SIXTH = [path for path in NOTEBOOKS if path.name.startswith("06")]
 WITHOUT_TORCH = "torch is no requirement of the tests: its wheel on PyPI brings gigabytes of CUDA"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason=WITHOUT_TORCH)
 @pytest.mark.parametrize("executed", SIXTH, indirect=True)
 def test_the_notebook_about_torch_trains_on_both_ranks_and_says_what_it_skips(executed):
@@ -169,6 +171,7 @@ def test_the_notebook_about_torch_trains_on_both_ranks_and_says_what_it_skips(ex
 SEVENTH = [path for path in NOTEBOOKS if path.name.startswith("07")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executed", SEVENTH, indirect=True)
 def test_the_notebook_about_ipyparallel_goes_back_and_forth_between_cells_and_tasks(executed):
     assert "ranks 0-3 are engines of ipyparallel" in outputs_of(executed, "%dist_ipyparallel -o")

@@ -127,6 +127,7 @@ def test_an_unknown_name_is_answered_with_those_that_run(start):
         Cluster.attach("there")
 
 
+@pytest.mark.slow
 def test_of_two_clusters_one_must_be_named(start):
     start("localhost:1", name="one")
     start("localhost:1", name="two")
@@ -161,6 +162,7 @@ def test_a_cluster_that_another_client_stops_is_gone(start, in_background):
     assert not second.is_running
 
 
+@pytest.mark.slow
 def test_the_topology_is_watched_until_the_end(start):
     cluster = start("localhost:2")
     seen, over = [], threading.Event()

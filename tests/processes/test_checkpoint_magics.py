@@ -223,6 +223,7 @@ def dist(*words):
     return run.returncode, run.stdout, run.stderr
 
 
+@pytest.mark.slow
 def test_a_cluster_of_another_size_goes_on_from_what_was_saved(start, tmp_path):
     cluster = start("localhost:2")
     block = "block = np.arange(3) + 3 * rank\ncheckpoint.mark('block', axis=0)"

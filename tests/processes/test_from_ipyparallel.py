@@ -161,6 +161,7 @@ def refusal(start, **options):
 # --- what one gets ---
 
 
+@pytest.mark.slow
 def test_each_host_has_as_many_ranks_as_it_has_engines_of_theirs(start):
     cluster = start()
     assert values(cluster.run(SUM)) == ["3"] * ENGINES
@@ -273,6 +274,7 @@ def test_ctrl_c_ends_the_wait(start, busy, theirs, within):
     assert Cluster.running() == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_takes_back_what_an_engine_has_not_begun(start, busy, theirs):
     stages = []
 
@@ -332,6 +334,7 @@ def test_an_agent_that_says_nothing_is_ended(start, python, tmp_path, within):
     )
 
 
+@pytest.mark.slow
 def test_agents_that_wait_end_when_the_name_is_taken(start, theirs):
     start(slots=1, name="mine")
     before = theirs.guests()

@@ -77,6 +77,7 @@ def test_torch_distributed_is_left_to_the_user(gloo, tmp_path):
         assert all(facts.get("done") for facts in world.finish())
 
 
+@pytest.mark.slow
 def test_a_killed_rank_is_named_by_all_others(gloo):
     with gloo(4, "reduce_for_ever") as world:
         hear_all(world, "running")
@@ -103,6 +104,7 @@ def test_a_rank_that_does_not_come_is_waited_for_until_the_deadline(gloo):
     assert facts[0]["later"] == "CollectiveTimeout"
 
 
+@pytest.mark.slow
 def test_errors_of_a_split_name_ranks_of_the_cluster(gloo):
     with gloo(4, "upper_half_is_late") as world:
         assert world.hear(3, "raised") == "CollectiveTimeout"
@@ -114,7 +116,9 @@ def test_errors_of_a_split_name_ranks_of_the_cluster(gloo):
     assert facts[2]["text"].startswith(text)
 
 
-@pytest.mark.parametrize("scenario", ["wait_for_rank_1", "receive_from_rank_1"])
+@pytest.mark.parametrize(
+    "scenario", only(["receive_from_rank_1"], ["wait_for_rank_1", "receive_from_rank_1"])
+)
 def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it(gloo, scenario):
     with gloo(3, scenario) as world:
         hear_all(world, "running")
@@ -132,7 +136,9 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it(gloo, scenario):
             assert "was interrupted during all_reduce" in facts[rank]["text"]
 
 
-@pytest.mark.parametrize("scenario", ["abort_while_waiting", "abort_while_receiving"])
+@pytest.mark.parametrize(
+    "scenario", only(["abort_while_receiving"], ["abort_while_waiting", "abort_while_receiving"])
+)
 def test_an_abort_wakes_the_waiting_rank_with_the_true_cause(gloo, scenario):
     watch = Stopwatch()
     with gloo(3, scenario) as world:

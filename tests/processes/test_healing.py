@@ -81,6 +81,7 @@ def test_the_first_rank_can_be_replaced_like_any_other(ward):
     )
 
 
+@pytest.mark.slow
 def test_several_ranks_are_replaced_at_once(ward):
     kill(ward, 0, 3)
     assert ward.heal().replaced == {0: "localhost", 3: "localhost"}
@@ -181,6 +182,7 @@ def test_shrinking_numbers_the_others_anew_and_they_keep_everything(ward):
         ward.run("1", [3])
 
 
+@pytest.mark.slow
 def test_a_shrunken_cluster_tells_collectives_and_losses_by_its_new_numbers(ward):
     kill(ward, 0)
     ward.shrink()
@@ -229,6 +231,7 @@ def test_a_cluster_may_go_on_without_by_itself(start):
     assert values(cluster.run(SUM)) == ["2.0"] * 2
 
 
+@pytest.mark.slow
 def test_a_cluster_may_end_with_its_first_loss(start):
     cluster = start("localhost:3", on_loss="stop")
     result = cluster.run("import os\nrank == 1 and os._exit(3)\ncomm.barrier()")
@@ -236,6 +239,7 @@ def test_a_cluster_may_end_with_its_first_loss(start):
     wait_until(lambda: not cluster.is_running, 10, "the cluster has ended")
 
 
+@pytest.mark.slow
 def test_heal_fails_with_the_reason_when_new_engines_cannot_live(start, tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()

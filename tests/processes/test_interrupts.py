@@ -297,6 +297,7 @@ def test_ctrl_c_in_a_script_interrupts_the_ranks_and_gives_the_result(home):
     assert done.stdout.endswith("42\n")
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_gives_the_prompt_back(four):
     main = threading.main_thread().ident
 

@@ -108,6 +108,7 @@ def test_the_load_of_a_cell_is_seen(watch):
     assert busy.cpu_percent <= 100
 
 
+@pytest.mark.slow
 def test_hosts_are_observed_as_often_as_was_said(watch):
     _, watching = watch(sample_interval_s=4.0)
     # Each picture says how old what it shows was when it was sent: as usual it is 1 s at most.
@@ -115,6 +116,7 @@ def test_hosts_are_observed_as_often_as_was_said(watch):
     watching.await_host(lambda host: host.sampled_s < 1.0)
 
 
+@pytest.mark.slow
 def test_hosts_can_be_observed_more_often_than_usual(watch):
     _, watching = watch(sample_interval_s=0.2)
     gaps_s = watching.await_samples(8, apart_s=0.15)

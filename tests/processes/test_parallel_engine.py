@@ -363,6 +363,7 @@ def test_a_rank_that_has_left_has_no_thread_and_no_file_more_than_before(alone, 
     assert after["files"] == left["files"]
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_still_on_its_way_is_not_lost_when_its_rank_leaves(alone, tmp_path):
     controller, rank = alone
     rank.join(controller.for_engines)
@@ -377,6 +378,7 @@ def test_an_answer_that_is_still_on_its_way_is_not_lost_when_its_rank_leaves(alo
         assert first.get(TIMEOUT_S) == bytes(SIZE)
 
 
+@pytest.mark.slow
 def test_a_client_that_shuts_engines_down_ends_the_membership_and_not_the_rank(alone):
     controller, rank = alone
     rank.run_cell("kept = 7")

@@ -275,6 +275,7 @@ def test_taking_over_leaves_the_running_cell_in_peace_and_is_told(driver, start,
         cluster.run("1")
 
 
+@pytest.mark.slow
 def test_ctrl_c_of_who_was_taken_over_from_still_interrupts_its_own_cell(driver, start, hold):
     start_elsewhere(driver)
     driver.begin(hold())
@@ -284,6 +285,7 @@ def test_ctrl_c_of_who_was_taken_over_from_still_interrupts_its_own_cell(driver,
     assert {rank.status for rank in cluster.replay().result} == {"interrupted"}
 
 
+@pytest.mark.slow
 def test_a_driver_that_detached_has_left_its_place_soon(driver, start):
     start_elsewhere(driver)
     assert driver.do("cluster.detach()") == "ok"
@@ -298,6 +300,7 @@ def test_a_driver_that_detached_has_left_its_place_soon(driver, start):
     assert cluster.run("rank").ok
 
 
+@pytest.mark.slow
 def test_a_visitor_works_beside_the_driver(driver, start, hold):
     start_elsewhere(driver)
     start.attach("kept", watch=True)

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 
+import pytest
+
 from tests.patience import Stopwatch
 from tests.processes.leftovers import coordinator_of
 
@@ -100,6 +102,7 @@ def test_a_page_starts_a_cluster_that_lives_by_itself(start, browser, feed, serv
     assert cluster.run("import os; os.getcwd()")[0].value_repr == repr(str(server.root))
 
 
+@pytest.mark.slow
 def test_starts_without_a_name_do_not_collide(start, browser, server):
     (server.root / "clusters").mkdir(exist_ok=True)
     spec = server.root / "clusters" / "one.toml"
