@@ -42,10 +42,10 @@ ifdef TESTS
 test: $(INSTALLED)
 	$(PYTEST) $(TESTS) $(REPEATED) $(PYTEST_OPTIONS)
 else
-test: $(INSTALLED) units processes ## install what the tests need, and test each promise once; `make test TESTS=tests/gpu` for some
+test: $(INSTALLED) processes ## install what the tests need, and test each promise once on real processes; `make test TESTS=tests/gpu` for some
 endif
 
-test-all: test slow ## the same, and what is slow
+test-all: units test slow ## the unit tests, the same, and what is slow
 
 units: $(VENV)/test ## the unit tests, and those of the architecture
 	$(PYTEST) -q $(AT_ONCE) $$(nproc) $(REPEATED) $(PYTEST_OPTIONS) $(UNITS)

@@ -40,6 +40,7 @@ def test_a_coordinator_that_is_killed_while_the_job_waits_leaves_nothing_running
     start.assert_no_process_left(WITHIN_S + 10)  # the job may begin, and then finds nobody
 
 
+@pytest.mark.slow
 def test_a_notebook_that_is_killed_takes_the_job_with_it(slurm, start):
     with subprocess.Popen(driver(keep_s=1), stdout=subprocess.PIPE, text=True) as notebook:
         try:

@@ -122,6 +122,7 @@ def test_a_signal_that_slurm_sends_to_the_steps_of_a_job_is_a_notice(
     assert_saved(future, place, 30)
 
 
+@pytest.mark.slow
 def test_without_anybody_who_saves_a_cancelled_job_ends_as_ever(slurm, start, in_background):
     cluster = start(slots=1)
     job = slurm.only_job()

@@ -82,6 +82,7 @@ def test_a_script_of_the_users_own_is_used(slurm, start, tmp_path):
     assert values(cluster.run(SUM)) == ["10.0"] * 4
 
 
+@pytest.mark.slow
 def test_the_progress_says_what_slurm_says_while_the_job_waits(
     slurm, start, in_background, busy_nodes
 ):

@@ -358,6 +358,7 @@ def test_keys_alone_start_a_cluster_and_read_a_rank(open_panel: OpenPanel) -> No
     tab_to(".jdp-log select")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", only(["light"], ["light", "dark"]))
 def test_axe_finds_nothing_and_the_panel_wears_the_theme(
     open_panel: OpenPanel, pictures: Path, theme: str

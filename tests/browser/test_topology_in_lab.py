@@ -144,6 +144,7 @@ def test_a_rank_is_read_and_interrupted_by_keyboard_while_the_kernel_is_busy(
     assert page.evaluate("window.jupyterapp.shell.currentWidget.content.mode") == "command"
 
 
+@pytest.mark.slow
 def test_a_lost_rank_is_replaced_by_the_button(
     started: Callable[..., LabNotebook], pictures: Path
 ) -> None:

@@ -209,6 +209,7 @@ def assert_restored(saving, step):
     assert values(saving.cluster.run(code)) == [repr((step, []))] * saving.cluster.world_size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", KILLS)
 def test_whoever_is_killed_while_ranks_save_what_loads_is_what_was_saved(kills, saving):
     print(f"CHECKPOINT_SEED={SEED} CHECKPOINT_KILLS={kills}")

@@ -1,5 +1,7 @@
 """Links between hosts that break or are slow."""
 
+import pytest
+
 from tests.hosts.conftest import home, hosts_lab, lab, start  # noqa: F401  (here they are others)
 from tests.processes.listener import Listener
 
@@ -14,6 +16,7 @@ CUT_WITHIN_S = 20.0
 """A silent host is given up after 10 s."""
 
 
+@pytest.mark.slow
 def test_a_cut_link_costs_its_rank_and_a_healed_one_gets_it_back(start, lab, in_background):  # noqa: F811
     cluster = start("nodeA:1,nodeB:1")
     assert cluster.run("kept = ('kept', rank)").ok

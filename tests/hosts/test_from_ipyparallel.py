@@ -53,6 +53,7 @@ def engine(lab, host):
         process.wait(10)
 
 
+@pytest.mark.slow
 def test_ranks_of_two_hosts_compute_together_beside_their_engines(client, home):
     with Cluster.from_ipyparallel(client, timeout_s=START_TIMEOUT_S) as cluster:
         home.remember(cluster)

@@ -23,7 +23,8 @@ bool(comm.all_reduce(np.array([rounds]))[0] == comm.size * rounds)
 WAITS = re.compile(r"rank (\d) waits in all_reduce #(\d+)")
 
 
-@pytest.mark.parametrize(("sender", "taker"), [(0, 1), pytest.param(1, 0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("sender", "taker"), [(0, 1), (1, 0)])
 def test_who_waits_for_whose_data_and_on_which_way_it_stays_is_said(
     lab, start, in_background, within, sender, taker
 ):

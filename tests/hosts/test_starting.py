@@ -282,6 +282,7 @@ def in_terminal(*words):
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_clusters_on_hosts_are_started_and_ended_from_a_terminal(start, lab, tmp_path):
     spec = tmp_path / "cluster.toml"
     spec.write_text(open_lab.write_spec(lab).read_text())

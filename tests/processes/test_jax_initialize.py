@@ -227,6 +227,7 @@ def test_processes_may_be_numbered_otherwise_than_ranks(unformed):
     assert values(unformed.run(PSUM)) == ["[4.0]"] * 4
 
 
+@pytest.mark.slow
 def test_a_replaced_rank_gets_its_process_back_and_the_bare_call_leaves_it_so(start):
     cluster = start("localhost:2", jax="never")
     place = f"'127.0.0.1:{free_port()}'"

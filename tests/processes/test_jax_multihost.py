@@ -139,6 +139,7 @@ def test_sync_global_devices_waits_for_all_and_compares_names(four):
     assert all(text.startswith("CollectiveMismatch: ranks ") for text in said), said
 
 
+@pytest.mark.slow
 def test_sync_global_devices_waits_without_end_and_a_barrier_of_comm_names_the_missing(
     four, in_background
 ):

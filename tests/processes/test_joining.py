@@ -194,6 +194,7 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_files")
 def test_who_holds_a_key_gets_in_past_a_crowd_of_strangers(waiting, join, start, sweep):
     started = waiting("join:2")

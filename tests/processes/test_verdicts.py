@@ -73,6 +73,7 @@ def test_a_straggler_is_no_hang_and_its_line_is_told(hang, four):
     assert hang.end().ok
 
 
+@pytest.mark.slow
 def test_a_rank_that_sleeps_is_told_with_its_line(hang):
     hang.begin("if rank == 3:\n    time.sleep(60)\ncomm.barrier()")
     said = "rank 3 has not called it yet: it sleeps at In[5]:8 (`time.sleep(60)`)"

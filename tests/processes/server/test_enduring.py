@@ -127,6 +127,7 @@ for k in range({rounds}):
 # --- who keeps a cluster alive, and what the server's own end does ---
 
 
+@pytest.mark.slow
 def test_a_page_that_follows_keeps_a_cluster_alive_and_a_list_does_not(elsewhere, driver, feed):
     name = elsewhere("localhost:1", keep_s=1.0)
     page = feed(name)
