@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.patience import wait_until
+from tests.processes.leftovers import name_of
 
 from . import open_lab
 from .lab import HostsLab, system
@@ -303,7 +304,8 @@ def test_sshd_dies_with_its_sessions_and_starts_again(lab):
         assert session.wait(PATIENT_S) == 255
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((lab.address("nodeA"), 22), PATIENT_S)
-    assert [process.name() for process in lab.processes("nodeA")] == ["sleep"]
+    # It has said so before it became another program.
+    wait_until(lambda: [name_of(each) for each in lab.processes("nodeA")] == ["sleep"], 10, "sleep")
     lab.start_sshd("nodeA")
     assert ssh(lab, "nodeA", "pkill sleep").returncode == 0
 
