@@ -22,9 +22,10 @@ panel: $(VENV)/lab ## build the panel of JupyterLab again after a change to it (
 hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this machine (root)
 	@$(BIN)/python tests/hosts/open_lab.py
 
-# Many tests wait for processes and not for the processor: two more at a time than there are
-# cores. The tests of a file stay together, for they share clusters.
-TEST_WORKERS ?= $(shell expr 2 + $$(nproc))
+# Many tests wait for processes and not for the processor: one more at a time than there are
+# cores. With two more, what has to end within a second of another event ends too late on a slow
+# machine. The tests of a file stay together, for they share clusters.
+TEST_WORKERS ?= $(shell expr 1 + $$(nproc))
 PYTEST = $(BIN)/python -m pytest
 # Where Python is told to keep nothing compiled, each of thousands of processes would compile.
 test units processes slow slowest: export PYTHONDONTWRITEBYTECODE =
@@ -78,7 +79,7 @@ chaos: $(VENV)/test ## let thousands of faults befall one cluster, in an order f
 	CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -s tests/processes/test_ring_chaos.py
 	CHAOS_SEED=$(CHAOS_SEED) CHAOS_FAULTS=$(CHAOS_FAULTS) $(BIN)/python -m pytest -s tests/faults/test_chaos.py
 
-mutants: $(VENV)/test ## change a module in small ways, count what its unit tests notice: `make mutants MODULE=coordinator/fence`
+mutants: $(VENV)/test ## change a module in small ways, count what its unit tests notice: `make mutants MODULE=coordinator/cells/scheduler`
 	nice -n 15 $(BIN)/python tests/mutants $(MODULE)
 
 bench: $(VENV)/test ## measure against ipyparallel, jupyter-distributed and the release before in one run
@@ -124,7 +125,7 @@ $(NODE_PACKAGES): labextension/package-lock.json
 
 host-tools: ## install what the lab of hosts needs if it is missing and we may
 	@sh tests/install_packages.sh sshd:openssh-server ssh:openssh-client nft:nftables ip:iproute2 \
-		rsync:rsync cc:build-essential zsh:zsh tcsh:tcsh fish:fish strace:strace
+		cc:build-essential zsh:zsh tcsh:tcsh fish:fish strace:strace
 
 batch-tools: ## install the batch system of the tests (Slurm) if it is missing and we may
 	@sh tests/install_packages.sh slurmctld:slurmctld slurmd:slurmd sbatch:slurm-client munged:munge

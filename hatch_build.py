@@ -29,7 +29,7 @@ _SOURCES = (
     "labextension/src",
     "labextension/style",
     "labextension/schema",
-    "jupyter_dist/views/static",
+    "jupyter_dist/views/topology/static",
 )
 # A second build of the same sources takes no time; the bundler clears this folder first.
 _FINGERPRINT = f"{_BUILT}/static/sources.sha256"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from arena import Arena, ContenderError, Worker
+from figures import tell
 from ledger import append, lines_of, read_ledger, renew_pages
 from machine import describe_machine, make_peers_venv
 from record import Entry, Record
@@ -218,11 +219,6 @@ def command_for(entry: Entry) -> dict[str, str | int]:
 def shuffled(things: list[T]) -> list[T]:
     """Give the things in another order."""
     return random.sample(things, len(things))
-
-
-def tell(text: str) -> None:
-    """Show progress, away from the table on stdout."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def read_options() -> Plan:

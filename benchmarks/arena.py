@@ -22,7 +22,7 @@ import psutil
 
 WORKER = Path(__file__).parent / "peers" / "worker.py"
 GRACE_S = 12.0
-"""Our agents and engines end by themselves within 10 s when their coordinator is gone."""
+"""Our agents and engines end on their own within 10 s when their coordinator is gone."""
 _PR_SET_CHILD_SUBREAPER = 36
 _SLICE_S = 0.1
 

@@ -7,14 +7,15 @@ of their own, and each bundle that would go to the page is weighed. A redraw is 
 takes more than a tenth of the thread's time, with the real cost of each redraw.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from typing import Any
 
+from figures import publish, read_options
+from machine import describe_machine
+
 from jupyter_dist.protocol.messages import Output, RankFinished
-from jupyter_dist.views.cell_output import CellOutputView
+from jupyter_dist.views.cell.cell_output import CellOutputView
 
 LINES = 50
 TICK_S = 0.05
@@ -133,9 +134,7 @@ def measure_bars(ranks: int = 64, seconds: float = 10.0) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--json", metavar="FILE", help="write the figures here too")
-    options = parser.parse_args()
+    options = read_options(__doc__)
     found = {
         f"64 ranks x {LINES} lines, {name}, a line each {step_s} s": measure_lines(story, step_s)
         for name, story in STORIES.items()
@@ -143,14 +142,7 @@ def main() -> None:
     }
     found["64 ranks, 51,200 lines a second for 10 s"] = measure_flood()
     found["64 ranks, two bars each for 10 s"] = measure_bars()
-    width = max(map(len, found))
-    print(f"{'':{width}}  {'  '.join(next(iter(found.values())))}")
-    for name, figures in found.items():
-        cells = "  ".join(f"{value:>{len(key)}}" for key, value in figures.items())
-        print(f"{name:{width}}  {cells}")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(found, file, indent=2)
+    publish(options, found, digits=3, machine=describe_machine())
 
 
 if __name__ == "__main__":

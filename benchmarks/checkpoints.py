@@ -17,18 +17,17 @@ waits* is the same loop where a step is a wait of 20 ms instead, as on ranks tha
 """
 
 import argparse
-import json
 import os
 import random
 import shutil
-import statistics
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import Any, Self
 
+from figures import Samples, medians_of, read_options, write_json
 from machine import describe_machine
 
 from jupyter_dist import Cluster
@@ -177,14 +176,14 @@ class Bench:
         return time.perf_counter() - start_s
 
 
-def measure_writing(bench: Bench, rounds: int) -> dict[str, list[float]]:
+def measure_writing(bench: Bench, rounds: int) -> Samples:
     """Take the seconds of each way to write; the first round is practice."""
     ways: dict[str, Callable[[], float]] = {
         "save": bench.save,
         "dd, 1 file": bench.one_dd,
         "dd, a file per rank": bench.many_dd,
     }
-    times: dict[str, list[float]] = {name: [] for name in (*ways, "restore")}
+    times: Samples = {name: [] for name in (*ways, "restore")}
     for number in range(rounds + 1):
         for name in random.sample(list(ways), len(ways)):
             seconds = {name: ways[name]()}
@@ -197,12 +196,12 @@ def measure_writing(bench: Bench, rounds: int) -> dict[str, list[float]]:
     return times
 
 
-def measure_loop(bench: Bench, step: str, options: argparse.Namespace) -> dict[str, list[float]]:
+def measure_loop(bench: Bench, step: str, options: argparse.Namespace) -> Samples:
     """Take the seconds of a loop with and without a save beside it, in turns."""
     trial_s, _, _ = bench.loop(20, step, saves=False)
     steps = max(20, round(20 * options.loop_s / trial_s))
     names = ("plain", "saving", "held", "beside", "held at first")
-    times: dict[str, list[float]] = {name: [] for name in names}
+    times: Samples = {name: [] for name in names}
     bench.save()  # it gives back what an earlier loop has kept
     bench.tidy()
     for _ in range(2):
@@ -220,9 +219,9 @@ def measure_loop(bench: Bench, step: str, options: argparse.Namespace) -> dict[s
     return times
 
 
-def describe_writing(times: dict[str, list[float]], mib: int) -> list[str]:
+def describe_writing(times: Samples, mib: int) -> list[str]:
     """Give the table of what was written, and whether the goal was met."""
-    medians = {name: statistics.median(found) for name, found in times.items()}
+    medians = medians_of(times)
     lines = [
         "| | seconds (least to most) | MiB/s | of the fastest dd |",
         "| --- | ---: | ---: | ---: |",
@@ -236,9 +235,9 @@ def describe_writing(times: dict[str, list[float]], mib: int) -> list[str]:
     return [*lines, "", f"Goal: at least {WRITING_GOAL} of the fastest dd: {verdict}."]
 
 
-def describe_loop(times: dict[str, list[float]]) -> list[str]:
+def describe_loop(times: Samples) -> list[str]:
     """Give what a save adds to a loop."""
-    medians = {name: statistics.median(found) for name, found in times.items()}
+    medians = medians_of(times)
     added_s = medians["saving"] - medians["plain"]
     share = added_s / medians["plain"]
     verdict = "met" if share <= LOOP_GOAL else "missed"
@@ -253,22 +252,12 @@ def describe_loop(times: dict[str, list[float]]) -> list[str]:
     ]
 
 
-def read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mib", type=int, default=2048, help="of all ranks together")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--loop-s", type=float, default=30.0, help="length of the loop")
-    parser.add_argument("--dir", help="where to write; else in the folder of temporary files")
-    parser.add_argument("--report", metavar="FILE", help="write the tables there too")
-    parser.add_argument("--json", metavar="FILE", help="write every sample there")
-    return parser.parse_args()
-
-
 def main() -> None:
-    options = read_options()
+    options = read_options(
+        __doc__, mib=2048, ranks=4, rounds=5, loop_s=30.0, dir=gettempdir(), report=""
+    )
     machine: dict[str, Any] = describe_machine()
-    loops: dict[str, dict[str, list[float]]] = {}
+    loops: dict[str, Samples] = {}
     with (
         Cluster.start(f"localhost:{options.ranks}", comm="ring") as cluster,
         Bench(cluster, options) as bench,
@@ -285,9 +274,7 @@ def main() -> None:
     print(text)
     if options.report:
         Path(options.report).write_text(text)
-    if options.json:
-        samples = {"machine": machine, "writing": writing, "loops": loops}
-        Path(options.json).write_text(json.dumps(samples, indent=2) + "\n")
+    write_json(options, {"machine": machine, "writing": writing, "loops": loops})
 
 
 if __name__ == "__main__":

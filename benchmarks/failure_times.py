@@ -8,17 +8,15 @@ themselves when they begin to wait, or are about to fail (time.monotonic is one 
 processes of a machine).
 """
 
-import argparse
-import json
 import os
 import signal
 import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
+from figures import Samples, publish, read_options
 from machine import describe_machine
 
 from jupyter_dist import Cluster
@@ -75,20 +73,26 @@ class Watcher:
 
 def main() -> None:
     """Measure everything, and print the table."""
-    options = read_options()
-    facts = {**describe_machine(), "ranks": options.ranks, "rounds": options.rounds}
-    samples: dict[str, list[float]] = {name: [] for name in GOALS_S}
+    options = read_options(__doc__, ranks=8, rounds=5)
+    machine = {**describe_machine(), "ranks": options.ranks, "rounds": options.rounds}
+    samples: Samples = {name: [] for name in GOALS_S}
     with Cluster.start(f"localhost:{options.ranks}", comm="ring") as cluster:
         cluster.run("import os, time")
         for _ in range(options.rounds):
             measure(cluster, samples)
-    print("\n".join(f"{key}: {value}" for key, value in facts.items()))
-    print(table(samples))
-    if options.json:
-        options.json.write_text(json.dumps({"facts": facts, "samples_s": samples}, indent=1) + "\n")
+    table = {
+        name: {
+            "median_s": statistics.median(found),
+            "least_s": min(found),
+            "most_s": max(found),
+            "goal_s": GOALS_S[name],
+        }
+        for name, found in samples.items()
+    }
+    publish(options, table, digits=3, machine=machine, samples_s=samples)
 
 
-def measure(cluster: Cluster, samples: dict[str, list[float]]) -> None:
+def measure(cluster: Cluster, samples: Samples) -> None:
     """Take one sample of everything."""
     names = iter(GOALS_S)
 
@@ -162,24 +166,6 @@ def timed(call: Callable[[], Any]) -> float:
     began_s = time.monotonic()
     call()
     return time.monotonic() - began_s
-
-
-def table(samples: dict[str, list[float]]) -> str:
-    """Write the figures beside the goals."""
-    lines = [f"{'seconds':<56} {'median':>7} {'least':>7} {'most':>7} {'goal':>6}"]
-    for name, found in samples.items():
-        figures = (statistics.median(found), min(found), max(found), GOALS_S[name])
-        lines.append(f"{name:<56} " + " ".join(f"{figure:>7.3f}" for figure in figures))
-    return "\n".join(lines)
-
-
-def read_options() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ranks", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from arena import Arena, ContenderError
 from failures_report import Findings, write_findings
+from figures import tell
 from machine import describe_machine, make_peers_venv
 
 RANKS = 4
@@ -131,11 +132,6 @@ def digest_source() -> str:
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def tell(text: str) -> None:
-    """Show progress, away from the table on stdout."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def read_options() -> argparse.Namespace:

@@ -4,13 +4,14 @@ import json
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from report import RESULTS, machine_lines, row
+
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 TITLES = {
     "a_rank_raises": "Rank 1 of 4 raises; the others are busy for 12 s more",
     "c_code_is_interrupted": "■ at 4 s while all 4 ranks are in a C call of about 30 s",
@@ -45,12 +46,7 @@ def write_findings(
     leftovers: Mapping[str, int],
 ) -> str:
     """Write failures.md, which is returned, and failures.json."""
-    lines = ["# Bad moments, beside the rivals\n"]
-    lines += [f"- {name}: {value}" for name, value in machine.items()]
-    lines += [
-        f"- {name}: {', '.join(f'{package} {number}' for package, number in packages.items())}"
-        for name, packages in versions.items()
-    ]
+    lines = ["# Bad moments, beside the rivals\n", *machine_lines(machine, versions)]
     lines.append(
         "\nSeconds are medians (least to most); words were the same in every round, or counted."
     )
@@ -92,13 +88,13 @@ def _table(findings: Findings, story: str, title: str) -> Iterator[str]:
         return
     names = dict.fromkeys(name for key in keys for facts in findings.facts[key] for name in facts)
     yield f"\n## {title}\n"
-    yield _row(["", *(f"{contender}: {way}" for _, contender, way in keys)])
-    yield _row(["---"] * (len(keys) + 1))
+    yield row(["", *(f"{contender}: {way}" for _, contender, way in keys)])
+    yield row(["---"] * (len(keys) + 1))
     for name in names:
         if name not in _TEXTS:
             columns = [[facts.get(name) for facts in findings.facts[key]] for key in keys]
             cells = [_cell(values, name) for values in columns]
-            yield _row([name.replace("_s", ", s"), *cells])
+            yield row([name.replace("_s", ", s"), *cells])
 
 
 def _cell(values: Sequence[Any], name: str) -> str:
@@ -113,7 +109,3 @@ def _cell(values: Sequence[Any], name: str) -> str:
     never = f", never in {len(values) - len(known)}" if len(known) < len(values) else ""
     spread = f" ({min(known):.2f} to {max(known):.2f})" if len(known) > 1 else ""
     return f"{statistics.median(known):.2f}{spread}{never}"
-
-
-def _row(cells: Iterable[object]) -> str:
-    return "| " + " | ".join(str(cell) for cell in cells) + " |"

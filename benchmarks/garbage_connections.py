@@ -9,10 +9,7 @@ Meanwhile a cell with a collective runs every 0.2 s. A cell may take 1 s and the
 28,000 connections a minute.
 """
 
-import argparse
-import contextlib
 import itertools
-import json
 import os
 import socket
 import statistics
@@ -24,10 +21,11 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
+from figures import publish, read_options, tell
 from machine import describe_machine
 
 from jupyter_dist import Cluster
-from jupyter_dist.launch.connection_file import (
+from jupyter_dist.launch.files.connection_file import (
     ConnectionInfo,
     connection_path,
     read_connection,
@@ -137,13 +135,10 @@ def measure(cluster: Cluster, port: int, connections: int) -> tuple[Cells, float
 
 def main() -> int:
     """Measure, print, and fail when a cell was late or the log has grown."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--connections", type=int, default=100_000)
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--ports", default="", help="as coordinator-0,rank-1; all of them without")
-    options = parser.parse_args()
-    print(json.dumps({**describe_machine(), "jupyter-dist": __version__}, indent=1))
+    options = read_options(__doc__, connections=100_000, ranks=2, ports="")
+    machine = {**describe_machine(), "jupyter-dist": __version__}
     is_good = True
+    table: dict[str, dict[str, float]] = {}
     with Cluster.start(f"localhost:{options.ranks}") as cluster:
         ports = {
             f"{owner}-{number}" if len(found) > 1 else owner: port
@@ -152,25 +147,27 @@ def main() -> int:
         }
         coordinator = psutil.Process(find_connection(cluster).coordinator_pid)
         log = Path(find_connection(cluster).log_path)
-        wanted = options.ports.split(",") if options.ports else list(ports)
-        for name in wanted:
+        for name in options.ports.split(",") if options.ports else list(ports):
+            tell(f"{options.connections} connections to {name}")
             before = log.stat().st_size, coordinator.memory_info().rss
             cells, took_s, refused = measure(cluster, ports[name], options.connections)
             grown = log.stat().st_size - before[0]
-            memory_mb = (coordinator.memory_info().rss - before[1]) / 1e6
             worst_s = max(cells.took_s, default=0.0)
             is_good &= worst_s <= LIMIT_S and grown <= LOG_LIMIT_BYTES and not cells.problems
-            print(
-                f"{name:>14}: {options.connections} in {took_s:.1f} s, {refused} refused;", end=" "
-            )
-            print(f"{len(cells.took_s)} cells, {len(cells.problems)} bad,", end=" ")
-            print(f"median {statistics.median(cells.took_s) * 1e3:.1f} ms,", end=" ")
-            print(f"worst {worst_s * 1e3:.0f} ms; log {grown:+d} bytes;", end=" ")
-            print(f"coordinator {memory_mb:+.1f} MB, {coordinator.num_fds()} files", flush=True)
+            table[name] = {
+                "took_s": took_s,
+                "refused": refused,
+                "cells": len(cells.took_s),
+                "bad_cells": len(cells.problems),
+                "median_ms": statistics.median(cells.took_s) * 1e3,
+                "worst_ms": worst_s * 1e3,
+                "log_grown_bytes": grown,
+                "coordinator_grown_mb": (coordinator.memory_info().rss - before[1]) / 1e6,
+                "its_files": coordinator.num_fds(),
+            }
             for problem in cells.problems[:3]:
-                print(" " * 16 + problem)
-        with contextlib.suppress(psutil.Error):
-            print(f"coordinator at the end: {coordinator.memory_info().rss / 1e6:.0f} MB")
+                tell(f"    {problem}")
+    publish(options, table, digits=1, machine=machine)
     return int(not is_good)
 
 

@@ -8,13 +8,7 @@ take turns in each round; the table has medians over all rounds, and the quickes
 a jitted function of one device, which is never seen.
 """
 
-import argparse
-import json
-import os
-import statistics
-from pathlib import Path
-from typing import Any
-
+from figures import Samples, publish, read_options, summarise, take_turns
 from machine import describe_machine
 
 from jupyter_dist import Cluster
@@ -62,16 +56,14 @@ KINDS = {
 }
 
 
-def measure(cluster: Cluster, calls: int, rounds: int) -> dict[str, list[float]]:
+def measure(cluster: Cluster, calls: int, rounds: int) -> Samples:
     """Give the microseconds of one call in each round, by kind."""
-    samples: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    for number in range(rounds + 1):
-        for kind, (prepare, code, check) in KINDS.items():
-            _value(cluster, prepare)
-            elapsed_us = float(_value(cluster, code.format(calls=calls), check=check))
-            if number:  # the first round compiles and connects
-                samples[kind].append(elapsed_us)
-    return samples
+
+    def take(prepare: str, code: str, check: bool) -> float:
+        _value(cluster, prepare)
+        return float(_value(cluster, code.format(calls=calls), check=check))
+
+    return take_turns({kind: lambda what=what: take(*what) for kind, what in KINDS.items()}, rounds)
 
 
 def _value(cluster: Cluster, code: str, *, check: bool = False) -> str:
@@ -81,39 +73,14 @@ def _value(cluster: Cluster, code: str, *, check: bool = False) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--calls", type=int, default=300, help="in each sample")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    options = parser.parse_args()
+    options = read_options(__doc__, ranks=2, calls=300, rounds=9)
     if options.ranks < 2:
         raise UsageError("--ranks must be 2 or more: a single rank has nobody to meet.")
-    machine: dict[str, Any] = describe_machine()
+    machine = {**describe_machine(), "ranks": options.ranks}
     with Cluster.start(f"localhost:{options.ranks}") as cluster:
-        version = _value(cluster, DEFINE).strip("'")
+        versions = {"jax": _value(cluster, DEFINE).strip("'")}
         samples = measure(cluster, options.calls, options.rounds)
-    figures = {
-        kind: {
-            "median_us": round(statistics.median(found), 1),
-            "quickest_us": round(min(found), 1),
-        }
-        for kind, found in samples.items()
-    }
-    versions = {"jax": version}
-    report = {
-        "machine": machine,
-        "versions": versions,
-        "ranks": options.ranks,
-        "of_a_call": figures,
-    }
-    print(", ".join(f"{key} {value}" for key, value in (machine | versions).items()))
-    print(f"a call on {options.ranks} ranks of this machine, load {os.getloadavg()[0]:.1f} after")
-    print(f"{'':>16} {'median us':>10} {'quickest us':>12}")
-    for kind, row in figures.items():
-        print(f"{kind:>16} {row['median_us']:10.1f} {row['quickest_us']:12.1f}")
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=2) + "\n")
+    publish(options, summarise(samples), digits=1, machine=machine, versions=versions)
 
 
 if __name__ == "__main__":

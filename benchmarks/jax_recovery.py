@@ -9,8 +9,6 @@ from `heal` until a psum over all ranks has given the right sum. At last the loo
 by ■, until the cell has ended on all ranks. The table has medians and the slowest of all rounds.
 """
 
-import argparse
-import json
 import os
 import signal
 import statistics
@@ -18,9 +16,9 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
+from figures import Samples, publish, read_options
 from machine import describe_machine
 
 from jupyter_dist import Cluster
@@ -76,7 +74,7 @@ class _Arrivals:
     def on_tick(self) -> None: ...
 
 
-def measure(cluster: Cluster, times: dict[str, list[float]]) -> str:
+def measure(cluster: Cluster, times: Samples) -> str:
     """Take the times of one round; gives JAX's version."""
     times["initialize()"].append(max(float(text) for text in _values(cluster, INIT)))
     cluster.run(DEFINE, is_setup=True, label=1).raise_first()
@@ -125,28 +123,17 @@ def _values(cluster: Cluster, code: str) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    options = parser.parse_args()
-    times: dict[str, list[float]] = defaultdict(list)
-    machine: dict[str, Any] = describe_machine()
+    options = read_options(__doc__, rounds=5)
+    times: Samples = defaultdict(list)
+    machine = {**describe_machine(), "ranks": 4, "rounds": options.rounds}
     for _ in range(options.rounds):
         with Cluster.start("localhost:4") as cluster:
             version = measure(cluster, times)
-    figures = {
-        what: {"median_s": round(statistics.median(found), 3), "slowest_s": round(max(found), 3)}
+    table = {
+        what: {"median_s": statistics.median(found), "slowest_s": max(found)}
         for what, found in times.items()
     }
-    told = machine | {"jax": version}
-    print(", ".join(f"{key} {value}" for key, value in told.items()))
-    print(f"4 ranks, {options.rounds} rounds, load {os.getloadavg()[0]:.1f} after")
-    print(f"{'':>30} {'median s':>9} {'slowest s':>10}")
-    for what, row in figures.items():
-        print(f"{what:>30} {row['median_s']:9.3f} {row['slowest_s']:10.3f}")
-    if options.json:
-        report = {"machine": told, "rounds": options.rounds, "times": figures}
-        Path(options.json).write_text(json.dumps(report, indent=2) + "\n")
+    publish(options, table, digits=3, machine=machine, versions={"jax": version})
 
 
 if __name__ == "__main__":

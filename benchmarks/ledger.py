@@ -170,8 +170,8 @@ def _drift(run: Sequence[Line]) -> str:
     return _page(f"Run of {run[-1]['date']}, load before it {run[-1]['load']}:", rows)
 
 
-def _page(words: str, rows: Iterable[Iterator[str]]) -> str:
-    return "\n".join([words, "", *(line for each in rows for line in each), ""])
+def _page(words: str, rows: Iterable[str]) -> str:
+    return "\n".join([words, "", *rows, ""])
 
 
 TABLES: dict[str, Callable[[Sequence[Line]], str]] = {"costs": _costs, "drift": _drift}

@@ -7,14 +7,14 @@ from /proc/PID/smaps_rollup after each thousand, and growth from the second thou
 line through these samples says; *sources* are the files of cells that debuggers open. Linux only.
 """
 
-import argparse
-import json
 import statistics
 import time
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+from figures import publish, read_options
 from machine import describe_machine
 
 from jupyter_dist import Cluster
@@ -49,7 +49,7 @@ def find_processes(cluster: Cluster) -> dict[str, int]:
     return named | {"client": psutil.Process().pid}
 
 
-def measure(cells: int, ranks: int) -> tuple[dict[str, list[int]], array[float], list[int]]:
+def measure(cells: int, ranks: int) -> tuple[dict[str, list[int]], Sequence[float], list[int]]:
     """Run the cells; give memory after each thousand, seconds of each cell, files of sources."""
     took_s = array("d")  # a list of floats would be most of what this process keeps
     files: list[int] = []
@@ -70,24 +70,24 @@ def measure(cells: int, ranks: int) -> tuple[dict[str, list[int]], array[float],
 
 def main() -> int:
     """Measure, print, and fail when a rank grows by more than the budget."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cells", type=int, default=20000)
-    parser.add_argument("--ranks", type=int, default=4)
-    options = parser.parse_args()
-    print(json.dumps({**describe_machine(), "jupyter-dist": __version__}, indent=1))
+    options = read_options(__doc__, cells=20_000, ranks=4)
+    machine = {**describe_machine(), "jupyter-dist": __version__}
     memory, took_s, files = measure(options.cells, options.ranks)
-    worst = 0.0
-    for name, samples in memory.items():
-        later = samples[1:]
-        slope = statistics.linear_regression(range(len(later)), later).slope
-        if name.startswith("rank"):
-            worst = max(worst, slope)
-        print(f"{name:>12}: {slope:7.1f} kB per 1,000 cells; {samples[0]} to {samples[-1]} kB")
+    table = {
+        name: {
+            "kb_per_1000_cells": statistics.linear_regression(range(len(kb) - 1), kb[1:]).slope,
+            "first_kb": kb[0],
+            "last_kb": kb[-1],
+        }
+        for name, kb in memory.items()
+    }
+    publish(options, table, digits=1, machine=machine, memory_kb=memory, source_files=files)
     first, last = took_s[:STEP], took_s[-STEP:]
     print(f"median of a cell: {statistics.median(first) * 1e3:.2f} ms in the first thousand,")
     print(f"                  {statistics.median(last) * 1e3:.2f} ms in the last")
     print(f"sources: {files[0]} files after the first thousand, {files[-1]} after the last")
-    return int(worst > BUDGET_KB)
+    grown = [row["kb_per_1000_cells"] for name, row in table.items() if name.startswith("rank")]
+    return int(max(grown) > BUDGET_KB)
 
 
 if __name__ == "__main__":

@@ -10,33 +10,22 @@ has medians over all rounds, and the quickest round. benchmarks/gpu/nccl_overhea
 same on a GPU.
 """
 
-import argparse
 import itertools
-import json
 import math
 import operator
-import os
-import socket
-import statistics
-import tempfile
-import time
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import cupy
 import numpy as np
+from figures import Samples, publish, read_options, summarise
 from machine import describe_machine
+from one_rank import compile_loops, open_communicator, time_loops
 
-from jupyter_dist.collective.group import Group
-from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.collective.nccl.api import Nccl4py
-from jupyter_dist.collective.nccl.communicator import NcclCommunicator
 from jupyter_dist.collective.nccl.cuda import Cuda
 from jupyter_dist.collective.nccl.device import Ways
-from jupyter_dist.collective.recorder import CollectiveRecorder
-from jupyter_dist.collective.ring.transport import RingTransport
 
 BUDGET_US = 5.0
 """Of Python for one call, above the bare binding."""
@@ -113,22 +102,11 @@ def make_array() -> Any:
     return cupy.ndarray((32, 32), np.float32, cupy.cuda.MemoryPointer(memory, 0))
 
 
-def make_communicator(recorder: CollectiveRecorder) -> NcclCommunicator:
-    """Make a communicator of one rank."""
-    group = Group(0, 1, generation=1)
-    transport = RingTransport(group, socket.socket(), ["127.0.0.1:1"], b"")
-    fake = make_cupy()
-    binding = make_binding()
-    ways = Ways(lambda: Cuda(fake), lambda: Nccl4py(binding), lambda: None)
-    return NcclCommunicator(HostCommunicator(group, transport, recorder), ways)
-
-
-def measure(calls: int, rounds: int) -> dict[str, list[float]]:
+def measure(calls: int, rounds: int) -> Samples:
     """Give the microseconds of one call in each round, by kind."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        recorder = CollectiveRecorder(Path(folder) / "rank-0.collectives")
-        recorder.begin_cell("In[1]", "cell-1")
-        comm = make_communicator(recorder)
+    fake, binding = make_cupy(), make_binding()
+    ways = Ways(lambda: Cuda(fake), lambda: Nccl4py(binding), lambda: None)
+    with open_communicator(ways) as comm:
         names: dict[str, Any] = {
             "comm": comm,
             "array": make_array(),
@@ -137,58 +115,15 @@ def measure(calls: int, rounds: int) -> dict[str, list[float]]:
             "handle": "handle",
             "stream": 0,
         }
-        exec(compile(CELL, "In[1]", "exec"), names)
-        loops = {name: names[name] for name in ("in_place", "beside", "bare")}
-        samples: dict[str, list[float]] = {name: [] for name in loops}
-        for number in range(rounds + 1):
-            for name, loop in loops.items():
-                start_s = time.perf_counter()
-                loop(calls)
-                elapsed_s = time.perf_counter() - start_s
-                comm.settle()
-                if number:  # the first round forms it and fills the caches
-                    samples[name].append(elapsed_s / calls * 1e6)
-        comm.close()
-        recorder.close()
-    return samples
+        return time_loops(compile_loops(CELL, names), calls, rounds, comm.settle)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--calls", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    options = parser.parse_args()
-    samples = measure(options.calls, options.rounds)
-    bare = statistics.median(samples["bare"])
-    figures = {
-        name: {
-            "median_us": statistics.median(found),
-            "quickest_us": min(found),
-            "above_bare_us": statistics.median(found) - bare,
-        }
-        for name, found in samples.items()
-    }
-    report = {
-        "machine": describe_machine(),
-        "versions": {"cupy": cupy.__version__, "numpy": np.__version__},
-        "budget_us": BUDGET_US,
-        "figures": figures,
-    }
-    for name, value in report["machine"].items():
-        print(f"{name}: {value}")
-    print(f"cupy {cupy.__version__}, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}")
-    print(f"all_reduce of float32[32,32], {options.calls} calls, {options.rounds} rounds")
-    print(f"{'':>12} {'median µs':>10} {'quickest':>10} {'above the bare call':>20}")
-    for name, row in figures.items():
-        print(
-            f"{name:>12} {row['median_us']:10.2f} {row['quickest_us']:10.2f} "
-            f"{row['above_bare_us']:20.2f}"
-        )
+    options = read_options(__doc__, calls=5000, rounds=31)
+    table = summarise(measure(options.calls, options.rounds), above="bare")
+    versions = {"cupy": cupy.__version__, "numpy": np.__version__}
+    publish(options, table, machine=describe_machine(), versions=versions, budget_us=BUDGET_US)
     print(f"budget: {BUDGET_US} µs above the bare call")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
 
 
 if __name__ == "__main__":

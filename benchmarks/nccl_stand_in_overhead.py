@@ -12,11 +12,7 @@ often NCCL says that a call is in progress: from the second time on `ours` lets 
 """
 
 # ruff: noqa: E402  (the stand-in is put under CuPy before it is used)
-import argparse
-import json
 import os
-import socket
-import statistics
 import sys
 import tempfile
 import time
@@ -35,14 +31,10 @@ compile_library(Path(LIBRARY.name))
 import cupy
 import numpy as np
 import stand_in
+from figures import Samples, medians_of, publish, read_options, summarise
 from machine import describe_machine
 from nccl.bindings import nccl
-
-from jupyter_dist.collective.group import Group
-from jupyter_dist.collective.host import HostCommunicator
-from jupyter_dist.collective.nccl.communicator import NcclCommunicator
-from jupyter_dist.collective.recorder import CollectiveRecorder
-from jupyter_dist.collective.ring.transport import RingTransport
+from one_rank import compile_loops, open_communicator, time_loops
 
 BUDGET_US = 5.0
 """Of Python for one call, above the bare binding."""
@@ -79,15 +71,10 @@ def form_bare() -> Any:
     return handle
 
 
-def measure(calls: int, rounds: int) -> dict[str, list[float]]:
+def measure(calls: int, rounds: int) -> Samples:
     """Return the microseconds of one call in each round, by kind."""
     runtime = cupy.cuda.runtime
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        recorder = CollectiveRecorder(Path(folder) / "rank-0.collectives")
-        recorder.begin_cell("In[1]", "cell-1")
-        group = Group(0, 1, generation=1)
-        transport = RingTransport(group, socket.socket(), ["127.0.0.1:1"], b"")
-        comm = NcclCommunicator(HostCommunicator(group, transport, recorder))
+    with open_communicator() as comm:
         names: dict[str, Any] = {
             "comm": comm,
             "array": stand_in.put(np.zeros((32, 32), np.float32)),
@@ -97,56 +84,27 @@ def measure(calls: int, rounds: int) -> dict[str, list[float]]:
             "begun": runtime.eventCreateWithFlags(0),
             "ended": runtime.eventCreateWithFlags(0),
         }
-        exec(compile(CELL, "In[1]", "exec"), names)
-        loops = {name: names[name] for name in ("bare", "with_events", "ours")}
-        samples: dict[str, list[float]] = {name: [] for name in loops}
-        for number in range(rounds + 1):
-            for name, loop in loops.items():
-                start_s = time.perf_counter()
-                loop(calls)
-                elapsed_s = time.perf_counter() - start_s
-                cupy.cuda.get_current_stream().synchronize()
-                comm.settle()
-                if number:  # the first round forms it and fills the caches
-                    samples[name].append(elapsed_s / calls * 1e6)
-        comm.close()
-        recorder.close()
-        nccl.comm_abort(names["handle"])
+
+        def settle() -> None:
+            cupy.cuda.get_current_stream().synchronize()
+            comm.settle()
+
+        samples = time_loops(compile_loops(CELL, names), calls, rounds, settle)
+    nccl.comm_abort(names["handle"])
     return samples
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--calls", type=int, default=500)
-    parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--polls", type=int, default=0)
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    options = parser.parse_args()
+    options = read_options(__doc__, calls=500, rounds=31, polls=0)
     os.environ["NCCL_STAND_IN_POLLS"] = str(options.polls)
     stand_in.install(cupy)
     samples = measure(options.calls, options.rounds)
-    medians = {name: statistics.median(found) for name, found in samples.items()}
-    report = {
-        "machine": describe_machine(),
-        "command": " ".join(sys.argv),
-        "versions": {"cupy": cupy.__version__, "nccl (stand-in)": nccl.get_version()},
-        "budget_us": BUDGET_US,
-        "median_us": medians,
-        "quickest_us": {name: min(found) for name, found in samples.items()},
-    }
-    for part in ("machine", "versions"):
-        for name, value in report[part].items():
-            print(f"{name}: {value}")
-    print(f"command: {report['command']}, load {os.getloadavg()[0]:.1f}")
-    print(f"{'':>12} {'median µs':>10} {'quickest':>10} {'above bare':>11} {'above events':>13}")
-    for name, median in medians.items():
-        print(
-            f"{name:>12} {median:10.2f} {min(samples[name]):10.2f} "
-            f"{median - medians['bare']:11.2f} {median - medians['with_events']:13.2f}"
-        )
+    table = summarise(samples, above="bare")
+    for name, median_us in (medians := medians_of(samples)).items():
+        table[name]["above_events_us"] = median_us - medians["with_events"]
+    versions = {"cupy": cupy.__version__, "nccl (stand-in)": nccl.get_version()}
+    publish(options, table, machine=describe_machine(), versions=versions, budget_us=BUDGET_US)
     print(f"budget: {BUDGET_US} µs of Python above the same calls made bare")
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=2), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -69,7 +69,8 @@ def write_report(
     comparisons = [c for c in compare(record) if c.ours.contender in OURS]
     text = "\n".join(
         [
-            *_machine_lines(machine, versions),
+            "# jupyter-dist against its rivals\n",
+            *machine_lines(machine, versions),
             *_median_tables(record),
             *_memory_parts(record),
             *_comparison_table(comparisons),
@@ -145,10 +146,10 @@ def _goal_for(ours: Entry, rival: Entry) -> float | None:
     return None
 
 
-def _machine_lines(
+def machine_lines(
     machine: Mapping[str, Any], versions: Mapping[str, Mapping[str, str]]
 ) -> Iterator[str]:
-    yield "# jupyter-dist against its rivals\n"
+    """Tell on what the figures were taken, and of whom."""
     for name, value in machine.items():
         yield f"- {name}: {value}"
     for contender, packages in versions.items():
@@ -163,11 +164,11 @@ def _median_tables(record: Record) -> Iterator[str]:
             continue
         ranks = sorted({entry.ranks for entry in entries})
         yield f"\n## {what}: median (least to most), {unit}\n"
-        yield from row(["", *(f"{n} ranks" for n in ranks)])
-        yield from row(["---"] + ["---:"] * len(ranks))
+        yield row(["", *(f"{n} ranks" for n in ranks)])
+        yield row(["---"] + ["---:"] * len(ranks))
         found = {replace(entry, ranks=0) for entry in entries if _has_figures(record, entry)}
         for entry in sorted(found, key=lambda entry: (entry.kind not in OURS, entry)):
-            yield from row([entry.label, *(_cell(record, replace(entry, ranks=n)) for n in ranks)])
+            yield row([entry.label, *(_cell(record, replace(entry, ranks=n)) for n in ranks)])
 
 
 def _memory_parts(record: Record) -> Iterator[str]:
@@ -189,12 +190,12 @@ def _comparison_table(comparisons: Sequence[Comparison]) -> Iterator[str]:
     if not comparisons:
         return
     yield "\n## ours over a rival's best way\n"
-    yield from row(["what", "ranks", "ours", "over", "ratio", "goal", ""])
-    yield from row(["---", "---:", "---", "---", "---:", "---:", "---"])
+    yield row(["what", "ranks", "ours", "over", "ratio", "goal", ""])
+    yield row(["---", "---:", "---", "---", "---:", "---:", "---"])
     for c in comparisons:
         goal = "" if c.goal is None else f"≤ {c.goal:g}"
         figures = [c.ours.label, c.rival.label, f"{c.ratio:.2f}", goal, c.verdict]
-        yield from row([c.ours.what, c.ours.ranks, *figures])
+        yield row([c.ours.what, c.ours.ranks, *figures])
 
 
 def _missing_lines(record: Record, leftovers: Mapping[str, int]) -> Iterator[str]:
@@ -220,9 +221,9 @@ def short(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def row(cells: Iterable[object]) -> Iterator[str]:
+def row(cells: Iterable[object]) -> str:
     """Return a row of a table."""
-    yield "| " + " | ".join(str(cell) for cell in cells) + " |"
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _as_json(entry: Entry, values: Sequence[float]) -> dict[str, Any]:

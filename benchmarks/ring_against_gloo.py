@@ -2,18 +2,13 @@
 
 python benchmarks/ring_against_gloo.py [--ranks 4] [--rounds 5] [--json FILE]
 
-All reduce float32 in place, in turns, each time after the same barrier; "comm gloo" is what a
-cluster with --comm gloo has, the same gloo with our deadlines and checks around it. A sample is
-the time on the slowest rank; the table shows medians over all samples. On a machine with fewer
-cores than ranks differences under about 30 % are noise, and other programs slow all down unevenly:
-look at the load before and after.
+Both reduce float32 in place, in turns, each time after the same barrier. A sample is the time on
+the slowest rank; the table shows medians over all samples. On a machine with fewer cores than
+ranks differences under about 30 % are noise, and other programs slow both down unevenly: look at
+the load before and after.
 """
 
-import argparse
-import json
-import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import publish, read_options
 from machine import describe_machine
 
-from jupyter_dist.collective.gloo.transport import GlooTransport
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
@@ -41,19 +36,11 @@ SIZES = {
 }
 """Elements, and samples in each round."""
 
-KINDS = ("ring", "gloo", "comm gloo")
+KINDS = ("ring", "gloo")
 LIMIT_S = 300.0
 
 Samples = dict[str, dict[str, list[float]]]
 """Seconds, by size and kind."""
-
-
-class Values:
-    """A control channel in the store that torch has already; it needs no meetings."""
-
-    def __init__(self, store: Any) -> None:
-        self.put = store.set
-        self.get = lambda key, _timeout_s: store.get(key)
 
 
 def run_rank(rank: int, ranks: int, rounds: int, store: str, pipe: Connection) -> None:
@@ -74,9 +61,6 @@ def run_rank(rank: int, ranks: int, rounds: int, store: str, pipe: Connection) -
         world_size=ranks,
         timeout=timedelta(seconds=LIMIT_S),
     )
-    values = Values(dist.distributed_c10d._get_default_store())  # noqa: SLF001
-    ours = HostCommunicator(group, GlooTransport(group, "127.0.0.1", values))
-    ours.timeout_s = LIMIT_S
     samples: Samples = {name: {kind: [] for kind in KINDS} for name in SIZES}
     for number in range(rounds + 1):
         for name, (count, repeats) in SIZES.items():
@@ -85,7 +69,6 @@ def run_rank(rank: int, ranks: int, rounds: int, store: str, pipe: Connection) -
             calls = {
                 "ring": lambda array=array: ring.all_reduce(array, out=array),
                 "gloo": lambda tensor=tensor: dist.all_reduce(tensor),
-                "comm gloo": lambda array=array: ours.all_reduce(array, out=array),
             }
             for _repeat in range(repeats):
                 for kind, reduce in calls.items():
@@ -93,7 +76,6 @@ def run_rank(rank: int, ranks: int, rounds: int, store: str, pipe: Connection) -
                     if number:  # the first round connects
                         samples[name][kind].append(seconds)
     ring.barrier()
-    ours.close()
     dist.destroy_process_group()
     ring.close()
     pipe.send((samples, torch.__version__))
@@ -147,32 +129,19 @@ def measure(ranks: int, rounds: int) -> tuple[dict[str, dict[str, float]], str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    options = parser.parse_args()
-    machine = describe_machine()
+    options = read_options(__doc__, ranks=4, rounds=5)
+    machine = {**describe_machine(), "ranks": options.ranks, "rounds": options.rounds}
     medians, torch_version = measure(options.ranks, options.rounds)
-    machine["load after"] = os.getloadavg()[0]
-    report = {
-        "machine": machine,
-        "versions": {"numpy": np.__version__, "torch": torch_version},
-        "ranks": options.ranks,
-        "rounds": options.rounds,
-        "median_ms": medians,
+    table = {
+        size: {
+            **{f"{kind}_ms": row[kind] for kind in KINDS},
+            "gloo/ring": row["gloo"] / row["ring"],
+        }
+        for size, row in medians.items()
     }
-    print(*(f"{word}: {value}" for word, value in machine.items()), sep="\n")
-    print(*(f"{word} {value}" for word, value in report["versions"].items()), sep=", ")
-    print(f"all_reduce, float32, in place, {options.ranks} ranks")
-    print(f"{'size':>8}", *(f"{kind + ' ms':>12}" for kind in KINDS), f"{'gloo/ring':>10}")
-    for name, row in medians.items():
-        ratio = row["gloo"] / row["ring"]
-        print(f"{name:>8}", *(f"{row[kind]:12.3f}" for kind in KINDS), f"{ratio:10.2f}")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
+    versions = {"numpy": np.__version__, "torch": torch_version}
+    publish(options, table, digits=3, machine=machine, versions=versions, median_ms=medians)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,10 +10,7 @@ medians.
 """
 
 import argparse
-import json
 import os
-import platform
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,10 +21,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "hosts"))
 
+from figures import Samples, medians_of, publish, read_options, take_turns  # noqa: E402
 from lab import HostsLab  # noqa: E402  (the lab of the tests)
+from machine import describe_machine  # noqa: E402
 
 from jupyter_dist import Cluster  # noqa: E402
-from jupyter_dist.model.spec import HostSpec  # noqa: E402
+from jupyter_dist.model.spec.cluster_spec import HostSpec  # noqa: E402
 
 
 def import_everywhere(lab: HostsLab) -> float:
@@ -76,10 +75,9 @@ def start_ipyparallel(lab: HostsLab, ranks: int, folder: str) -> float:
     return ready_s
 
 
-def measure(options: argparse.Namespace) -> dict[str, list[float]]:
+def measure(options: argparse.Namespace) -> Samples:
     """Take every sample."""
     names = [f"node{number:02}" for number in range(1, options.hosts + 1)]
-    samples: dict[str, list[float]] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         HostsLab(names, Path(folder)) as lab,
@@ -91,54 +89,31 @@ def measure(options: argparse.Namespace) -> dict[str, list[float]]:
             "one": lambda: start_ours(lab, 1, lab.names[:1], slow),
             "many": lambda: start_ours(lab, 1, lab.names, slow),
         }
-        for number in range(options.rounds + 1):
-            for name, contender in contenders.items():
-                taken_s = contender()
-                if number:  # the first round fills the caches
-                    samples.setdefault(name, []).append(taken_s)
+        samples = take_turns(contenders, options.rounds)
         if options.rival:
             samples["ipyparallel"] = [start_ipyparallel(lab, options.ranks, folder)]
     return samples
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hosts", type=int, default=4)
-    parser.add_argument("--ranks", type=int, default=2, help="on each host")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--slow-s", type=float, default=5.0, help="what the setup of a slow host takes"
-    )
-    parser.add_argument("--rival", action="store_true", help="start ipyparallel's engines once too")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    options = parser.parse_args()
+    options = read_options(__doc__, hosts=4, ranks=2, rounds=5, slow_s=5.0, rival=False)
+    machine = describe_machine()
     samples = measure(options)
-    medians = {name: statistics.median(taken) for name, taken in samples.items()}
-    report = {
-        "command": " ".join(["python", *sys.argv]),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.release()}",
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("jupyter-dist", "ipyparallel", "grpcio", "pyzmq")},
-        },
-        "hosts": options.hosts,
-        "ranks_per_host": options.ranks,
-        "slow_s": options.slow_s,
-        "load_average": os.getloadavg()[0],
-        "samples_s": samples,
-        "median_s": medians,
-    }
-    print(report["command"])
-    print(report["machine"], "·", ", ".join(f"{k} {v}" for k, v in report["versions"].items()))
-    print(f"{options.hosts} hosts x {options.ranks} ranks, load {os.getloadavg()[0]:.1f}")
-    for name, median_s in medians.items():
-        print(f"{name:>12} {median_s:7.2f} s   ({len(samples[name])} samples)")
+    medians = medians_of(samples)
+    names = ("jupyter-dist", "ipyparallel", "grpcio", "pyzmq")
+    publish(
+        options,
+        {name: {"median_s": median_s} for name, median_s in medians.items()},
+        machine=machine | {"hosts": options.hosts, "ranks per host": options.ranks},
+        versions={name: version(name) for name in names},
+        slow_s=options.slow_s,
+        samples_s=samples,
+        median_s=medians,
+    )
     print(f"ours / python {medians['ours'] / medians['python']:.2f}   (goal: at most 2)")
     print(f"many / one {medians['many'] / medians['one']:.2f}   (goal: at most 2 for 64 hosts)")
     if options.rival:
         print(f"ours / ipyparallel {medians['ours'] / medians['ipyparallel']:.2f}")
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=2), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ A large cluster is drawn with pauses, so that a drawing's script is timed at 1 H
     python benchmarks/topology_view.py [--ranks 512] [--seconds 20] [--json out/topology_view.json]
 """
 
-import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import time
@@ -18,18 +16,20 @@ from typing import Any
 
 import msgspec
 import psutil
+from figures import read_options, write_json
+from machine import describe_machine
 from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from jupyter_dist.views.modules import joined_modules, joined_styles
+from jupyter_dist.views.topology.script_modules import joined_modules, joined_styles
 from tests.browser.topologies import many_with_gpus
 
 HZ = 4
 HZ_WITHOUT_WAITING = 1
 PAGE = """<!doctype html><meta charset="utf-8"><style>%s</style><div id="place"></div>
 <script type="module">%s</script>"""
-# The door is a default export, which an inline module cannot pass on by itself.
+# The door is a default export, which an inline module cannot pass on on its own.
 START = """
 const heard = [];
 const model = { state: {}, get: () => model.state, send: () => {}, off: () => {},
@@ -110,12 +110,8 @@ def measure(page: Any, session: Any, ranks: int, seconds: int) -> dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=512)
-    parser.add_argument("--seconds", type=int, default=20)
-    parser.add_argument("--chromium", default=os.environ.get("JD_CHROMIUM", "/usr/bin/chromium"))
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    chromium = os.environ.get("JD_CHROMIUM", "/usr/bin/chromium")
+    options = read_options(__doc__, ranks=512, seconds=20, chromium=chromium)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.chromium, headless=True)
         page = browser.new_page(viewport={"width": 1000, "height": 1000})
@@ -127,14 +123,10 @@ def main() -> None:
         browser.close()
     result["script_kb"] = round(len(joined_modules().encode()) / 1000, 1)
     result["styles_kb"] = round(len(joined_styles().encode()) / 1000, 1)
-    result["machine"] = f"{platform.machine()}, {psutil.cpu_count()} cores, {platform.system()}"
+    result["machine"] = describe_machine()
     result["load_at_the_end"] = round(psutil.getloadavg()[0], 1)
-    result["command"] = " ".join(["python", *sys.argv])
-    text = json.dumps(result, indent=2)
-    print(text)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(text + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=2))
+    write_json(options, result)
 
 
 if __name__ == "__main__":

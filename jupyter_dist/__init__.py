@@ -25,7 +25,7 @@ _PUBLIC = {
     "Cluster": "jupyter_dist.cluster.cluster",
     "RankResult": "jupyter_dist.cluster.result",
     "SpmdResult": "jupyter_dist.cluster.result",
-    "TopologyWidget": "jupyter_dist.views.topology_widget",
+    "TopologyWidget": "jupyter_dist.views.topology.widget",
 }
 __all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension", *_PUBLIC]  # noqa: PLE0604
 

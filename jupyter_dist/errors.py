@@ -16,7 +16,7 @@ DistError
 ├── CellFailed                        a cell did not end well on some rank (raised by the magics)
 │   ├── RankRaised                    user code raised on a rank
 │   ├── RankLost                      the process of a rank is gone
-│   ├── CellInterrupted               somebody interrupted the cell
+│   ├── CellInterrupted               someone interrupted the cell
 │   └── CellTimedOut                  the cell's own time limit passed
 ├── TransferError                     an object could not be pushed or pulled
 ├── SyncFailed                        code could not be copied to some host
@@ -38,24 +38,71 @@ DistError
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+
+class ErrorCode(StrEnum):
+    """What went wrong, for programs; texts are for people and may change."""
+
+    DIST_ERROR = "dist_error"
+    USAGE_ERROR = "usage_error"
+    HOST_SPEC_ERROR = "host_spec_error"
+    UNKNOWN_RANKS = "unknown_ranks"
+    CLUSTER_EXISTS = "cluster_exists"
+    NO_CLUSTER = "no_cluster"
+    CLUSTER_IN_USE = "cluster_in_use"
+    START_FAILED = "start_failed"
+    INSTALL_FAILED = "install_failed"
+    CLUSTER_GONE = "cluster_gone"
+    HEAL_FAILED = "heal_failed"
+    CELL_REFUSED = "cell_refused"
+    CELL_OUT_OF_SIGHT = "cell_out_of_sight"
+    CELL_FAILED = "cell_failed"
+    RANK_RAISED = "rank_raised"
+    RANK_LOST = "rank_lost"
+    CELL_INTERRUPTED = "cell_interrupted"
+    CELL_TIMED_OUT = "cell_timed_out"
+    TRANSFER_ERROR = "transfer_error"
+    SYNC_FAILED = "sync_failed"
+    CHECKPOINT_ERROR = "checkpoint_error"
+    CHECKPOINT_FAILED = "checkpoint_failed"
+    CHECKPOINT_NOT_FOUND = "checkpoint_not_found"
+    CHECKPOINT_DAMAGED = "checkpoint_damaged"
+    CHECKPOINT_TOO_NEW = "checkpoint_too_new"
+    COMMUNICATOR_ERROR = "communicator_error"
+    PEER_FAILED = "peer_failed"
+    COLLECTIVE_MISMATCH = "collective_mismatch"
+    COLLECTIVE_MISSED = "collective_missed"
+    COLLECTIVE_TIMEOUT = "collective_timeout"
+    FRAMEWORK_ERROR = "framework_error"
+    VALUES_DIFFER = "values_differ"
+    WIRE_ERROR = "wire_error"
+    VERSION_MISMATCH = "version_mismatch"
+    MALFORMED_MESSAGE = "malformed_message"
 
 
 class DistError(Exception):
     """Base of every exception that jupyter-dist raises on purpose."""
 
+    code = ErrorCode.DIST_ERROR
+
 
 class UsageError(DistError, ValueError):
     """The caller's mistake; nothing was started or changed."""
 
+    code = ErrorCode.USAGE_ERROR
+
 
 _HOSTS = (
     "HOST[:SLOTS][,HOST[:SLOTS]…] with SLOTS ≥ 1, where HOST may also be user@HOST, [fd00::1] or "
-    "node[01-04], and join:N stands for N hosts that join by themselves; for example localhost:4"
+    "node[01-04], and join:N stands for N hosts that join on their own; for example localhost:4"
 )
 
 
 class HostSpecError(UsageError):
     """A host specification that cannot be read."""
+
+    code = ErrorCode.HOST_SPEC_ERROR
 
     def __init__(
         self, given: str, problem: str, *, where: str = "hosts", accepted: str = _HOSTS
@@ -67,6 +114,8 @@ class HostSpecError(UsageError):
 
 class UnknownRanks(UsageError):
     """Ranks that the cluster does not have."""
+
+    code = ErrorCode.UNKNOWN_RANKS
 
     def __init__(self, given: str, world_size: int) -> None:
         self.given = given
@@ -80,6 +129,8 @@ class UnknownRanks(UsageError):
 class ClusterExists(UsageError):
     """A running cluster already has that name."""
 
+    code = ErrorCode.CLUSTER_EXISTS
+
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
@@ -91,6 +142,8 @@ class ClusterExists(UsageError):
 
 class NoCluster(UsageError):
     """There is no such running cluster."""
+
+    code = ErrorCode.NO_CLUSTER
 
     def __init__(self, name: str | None, running: Sequence[str] = ()) -> None:
         self.name = name
@@ -105,13 +158,19 @@ class NoCluster(UsageError):
 class ClusterInUse(UsageError):
     """Another process drives the cluster, or this client only watches it."""
 
+    code = ErrorCode.CLUSTER_IN_USE
+
 
 class StartFailed(DistError):
     """The cluster did not become ready; everything that was started has been cleaned up."""
 
+    code = ErrorCode.START_FAILED
+
 
 class InstallFailed(StartFailed):
     """jupyter-dist could not be installed on a host; `output` has the last lines of pip or ssh."""
+
+    code = ErrorCode.INSTALL_FAILED
 
     def __init__(self, host: str, reason: str, next_step: str = "", output: str = "") -> None:
         self.host = host
@@ -133,6 +192,8 @@ def no_free_port(host: str) -> str:
 class ClusterGone(DistError):
     """The coordinator ended or does not answer."""
 
+    code = ErrorCode.CLUSTER_GONE
+
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
         self.reason = reason
@@ -142,13 +203,19 @@ class ClusterGone(DistError):
 class HealFailed(DistError):
     """Lost ranks could not be replaced, or left out; the others still have what they had."""
 
+    code = ErrorCode.HEAL_FAILED
+
 
 class CellRefused(DistError):
     """The cell was not admitted: no rank ran it."""
 
+    code = ErrorCode.CELL_REFUSED
+
 
 class CellOutOfSight(DistError):
     """The connection was cut while a cell ran; it goes on, and what it says is kept."""
+
+    code = ErrorCode.CELL_OUT_OF_SIGHT
 
     def __init__(self) -> None:
         super().__init__(
@@ -160,9 +227,13 @@ class CellOutOfSight(DistError):
 class CellFailed(DistError):
     """A cell did not end well on some rank."""
 
+    code = ErrorCode.CELL_FAILED
+
 
 class RankRaised(CellFailed):
     """User code raised on a rank; renders as the user's own traceback, headed by its rank."""
+
+    code = ErrorCode.RANK_RAISED
 
     def __init__(
         self, rank: int, ename: str, evalue: str, traceback: Sequence[str], others: str = ""
@@ -188,6 +259,8 @@ class RankLost(CellFailed):
     `crash` is the model.crash.CrashReport with what is known of its end, where there is one.
     """
 
+    code = ErrorCode.RANK_LOST
+
     def __init__(self, rank: int, reason: str, others: str = "", crash: object = None) -> None:
         self.rank = rank
         self.reason = reason
@@ -201,10 +274,12 @@ class RankLost(CellFailed):
 
 
 class CellInterrupted(CellFailed):
-    """Somebody interrupted the cell; the ranks in `deaf` have not answered and are still busy."""
+    """Someone interrupted the cell; the ranks in `unresponsive` do not answer and are busy."""
 
-    def __init__(self, text: str, deaf: tuple[int, ...] = ()) -> None:
-        self.deaf = deaf
+    code = ErrorCode.CELL_INTERRUPTED
+
+    def __init__(self, text: str, unresponsive: tuple[int, ...] = ()) -> None:
+        self.unresponsive = unresponsive
         super().__init__(text)
 
     def _render_traceback_(self) -> list[str]:
@@ -214,6 +289,8 @@ class CellInterrupted(CellFailed):
 class CellTimedOut(CellFailed):
     """The cell's own time limit passed."""
 
+    code = ErrorCode.CELL_TIMED_OUT
+
     def _render_traceback_(self) -> list[str]:
         return [f"CellTimedOut: {self}"]
 
@@ -221,12 +298,16 @@ class CellTimedOut(CellFailed):
 class TransferError(DistError):
     """An object could not be pushed or pulled."""
 
+    code = ErrorCode.TRANSFER_ERROR
+
 
 class SyncFailed(DistError):
     """Code could not be copied to some host; `problems` has the reason for each such host.
 
     `host` and `reason` are those of the first one.
     """
+
+    code = ErrorCode.SYNC_FAILED
 
     def __init__(self, problems: Mapping[str, str], consequence: str) -> None:
         self.problems = dict(problems)
@@ -238,25 +319,37 @@ class SyncFailed(DistError):
 class CheckpointError(DistError):
     """The state of the ranks could not be saved or restored; the text names what, and where."""
 
+    code = ErrorCode.CHECKPOINT_ERROR
+
 
 class CheckpointFailed(CheckpointError):
     """Saving did not end well; earlier checkpoints are as they were."""
+
+    code = ErrorCode.CHECKPOINT_FAILED
 
 
 class CheckpointNotFound(CheckpointError):
     """There is no such checkpoint."""
 
+    code = ErrorCode.CHECKPOINT_NOT_FOUND
+
 
 class CheckpointDamaged(CheckpointError):
     """A checkpoint is not what was saved: bytes differ, or parts of it are missing."""
+
+    code = ErrorCode.CHECKPOINT_DAMAGED
 
 
 class CheckpointTooNew(CheckpointError):
     """A newer jupyter-dist wrote the checkpoint, in a format that this one cannot read."""
 
+    code = ErrorCode.CHECKPOINT_TOO_NEW
+
 
 class CommunicatorError(DistError):
     """A collective did not complete."""
+
+    code = ErrorCode.COMMUNICATOR_ERROR
 
 
 class PeerFailed(CommunicatorError):
@@ -264,6 +357,8 @@ class PeerFailed(CommunicatorError):
 
     `rank` is -1 when the cause is not one rank (an interrupt, a time limit).
     """
+
+    code = ErrorCode.PEER_FAILED
 
     def __init__(self, rank: int, reason: str) -> None:
         self.rank = rank
@@ -274,22 +369,34 @@ class PeerFailed(CommunicatorError):
 class CollectiveMismatch(CommunicatorError):
     """Ranks called different collectives; nothing was reduced or overwritten with wrong data.
 
-    `rank` is the odd one, where one is; `who` names all that made each of the two calls.
+    `rank` is the odd one, where one is; `who` names all that made each of the two calls, and
+    `difference` says what sets calls apart that read the same.
     """
 
+    code = ErrorCode.COLLECTIVE_MISMATCH
+
     def __init__(
-        self, rank: int, call: str, peer: int, peer_call: str, who: tuple[str, str] = ("", "")
+        self,
+        rank: int,
+        call: str,
+        peer: int,
+        peer_call: str,
+        who: tuple[str, str] = ("", ""),
+        difference: str = " with other arguments",
     ) -> None:
         self.rank = rank
         self.call = call
         self.peer = peer
         self.peer_call = peer_call
-        one, other = who[0] or f"rank {rank}", who[1] or f"rank {peer}"
-        super().__init__(f"{one} called {call}, but {other} called {peer_call}")
+        self.who = one, other = who[0] or f"rank {rank}", who[1] or f"rank {peer}"
+        odd = f"{call}{difference}" if call == peer_call else call
+        super().__init__(f"{one} called {odd}, but {other} called {peer_call}")
 
 
 class CollectiveMissed(CommunicatorError):
     """Ranks have finished the cell, and will never come to a collective that others wait in."""
+
+    code = ErrorCode.COLLECTIVE_MISSED
 
     def __init__(self, ranks: tuple[int, ...], text: str) -> None:
         self.ranks = ranks
@@ -299,12 +406,16 @@ class CollectiveMissed(CommunicatorError):
 class CollectiveTimeout(CommunicatorError):
     """A peer did not come within the deadline."""
 
+    code = ErrorCode.COLLECTIVE_TIMEOUT
+
 
 class FrameworkError(DistError, RuntimeError):
     """JAX, torch, CuPy, MPI or ipyparallel cannot be formed, or used, like this.
 
     The process goes on: where the framework itself would end it, or hang, this is raised before.
     """
+
+    code = ErrorCode.FRAMEWORK_ERROR
 
 
 class ValuesDiffer(DistError, AssertionError):
@@ -313,6 +424,8 @@ class ValuesDiffer(DistError, AssertionError):
     `path` leads to the first difference, as `['layer'][3].weight`; `values` has what is there, by
     the ranks that have it, as `{"ranks 0-1,3": "1.5", "rank 2": "2.5"}`.
     """
+
+    code = ErrorCode.VALUES_DIFFER
 
     def __init__(self, call: str, path: str, about: str, values: Mapping[str, str]) -> None:
         self.call = call
@@ -332,9 +445,13 @@ class ValuesDiffer(DistError, AssertionError):
 class WireError(DistError):
     """What arrived is not what was expected."""
 
+    code = ErrorCode.WIRE_ERROR
+
 
 class VersionMismatch(WireError):
     """The peer speaks another protocol version."""
+
+    code = ErrorCode.VERSION_MISMATCH
 
     def __init__(self, ours: str, theirs: str) -> None:
         self.ours = ours
@@ -347,3 +464,5 @@ class VersionMismatch(WireError):
 
 class MalformedMessage(WireError):
     """The bytes do not decode to a message for this side."""
+
+    code = ErrorCode.MALFORMED_MESSAGE

@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-WIRE = "jupyter-dist/1"
+WIRE = "jupyter-dist/2"
 """What processes of a cluster say to each other; two that differ in this never talk.
 
 Adding a field with a default keeps it.

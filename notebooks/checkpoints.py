@@ -84,7 +84,7 @@ it is left out unless one asks for it.""",
     ("py", "%%spmd\nprint(train(20))\nprint(velocity)"),
     (
         "md",
-        """A cluster of two ranks takes up what four have saved: `velocity` is cut anew, and what
+        """A cluster of two ranks takes up what four have saved: `velocity` is cut again, and what
 ranks 2 and 3 had for themselves has nowhere to go, which is said.""",
     ),
     ("py", "%dist_stop\n%dist_start -n 2 --resume checkpoints/training"),
@@ -92,7 +92,7 @@ ranks 2 and 3 had for themselves has nowhere to go, which is said.""",
     ("py", "%%spmd\nprint(step, weights.round(2))\nprint(velocity)"),
     (
         "md",
-        """Nothing that is damaged is ever loaded. Somebody turns one bit of a file; then all
+        """Nothing that is damaged is ever loaded. Someone turns one bit of a file; then all
 variables stay as they are, on all ranks.""",
     ),
     (

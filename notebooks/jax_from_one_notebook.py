@@ -156,7 +156,7 @@ for x, y in batches(rows):
     ),
     (
         "md",
-        """`%dist_heal` replaces it, and JAX is formed anew on all ranks. Arrays that span
+        """`%dist_heal` replaces it, and JAX is formed again on all ranks. Arrays that span
 processes belonged to what was before: they are named, with what to do.""",
     ),
     ("py", "%dist_heal"),

@@ -5,7 +5,7 @@ LOSE_A_RANK = [
         "md",
         """# Lose a rank, keep the work
 
-A process dies: it ran out of memory, a library crashed, somebody killed it. The ranks that live
+A process dies: it ran out of memory, a library crashed, someone killed it. The ranks that live
 keep everything, and the one that is gone can be replaced. All of it is in
 [docs/failures.md](../docs/failures.md).""",
     ),

@@ -1,4 +1,4 @@
-"""Bounds in seconds that hold on a busy machine too, and that still fail what is slow by itself.
+"""Bounds in seconds that hold on a busy machine too, and that still fail what is slow on its own.
 
 What waits for a core is not slow: Linux tells for how long processes that could have run got none,
 and such time is not counted. But nothing is waited for beyond a firm limit, so that what hangs
@@ -126,6 +126,14 @@ def wait_until(condition, within_s, what, pause_s=0.01):
         assert not watch.is_over(within_s), f"within {within_s:g} s: {what}"
         time.sleep(pause_s)
     return found
+
+
+def wait_until_gone(find, within_s=0.0, what="left behind", pause_s=0.1):
+    """Wait until nothing is found any more; fail with the words for what still is."""
+    watch = Stopwatch()
+    while found := find():
+        assert not watch.is_over(within_s), f"{what}:\n" + "\n".join(found)
+        time.sleep(pause_s)
 
 
 def let_pass(seconds):

@@ -17,10 +17,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from figures import publish, read_options
 from machine import describe_machine
 
 from jupyter_dist import Cluster
-from jupyter_dist.model.bench_plan import read_size
+from jupyter_dist.options.bench_options import read_size
 
 CELL = (Path(__file__).parent / "sweep_cell.py").read_text()
 LIMIT_S = 240.0
@@ -50,29 +51,18 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, dict[str, float]], i
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hosts", default="localhost")
-    parser.add_argument("--max", default="64M")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--oversubscribe", action="store_true")
-    parser.add_argument("--as-hosts", action="store_true")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    options = parser.parse_args()
+    options = read_options(
+        __doc__, hosts="localhost", max="64M", rounds=5, oversubscribe=False, as_hosts=False
+    )
     machine = describe_machine()
     medians, size = measure(options)
-    for name, value in machine.items():
-        print(f"{name}: {value}")
-    names = list(next(iter(medians.values())))
-    print(f"all_reduce, float32, in place, {size} ranks: median µs (bus bandwidth in GB/s)")
-    print(f"{'bytes':>12}" + "".join(f"{name:>24}" for name in names))
+    table = {}
     for nbytes, row in medians.items():
         factor = int(nbytes) * 2 * (size - 1) / size / 1e3
-        cells = [f"{row[name]:12.1f} ({factor / row[name]:8.2f})" for name in names]
-        print(f"{nbytes:>12}" + "".join(f"{cell:>24}" for cell in cells))
-    if options.json:
-        report = {"machine": machine, "ranks": size, "median_us": medians}
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
+        table[nbytes] = {f"{name}, µs": median_us for name, median_us in row.items()}
+        table[nbytes] |= {f"{name}, GB/s": factor / median_us for name, median_us in row.items()}
+    print(f"all_reduce, float32, in place, {size} ranks: medians, and bus bandwidth")
+    publish(options, table, machine=machine, ranks=size, median_us=medians)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,11 @@ blocking and as non-blocking communicator (then asked until the call is queued, 
 """
 
 # ruff: noqa: SLF001  (cupyx.distributed has no public way in)
-import argparse
-import json
 import os
-import socket
-import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +24,9 @@ from cupyx.distributed._nccl_comm import NCCLBackend
 from nccl.bindings import nccl
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from figures import Samples, medians_of, publish, read_options, summarise
 from machine import describe_machine
-
-from jupyter_dist.collective.group import Group
-from jupyter_dist.collective.host import HostCommunicator
-from jupyter_dist.collective.nccl.communicator import NcclCommunicator
-from jupyter_dist.collective.recorder import CollectiveRecorder
-from jupyter_dist.collective.ring.transport import RingTransport
+from one_rank import open_communicator, time_loops
 
 IN_PROGRESS = 7
 FLOAT32, SUM = 7, 0
@@ -74,66 +66,41 @@ def make_cupyx() -> Callable[[Any, Any], None]:
     return reduce
 
 
-def make_ours(recorder: CollectiveRecorder) -> NcclCommunicator:
-    """Give a communicator of one rank as in a cell."""
-    group = Group(0, 1, generation=1)
-    transport = RingTransport(group, socket.socket(), ["127.0.0.1:1"], b"")
-    return NcclCommunicator(HostCommunicator(group, transport, recorder))
-
-
-def measure(calls: int, rounds: int) -> dict[str, list[float]]:
+def measure(calls: int, rounds: int) -> Samples:
     """Give the microseconds of one call in each round, by contender."""
     source, target = cupy.ones(1024, cupy.float32), cupy.empty(1024, cupy.float32)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        recorder = CollectiveRecorder(Path(folder) / "rank-0.collectives")
-        comm = make_ours(recorder)
+    with open_communicator() as comm:
         contenders: dict[str, Callable[[Any, Any], Any]] = {
             "ours": lambda source, target: comm.all_reduce(source, out=target),
             "nccl4py blocking": make_bare(1),
             "nccl4py": make_bare(0),
             "cupyx": make_cupyx(),
         }
-        samples: dict[str, list[float]] = {name: [] for name in contenders}
-        for number in range(rounds + 1):
-            for name, call in contenders.items():
-                start_s = time.perf_counter()
-                for _ in range(calls):
-                    call(source, target)
-                elapsed_s = time.perf_counter() - start_s
-                cupy.cuda.get_current_stream().synchronize()
-                comm.settle()
-                if number:
-                    samples[name].append(elapsed_s / calls * 1e6)
-        comm.close()
-        recorder.close()
-    return samples
+
+        def repeat(call: Callable[[Any, Any], Any], count: int) -> None:
+            for _ in range(count):
+                call(source, target)
+
+        def settle() -> None:
+            cupy.cuda.get_current_stream().synchronize()
+            comm.settle()
+
+        loops = {name: partial(repeat, call) for name, call in contenders.items()}
+        return time_loops(loops, calls, rounds, settle)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--calls", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    options = parser.parse_args()
+    options = read_options(__doc__, calls=200, rounds=31)
     samples = measure(options.calls, options.rounds)
-    medians = {name: statistics.median(found) for name, found in samples.items()}
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    report = {
-        "machine": {**describe_machine(), "gpu": device},
-        "versions": {"cupy": cupy.__version__, "nccl": nccl.get_version()},
-        "NCCL_COMM_BLOCKING": os.environ.get("NCCL_COMM_BLOCKING", ""),
-        "median_us": medians,
-        "quickest_us": {name: min(found) for name, found in samples.items()},
-    }
-    for name, value in report["machine"].items():
-        print(f"{name}: {value}")
-    print(f"cupy {cupy.__version__}, NCCL {nccl.get_version()}")
-    print(f"{'':>18} {'median µs':>10} {'above nccl4py':>14}")
-    for name, median in medians.items():
-        print(f"{name:>18} {median:10.2f} {median - medians['nccl4py']:14.2f}")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
+    publish(
+        options,
+        summarise(samples, above="nccl4py"),
+        machine={**describe_machine(), "gpu": device},
+        versions={"cupy": cupy.__version__, "nccl": nccl.get_version()},
+        NCCL_COMM_BLOCKING=os.environ.get("NCCL_COMM_BLOCKING", ""),
+        median_us=medians_of(samples),
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """jupyter-distributed in trouble: its group of kernels, as its proxy kernel uses it."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from concurrent.futures import TimeoutError as TookTooLong
 
 from jupyter_distributed_peer import JupyterDistributed
 from notebook_kernel import SUCCESS, WAIT_S, Ran
-from trouble import SURVIVORS, Trouble, as_words
+from trouble import SURVIVORS, Trouble
 
 OWN_RANK = "import os\nrank = int(os.environ['RANK'])"
 
@@ -44,7 +45,7 @@ class JupyterDistributedInTrouble(JupyterDistributed, Trouble):
 
     def tell_state(self) -> str:
         status = self._status()
-        return as_words({"state": status.state, "failure": status.failure})
+        return json.dumps({"state": status.state, "failure": status.failure}, default=str)
 
     def knows_of_loss(self) -> bool:
         return self._status().failure is not None

@@ -3,7 +3,6 @@
 Each story gives a flat dictionary: keys that end in `_s` are seconds, all others are words.
 """
 
-import json
 import os
 import re
 import signal
@@ -185,8 +184,3 @@ def _wait_until_known(sufferer: Trouble) -> float | None:
 def _count_kept(ran: Ran, ranks: Sequence[int]) -> str:
     there = [rank for rank in ranks if f"kept {rank}" in ran.text]
     return f"{len(there)} of {len(ranks)}"
-
-
-def as_words(thing: object) -> str:
-    """Write what a contender answers in one line."""
-    return json.dumps(thing, default=str)

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_dist.agent.zygote_process import ZygoteProcess
+from jupyter_dist.agent.engines.zygote_process import ZygoteProcess
 from jupyter_dist.errors import DistError, StartFailed, UsageError, VersionMismatch
-from jupyter_dist.launch.base import GREETING, HOME_UNREACHABLE, Greeting, Invitation
-from jupyter_dist.launch.descendants import adopt_orphans
-from jupyter_dist.launch.lifeline import die_with_parent, process_lives
-from jupyter_dist.launch.private_dir import make_memory_dir, make_private_dir
+from jupyter_dist.launch.launcher import GREETING, HOME_UNREACHABLE, AgentHello, JoinTicket
+from jupyter_dist.launch.processes.descendants import adopt_orphans
+from jupyter_dist.launch.processes.private_dir import make_memory_dir, make_private_dir
+from jupyter_dist.launch.processes.process_life import die_with_parent, process_lives
 from jupyter_dist.version import WIRE, __version__
 
 ZYGOTE_END_TIMEOUT_S = 5.0
@@ -43,33 +43,36 @@ def main() -> int:
     adopt_orphans()  # those of a zygote that was killed
     try:
         # A join file that cannot be read is told before anything is started.
-        is_joining = options.join and not options.sealed
-        joining = _read_join_file(options.join) if is_joining else None
+        joining = None
+        if options.join and not options.sealed:
+            from jupyter_dist.launch.files.join_file import read_join_file
+
+            joining = read_join_file(Path(options.join))
         with _directories() as (run_dir, memory_dir), _zygote(run_dir, options) as zygote:
             if options.over_ssh:
                 _greet()
             if options.sealed:
-                invitation = _receive_sealed()
+                ticket = _receive_sealed()
             else:
-                invitation = joining or _read_invitation(options.over_ssh)
-            if invitation is not None:
-                _serve(invitation, options, (run_dir, memory_dir), zygote)
+                ticket = joining or _read_invitation(options.over_ssh)
+            if ticket is not None:
+                _serve(ticket, options, (run_dir, memory_dir), zygote)
     except DistError as error:
         sys.stderr.write(f"jupyter-dist: {error}\n")
         return _status_of(error)
     finally:
         if options.parent_pid and not process_lives(options.parent_pid):
-            from jupyter_dist.launch.connection_file import remove_files_of_killed
+            from jupyter_dist.launch.files.connection_file import remove_files_of_killed
 
             remove_files_of_killed()
     return 0
 
 
 def _status_of(error: DistError) -> int:
-    """Give the exit status, as `jupyter dist` has it where no other is agreed on."""
-    from jupyter_dist.agent.dial import HomeUnreachable
+    """Return the exit status, as `jupyter dist` has it where no other is agreed on."""
+    from jupyter_dist.agent.connection.dial import CoordinatorUnreachable
 
-    if isinstance(error, HomeUnreachable):
+    if isinstance(error, CoordinatorUnreachable):
         return HOME_UNREACHABLE
     return 2 if isinstance(error, UsageError) else 1
 
@@ -87,34 +90,39 @@ def _read_options() -> argparse.Namespace:
 
 
 def _serve(
-    invitation: Invitation,
+    ticket: JoinTicket,
     options: argparse.Namespace,
     directories: tuple[Path, Path],
     zygote: ZygoteProcess,
 ) -> None:
     """Find home and attend; raises DistError when there is no way, or no welcome."""
     from jupyter_dist.agent.agent import Agent
-    from jupyter_dist.agent.dial import find_home
+    from jupyter_dist.agent.connection.dial import find_home
 
-    if invitation.wire != WIRE:
-        raise VersionMismatch(WIRE, invitation.wire)
+    if ticket.wire != WIRE:
+        raise VersionMismatch(WIRE, ticket.wire)
     orphan = threading.Event()
     if options.over_ssh:
         _end_without_ssh(orphan)
     try:
-        found = find_home(invitation)
+        found = find_home(ticket)
     except DistError as error:
         if not options.join or options.sealed:
             raise
-        raise StartFailed(f"{error}. {_describe_age(invitation.good_until_s)}") from error
-    agent = Agent(invitation, found, directories, zygote)
-    agent.introduce(options.name or invitation.host, options.slots)
-    if options.sealed:
-        agent.on_admitted = _say_joined_and_let_go
-    elif options.join:
-        agent.on_admitted = _say_joined
-    else:
-        agent.on_admitted = lambda _cluster, _host: orphan.set()
+        raise StartFailed(f"{error}. {_describe_age(ticket.good_until_s)}") from error
+
+    def on_admitted(host: str) -> None:
+        if options.sealed:
+            _say_joined_and_let_go()
+        elif options.join:
+            sys.stderr.write(
+                f"joined cluster {ticket.cluster} as {host}; this agent ends with it\n"
+            )
+        else:
+            orphan.set()
+
+    agent = Agent(ticket, found, directories, zygote, on_admitted)
+    agent.introduce(options.name or ticket.host, options.slots)
     agent.serve()
 
 
@@ -126,18 +134,14 @@ def _describe_age(good_until_s: float) -> str:
     return f"The join file is good until {until}, unless the start is over or the cluster has ended"
 
 
-def _say_joined(cluster: str, host: str) -> None:
-    sys.stderr.write(f"joined cluster {cluster} as {host}; this agent ends with it\n")
-
-
-def _say_joined_and_let_go(_cluster: str, _host: str) -> None:
+def _say_joined_and_let_go() -> None:
     """Tell who has started this agent that it has joined; it may end before this agent does."""
     sys.stdout.write("joined\n")
     sys.stdout.flush()
     os.dup2(2, 1)
 
 
-def _receive_sealed() -> Invitation | None:
+def _receive_sealed() -> JoinTicket | None:
     """Say a key, and read the invitation that is sealed with it; None at the end of stdin."""
     from jupyter_dist.launch.sealing import Readiness, SealedBox
 
@@ -148,24 +152,18 @@ def _receive_sealed() -> Invitation | None:
     line = sys.stdin.buffer.readline()
     if not line:
         return None
-    return msgspec.json.decode(box.open(b64decode(line)), type=Invitation)
+    return msgspec.json.decode(box.open(b64decode(line)), type=JoinTicket)
 
 
 def _greet() -> None:
     """Say what is here before anything secret is sent; then stdout is as good as stderr."""
-    greeting = Greeting(WIRE, __version__, sys.executable)
-    sys.stdout.write(f"{GREETING}{msgspec.json.encode(greeting).decode()}\n")
+    hello = AgentHello(WIRE, __version__, sys.executable)
+    sys.stdout.write(f"{GREETING}{msgspec.json.encode(hello).decode()}\n")
     sys.stdout.flush()
     os.dup2(2, 1)
 
 
-def _read_join_file(path: str) -> Invitation:
-    from jupyter_dist.launch.join_file import read_join_file
-
-    return read_join_file(Path(path))
-
-
-def _read_invitation(is_over_ssh: bool) -> Invitation | None:
+def _read_invitation(is_over_ssh: bool) -> JoinTicket | None:
     """Read it from stdin; None when the coordinator ended before it could invite us.
 
     Over ssh empty lines come before it: to a host that was cut off nothing else tells the end.
@@ -175,7 +173,7 @@ def _read_invitation(is_over_ssh: bool) -> Invitation | None:
         line = sys.stdin.buffer.readline()
         signal.alarm(0)
         if line != b"\n":
-            return msgspec.json.decode(line, type=Invitation) if line else None
+            return msgspec.json.decode(line, type=JoinTicket) if line else None
 
 
 def _end_without_ssh(is_admitted: threading.Event) -> None:
@@ -223,16 +221,8 @@ def _zygote(run_dir: Path, options: argparse.Namespace) -> Iterator[ZygoteProces
 def _remove(directory: Path) -> None:
     """Remove the directory; engines that are just ending may still write into it for a moment."""
     deadline_s = time.monotonic() + ZYGOTE_END_TIMEOUT_S
-    while True:
-        try:
-            shutil.rmtree(directory)
-        except FileNotFoundError:
-            return
-        except OSError:
-            if time.monotonic() > deadline_s:
-                raise
-            continue
-        return
+    while directory.exists():
+        shutil.rmtree(directory, ignore_errors=time.monotonic() < deadline_s)
 
 
 if __name__ == "__main__":

@@ -8,41 +8,41 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import psutil
 
-from jupyter_dist.agent.code_receiver import CodeReceiver
-from jupyter_dist.agent.dial import Found
-from jupyter_dist.agent.engines import EngineTable
-from jupyter_dist.agent.evidence import Ended
-from jupyter_dist.agent.home import Home
-from jupyter_dist.agent.placements import Placements
-from jupyter_dist.agent.preempt_watch import PreemptWatch
-from jupyter_dist.agent.ras_reader import RasReader
-from jupyter_dist.agent.record_reader import RecordReader
-from jupyter_dist.agent.services import Services
-from jupyter_dist.agent.signaller import Signaller
-from jupyter_dist.agent.stack_dumper import StackDumper
-from jupyter_dist.agent.telemetry import Telemetry
-from jupyter_dist.agent.zygote_process import (
+from jupyter_dist.agent.code.code_receiver import CodeReceiver
+from jupyter_dist.agent.code.pushed_objects import PushedObjects
+from jupyter_dist.agent.connection.coordinator_stream import CoordinatorStream
+from jupyter_dist.agent.connection.dial import Found
+from jupyter_dist.agent.engines.engine_processes import EngineTable
+from jupyter_dist.agent.engines.exit_evidence import Ended
+from jupyter_dist.agent.engines.record_reader import RecordReader
+from jupyter_dist.agent.engines.signaller import Signaller
+from jupyter_dist.agent.engines.stack_dumper import StackDumper
+from jupyter_dist.agent.engines.zygote_process import (
     ZygoteProcess,
-    describe_birth,
     device_wishes,
     interface_wishes,
     thread_wishes,
 )
+from jupyter_dist.agent.host.preemption_watch import PreemptionWatch
+from jupyter_dist.agent.host.ras_reader import RasReader
+from jupyter_dist.agent.host.service_processes import Services
+from jupyter_dist.agent.host.telemetry import Telemetry
 from jupyter_dist.errors import StartFailed
-from jupyter_dist.launch.base import Invitation
-from jupyter_dist.model.devices import VISIBLE, visible_devices
-from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.launch.launcher import JoinTicket
+from jupyter_dist.model.hosts.rank import RankInfo
+from jupyter_dist.model.spec.devices import VISIBLE, visible_devices
 from jupyter_dist.probe.gpu_wiring import link_groups
 from jupyter_dist.probe.gpus import count_gpus, divided_gpus, gpu_links, gpu_problem
 from jupyter_dist.probe.machine import count_numa_nodes
 from jupyter_dist.probe.network import list_interfaces, machine_id
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.births import EngineConfig, ZygoteEvent
+from jupyter_dist.protocol.credentials import Credentials, KeyPair
 from jupyter_dist.version import WIRE, __version__
 
 ZYGOTE_END_TIMEOUT_S = 5.0
@@ -53,38 +53,37 @@ class Agent:
 
     def __init__(
         self,
-        invitation: Invitation,
+        ticket: JoinTicket,
         found: Found,
         directories: tuple[Path, Path],
         zygote: ZygoteProcess,
+        on_admitted: Callable[[str], object],
     ) -> None:
-        self._invitation = invitation
+        """Call `on_admitted` with the host's name once the coordinator has taken us in."""
+        self._ticket, self._on_admitted = ticket, on_admitted
         self._found = found
-        self._run_dir, memory_dir = directories
-        self._memory_dir = memory_dir
+        self._run_dir, self._memory_dir = directories
         self._zygote = zygote
-        self._placements = Placements(memory_dir)
-        self._engines = EngineTable(self._run_dir, memory_dir)
+        self._pushed = PushedObjects(self._memory_dir)
+        self._engines = EngineTable(self._run_dir, self._memory_dir)
         self._all_ended = threading.Condition()
         self._over = threading.Event()
-        self._home = Home(invitation, found.address)
-        self._code = CodeReceiver(self._run_dir, self._home.tell, self._engines.living)
-        self._records = RecordReader(self._engines, self._home.tell)
-        self._signaller = Signaller(self._engines, self._home.tell)
-        self._stacks = StackDumper(self._engines, self._run_dir, self._home.tell)
-        self._ras = RasReader(self._run_dir, self._home.tell)
-        self._services = Services(self._run_dir, self._home.tell)
-        self._preemption = PreemptWatch(self._home.tell, self._home.hang_up)
+        self._stream = CoordinatorStream(ticket, found.address)
+        self._code = CodeReceiver(self._run_dir, self._stream.tell, self._engines.living)
+        self._records = RecordReader(self._engines, self._stream.tell)
+        self._signaller = Signaller(self._engines, self._stream.tell)
+        self._stacks = StackDumper(self._engines, self._run_dir, self._stream.tell)
+        self._ras = RasReader(self._run_dir, self._stream.tell)
+        self._services = Services(self._run_dir, self._stream.tell)
+        self._preemption = PreemptionWatch(self._stream.tell, self._stream.hang_up)
         self._host = ""
         """What the cluster calls this host, once it has taken us in."""
-        self.on_admitted: Callable[[str, str], None] = lambda _cluster, _host: None
-        """Called with the cluster's name and the host's once the coordinator has taken us in."""
         signal.signal(signal.SIGTERM, lambda *_: self._preemption.on_terminate())
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, lambda *_: self._home.hang_up())
+            signal.signal(signal.SIGINT, lambda *_: self._stream.hang_up())
 
     def introduce(self, host: str, slots: int) -> None:
-        """Say what this host is; `host` and `slots` are wishes of an agent that joins by itself."""
+        """Say what this host is; an agent that joins on its own may wish both."""
         gpu_count = count_gpus()
         joined = pb.Joined(
             host=host or socket.gethostname(),
@@ -110,7 +109,7 @@ class Agent:
             links=msgspec.msgpack.encode(link_groups()),
             numa_nodes=count_numa_nodes(),
         )
-        self._home.tell(pb.AgentEvent(joined=joined))
+        self._stream.tell(pb.AgentEvent(joined=joined))
 
     def serve(self) -> None:
         """Attend the coordinator until it says stop, or is gone.
@@ -118,34 +117,34 @@ class Agent:
         Raises StartFailed when it does not want this agent.
         """
         self._zygote.listen(self._on_zygote_event, self._on_zygote_end)
-        interval_s = self._invitation.sample_interval_s
-        Telemetry(self._engines, self._home.tell, interval_s, self._over).start()
-        for command in self._home.commands():
+        interval_s = self._ticket.sample_interval_s
+        Telemetry(self._engines, self._stream.tell, interval_s, self._over).start()
+        for command in self._stream.commands():
             try:
                 self._obey(command)
             except Exception as error:  # noqa: BLE001  (one order must not cost the host its ranks)
                 traceback.print_exc()
-                self._home.tell(_failed(command.WhichOneof("command") or "", error))
+                self._stream.tell(_failed(command.WhichOneof("command") or "", error))
         self._over.set()
         self._preemption.close()
         self._services.close()
-        self._home.close()
+        self._stream.close()
         self._engines.evidence.close()
-        if self._home.refusal:
-            raise StartFailed(self._home.refusal)
+        if self._stream.refusal:
+            raise StartFailed(self._stream.refusal)
 
     def _obey(self, command: pb.AgentCommand) -> None:
         match command.WhichOneof("command"):
             case "admitted":
                 self._host = command.admitted.host
-                self.on_admitted(self._invitation.cluster, self._host)
+                self._on_admitted(self._host)
             case "start_engines":
                 self._start_engines(command.start_engines)
             case "send_signal":
                 self._signaller.obey(command.send_signal)
             case "place_chunk" | "remove_placed":
                 self._place(command)
-            case "code_manifest" | "code_chunk" | "settle_code":
+            case "code_manifest" | "code_chunk" | "commit_code":
                 self._code.obey(command)
             case "read_records" | "dump_stacks" | "read_ras":
                 self._look(command)
@@ -156,17 +155,17 @@ class Agent:
             case "stop":
                 self._preemption.close()
                 self._stop_engines(command.stop.grace_s)
-                self._home.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))
+                self._stream.say_last(pb.AgentEvent(all_stopped=pb.AllStopped()))
 
     def _place(self, command: pb.AgentCommand) -> None:
         """Take in a piece of a large object, or forget one that is placed."""
         match command.WhichOneof("command"):
             case "place_chunk":
-                placed = self._placements.add(command.place_chunk)
+                placed = self._pushed.add(command.place_chunk)
                 if placed is not None:
-                    self._home.tell(placed)
+                    self._stream.tell(placed)
             case "remove_placed":
-                self._placements.remove(command.remove_placed.request_id)
+                self._pushed.remove(command.remove_placed.request_id)
 
     def _look(self, command: pb.AgentCommand) -> None:
         """Tell what engines have recorded, what they are doing, or what NCCL knows of them."""
@@ -186,42 +185,7 @@ class Agent:
         env = {**thread_wishes(), **wishes, **command.env}
         self._services.live_like(command.bind_host, env)
         self._preemption.ask(command.preempt_command)
-        births = [
-            describe_birth(
-                place.engine,
-                RankInfo(
-                    place.rank,
-                    place.world_size,
-                    place.local_rank,
-                    place.local_world_size,
-                    place.host_rank,
-                    place.host,
-                    place.device,
-                ),
-                generation=command.generation,
-                cluster=self._invitation.cluster,
-                engines_address=self._home_endpoint(self._invitation.ports.engines),
-                beats_address=self._home_endpoint(self._invitation.ports.beats),
-                credentials={
-                    "server_public": command.server_public_key,
-                    "own": {
-                        "public": command.own_public_key,
-                        "secret": command.own_secret_key,
-                    },
-                },
-                run_dir=str(self._run_dir),
-                memory_dir=str(self._memory_dir),
-                bind_host=command.bind_host,
-                communicator=command.communicator,
-                collective_timeout_s=command.collective_timeout_s,
-                lost_after_s=self._invitation.lost_after_s,
-                jax=command.jax,
-                save_on_preempt=command.save_on_preempt,
-                env={**env, **device_wishes(place.device, command.env)},
-                cwd=cwd,
-            )
-            for place in command.places
-        ]
+        births = [self._birth(command, place, env, cwd) for place in command.places]
         for place in command.places:
             self._engines.evidence.place(place.engine, place.device)
         self._warn_of_mig([env.get(VISIBLE, place.device) for place in command.places])
@@ -230,6 +194,39 @@ class Agent:
         except BrokenPipeError:
             self._on_zygote_end()
 
+    def _birth(
+        self, command: pb.StartEngines, place: pb.RankPlace, env: dict[str, str], cwd: str
+    ) -> EngineConfig:
+        """Return what the zygote must know to start the engine at this place."""
+        own = KeyPair(command.own_public_key, command.own_secret_key)
+        return EngineConfig(
+            engine=place.engine,
+            info=RankInfo(
+                place.rank,
+                place.world_size,
+                place.local_rank,
+                place.local_world_size,
+                place.host_rank,
+                place.host,
+                place.device,
+            ),
+            generation=command.generation,
+            cluster=self._ticket.cluster,
+            engines_address=self._home_endpoint(self._ticket.ports.engines),
+            beats_address=self._home_endpoint(self._ticket.ports.beats),
+            credentials=Credentials(command.server_public_key, own),
+            run_dir=str(self._run_dir),
+            memory_dir=str(self._memory_dir),
+            bind_host=command.bind_host,
+            communicator=command.communicator,
+            collective_timeout_s=command.collective_timeout_s,
+            lost_after_s=self._ticket.lost_after_s,
+            jax=command.jax,
+            save_on_preempt=command.save_on_preempt,
+            env={**env, **device_wishes(place.device, command.env)},
+            cwd=cwd,
+        )
+
     def _warn_of_mig(self, shares: Sequence[str]) -> None:
         """Say which of the engines' GPUs are divided and given whole; they see a part of them."""
         for index in divided_gpus(device for share in shares for device in share.split(",")):
@@ -237,41 +234,39 @@ class Agent:
                 f"GPU {index} is in MIG mode, and CUDA shows its first instance only: give "
                 "CUDA_VISIBLE_DEVICES=MIG-… there (nvidia-smi -L lists them)"
             )
-            self._home.tell(pb.AgentEvent(note=pb.Note(text=text)))
+            self._stream.tell(pb.AgentEvent(note=pb.Note(text=text)))
 
     def _home_endpoint(self, port: int) -> str:
-        """Give an address of the coordinator as ZeroMQ takes it."""
+        """Return an address of the coordinator as ZeroMQ takes it."""
         address = self._found.address
         return f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
 
     def _working_directory(self, command: pb.StartEngines) -> str | None:
-        """Give the directory asked for, or home where another will do; None when it must be."""
+        """Return the directory asked for, or home where another will do; None when it must be."""
         if os.access(command.cwd, os.X_OK) and os.path.isdir(command.cwd):
             return command.cwd
         if command.is_cwd_required:
             problem = pb.StartProblem(reason=f"working directory {command.cwd!r} is not there")
-            self._home.tell(pb.AgentEvent(start_problem=problem))
+            self._stream.tell(pb.AgentEvent(start_problem=problem))
             return None
         home = os.path.expanduser("~")
         note = pb.Note(text=f"{command.cwd} is not there; its ranks work in {home}")
-        self._home.tell(pb.AgentEvent(note=note))
+        self._stream.tell(pb.AgentEvent(note=note))
         return home
 
-    def _on_zygote_event(self, event: dict[str, Any]) -> None:
-        match event["kind"]:
+    def _on_zygote_event(self, event: ZygoteEvent) -> None:
+        match event.kind:
             case "started":
-                self._engines.add(event["engine"], event["pid"])
-                started = pb.EngineStarted(engine=event["engine"], pid=event["pid"])
-                self._home.tell(pb.AgentEvent(engine_started=started))
+                self._engines.add(event.engine, event.pid)
+                started = pb.EngineStarted(engine=event.engine, pid=event.pid)
+                self._stream.tell(pb.AgentEvent(engine_started=started))
             case "exited":
-                self._engines.remove(event["engine"])
-                ended = Ended(
-                    event["pid"], event["exit_code"], event["signal"], event["peak_bytes"]
-                )
-                exited = self._describe_exit(event["engine"], ended)
-                if event["reason"]:  # there was no process that could have written it
-                    exited.stderr_tail = event["reason"].encode("utf-8", "backslashreplace")
-                self._home.tell(pb.AgentEvent(engine_exited=exited))
+                self._engines.remove(event.engine)
+                ended = Ended(event.pid, event.exit_code, event.signal, event.peak_bytes)
+                exited = self._describe_exit(event.engine, ended)
+                if event.reason:  # there was no process that could have written it
+                    exited.stderr_tail = event.reason.encode("utf-8", "backslashreplace")
+                self._stream.tell(pb.AgentEvent(engine_exited=exited))
                 with self._all_ended:
                     self._all_ended.notify_all()
 
@@ -281,9 +276,7 @@ class Agent:
             return self._engines.exit_event(engine, ended)
         except Exception:  # noqa: BLE001  (it was gathered from what processes may have damaged)
             traceback.print_exc()
-            return pb.EngineExited(
-                engine=engine, pid=ended.pid, exit_code=ended.exit_code, signal=ended.signal
-            )
+            return ended.event(engine)
 
     def _on_zygote_end(self) -> None:
         """Report every engine as gone: they end with the zygote, and this agent is of no use."""
@@ -292,12 +285,12 @@ class Agent:
         for engine in self._engines.living():
             self._engines.remove(engine)
             exited = self._describe_exit(engine, Ended(signal=signal.SIGKILL))
-            self._home.tell(pb.AgentEvent(engine_exited=exited))
+            self._stream.tell(pb.AgentEvent(engine_exited=exited))
         problem = pb.StartProblem(reason="the engines' parent process (zygote) has ended")
-        self._home.say_last(pb.AgentEvent(start_problem=problem))
+        self._stream.say_last(pb.AgentEvent(start_problem=problem))
 
     def _stop_engines(self, grace_s: float) -> None:
-        """Give engines time to leave by themselves, then end what is left."""
+        """Give engines time to leave on their own, then end what is left."""
         with self._all_ended:
             self._all_ended.wait_for(lambda: not self._engines.living(), grace_s)
         self._over.set()

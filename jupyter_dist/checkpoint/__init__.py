@@ -1,1 +1,1 @@
-"""Checkpoints: files, arrays and trees; what it needs of other ranks is asked of a Council."""
+"""Checkpoints: files, arrays and trees; what they need of other ranks is asked of a RankGroup."""

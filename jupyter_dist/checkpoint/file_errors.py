@@ -2,9 +2,13 @@
 
 import errno
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from jupyter_dist.errors import CheckpointFailed
+from jupyter_dist.text.sizes import tell_size
 
 _FULL = "Free some space there, keep fewer checkpoints (keep_last), or give another directory."
 _OTHER = "Give a directory that can be written to."
@@ -27,7 +31,7 @@ _ANY = "Save into another directory if this one stays so."
 
 
 def describe(error: OSError) -> str:
-    """Give the reason in the operating system's words, as `No space left on device`."""
+    """Return the reason in the operating system's words, as `No space left on device`."""
     return error.strerror or str(error) or type(error).__name__
 
 
@@ -35,11 +39,30 @@ def not_saved(path: str | os.PathLike[str], error: OSError) -> CheckpointFailed:
     """Make the error for a file or directory that could not be written."""
     reason = describe(error)
     if error.errno == errno.ENOSPC and (free := _free_bytes(Path(path))) is not None:
-        reason = f"{reason} ({free / 2**20:.0f} MiB are free)"
+        reason = f"{reason} ({tell_size(free)} are free)"
     return CheckpointFailed(
         f"{os.fspath(path)}: {reason}. Nothing was overwritten. "
         f"{_NEXT_STEPS.get(error.errno or 0, _ANY)}"
     )
+
+
+@contextmanager
+def as_not_saved(path: Path) -> Iterator[None]:
+    """Raise CheckpointFailed for this path where the block raises OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise not_saved(path, error) from error
+
+
+def open_regular(path: Path) -> int | None:
+    """Open a regular file for reading; None where it is something else. Raises OSError."""
+    # Without O_NONBLOCK a named pipe would wait for someone who writes.
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
 
 
 def _free_bytes(path: Path) -> int | None:

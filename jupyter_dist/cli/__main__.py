@@ -6,31 +6,26 @@ Exit status: 0, 1 when something did not end well, 2 when the command cannot be 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 
-from jupyter_dist.cli.checkpoints import add_checkpoint_commands, resume_new
-from jupyter_dist.cli.command import add_name, write
-from jupyter_dist.cli.looking import add_looking_commands
-from jupyter_dist.cli.mending import add_mending_commands
+from jupyter_dist.cli import checkpoints, inspection, recovery
+from jupyter_dist.cli.command import Command, add_name_option, visit, write
 from jupyter_dist.errors import DistError, UsageError
-from jupyter_dist.model.checkpoint_options import add_start_resume
-from jupyter_dist.model.command_options import (
+from jupyter_dist.model.hosts.rank import parse_ranks
+from jupyter_dist.options.bench_options import BenchOptions, add_bench_options
+from jupyter_dist.options.checkpoint_options import add_start_resume
+from jupyter_dist.options.command_options import (
     OptionParser,
-    add_bench_options,
+    add_name,
+    add_ranks,
     add_sync_options,
-    bench_arguments,
+    add_timeout,
     read_count,
-    read_duration_s,
 )
-from jupyter_dist.model.rank import parse_ranks
-from jupyter_dist.model.start_options import (
-    add_host_options,
-    add_start_options,
-    host_arguments,
-    start_arguments,
-)
+from jupyter_dist.options.option import given_options
+from jupyter_dist.options.start_options import add_host_options, add_start_options, start_arguments
 
 _INTERRUPTED = 130
 
@@ -61,35 +56,14 @@ def build_parser() -> OptionParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, parser_class=OptionParser)
 
-    def add(call: Callable[[argparse.Namespace], int], text: str, example: str) -> OptionParser:
-        name = example.split(maxsplit=1)[0]
+    for call, example, *options in COMMANDS:
+        name, text = example.split(maxsplit=1)[0], call.__doc__
         one = commands.add_parser(
             name, example=f"jupyter dist {example}", description=text, help=text, add_help=True
         )
         one.set_defaults(call=call, parser=one)
-        return one
-
-    add_host_options(add(check, "Examine hosts; start nothing.", "check --hosts a:8,b:8"))
-    starting = add(start, "Start a cluster; it lives on.", "start -n 4 --name demo")
-    add_start_options(starting)
-    add_start_resume(starting)
-    add_start_options(
-        add(show_spec, "Write what a start would use, as TOML.", "spec --hosts a:8,b:8")
-    )
-    add(show_running, "Name the clusters that are running.", "list")
-    _add_run_options(add(run_file, "Run a file on every rank.", "run train.py --ranks 0,2-3"))
-    _add_sync_options(add(sync, "Copy code to every host.", "sync mypkg --reload"))
-    add_looking_commands(add)
-    add_mending_commands(add)
-    add_checkpoint_commands(add)
-    _add_bench_options(add(bench, "Measure the collectives of a cluster.", "bench demo --max 1M"))
-    _add_agent_options(
-        add(join_by_file, "Give this machine to a cluster that waits.", "agent --join FILE")
-    )
-    stopping = add(stop, "End a cluster: its processes and its files.", "stop demo")
-    which = stopping.add_mutually_exclusive_group()
-    add_name(which)
-    which.add_argument("--all", action="store_true", help="every cluster that is running")
+        for add_its_options in options:
+            add_its_options(one)
     return parser
 
 
@@ -108,35 +82,24 @@ def _add_agent_options(parser: OptionParser) -> None:
 
 def _add_run_options(parser: OptionParser) -> None:
     parser.add_argument("file", metavar="FILE", help="what to run; - reads standard input")
-    parser.add_argument("--name", metavar="NAME", help="which cluster, when several run")
-    parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")
-    parser.add_argument(
-        "--timeout",
-        dest="timeout_s",
-        type=read_duration_s,
-        metavar="S",
-        help="interrupt it after this time, as 30, 30s or 5m",
-    )
+    add_name_option(parser)
+    add_ranks(parser)
+    add_timeout(parser, "it")
 
 
-def _add_sync_options(parser: OptionParser) -> None:
-    add_sync_options(parser)
-    parser.add_argument("--name", metavar="NAME", help="which cluster, when several run")
-
-
-def _add_bench_options(parser: OptionParser) -> None:
-    add_name(parser)
-    add_bench_options(parser)
+def _add_stop_options(parser: OptionParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    add_name(which)
+    which.add_argument("--all", action="store_true", help="every cluster that is running")
 
 
 def check(options: argparse.Namespace) -> int:
-    """Write what was found on the hosts; status 1 when it would keep a cluster from working."""
-    from jupyter_dist.cluster.doctor import examine
-    from jupyter_dist.cluster.specification import specify
-    from jupyter_dist.views.findings_view import FindingsView
+    """Examine hosts; start nothing."""
+    from jupyter_dist.cluster.doctor.examination import examine
+    from jupyter_dist.cluster.spec.specification import specify
+    from jupyter_dist.views.tables.findings_view import FindingsView
 
-    arguments = host_arguments(options)
-    spec = specify(spec_file=arguments.pop("spec", None), **arguments)
+    spec = specify(**start_arguments(options))
     view = FindingsView([host.name for host in spec.hosts])
     try:
         diagnosis = examine(spec)
@@ -148,10 +111,10 @@ def check(options: argparse.Namespace) -> int:
 
 
 def start(options: argparse.Namespace) -> int:
-    """Start a cluster and say how to use it."""
+    """Start a cluster; it lives on."""
     from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.views.start_progress import StartProgressView, ready_text
-    from jupyter_dist.views.terminal import Terminal
+    from jupyter_dist.views.cell.terminal import Terminal
+    from jupyter_dist.views.stages.start_progress import StartProgressView, ready_text
 
     view = StartProgressView(display=Terminal(sys.stderr.write, is_tty=sys.stderr.isatty()))
     started_s = monotonic()
@@ -172,22 +135,21 @@ def start(options: argparse.Namespace) -> int:
         f"  to end it:      jupyter dist stop {name}\n"
     )
     if options.resume is not None:
-        resume_new(cluster, options.resume)
+        checkpoints.resume_new(cluster, options.resume)
     return 0
 
 
 def show_spec(options: argparse.Namespace) -> int:
-    """Write the specification that a start with these options would use; nothing is started."""
-    from jupyter_dist.cluster.specification import specify
-    from jupyter_dist.model.spec_file import write_spec
+    """Write what a start would use, as TOML."""
+    from jupyter_dist.cluster.spec.spec_file import write_spec
+    from jupyter_dist.cluster.spec.specification import specify
 
-    arguments = start_arguments(options)
-    write(write_spec(specify(spec_file=arguments.pop("spec", None), **arguments)))
+    write(write_spec(specify(**start_arguments(options))))
     return 0
 
 
 def show_running(_options: argparse.Namespace) -> int:
-    """Write the name of each running cluster on a line."""
+    """Name the clusters that are running."""
     from jupyter_dist.cluster.cluster import Cluster
 
     write("".join(f"{name}\n" for name in Cluster.running()))
@@ -195,12 +157,11 @@ def show_running(_options: argparse.Namespace) -> int:
 
 
 def run_file(options: argparse.Namespace) -> int:
-    """Run a file as one SPMD cell, and show what the ranks say while they say it."""
-    from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.views.cell_output import CellOutputView
+    """Run a file on every rank."""
+    from jupyter_dist.views.cell.cell_output import CellOutputView
 
     code = _read_code(options.file)
-    cluster = Cluster.visit(options.name)
+    cluster = visit(options)
     world = range(cluster.world_size)
     ranks = world if options.ranks is None else parse_ranks(options.ranks, len(world))
     view = CellOutputView(world_size=len(ranks))
@@ -219,46 +180,35 @@ def run_file(options: argparse.Namespace) -> int:
 
 
 def sync(options: argparse.Namespace) -> int:
-    """Copy code to every host of a cluster, and have ranks load it anew if that is asked for."""
-    from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.cluster.sync import RELOAD_CELL
-    from jupyter_dist.views.cell_output import CellOutputView
-    from jupyter_dist.views.terminal import Terminal
-    from jupyter_dist.views.transfer_bar import TransferBar
+    """Copy code to every host."""
+    from jupyter_dist.cluster.code.sync import RELOAD_COMMAND
+    from jupyter_dist.views.cell.terminal import Terminal
+    from jupyter_dist.views.stages.transfer_bar import TransferBar
 
-    cluster = Cluster.visit(options.name)
+    cluster = visit(options)
     terminal = Terminal(sys.stderr.write, is_tty=sys.stderr.isatty())
     with TransferBar(display=terminal) as bar:
         copied = cluster.sync(options.paths, force=options.force, on_moved=bar.on_moved)
     hint = "" if options.reload else copied.hint("jupyter dist sync")
     write("".join(f"{line}\n" for line in (str(copied), *copied.notes, hint) if line))
-    if not options.reload:
-        return 0
-    view = CellOutputView(world_size=cluster.world_size)
-    try:
-        result = cluster.run(RELOAD_CELL, watcher=view)
-    except BaseException:
-        view.finish(None)
-        raise
-    view.finish(result)
-    result.raise_first()
+    if options.reload:
+        checkpoints.run_shown(cluster, RELOAD_COMMAND)
     return 0
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Measure the collectives of a cluster; status 1 when one gave wrong results."""
-    from jupyter_dist.cluster.bench import bench_cell, read_report
-    from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.model.bench_plan import plan_bench
-    from jupyter_dist.model.bench_verdict import has_wrong_results
-    from jupyter_dist.views.bench_view import BenchView
-    from jupyter_dist.views.cell_output import CellOutputView
+    """Measure the collectives of a cluster."""
+    from jupyter_dist.cluster.bench import bench_command, read_report
+    from jupyter_dist.options.bench_options import plan_bench
+    from jupyter_dist.views.cell.cell_output import CellOutputView
+    from jupyter_dist.views.tables.bench_verdict import has_wrong_results
+    from jupyter_dist.views.tables.bench_view import BenchView
 
-    plan = plan_bench(**bench_arguments(options))
-    cluster = Cluster.visit(options.name)
+    plan = plan_bench(**given_options(options, BenchOptions))
+    cluster = visit(options)
     view = BenchView(CellOutputView(world_size=cluster.world_size))
     try:
-        result = cluster.run(bench_cell(plan), watcher=view)
+        result = cluster.run_command(bench_command(plan), watcher=view)
     except BaseException:
         view.fail(None)
         raise
@@ -271,7 +221,7 @@ def bench(options: argparse.Namespace) -> int:
 
 
 def join_by_file(options: argparse.Namespace) -> int:
-    """Become an agent of the cluster whose join file this is, until the cluster ends."""
+    """Give this machine to a cluster that waits."""
     words = ["--join", options.join, "--name", options.name or ""]
     if options.slots:
         words += ["--slots", str(options.slots)]
@@ -280,7 +230,7 @@ def join_by_file(options: argparse.Namespace) -> int:
 
 
 def stop(options: argparse.Namespace) -> int:
-    """End one cluster, or all of them."""
+    """End a cluster: its processes and its files."""
     from jupyter_dist.cluster.cluster import Cluster
 
     names = Cluster.running() if options.all else [options.name]
@@ -307,6 +257,22 @@ def _fail(problem: str, status: int) -> int:
     sys.stderr.write(f"jupyter dist: {text}\n")
     return status
 
+
+COMMANDS: tuple[Command, ...] = (
+    (check, "check --hosts a:8,b:8", add_host_options),
+    (start, "start -n 4 --name demo", add_start_options, add_start_resume),
+    (show_spec, "spec --hosts a:8,b:8", add_start_options),
+    (show_running, "list"),
+    (run_file, "run train.py --ranks 0,2-3", _add_run_options),
+    (sync, "sync mypkg --reload", add_sync_options, add_name_option),
+    *inspection.COMMANDS,
+    *recovery.COMMANDS,
+    *checkpoints.COMMANDS,
+    (bench, "bench demo --max 1M", add_name, add_bench_options),
+    (join_by_file, "agent --join FILE", _add_agent_options),
+    (stop, "stop demo", _add_stop_options),
+)
+"""In the order of the help."""
 
 if __name__ == "__main__":
     sys.exit(main())

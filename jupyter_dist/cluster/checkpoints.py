@@ -1,31 +1,25 @@
-"""Variables of all ranks, saved and restored by cells: bars, ■ and errors are those of cells.
+"""Variables of all ranks, saved and restored by commands: bars, ■ and errors are those of cells.
 
 In any cell `checkpoint.save` and `checkpoint.restore` do the same for any tree of arrays.
 """
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from jupyter_dist.checkpoint.listing import list_checkpoints
-from jupyter_dist.cluster.checks import Ranks, whole_path
-from jupyter_dist.cluster.result import SpmdResult
-from jupyter_dist.cluster.specification import StrPath
-from jupyter_dist.cluster.spmd import CellWatcher
-from jupyter_dist.errors import DistError, UsageError
-from jupyter_dist.model.checkpoint_report import (
-    REPORT_MIME,
+from jupyter_dist.checkpoint.commands import LOOK, RESTORE, SAVE, WAIT
+from jupyter_dist.checkpoint.report import (
     CheckpointRestored,
     CheckpointSaved,
-    RankRestored,
-    RankSaved,
     merge_restored,
     merge_saved,
 )
-from jupyter_dist.model.checkpoint_request import (
-    CELL_START,
+from jupyter_dist.checkpoint.storage.listing import list_checkpoints
+from jupyter_dist.checkpoint.table import CheckpointTable, RankFound, tabulate_checkpoints
+from jupyter_dist.cluster.result import SpmdResult, read_reports
+from jupyter_dist.cluster.spec.checks import whole_path
+from jupyter_dist.errors import DistError, UsageError
+from jupyter_dist.options.checkpoint_request import (
     DEFAULT_DIRECTORY,
     LookRequest,
     RestoreRequest,
@@ -36,121 +30,101 @@ from jupyter_dist.model.checkpoint_request import (
     check_step,
     check_variables,
 )
-from jupyter_dist.model.checkpoint_table import CheckpointTable, RankFound, tabulate_checkpoints
-from jupyter_dist.model.topology import Topology
+from jupyter_dist.options.start_options import StrPath
+from jupyter_dist.protocol.messages import Command
+
+if TYPE_CHECKING:
+    from jupyter_dist.cluster.session import Session
 
 Names = str | Iterable[str]
 """Names of variables: `"weights step"`, or any iterable of them."""
 _GONE = ("lost", "left")
-_Told = TypeVar("_Told", RankSaved, RankRestored, RankFound)
 
 
-class _Runs(Protocol):
-    """What is needed of a session."""
+def checkpoint(  # noqa: PLR0913  (each is an option of %dist_checkpoint)
+    session: "Session",
+    name: str,
+    variables: Names = (),
+    *,
+    directory: StrPath | None = None,
+    everything: bool = False,
+    keep_last: int | None = None,
+    wait: bool = True,
+    cache: StrPath | None = None,
+) -> CheckpointSaved:
+    """Save variables of all ranks as the next step of this name; see `%dist_checkpoint`.
 
-    is_saving_behind: bool
+    Without `variables` those that cells have marked (`checkpoint.mark`), or `everything` that
+    can be saved. It goes into `directory` (None: `checkpoints` here), as the hosts see it. With
+    `keep_last` older steps are removed; without `wait` only copies are made now, and ranks
+    write them while cells go on; `cache` is a directory on a disk of each host.
+    Raises UsageError, and CellFailed when it failed: then the checkpoints before are as they
+    were.
+    """
+    command = saving(
+        name,
+        variables,
+        directory=directory,
+        everything=everything,
+        keep_last=keep_last,
+        wait=wait,
+        cache=cache,
+    )
+    result = session.run_command(command)
+    result.raise_first()
+    if not wait:
+        session.is_saving_behind = True
+    return merge_saved(read_reports(SAVE, result))
 
-    def run(
-        self,
-        code: str,
-        ranks: Ranks = None,
-        timeout_s: float | None = None,
-        *,
-        label: int = 1,
-        watcher: CellWatcher | None = None,
-    ) -> SpmdResult: ...
 
-    def topology(self) -> Topology: ...
+def restore(  # noqa: PLR0913  (each is an option of %dist_restore)
+    session: "Session",
+    name: str | None = None,
+    variables: Names = (),
+    *,
+    directory: StrPath | None = None,
+    step: int | None = None,
+    objects: bool = False,
+    cache: StrPath | None = None,
+) -> CheckpointRestored:
+    """Restore variables of all ranks, from any number of ranks; see `%dist_restore`.
+
+    Of this name in `directory` (None: `checkpoints` here) the newest step, or `step`; without
+    a name `directory` itself is what has the steps, as `save_on_preempt` of a start makes it.
+    Objects that only pickle can read are loaded with `objects`: they may run any code.
+    Raises UsageError, and CellFailed when it failed: then all variables are as they were.
+    """
+    command = restoring(
+        name, variables, directory=directory, step=step, objects=objects, cache=cache
+    )
+    result = session.run_command(command)
+    result.raise_first()
+    return read_restored(result)
 
 
-class OnCheckpoints:
-    """What a session offers to save and to restore."""
-
-    is_saving_behind = False
-    """Ranks may be saving behind cells what was asked for without `wait`; to end waits for it."""
-
-    def checkpoint(  # noqa: PLR0913  (each is an option of %dist_checkpoint)
-        self: _Runs,
-        name: str,
-        variables: Names = (),
-        *,
-        directory: StrPath | None = None,
-        everything: bool = False,
-        keep_last: int | None = None,
-        wait: bool = True,
-        cache: StrPath | None = None,
-    ) -> CheckpointSaved:
-        """Save variables of all ranks as the next step of this name; see `%dist_checkpoint`.
-
-        Without `variables` those that cells have marked (`checkpoint.mark`), or `everything` that
-        can be saved. It goes into `directory` (None: `checkpoints` here), as the hosts see it. With
-        `keep_last` older steps are removed; without `wait` only copies are made now, and ranks
-        write them while cells go on; `cache` is a directory on a disk of each host.
-        Raises UsageError, and CellFailed when it failed: then the checkpoints before are as they
-        were.
-        """
-        request = saving(
-            name,
-            variables,
-            directory=directory,
-            everything=everything,
-            keep_last=keep_last,
-            wait=wait,
-            cache=cache,
-        )
-        result = self.run(save_cell(request))
-        result.raise_first()
-        if not wait:
-            self.is_saving_behind = True
-        return read_saved(result)
-
-    def restore(
-        self: _Runs,
-        name: str | None = None,
-        variables: Names = (),
-        *,
-        directory: StrPath | None = None,
-        step: int | None = None,
-        objects: bool = False,
-        cache: StrPath | None = None,
-    ) -> CheckpointRestored:
-        """Restore variables of all ranks, from any number of ranks; see `%dist_restore`.
-
-        Of this name in `directory` (None: `checkpoints` here) the newest step, or `step`; without
-        a name `directory` itself is what has the steps, as `save_on_preempt` of a start makes it.
-        Objects that only pickle can read are loaded with `objects`: they may run any code.
-        Raises UsageError, and CellFailed when it failed: then all variables are as they were.
-        """
-        request = restoring(
-            name, variables, directory=directory, step=step, objects=objects, cache=cache
-        )
-        result = self.run(restore_cell(request))
-        result.raise_first()
-        return read_restored(result)
-
-    def checkpoints(self: _Runs, directory: StrPath | None = None) -> CheckpointTable:
-        """List what hosts see in a directory (None: `checkpoints` here), once ranks are idle."""
-        place = whole_path(directory or DEFAULT_DIRECTORY)
-        return look(self, place)
+def checkpoints(session: "Session", directory: StrPath | None = None) -> CheckpointTable:
+    """List what hosts see in a directory (None: `checkpoints` here), once ranks are idle."""
+    place = whole_path(directory or DEFAULT_DIRECTORY)
+    return look(session, place)
 
 
 def saving(  # noqa: PLR0913  (each is an option of %dist_checkpoint)
     name: str,
-    variables: Names,
+    variables: Names = (),
     *,
-    directory: StrPath | None,
-    everything: bool,
-    keep_last: int | None,
-    wait: bool,
-    cache: StrPath | None,
-) -> SaveRequest:
-    """Read what is asked for; raises UsageError."""
+    directory: StrPath | None = None,
+    everything: bool = False,
+    keep_last: int | None = None,
+    wait: bool = True,
+    cache: StrPath | None = None,
+) -> Command:
+    """Return the command that saves what is asked for; raises UsageError."""
     names = _read_names(variables)
     if everything and names:
         raise UsageError(
             f"all variables are asked for, and {', '.join(names)} by name. Leave one of both out."
         )
-    return SaveRequest(
+    request = SaveRequest(
         directory=_place(directory, check_checkpoint_name(name)),
         names=names,
         is_everything=everything,
@@ -158,6 +132,7 @@ def saving(  # noqa: PLR0913  (each is an option of %dist_checkpoint)
         is_background=not wait,
         cache=whole_path(cache or ""),
     )
+    return SAVE.order(request, f"%dist_checkpoint, into {request.directory}")
 
 
 def restoring(
@@ -168,26 +143,27 @@ def restoring(
     step: int | None = None,
     objects: bool = False,
     cache: StrPath | None = None,
-) -> RestoreRequest:
-    """Read what is asked for; raises UsageError."""
+) -> Command:
+    """Return the command that restores what is asked for; raises UsageError."""
     if name is None and not directory:
         raise UsageError(
             "say what to restore: the name of a checkpoint, or the directory that has its steps "
             "(--dir PATH). %dist_checkpoints lists what is there."
         )
-    return RestoreRequest(
+    request = RestoreRequest(
         directory=_place(directory, "" if name is None else check_checkpoint_name(name)),
         names=_read_names(variables),
         step=check_step(step),
         with_objects=objects,
         cache=whole_path(cache or ""),
     )
+    return RESTORE.order(request, f"%dist_restore --dir {request.directory}")
 
 
-def resuming(session: _Runs, directory: StrPath = "", label: int = 1) -> RestoreRequest:
-    """Ask for all of the newest checkpoint of a directory (empty: where was saved last).
+def resuming(session: "Session", directory: StrPath = "", label: int = 1) -> Command:
+    """Return what restores the newest checkpoint of a directory (empty: where was saved last).
 
-    Raises UsageError when nothing was saved.
+    Raise UsageError when nothing was saved.
     """
     place = directory or find_last(session, label)
     if not place:
@@ -205,7 +181,7 @@ def list_here(directory: StrPath | None = None) -> CheckpointTable:
     return tabulate_checkpoints(place, {"": RankFound(place, "", seen, problems)})
 
 
-def finish_saving(session: _Runs) -> str:
+def finish_saving(session: "Session") -> str:
     """Wait until ranks have saved what they save behind cells; give why that was lost, if it was.
 
     KeyboardInterrupt ends the waiting.
@@ -214,34 +190,19 @@ def finish_saving(session: _Runs) -> str:
         return ""
     session.is_saving_behind = False
     try:
-        result = session.run(_write_cell("wait", WaitRequest()))
+        result = session.run_command(WAIT.order(WaitRequest(), "wait for checkpoints"))
         result.raise_first()
     except DistError as error:
         return f"what was being saved behind cells may not be there: {error}"
     return next((rank.stderr.strip() for rank in result if rank.stderr), "")
 
 
-def save_cell(request: SaveRequest) -> str:
-    """Write the cell that saves; it leaves no name behind on the ranks."""
-    return _write_cell("save", request)
-
-
-def restore_cell(request: RestoreRequest) -> str:
-    """Write the cell that restores; only what it restores is new on the ranks then."""
-    return _write_cell("restore", request)
-
-
-def read_saved(result: SpmdResult) -> CheckpointSaved:
-    """Put together what all ranks have told; raises DistError when one said nothing."""
-    return merge_saved(_read(result, RankSaved))
-
-
 def read_restored(result: SpmdResult) -> CheckpointRestored:
-    """Put together what all ranks have told; raises DistError when one said nothing."""
-    return merge_restored(_read(result, RankRestored))
+    """Return what all ranks have restored as one report. Raise DistError when one is missing."""
+    return merge_restored(read_reports(RESTORE, result))
 
 
-def look(session: _Runs, directory: str = "", label: int = 1) -> CheckpointTable:
+def look(session: "Session", directory: str = "", label: int = 1) -> CheckpointTable:
     """List what each host that lives sees in a directory; empty: where was saved last.
 
     The list has no directory when nothing was saved; `label` as in `run`. Raises CellFailed, and
@@ -257,8 +218,8 @@ def look(session: _Runs, directory: str = "", label: int = 1) -> CheckpointTable
     return tabulate_checkpoints(place, {living[rank]: each for rank, each in told.items()})
 
 
-def find_last(session: _Runs, label: int = 1) -> str:
-    """Give the directory where variables were saved or restored last; empty: nowhere.
+def find_last(session: "Session", label: int = 1) -> str:
+    """Return the directory where variables were saved or restored last; empty: nowhere.
 
     Raises CellFailed, and DistError when no rank lives.
     """
@@ -267,8 +228,8 @@ def find_last(session: _Runs, label: int = 1) -> str:
     return next((each.last for each in told.values() if each.last), "")
 
 
-def _find_living(session: _Runs) -> dict[int, str]:
-    """Give the ranks that live, each with its host; raises DistError when none does."""
+def _find_living(session: "Session") -> dict[int, str]:
+    """Return the ranks that live, each with its host; raises DistError when none does."""
     living = {
         engine.rank: host.name
         for host in session.topology().hosts
@@ -281,30 +242,12 @@ def _find_living(session: _Runs) -> dict[int, str]:
 
 
 def _ask_ranks(
-    session: _Runs, directory: str, ranks: Sequence[int], label: int
+    session: "Session", directory: str, ranks: Sequence[int], label: int
 ) -> dict[int, RankFound]:
-    result = session.run(_write_cell("look", LookRequest(directory)), ranks, label=label)
+    order = LOOK.order(LookRequest(directory), f"%dist_checkpoints --dir {directory}")
+    result = session.run_command(order, ranks, label=label)
     result.raise_first()
-    return _read(result, RankFound)
-
-
-def _write_cell(
-    command: str, request: SaveRequest | RestoreRequest | LookRequest | WaitRequest
-) -> str:
-    module = f"{CELL_START}, fromlist=['{command}'])"
-    return f"{module}.{command}({msgspec.json.encode(request).decode()!r})"
-
-
-def _read(result: SpmdResult, kind: type[_Told]) -> dict[int, _Told]:
-    return {each.rank: _told(result, each.rank, kind) for each in result}
-
-
-def _told(result: SpmdResult, rank: int, kind: type[_Told]) -> _Told:
-    for output in result.rank(rank).displays:
-        if REPORT_MIME in output.data:
-            report: Any = output.data[REPORT_MIME]
-            return msgspec.convert(report, kind)
-    raise DistError(f"rank {rank} ended well, but has not told what it did.")
+    return read_reports(LOOK, result)
 
 
 def _read_names(variables: Names) -> tuple[str, ...]:

@@ -1,41 +1,41 @@
 """The public face: start a cluster, run cells on its ranks, move objects, stop it."""
 
+import atexit
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, Unpack
+from weakref import WeakSet
 
-from jupyter_dist.cluster.at_exit import detach_at_exit
 from jupyter_dist.cluster.checkpoints import finish_saving
-from jupyter_dist.cluster.coordinator_process import CoordinatorProcess, start_coordinator
-from jupyter_dist.cluster.following import Replay, ask_outputs, ask_replay, follow_cell
-from jupyter_dist.cluster.from_ipyparallel import Footholds, draft_cluster
-from jupyter_dist.cluster.launching import check_launcher
+from jupyter_dist.cluster.connection.coordinator_process import (
+    CoordinatorProcess,
+    start_coordinator,
+)
+from jupyter_dist.cluster.connection.no_answer import OpenLog
+from jupyter_dist.cluster.connection.roles import leave_place, take_part
+from jupyter_dist.cluster.followed_cells import Replay, ask_outputs, ask_replay, follow_cell
+from jupyter_dist.cluster.ipyparallel.from_ipyparallel import AgentBootstraps, draft_cluster
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.session import Session
-from jupyter_dist.cluster.silence import OpenLog
-from jupyter_dist.cluster.specification import JobWishes, StrPath, Wishes, name_in, specify
+from jupyter_dist.cluster.spec.agent_launch import check_launcher
+from jupyter_dist.cluster.spec.specification import name_in, specify
+from jupyter_dist.cluster.spec.typed_options import check_options
 from jupyter_dist.cluster.spmd import CellWatcher, Gathering
-from jupyter_dist.cluster.taking_part import leave_place, take_part
-from jupyter_dist.cluster.typed_options import check_options
 from jupyter_dist.control.sockets import end_unused_context
-from jupyter_dist.errors import (
-    ClusterGone,
-    DistError,
-    NoCluster,
-    StartFailed,
-    UsageError,
-)
-from jupyter_dist.launch.connection_file import (
+from jupyter_dist.errors import ClusterGone, DistError, NoCluster, StartFailed, UsageError
+from jupyter_dist.launch.files.connection_file import (
     ConnectionInfo,
     remove_files_of_killed,
     running_clusters,
 )
-from jupyter_dist.launch.open_files import check_room
-from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.launch.processes.open_files import check_room
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
+from jupyter_dist.options.start_options import AllOptions, StartOptions
 from jupyter_dist.protocol.messages import (
     ClusterStopping,
     FollowCell,
@@ -63,7 +63,7 @@ class Cluster(Session):
         self._role = "drive"
         self.driver = ""
         """Who drove the cluster when we came; empty: nobody."""
-        detach_at_exit(self)
+        _detach_at_exit(self)
 
     @property
     def is_watching(self) -> bool:
@@ -73,61 +73,24 @@ class Cluster(Session):
     # --- beginning and end ---
 
     @classmethod
-    def start(  # noqa: PLR0913  (each is an option of %dist_start)
+    def start(
         cls,
         hosts: str | Sequence[HostSpec] | None = None,
         *,
-        hostfile: StrPath | None = None,
-        spec: StrPath | ClusterSpec | None = None,
-        name: str | None = None,
-        timeout_s: float | None = None,
-        keep_s: float | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: StrPath | None = None,
-        comm: str | None = None,
-        oversubscribe: bool | None = None,
-        devices_per_engine: int | str | None = None,
-        cpu_devices: int | None = None,
-        jax: str | None = None,
-        on_loss: str | None = None,
-        suspect_after_s: float | None = None,
-        lost_after_s: float | None = None,
-        sample_interval_s: float | None = None,
-        save_on_preempt: StrPath | None = None,
-        preempt_command: str | None = None,
-        python: str | None = None,
-        ssh: str | Sequence[str] | None = None,
-        interface: str | None = None,
-        ports: str | None = None,
-        tunnel: bool | None = None,
-        install: bool | None = None,
-        wheelhouse: StrPath | None = None,
-        one_machine: bool | None = None,
-        start_method: str | None = None,
         on_progress: Callable[[StartProgress], None] | None = None,
-        **job: Unpack[JobWishes],
+        **options: Unpack[AllOptions],
     ) -> Self:
         """Start engines on the hosts (none named: four on this machine), until all are ready.
 
         One of `hosts`, `hostfile` (a path) and `spec` (the path of a TOML file, or a ClusterSpec)
-        names the hosts; everything else, where it is given, goes before what the spec says. With
-        `launcher` a batch system they are the nodes of a `job`: nodes, slots, launcher_args,
-        template (a path), queue, account, time_limit_s, job_name, job_dir.
-        Raises UsageError (nothing was started) or StartFailed (everything was cleaned up).
+        names the hosts; every other option, where it is given, wins over what the spec says. With
+        a batch system as `launcher`, the hosts are the nodes of its job.
+        Raise UsageError (nothing was started) or StartFailed (everything was cleaned up).
         The cluster lives on after this process, for `keep_s` seconds without a client or a cell.
         """
         check_room(StartFailed)
-        wishes = Wishes(name=name, timeout_s=timeout_s, keep_s=keep_s, env=env, cwd=cwd, comm=comm)
-        wishes |= {"python": python, "ssh": ssh, "interface": interface, "ports": ports}
-        wishes |= {"tunnel": tunnel, "oversubscribe": oversubscribe, "on_loss": on_loss}
-        wishes |= {"suspect_after_s": suspect_after_s, "lost_after_s": lost_after_s}
-        wishes |= {"install": install, "wheelhouse": wheelhouse, "one_machine": one_machine}
-        wishes |= {"devices_per_engine": devices_per_engine, "cpu_devices": cpu_devices}
-        wishes |= {"jax": jax, "start_method": start_method}
-        wishes |= {"sample_interval_s": sample_interval_s, "preempt_command": preempt_command}
-        wishes |= {"save_on_preempt": save_on_preempt}
-        is_named_by_us = not (name or name_in(spec))
-        spec = specify(hosts, hostfile=hostfile, spec_file=spec, **wishes, **job)
+        is_named_by_us = not (options.get("name") or name_in(options.get("spec")))
+        spec = specify(hosts, **options)
         check_launcher(spec.batch)
         return cls._begin(spec, is_named_by_us, on_progress)
 
@@ -138,7 +101,7 @@ class Cluster(Session):
         *,
         slots: int = 0,
         on_progress: Callable[[StartProgress], None] | None = None,
-        **options: Unpack[Wishes],
+        **options: Unpack[StartOptions],
     ) -> Self:
         """Start engines on the hosts where the engines of an ipyparallel cluster run.
 
@@ -147,10 +110,10 @@ class Cluster(Session):
         as it has engines of theirs). Their engines are busy for some seconds, and free then; we
         wait for those that are busy. Options and errors as in `start`; `timeout_s` is 60.
         """
-        with Footholds(client, draft_cluster(slots, options), on_progress) as footholds:
-            spec = footholds.find(slots)
-            footholds.begin()
-            return cls._begin(spec, not options.get("name"), on_progress, footholds.bring)
+        with AgentBootstraps(client, draft_cluster(slots, options), on_progress) as bootstraps:
+            spec = bootstraps.find(slots)
+            bootstraps.begin()
+            return cls._begin(spec, not options.get("name"), on_progress, bootstraps.bring)
 
     @classmethod
     def _begin(
@@ -316,7 +279,6 @@ class Cluster(Session):
         tells how they ended. A first Ctrl-C interrupts the ranks, but only if we may run cells;
         else it ends the looking on, as KeyboardInterrupt.
         """
-        self._check_open()
         interrupt = None if self._role == "watch" else self.interrupt
         with contextlib.closing(self._new_line()) as line:
             gathering = Gathering(
@@ -330,7 +292,7 @@ class Cluster(Session):
         return ask_outputs(self._control)
 
     def replay(self, label: str | int | None = None) -> Replay:
-        """Give again what a cell, `3` or `In[3]`, or the last one has said; raises UsageError."""
+        """Return again what a cell, `3` or `In[3]`, or the last one has said; raises UsageError."""
         with contextlib.closing(self._new_line()) as line:
             return ask_replay(line, label)
 
@@ -346,3 +308,23 @@ class Cluster(Session):
         if self._process is not None:
             return self._process.wait(timeout_s)
         return self._control.wait_for_end(timeout_s)
+
+
+_connected: WeakSet[Cluster] = WeakSet()
+
+
+def _detach_at_exit(cluster: Cluster) -> None:
+    """Have it detached before the interpreter ends; libzmq must not be torn down under it."""
+    _register()
+    _connected.add(cluster)
+
+
+@cache
+def _register() -> None:
+    """Do it with the first one: those who register later, as views, are called before us."""
+    atexit.register(_detach_all)
+
+
+def _detach_all() -> None:
+    for cluster in list(_connected):
+        cluster.detach()

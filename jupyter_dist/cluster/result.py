@@ -8,25 +8,27 @@ import msgspec
 from jupyter_dist.errors import (
     CellInterrupted,
     CellTimedOut,
+    DistError,
     RankLost,
     RankRaised,
     UsageError,
 )
-from jupyter_dist.model.crash import CrashReport
-from jupyter_dist.model.rank import format_ranks, name_ranks
+from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
+from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.protocol.commands import CommandKind, Report, Request
 from jupyter_dist.protocol.messages import ErrorInfo, Output
+from jupyter_dist.text.plurals import agree, count_of, fit
 
-STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "deaf", "lost")
+STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "unresponsive", "lost")
 _ENDINGS = {
     "raised": "raised",
-    "lost": "{is} lost",
+    "lost": "{be} lost",
     "timed_out": "timed out",
-    "deaf": "{is} still busy",
+    "unresponsive": "{be} still busy",
     "interrupted": "{was} interrupted",
     "peer_failed": "{was} released with PeerFailed",
 }
-_SINGULAR, _PLURAL = {"is": "is", "was": "was"}, {"is": "are", "was": "were"}
-_CAUSE_FIRST = ("raised", "lost", "timed_out", "deaf", "interrupted", "peer_failed")
+"""What is said of ranks that did not end well, causes before consequences."""
 
 
 class RankResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +36,7 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
 
     rank: int
     status: str
-    """One of ok, raised, interrupted, peer_failed, timed_out, deaf (still busy), lost."""
+    """One of ok, raised, interrupted, peer_failed, timed_out, unresponsive (still busy), lost."""
     stdout: str = ""
     stderr: str = ""
     value_repr: str | None = None
@@ -46,6 +48,8 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
     crash: CrashReport | None = None
     """Of a lost rank, what is known about its end."""
+    report: bytes = b""
+    """What a command of the cluster itself has returned; empty for cells."""
 
 
 class SpmdResult(Sequence[RankResult]):
@@ -81,7 +85,7 @@ class SpmdResult(Sequence[RankResult]):
         return all(result.status == "ok" for result in self)
 
     def rank(self, rank: int) -> RankResult:
-        """Give the result of this rank; raises UsageError when it did not run the cell."""
+        """Return the result of this rank; raises UsageError when it did not run the cell."""
         for result in self:
             if result.rank == rank:
                 return result
@@ -90,7 +94,7 @@ class SpmdResult(Sequence[RankResult]):
 
     def raise_first(self) -> None:
         """Raise what went wrong, causes before consequences; do nothing when all is well."""
-        for status in _CAUSE_FIRST:
+        for status in _ENDINGS:
             for result in self:
                 if result.status == status:
                     self._raise(result)
@@ -104,8 +108,10 @@ class SpmdResult(Sequence[RankResult]):
                 raise RankLost(result.rank, error.evalue, others, result.crash)
             case "interrupted":
                 raise CellInterrupted(f"{name_ranks(same)} interrupted" + _in_brackets(others))
-            case "deaf":
-                raise CellInterrupted(_way_out(same, _in_brackets(others)), deaf=tuple(same))
+            case "unresponsive":
+                raise CellInterrupted(
+                    _way_out(same, _in_brackets(others)), unresponsive=tuple(same)
+                )
             case "timed_out":
                 raise CellTimedOut(
                     f"{name_ranks(same)} ran into the time limit" + _in_brackets(others)
@@ -117,29 +123,40 @@ class SpmdResult(Sequence[RankResult]):
                 raise raised
 
     def _count_others(self, first: RankResult) -> str:
-        """Say how the others ended: `2 others raised too; 1 other was released with PeerFailed`."""
+        """Return how the others ended: `2 others raised; 1 other was released with PeerFailed`."""
         counts: dict[str, int] = {}
         for result in self:
             if result.status != "ok" and result.rank != first.rank:
                 counts[result.status] = counts.get(result.status, 0) + 1
         told = []
         for status, count in counts.items():
-            if status == first.status and status in ("interrupted", "timed_out", "deaf"):
+            if status == first.status and status in ("interrupted", "timed_out", "unresponsive"):
                 continue
-            others = f"{count} other{'s' if count > 1 else ''}"
+            others = count_of(count, "other")
             if count == len(self) - 1 > 1:
                 others = f"the {count} other ranks"
-            ended = _ENDINGS.get(status, status).format_map(_SINGULAR if count == 1 else _PLURAL)
+            ended = agree(_ENDINGS.get(status, status), count)
             told.append(f"{others} {ended}{' too' if status == first.status else ''}")
         return "; ".join(told)
 
 
-def _way_out(deaf: Sequence[int], others: str) -> str:
+def read_reports(kind: CommandKind[Request, Report], result: SpmdResult) -> dict[int, Report]:
+    """Return what each rank has returned from a command. Raise DistError naming one without it."""
+    found = {}
+    for each in result:
+        try:
+            found[each.rank] = kind.read_report(each.report)
+        except msgspec.DecodeError:
+            raise DistError(f"rank {each.rank} ended well, but has not told what it did.") from None
+    return found
+
+
+def _way_out(ranks: Sequence[int], others: str) -> str:
     """Say that ranks have not answered an interrupt, and what can be done about them."""
-    verb, them = ("is", "it") if len(deaf) == 1 else ("are", "them")
+    verb, them = fit(ranks, ("is", "it"), ("are", "them"))
     return (
-        f"{name_ranks(deaf)} {verb} still busy, deaf to the interrupt{others}. "
-        f"The next cell waits for {them}, or %dist_heal --ranks {format_ranks(deaf)} kills and "
+        f"{name_ranks(ranks)} {verb} still busy, not responding to the interrupt{others}. "
+        f"The next cell waits for {them}, or %dist_heal --ranks {format_ranks(ranks)} kills and "
         f"replaces {them}"
     )
 

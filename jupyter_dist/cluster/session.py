@@ -7,18 +7,30 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from weakref import WeakSet, finalize
 
+import msgspec
 from msgspec.structs import replace
 
 from jupyter_dist.cluster.bench import run_bench
-from jupyter_dist.cluster.checkpoints import OnCheckpoints
-from jupyter_dist.cluster.checks import Ranks, check_timeout, read_ranks
-from jupyter_dist.cluster.collectives import CollectiveLog, read_collectives
-from jupyter_dist.cluster.fenced import OnStage
-from jupyter_dist.cluster.healing import Healed, Shrunken, heal_ranks, shrink_cluster
-from jupyter_dist.cluster.line import Line, check_not_forked
-from jupyter_dist.cluster.moving import Moving, OnMoved, pull_object, push_objects
-from jupyter_dist.cluster.parallel import OnIpyparallel
-from jupyter_dist.cluster.questions import (
+from jupyter_dist.cluster.checkpoints import checkpoint, checkpoints, restore
+from jupyter_dist.cluster.code.sync import RELOAD_COMMAND, Paths, SyncResult, sync_code
+from jupyter_dist.cluster.collectives.recorded_calls import CollectiveLog, read_collectives
+from jupyter_dist.cluster.collectives.timeline_file import (
+    WrittenTimeline,
+    find_target,
+    write_timeline,
+)
+from jupyter_dist.cluster.connection.connection import Connection, check_not_forked
+from jupyter_dist.cluster.connection.queued_request import OnStage, ask_at_fence
+from jupyter_dist.cluster.connection.status_watch import StatusWatch, Subscriber
+from jupyter_dist.cluster.healing import Healed, Shrunken
+from jupyter_dist.cluster.ipyparallel.controller import OnIpyparallel
+from jupyter_dist.cluster.result import SpmdResult
+from jupyter_dist.cluster.spec.checks import Ranks, check_timeout, read_ranks
+from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
+from jupyter_dist.cluster.status import ClusterStatus
+from jupyter_dist.cluster.transfer import ObjectTransfer, OnMoved
+from jupyter_dist.cluster.variables.names_table import NamesTable
+from jupyter_dist.cluster.variables.rank_queries import (
     Stacks,
     ask_completions,
     ask_explanation,
@@ -26,28 +38,26 @@ from jupyter_dist.cluster.questions import (
     ask_stacks,
     ask_who,
 )
-from jupyter_dist.cluster.result import SpmdResult
-from jupyter_dist.cluster.specification import StrPath
-from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
-from jupyter_dist.cluster.status import ClusterStatus
-from jupyter_dist.cluster.sync import RELOAD_CELL, Paths, SyncResult, sync_code
-from jupyter_dist.cluster.timeline_file import WrittenTimeline, find_target, write_timeline
-from jupyter_dist.cluster.watch import Subscriber, Watch
 from jupyter_dist.errors import ClusterGone
-from jupyter_dist.launch.connection_file import ConnectionInfo
-from jupyter_dist.launch.lifeline import process_lives
-from jupyter_dist.model.collective_table import DEFAULT_LAST
-from jupyter_dist.model.ending import longest_end_s
-from jupyter_dist.model.error_policy import read_on_error
-from jupyter_dist.model.names_table import NamesTable
-from jupyter_dist.model.topology import Topology
+from jupyter_dist.launch.files.connection_file import ConnectionInfo
+from jupyter_dist.launch.processes.process_life import process_lives
+from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.model.ranks.records import DEFAULT_LAST
+from jupyter_dist.model.spec.error_policy import read_on_error
+from jupyter_dist.model.spec.shutdown_time import longest_end_s
+from jupyter_dist.options.start_options import StrPath
 from jupyter_dist.protocol.identity import line_identity, new_client
 from jupyter_dist.protocol.messages import (
     AwaitReady,
     CellInterruptSent,
     ClusterReady,
+    Command,
     Completions,
+    HealRanks,
     InterruptCell,
+    RanksHealed,
+    ShrinkCluster,
+    Shrunk,
     StartProgress,
     SubmitCell,
     ToClient,
@@ -59,7 +69,7 @@ ANSWER_TIMEOUT_S = 10.0
 """A question that needs no rank is answered at once, or nobody is there."""
 
 
-class Session(OnIpyparallel, OnCheckpoints):
+class Session(OnIpyparallel):
     """What a Cluster is once it runs; see Cluster for how it begins and ends."""
 
     def __init__(self, connection: ConnectionInfo) -> None:
@@ -67,14 +77,14 @@ class Session(OnIpyparallel, OnCheckpoints):
         self._pid = os.getpid()
         self._client = new_client()
         self._line_numbers = count(1)
-        self._lines: WeakSet[Line] = WeakSet()
+        self._lines: WeakSet[Connection] = WeakSet()
         self._opening = threading.Lock()
         self._is_open = True
         # Cells may run for hours, and ranks may take seconds for an answer: the watch, and what is
         # answered at once, have lines of their own, and so has every question to ranks.
         self._cells = self._new_line()
         self._control = self._new_line()
-        self._watch = Watch(self._new_line(), connection.name)
+        self._watch = StatusWatch(self._new_line(), connection.name)
         finalize(self, self._watch.leaving.want).atexit = False  # one that is dropped is detached
         self._world_size = connection.world_size
         self._generation = 0
@@ -83,6 +93,8 @@ class Session(OnIpyparallel, OnCheckpoints):
         """For each host, where what its ranks say is kept until the cluster stops."""
         self.notes: tuple[str, ...] = ()
         """What to know about its hosts, as versions that differ; one sentence each."""
+        self.is_saving_behind = False
+        """Ranks may be saving behind cells what was asked for without `wait`: to end waits."""
 
     # --- facts ---
 
@@ -98,7 +110,7 @@ class Session(OnIpyparallel, OnCheckpoints):
 
     @property
     def world_size(self) -> int:
-        """Number of ranks; it changes when somebody lets the cluster shrink."""
+        """Number of ranks; it changes when someone lets the cluster shrink."""
         seen = self._watch.last
         is_newer = seen.generation > self._generation and seen.engines
         return len(seen.engines) if is_newer else self._world_size
@@ -134,15 +146,31 @@ class Session(OnIpyparallel, OnCheckpoints):
         self._check_open()
         wanted = read_ranks(ranks, self.world_size)
         check_timeout(timeout_s)
-        policy = read_on_error(on_error)
-        is_plain = check_syntax(code, label)
+        policy, is_plain = read_on_error(on_error), check_syntax(code, label)
         request_id = self._cells.new_request_id()
         request = SubmitCell(
             request_id, code, wanted, timeout_s, label, is_setup, is_plain, check, policy
         )
         return run_cell(self._cells, request, watcher)
 
+    def run_command(
+        self,
+        command: Command,
+        ranks: Ranks = None,
+        *,
+        label: int = 1,
+        watcher: CellWatcher | None = None,
+    ) -> SpmdResult:
+        """Have ranks (None: all) carry out a command in place of a cell; see `run`."""
+        self._check_open()
+        request_id, wanted = self._cells.new_request_id(), read_ranks(ranks, self.world_size)
+        request = SubmitCell(request_id, command.title, wanted, label=label, command=command)
+        return run_cell(self._cells, request, watcher)
+
     bench = run_bench
+    checkpoint = checkpoint
+    restore = restore
+    checkpoints = checkpoints
 
     def interrupt(self, ranks: Ranks = None) -> tuple[int, ...]:
         """Send SIGINT to what runs on the ranks; give those that were busy."""
@@ -156,29 +184,27 @@ class Session(OnIpyparallel, OnCheckpoints):
     def heal(self, ranks: Ranks = None, *, on_stage: OnStage | None = None) -> Healed:
         """Replace these ranks (None: those that are lost); the others keep everything they have.
 
-        A rank that lives is killed first: so one gets rid of a rank that is deaf to interrupts.
+        A rank that lives is killed first: so a rank is replaced that no interrupt reaches.
         New ranks run the cells that were marked as setup. Waits until nothing runs on the others;
         `on_stage` gets a sentence on what is waited for. Ctrl-C takes back what has not begun.
         Raises UsageError (every rank is there) and HealFailed.
         """
-        self._check_open()
-        wanted = read_ranks(ranks, self.world_size)
         with contextlib.closing(self._new_line()) as line:
-            healed = heal_ranks(line, wanted, on_stage)
+            request = HealRanks(line.new_request_id(), read_ranks(ranks, self.world_size))
+            healed = ask_at_fence(line, request, RanksHealed, on_stage)
         self._await_ready(None)
-        return healed
+        return msgspec.convert(healed, Healed, from_attributes=True)
 
     def shrink(self, *, on_stage: OnStage | None = None) -> Shrunken:
-        """Go on without the lost ranks; the others keep everything, and are numbered anew.
+        """Go on without the lost ranks; the others keep everything, and are numbered again.
 
-        Waits, and is taken back, as `heal` does. Raises UsageError (no rank is lost, or all are)
+        Waits, and can be cancelled, as `heal` does. Raises UsageError (no rank is lost, or all are)
         and HealFailed.
         """
-        self._check_open()
         with contextlib.closing(self._new_line()) as line:
-            shrunken = shrink_cluster(line, on_stage)
+            shrunken = ask_at_fence(line, ShrinkCluster(line.new_request_id()), Shrunk, on_stage)
         self._await_ready(None)
-        return shrunken
+        return msgspec.convert(shrunken, Shrunken, from_attributes=True)
 
     # --- objects ---
 
@@ -201,7 +227,7 @@ class Session(OnIpyparallel, OnCheckpoints):
         self._check_open()
         wanted = read_ranks(ranks, self.world_size)
         check_timeout(timeout_s)
-        push_objects(Moving(self._cells, on_stage, on_moved), objects, wanted, timeout_s)
+        ObjectTransfer(self._cells, on_stage, on_moved).push(objects, wanted, timeout_s)
 
     def pull(
         self,
@@ -214,13 +240,13 @@ class Session(OnIpyparallel, OnCheckpoints):
     ) -> dict[int, object]:
         """Fetch one name from the ranks: rank -> object.
 
-        Waits, is followed, taken back and interrupted as `push` is. Raises TransferError naming the
+        Waits, is followed, cancelled and interrupted as `push` is. Raises TransferError naming the
         rank that has no such name or cannot send it.
         """
         self._check_open()
         wanted = read_ranks(ranks, self.world_size)
         check_timeout(timeout_s)
-        return pull_object(Moving(self._cells, on_stage, on_moved), name, wanted, timeout_s)
+        return ObjectTransfer(self._cells, on_stage, on_moved).pull(name, wanted, timeout_s)
 
     def sync(
         self,
@@ -232,14 +258,12 @@ class Session(OnIpyparallel, OnCheckpoints):
     ) -> SyncResult:
         """Copy code to every host and make it importable there: see `sync_code`.
 
-        With `reload` ranks then load modules anew whose source has changed, once they are idle:
+        With `reload` ranks then load modules again whose source has changed, once they are idle:
         `result.reload` is what came of that cell. `force` lifts the limits.
         """
-        self._check_open()
         with contextlib.closing(self._new_line()) as line:
-            hosts = self._connection.hosts
-            result = sync_code(line, hosts, paths, is_forced=force, on_moved=on_moved)
-        return replace(result, reload=self.run(RELOAD_CELL)) if reload else result
+            result = sync_code(line, paths, is_forced=force, on_moved=on_moved)
+        return replace(result, reload=self.run_command(RELOAD_COMMAND)) if reload else result
 
     # --- looking ---
 
@@ -255,7 +279,7 @@ class Session(OnIpyparallel, OnCheckpoints):
             return ask_who(line, patterns, read_ranks(ranks, self.world_size), largest)
 
     def stacks(self, ranks: Ranks = None, *, native: bool = False) -> Stacks:
-        """Tell what each rank is doing, also one whose interpreter does not answer.
+        """Return what each rank is doing, also one whose interpreter does not answer.
 
         With `native` calls of C and C++ are shown too, where py-spy is installed and may look.
         """
@@ -263,12 +287,12 @@ class Session(OnIpyparallel, OnCheckpoints):
             return ask_stacks(line, read_ranks(ranks, self.world_size), is_native=native)
 
     def explain(self) -> str:
-        """Say what is the matter with the running cell and lost ranks, and what can be done."""
+        """Return what is the matter with the running cell and lost ranks, and what can be done."""
         with contextlib.closing(self._new_line()) as line:
             return ask_explanation(line, self.world_size)
 
     def complete(self, code: str, cursor: int, rank: int = 0) -> Completions:
-        """Say what can follow at this place of a cell on a rank; nothing after 0.5 s of silence."""
+        """Return completions at a place of a cell on a rank; none after 0.5 s of silence."""
         self._check_open()
         return ask_completions(self._control, code, cursor, rank)
 
@@ -278,8 +302,7 @@ class Session(OnIpyparallel, OnCheckpoints):
         return ask_inspection(self._control, name, rank, detail)
 
     def collectives(self, last: int = DEFAULT_LAST) -> CollectiveLog:
-        """Tell what ranks have called last (0: all that is kept), stuck and lost ones included."""
-        self._check_open()
+        """Return the last calls of ranks (0: all that are kept), stuck and lost ones included."""
         with contextlib.closing(self._new_line()) as line:
             return read_collectives(line, self.world_size, last)
 
@@ -292,7 +315,7 @@ class Session(OnIpyparallel, OnCheckpoints):
         return write_timeline(self.collectives(last=0), self.name, path, target)
 
     def status(self) -> ClusterStatus:
-        """Tell how the cluster is; `str()` of it is a table."""
+        """Return how the cluster is; `str()` of it is a table."""
         return ClusterStatus(self.topology())
 
     def topology(self) -> Topology:
@@ -301,11 +324,10 @@ class Session(OnIpyparallel, OnCheckpoints):
             return Topology(cluster=self.name, state="stopped")
         try:
             request = WatchTopology(self._control.new_request_id())
-            return self._control.ask(request, TopologyChanged, timeout_s=ANSWER_TIMEOUT_S)[
-                0
-            ].topology
+            seen, _ = self._control.ask(request, TopologyChanged, timeout_s=ANSWER_TIMEOUT_S)
         except ClusterGone:
             return Topology(cluster=self.name, state="gone")
+        return seen.topology
 
     def watch_topology(self, callback: Subscriber, interval_s: float = 0.25) -> Callable[[], None]:
         """Call back with the topology every `interval_s`, on a background thread.
@@ -325,12 +347,12 @@ class Session(OnIpyparallel, OnCheckpoints):
         self.notes = ready.notes
         self._world_size, self._generation = ready.world_size, ready.generation
 
-    def _new_line(self) -> Line:
+    def _new_line(self) -> Connection:
         check_not_forked(self._pid, self.name)  # before a lock that a fork may have copied
         with self._opening:
             self._check_open()
             identity = line_identity(self._client, next(self._line_numbers))
-            line = Line(self._connection, identity)
+            line = Connection(self._connection, identity)
             self._lines.add(line)
             return line
 

@@ -12,11 +12,10 @@ from typing import Any, Protocol
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-from jupyter_dist.cluster.line import Line, raise_refusal
+from jupyter_dist.cluster.connection.connection import Connection, raise_refusal
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.control.dealer import AnswersLost
 from jupyter_dist.errors import CellOutOfSight, UsageError
-from jupyter_dist.model.text import Passing
 from jupyter_dist.protocol.messages import (
     CellAdmitted,
     CellEvent,
@@ -34,9 +33,11 @@ from jupyter_dist.protocol.messages import (
     ToClient,
     WithdrawCell,
 )
+from jupyter_dist.text.lists import Passing
+from jupyter_dist.text.sizes import tell_size
 
 STILL_BUSY = "the ranks may still be busy with the cell; %dist_status tells"
-"""What is said when somebody does not wait for an interrupted cell."""
+"""What is said when someone does not wait for an interrupted cell."""
 TAKING_BACK = "taking the cell back"
 """What an interrupt does while the cell still waits at the fence."""
 KEPT_CHARACTERS = 16 << 20
@@ -65,7 +66,7 @@ class CellWatcher(Protocol):
 
 
 def check_syntax(code: str, label: int) -> bool:
-    """Tell whether a cell is plain Python, without IPython's magics and shell commands.
+    """Return whether a cell is plain Python, without IPython's magics and shell commands.
 
     Raises SyntaxError or UsageError for a cell that no rank could run; nothing has been sent then.
     """
@@ -78,21 +79,19 @@ def check_syntax(code: str, label: int) -> bool:
 
 
 def run_cell(
-    line: Line,
-    request: SubmitCell,
-    watcher: CellWatcher | None = None,
+    line: Connection, request: SubmitCell, watcher: CellWatcher | None = None
 ) -> SpmdResult:
     """Run the cell to its end, whatever that is, and give what came of it.
 
     The first Ctrl-C interrupts the ranks and the gathering goes on, until all have ended or are
-    known to be deaf; the second one is raised at once, and the ranks end behind it.
+    known to be unresponsive; the second one is raised at once, and the ranks end behind it.
     """
     gathering = Gathering(request, watcher)
     gather(line, gathering, lambda: line.send(WithdrawCell(request.request_id)))
     return gathering.result()
 
 
-def gather(line: Line, gathering: "Gathering", interrupt: Callable[[], object]) -> None:
+def gather(line: Connection, gathering: "Gathering", interrupt: Callable[[], object]) -> None:
     """Send the request and take in what comes of it, until the cell is over.
 
     The first Ctrl-C calls `interrupt`, the second one is raised. Raises CellOutOfSight where
@@ -235,13 +234,13 @@ class Gathering:
             self._watcher.on_note(text)
 
     def result(self) -> SpmdResult:
-        """Give what came of the cell, once it is over."""
+        """Return what came of the cell, once it is over."""
         return SpmdResult([_rank_result(rank, parts) for rank, parts in self._parts.items()])
 
 
 def describe_omitted(omitted_bytes: int) -> str:
-    """Say how much of a cell's output is not kept, and where it is."""
-    return f"{omitted_bytes / 1e6:.1f} MB of older output not kept; each host's log has all of it"
+    """Return how much of a cell's output is not kept, and where it is."""
+    return f"{tell_size(omitted_bytes)} of older output not kept; each host's log has all of it"
 
 
 def _rank_result(rank: int, parts: _RankParts) -> RankResult:
@@ -257,6 +256,7 @@ def _rank_result(rank: int, parts: _RankParts) -> RankResult:
         error=finished.error,
         duration_s=finished.duration_s,
         crash=finished.crash,
+        report=finished.report,
     )
 
 

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from jupyter_dist.model.rank import name_ranks
-from jupyter_dist.model.text import name_some
-from jupyter_dist.model.topology import EngineView, HostView, Topology
+from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.hosts.topology import EngineView, HostView, Topology
+from jupyter_dist.text.lists import group_pairs, name_some
+from jupyter_dist.text.plurals import count_of
+from jupyter_dist.text.sizes import tell_size
 
 
 class ClusterStatus(msgspec.Struct, frozen=True):
@@ -26,7 +28,7 @@ class ClusterStatus(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         topology = self.topology
-        hosts = f"{len(topology.hosts)} host{'s' if len(topology.hosts) != 1 else ''}"
+        hosts = count_of(len(topology.hosts), "host")
         facts = (topology.state, f"generation {topology.generation}")
         ranks = f"{len(topology.engines)} ranks on {hosts}"
         lines = [f"cluster {topology.cluster!r}: {', '.join((*facts, ranks))}"]
@@ -56,10 +58,11 @@ def _describe_host(host: HostView) -> str:
 
 def _describe_ways(hosts: Sequence[HostView]) -> list[str]:
     """Say by which address agents came home, where not all of them worked."""
-    ways: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for host in hosts:
-        if host.failed_addresses:
-            ways.setdefault((host.home_address, host.failed_addresses), []).append(host.name)
+    ways = group_pairs(
+        ((host.home_address, host.failed_addresses), host.name)
+        for host in hosts
+        if host.failed_addresses
+    )
     return [
         f"{name_some(names)} came home by {home}; {'; '.join(failed)}"
         for (home, failed), names in ways.items()
@@ -72,5 +75,5 @@ def _describe_engine(host: str, engine: EngineView) -> str:
         what = f"{engine.cell} for {engine.busy_s:.0f} s"
     return (
         f"{engine.rank:>4}  {host:<16} {engine.pid:>8}  {engine.state:<10} "
-        f"{engine.cpu_percent:>4.0f}% {engine.rss_bytes / 2**20:>5.0f} MB  {what}"
+        f"{engine.cpu_percent:>4.0f}% {tell_size(engine.rss_bytes):>8}  {what}"
     ).rstrip()

@@ -6,8 +6,8 @@ from typing import Any, NoReturn, Protocol
 
 from jupyter_dist.collective.control import Control
 from jupyter_dist.collective.group import Group
-from jupyter_dist.collective.objects import ObjectCollectives
-from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.collective.objects.object_collectives import ObjectCollectives
+from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError
 
 
@@ -42,7 +42,7 @@ class Communicator(Protocol):
     size: int
     generation: int
     kind: str
-    """ring, gloo, nccl or none."""
+    """ring, nccl or none."""
     timeout_s: float
     """Deadline for each operation in seconds; may be set at any time."""
     check: bool
@@ -60,7 +60,7 @@ class Communicator(Protocol):
         """Reduce over all ranks; every rank gets the same bits."""
 
     def broadcast(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
-        """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
+        """Return the root's array to everybody; elsewhere `array` tells shape and dtype."""
 
     def reduce(
         self, array: Any, root: int = 0, op: str = "sum", out: Any = None, *, stream: Any = None
@@ -110,7 +110,7 @@ class Communicator(Protocol):
         """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
 
     def scatter(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
-        """Give row i of the root's array of shape (size, …) to rank i.
+        """Return row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
         """
@@ -176,13 +176,8 @@ class NoCommunicator(ObjectCollectives):
         recorder: CollectiveRecorder | None = None,
         control: Control | None = None,
     ) -> None:
-        self.rank = group.rank
-        self.size = group.size
-        self.generation = group.generation
-        self.world_ranks = group.members
+        super().__init__(group, recorder, control)
         self.reason = reason or "this cluster was started without one (comm=none)"
-        self.recorder = recorder
-        self.control = control
         self.timeout_s = 60.0
         self.check = False
         self.participants: frozenset[int] | None = None
@@ -207,17 +202,7 @@ class NoCommunicator(ObjectCollectives):
         """Wait until every rank is here, over the control channel."""
         self.object_barrier(name, ranks=ranks, timeout_s=timeout_s)
 
-    def look(self) -> None:
-        """Do nothing: there are no calls."""
+    def _do_nothing(self, *_args: Any, **_keywords: Any) -> None:
+        """Do nothing: without calls there is nothing to wait for, to break or to release."""
 
-    def settle(self) -> None:
-        """Do nothing: there are no calls."""
-
-    def lost_error(self) -> None:
-        """Give None: there are no calls."""
-
-    def abort(self, failed_rank: int, reason: str) -> None:
-        """Do nothing: nobody can wait in it."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+    look = settle = lost_error = abort = close = _do_nothing

@@ -40,7 +40,7 @@ class Scope:
         self._labels: Counter[str] = Counter()
 
     def label(self, members: str) -> str:
-        """Give a new communicator of these members a name that no other has."""
+        """Return a new communicator of these members a name that no other has."""
         self._labels[members] += 1
         count = self._labels[members]
         return members if count == 1 else f"{members}~{count}"

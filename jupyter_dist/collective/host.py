@@ -1,4 +1,4 @@
-"""The communicator of arrays in host memory, whatever transport moves them."""
+"""The communicator of arrays in host memory, which the ring moves."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,17 +6,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jupyter_dist.collective import arguments, counted, splitting
-from jupyter_dist.collective.call import Array, Call
+from jupyter_dist.collective import splitting
+from jupyter_dist.collective.call_log import CallLog
+from jupyter_dist.collective.calls import arguments, counted
+from jupyter_dist.collective.calls.call import UFUNCS, Array, Call
+from jupyter_dist.collective.calls.global_arrays import gather_whole, is_global
+from jupyter_dist.collective.calls.output_buffer import OutputBuffer
 from jupyter_dist.collective.control import Control
-from jupyter_dist.collective.global_arrays import gather_whole, is_global
 from jupyter_dist.collective.group import Group, Scope
 from jupyter_dist.collective.host_messages import HostMessages
-from jupyter_dist.collective.journal import Journal
-from jupyter_dist.collective.recorder import CollectiveRecorder
-from jupyter_dist.collective.room import Room
+from jupyter_dist.collective.recording.recorder import CollectiveRecorder
+from jupyter_dist.collective.ring import algorithms
+from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.collective.sparse.calls import takes_sparse
-from jupyter_dist.collective.transport import HostTransport
 from jupyter_dist.errors import CommunicatorError, UsageError
 
 
@@ -30,13 +32,13 @@ class HostCommunicator(HostMessages):
     def __init__(
         self,
         group: Group,
-        transport: HostTransport,
+        transport: RingTransport,
         recorder: CollectiveRecorder | None = None,
         control: Control | None = None,
         scope: Scope | None = None,
     ) -> None:
-        journal = Journal(group, scope or Scope(), recorder, control, transport.leave)
-        super().__init__(journal, transport)
+        log = CallLog(group, scope or Scope(), recorder, control, transport.leave)
+        super().__init__(log, transport)
         if recorder is not None:
             transport.on_waiting = recorder.note_awaited
 
@@ -47,32 +49,32 @@ class HostCommunicator(HostMessages):
         arguments.check_no_stream("all_reduce", stream)
         source, library = arguments.numbers("all_reduce", array)
         arguments.check_reduction("all_reduce", op, source.dtype)
-        room = arguments.result_room("all_reduce", out, source.shape, source.dtype, library)
-        work = room.keep_safe(source)
+        output = arguments.result_room("all_reduce", out, source.shape, source.dtype, library)
+        work = output.keep_safe(source)
 
         def move(call: Call) -> None:
-            self._transport.all_reduce(call, _flat(source), _flat(work), op)
-            room.settle(self._divisor(op))
+            self._transport.run(call, algorithms.all_reduce, _flat(source), _flat(work), UFUNCS[op])
+            output.settle(self._divisor(op))
 
-        return self._collect("all_reduce", source, move, room, op)
+        return self._collect("all_reduce", source, move, output, op)
 
     def broadcast(
         self, array: ArrayLike, root: int = 0, out: Any = None, *, stream: Any = None
     ) -> Any:
-        """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
+        """Return the root's array to everybody; elsewhere `array` tells shape and dtype."""
         arguments.check_no_stream("broadcast", stream)
         source, library = arguments.numbers("broadcast", array)
         root = arguments.peer("broadcast", "root", root, self.size)
-        room = arguments.result_room("broadcast", out, source.shape, source.dtype, library)
-        work = room.keep_safe(source)
+        output = arguments.result_room("broadcast", out, source.shape, source.dtype, library)
+        work = output.keep_safe(source)
 
         def move(call: Call) -> None:
             if self.rank == root and work is not source:
                 np.copyto(work, source)
-            self._transport.broadcast(call, _flat(work), root)
-            room.settle()
+            self._transport.run(call, algorithms.broadcast, _flat(work), root)
+            output.settle()
 
-        return self._collect("broadcast", source, move, room, root=root)
+        return self._collect("broadcast", source, move, output, root=root)
 
     def reduce(
         self,
@@ -90,15 +92,17 @@ class HostCommunicator(HostMessages):
         root = arguments.peer("reduce", "root", root, self.size)
         is_root = self.rank == root
         wanted = out if is_root else None
-        room = arguments.result_room("reduce", wanted, source.shape, source.dtype, library)
-        work = room.keep_safe(source)
+        output = arguments.result_room("reduce", wanted, source.shape, source.dtype, library)
+        work = output.keep_safe(source)
 
         def move(call: Call) -> None:
-            self._transport.reduce(call, _flat(source), _flat(work), root, op)
+            self._transport.run(
+                call, algorithms.reduce, _flat(source), _flat(work), root, UFUNCS[op]
+            )
             if is_root:
-                room.settle(self._divisor(op))
+                output.settle(self._divisor(op))
 
-        return self._collect("reduce", source, move, room if is_root else None, op, root)
+        return self._collect("reduce", source, move, output if is_root else None, op, root)
 
     def all_gather(
         self,
@@ -117,14 +121,14 @@ class HostCommunicator(HostMessages):
             return gather_whole(self, array, out, tiled=tiled)
         source, library = arguments.numbers("all_gather", array)
         shape = arguments.gathered_shape(source.shape, self.size, tiled=tiled)
-        room = arguments.result_room("all_gather", out, shape, source.dtype, library)
-        stack = self._rows(room.keep_safe())
+        output = arguments.result_room("all_gather", out, shape, source.dtype, library)
+        stack = self._rows(output.keep_safe())
 
         def move(call: Call) -> None:
-            self._transport.all_gather(call, _flat(source), stack)
-            room.settle()
+            self._transport.run(call, algorithms.all_gather, _flat(source), stack)
+            output.settle()
 
-        return self._collect("all_gather", source, move, room)
+        return self._collect("all_gather", source, move, output)
 
     def reduce_scatter(
         self,
@@ -142,27 +146,29 @@ class HostCommunicator(HostMessages):
         source, library = arguments.rows("reduce_scatter", array, self.size)
         arguments.check_reduction("reduce_scatter", op, source.dtype)
         shape = source.shape[1:]
-        room = arguments.result_room("reduce_scatter", out, shape, source.dtype, library)
-        work = room.keep_safe()
+        output = arguments.result_room("reduce_scatter", out, shape, source.dtype, library)
+        work = output.keep_safe()
 
         def move(call: Call) -> None:
-            self._transport.reduce_scatter(call, self._rows(source), _flat(work), op)
-            room.settle(self._divisor(op))
+            self._transport.run(
+                call, algorithms.reduce_scatter, self._rows(source), _flat(work), UFUNCS[op]
+            )
+            output.settle(self._divisor(op))
 
-        return self._collect("reduce_scatter", source, move, room, op)
+        return self._collect("reduce_scatter", source, move, output, op)
 
     def all_to_all(self, array: ArrayLike, out: Any = None, *, stream: Any = None) -> Any:
         """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
         arguments.check_no_stream("all_to_all", stream)
         source, library = arguments.rows("all_to_all", array, self.size)
-        room = arguments.result_room("all_to_all", out, source.shape, source.dtype, library)
-        work = room.keep_safe()
+        output = arguments.result_room("all_to_all", out, source.shape, source.dtype, library)
+        work = output.keep_safe()
 
         def move(call: Call) -> None:
-            self._transport.all_to_all(call, self._rows(source), self._rows(work))
-            room.settle()
+            self._transport.run(call, algorithms.all_to_all, self._rows(source), self._rows(work))
+            output.settle()
 
-        return self._collect("all_to_all", source, move, room)
+        return self._collect("all_to_all", source, move, output)
 
     def gather(
         self, array: ArrayLike, root: int = 0, out: Any = None, *, stream: Any = None
@@ -171,24 +177,24 @@ class HostCommunicator(HostMessages):
         arguments.check_no_stream("gather", stream)
         source, library = arguments.numbers("gather", array)
         root = arguments.peer("gather", "root", root, self.size)
-        room: Room | None = None
+        output: OutputBuffer | None = None
         stack: Array | None = None
         if self.rank == root:
             shape = (self.size, *source.shape)
-            room = arguments.result_room("gather", out, shape, source.dtype, library)
-            stack = self._rows(room.keep_safe())
+            output = arguments.result_room("gather", out, shape, source.dtype, library)
+            stack = self._rows(output.keep_safe())
 
         def move(call: Call) -> None:
-            self._transport.gather(call, _flat(source), stack, root)
-            if room is not None:
-                room.settle()
+            self._transport.run(call, algorithms.gather, _flat(source), stack, root)
+            if output is not None:
+                output.settle()
 
-        return self._collect("gather", source, move, room, root=root)
+        return self._collect("gather", source, move, output, root=root)
 
     def scatter(
         self, array: ArrayLike | None, root: int = 0, out: Any = None, *, stream: Any = None
     ) -> Any:
-        """Give row i of the root's array of shape (size, …) to rank i.
+        """Return row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
         """
@@ -200,14 +206,14 @@ class HostCommunicator(HostMessages):
             stack, template = self._rows(source), source[0, ...]
         else:
             template, library = arguments.numbers("scatter", out if array is None else array)
-        room = arguments.result_room("scatter", out, template.shape, template.dtype, library)
-        work = room.keep_safe()
+        output = arguments.result_room("scatter", out, template.shape, template.dtype, library)
+        work = output.keep_safe()
 
         def move(call: Call) -> None:
-            self._transport.scatter(call, stack, _flat(work), root)
-            room.settle()
+            self._transport.run(call, algorithms.scatter, stack, _flat(work), root)
+            output.settle()
 
-        return self._collect("scatter", room.view, move, room, root=root)
+        return self._collect("scatter", output.view, move, output, root=root)
 
     def barrier(
         self,
@@ -235,23 +241,21 @@ class HostCommunicator(HostMessages):
             raise UsageError(
                 "split cannot be called inside comm.group(). Call it before the block."
             )
-        self._journal.check_possible("split")
+        self.log.check_possible("split")
         prepared = "" if wish.color is None else self._transport.prepare_split()
         told = self.all_gather(splitting.pack(wish, prepared))
-        journal = self._journal
+        log = self.log
         self._children.release_dropped()
-        group, addresses = splitting.form(journal.group, journal.scope, told)
+        group, addresses = splitting.form(log.group, log.scope, told)
         if group is None:
             return None
-        with journal.turn("split"):
-            transport = self._transport.split(group, addresses, journal.sequence)
-            child = HostCommunicator(
-                group, transport, journal.recorder, journal.control, journal.scope
-            )
+        with log.turn("split"):
+            transport = self._transport.split(group, addresses, log.sequence)
+            child = HostCommunicator(group, transport, log.recorder, log.control, log.scope)
             child._parent = self
             self._children.add(child, child._release_when_dropped())
         try:
-            journal.check_intact()
+            log.check_intact()
         except CommunicatorError:  # an abort came before the child could be seen
             child.close()
             raise
@@ -262,13 +266,13 @@ class HostCommunicator(HostMessages):
         operation: str,
         array: Array | None,
         move: Callable[[Call], None],
-        room: Room | None,
+        output: OutputBuffer | None,
         op: str = "",
         root: int = -1,
     ) -> Any:
         """Do it now, or with the others of a group; give what the caller gets."""
-        self._do(self._journal.sign(operation, array, op, root), move, room)
-        return None if room is None else room.answer()
+        self._do(self.log.sign(operation, array, op, root), move, output)
+        return None if output is None else output.answer()
 
     def _divisor(self, op: str) -> int:
         return self.size if op == "avg" else 1

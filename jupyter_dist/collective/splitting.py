@@ -5,24 +5,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jupyter_dist.collective.call import Array
+from jupyter_dist.collective.calls.call import Array
 from jupyter_dist.collective.group import Group, Scope
 from jupyter_dist.errors import UsageError
-from jupyter_dist.model.rank import format_ranks
+from jupyter_dist.model.hosts.rank import format_ranks
 
 _WISH = struct.Struct("!?qq231s")
 """Takes part, color, key, what the transport has prepared."""
 _MOST = 1 << 62
 
 
-class Wish(NamedTuple):
+class SplitRequest(NamedTuple):
     """What one rank asks for."""
 
     color: int | None
     key: int
 
 
-def check_wish(color: object, key: object, rank: int) -> Wish:
+def check_wish(color: object, key: object, rank: int) -> SplitRequest:
     """Return the wish, or raise TypeError or UsageError before anything is sent."""
     for word, given in (("color", color), ("key", key)):
         if given is None:
@@ -37,10 +37,10 @@ def check_wish(color: object, key: object, rank: int) -> Wish:
             "no group."
         )
     chosen = None if color is None else int(color)  # type: ignore[call-overload]
-    return Wish(chosen, rank if key is None else int(key))  # type: ignore[call-overload]
+    return SplitRequest(chosen, rank if key is None else int(key))  # type: ignore[call-overload]
 
 
-def pack(wish: Wish, prepared: str) -> Array:
+def pack(wish: SplitRequest, prepared: str) -> Array:
     """Write a wish as an array that ranks can gather."""
     color = -1 if wish.color is None else wish.color
     packed = _WISH.pack(wish.color is not None, color, wish.key, prepared.encode())

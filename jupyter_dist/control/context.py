@@ -16,7 +16,7 @@ def new_context() -> "zmq.Context[Any]":
 
 
 def has_any_context() -> bool:
-    """Tell whether this process has the shared context, which must not be carried through a fork.
+    """Return whether this process has the shared context, which must not be carried through a fork.
 
     A context of its own that was used shows as threads instead.
     """

@@ -6,14 +6,14 @@ They prove that a process lives, not that its rank moves on.
 import contextlib
 import struct
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from time import monotonic
 from typing import Any
 
 import zmq
 
 from jupyter_dist.control.dealer import dial, secure_client
-from jupyter_dist.control.router import UNANSWERED_MS, bind_free_port, secure_server
+from jupyter_dist.control.router import UNANSWERED_MS, Listener
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
 _STAMP = struct.Struct("<d")
@@ -41,25 +41,14 @@ class HeartbeatEcho:
             zmq.proxy(self._socket, self._socket)
 
 
-class HeartbeatMonitor:
+class HeartbeatMonitor(Listener):
     """The coordinator's side: asks each engine for a beat and remembers when the last one came."""
 
     def __init__(self, context: "zmq.Context[Any]", domain: str, key: KeyPair) -> None:
-        self._socket = context.socket(zmq.ROUTER)
-        secure_server(self._socket, domain, key)
+        super().__init__(context, domain, key)
         self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
-        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self._last_beat_s: dict[bytes, float] = {}
         self._answered_s: dict[bytes, float] = {}
-
-    @property
-    def pollable(self) -> Any:
-        """The socket itself."""
-        return self._socket
-
-    def bind(self, host: str, ports: Sequence[int] = ()) -> int:
-        """Listen on a free port (one of these, if given) of this address and return the port."""
-        return bind_free_port(self._socket, host, ports)
 
     def ask(self, identities: Iterable[bytes]) -> None:
         """Ask these engines for a beat."""
@@ -89,9 +78,5 @@ class HeartbeatMonitor:
         return self._answered_s.get(identity, 0.0)
 
     def excuse_silence(self) -> None:
-        """Count anew from now: it was this side that did not listen."""
+        """Count again from now: it was this side that did not listen."""
         self._last_beat_s = dict.fromkeys(self._last_beat_s, monotonic())
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close(0)

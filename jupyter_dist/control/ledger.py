@@ -1,6 +1,6 @@
 """What two peers have said to each other, so that nothing is lost where their connection breaks.
 
-libzmq connects again by itself, but forgets what was under way. Each message bears a stamp behind
+libzmq connects again on its own, but forgets what was under way. Each message bears a stamp behind
 the version in its first frame: its number, and the number of the last one that came from the other
 side. What the other side has not confirmed is kept, and sent again over the next connection; of
 what comes only the next number is taken, because all that follows a gap will come again.
@@ -49,9 +49,15 @@ class Ledger:
 
     @classmethod
     def begin_at(cls, stamp: bytes) -> "Ledger":
-        """Begin in the middle with a peer that was forgotten, or at the beginning."""
+        """Begin in the middle with a peer that was forgotten, or at the beginning.
+
+        Who is forgotten has been answered before. One that has heard nothing yet was never known:
+        what it said before this was lost with a connection, and comes again.
+        """
         sign, number, confirmed = _STAMP.unpack(stamp)
-        return cls(confirmed, number - 1 if sign == Sign.SAYS else number)
+        if sign == Sign.SAYS:
+            number = number - 1 if confirmed else 0
+        return cls(confirmed, number)
 
     @property
     def owes_word(self) -> bool:

@@ -53,7 +53,7 @@ class Doorkeeper:
         self._authenticator.configure_curve_callback(domain, self)
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """Tell whether the key opens this domain; called by the authenticator for each peer."""
+        """Return whether the key opens this domain; called by the authenticator for each peer."""
         return key.decode() == self._keys.get(domain)
 
     def close(self) -> None:
@@ -61,11 +61,61 @@ class Doorkeeper:
         self._authenticator.stop()
 
 
-class Router(Generic[Incoming]):
-    """A bound ROUTER socket; messages to peers that are gone are dropped.
+class Listener:
+    """A bound ROUTER socket that only known peers can use, and that notices silent ones."""
+
+    _linger_ms = 0
+
+    def __init__(self, context: "zmq.Context[Any]", domain: str, key: KeyPair) -> None:
+        socket = self._socket = context.socket(zmq.ROUTER)
+        socket.curve_server = True
+        socket.curve_secretkey = key.secret.encode()
+        socket.curve_publickey = key.public.encode()
+        socket.zap_domain = domain.encode()
+        socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, 5000)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+
+    @property
+    def pollable(self) -> Any:
+        """The socket itself."""
+        return self._socket
+
+    def bind(self, host: str, ports: Sequence[int] = ()) -> int:
+        """Listen on a free port (one of these, if given) of this address and return the port.
+
+        Bind first, tell the number after: a port picked beforehand is a race. `::` takes IPv4 as
+        well. Raises OSError when none of `ports` (none given: no port) is free.
+        """
+        if ":" in host:
+            self._socket.setsockopt(zmq.IPV6, 1)
+            host = f"[{host}]"
+        for port in ports or ("*",):
+            try:
+                self._socket.bind(f"tcp://{host}:{port}")
+            except zmq.ZMQError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise OSError(error.errno, f"{host} cannot be listened on: {error}") from error
+            else:
+                break
+        else:
+            raise OSError(errno.EADDRINUSE, no_free_port(host))
+        return int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
+
+    def close(self) -> None:
+        """Close the socket, giving what was sent a moment to leave."""
+        self._socket.close(self._linger_ms)
+
+
+class Router(Listener, Generic[Incoming]):
+    """Sends and receives messages; those to peers that are gone are dropped.
 
     With peers that stamp what they say nothing is lost when a connection breaks: see ledger.py.
     """
+
+    _linger_ms = 200
 
     def __init__(
         self,
@@ -79,24 +129,13 @@ class Router(Generic[Incoming]):
         self._decoder = decoder
         self._ledgers: dict[bytes, Ledger] = {}
         self._heard: set[bytes] = set()
-        self._socket = context.socket(zmq.ROUTER)
-        secure_server(self._socket, domain, key)
+        super().__init__(context, domain, key)
         if survives_breaks:  # the others would lose what waits for one that is slow, or stopped
             self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
-        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         # Unlimited: dropping a message to a slow peer without a word would break the protocol.
         # What can grow (outputs) is bounded by acknowledgements, not by silently losing frames.
         self._socket.setsockopt(zmq.SNDHWM, 0)
         self._socket.setsockopt(zmq.RCVHWM, 0)
-
-    @property
-    def pollable(self) -> Any:
-        """The socket itself."""
-        return self._socket
-
-    def bind(self, host: str, ports: Sequence[int] = ()) -> int:
-        """Listen on a free port (one of these, if given) of this address and return the port."""
-        return bind_free_port(self._socket, host, ports)
 
     def send(self, identity: bytes, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send one message to one peer; large buffers are not copied."""
@@ -161,7 +200,7 @@ class Router(Generic[Incoming]):
         return is_new
 
     def receive(self, limit: int = 200) -> Iterator[Received]:
-        """Give what has arrived, at most `limit` messages, without waiting."""
+        """Yield what has arrived, at most `limit` messages, without waiting."""
         for _ in range(limit):
             try:
                 identity = self._socket.recv(zmq.NOBLOCK)
@@ -176,10 +215,6 @@ class Router(Generic[Incoming]):
                 yield Received(identity, None, [], problem)
                 continue
             yield Received(identity, message, buffers)
-
-    def close(self, linger_ms: int = 200) -> None:
-        """Close the socket, giving what was sent this long to leave."""
-        self._socket.close(linger_ms)
 
 
 def receive_frames(
@@ -202,36 +237,3 @@ def size_of(head: Sequence[bytes], buffers: Sequence[Frame]) -> int:
     for buffer in buffers:
         size_bytes += memoryview(buffer).nbytes
     return size_bytes
-
-
-def secure_server(socket: "zmq.Socket[bytes]", domain: str, key: KeyPair) -> None:
-    """Make a listening socket accept only encrypted, known peers, and notice silent ones."""
-    socket.curve_server = True
-    socket.curve_secretkey = key.secret.encode()
-    socket.curve_publickey = key.public.encode()
-    socket.zap_domain = domain.encode()
-    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, 5000)
-    socket.setsockopt(zmq.LINGER, 0)
-
-
-def bind_free_port(socket: "zmq.Socket[bytes]", host: str, ports: Sequence[int] = ()) -> int:
-    """Bind first, tell the number after: a port picked beforehand is a race.
-
-    `::` takes IPv4 as well. Raises OSError when none of `ports` (none given: no port) is free.
-    """
-    if ":" in host:
-        socket.setsockopt(zmq.IPV6, 1)
-        host = f"[{host}]"
-    for port in ports or ("*",):
-        try:
-            socket.bind(f"tcp://{host}:{port}")
-        except zmq.ZMQError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise OSError(error.errno, f"{host} cannot be listened on: {error}") from error
-        else:
-            break
-    else:
-        raise OSError(errno.EADDRINUSE, no_free_port(host))
-    return int(socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])

@@ -17,23 +17,26 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from jupyter_dist.coordinator.arrivals import Arrivals
-from jupyter_dist.coordinator.job_order import make_job_watch
-from jupyter_dist.coordinator.strangers import load_grpc_quietly
+from jupyter_dist.coordinator.agents.arrivals import Arrivals
+from jupyter_dist.coordinator.agents.connection_limits import load_grpc_quietly
+from jupyter_dist.coordinator.agents.job_watch import make_job_watch
 from jupyter_dist.errors import ClusterExists, DistError
-from jupyter_dist.launch.base import Launcher
-from jupyter_dist.launch.connection_file import StartReport
+from jupyter_dist.launch.files.connection_file import StartReport
+from jupyter_dist.launch.files.reserved_name import remove_reservation
+from jupyter_dist.launch.launcher import Launcher
 from jupyter_dist.launch.local import LocalLauncher
-from jupyter_dist.launch.open_files import allow_open_files, name_limit
-from jupyter_dist.launch.private_dir import make_private_dir
-from jupyter_dist.launch.reserved_name import remove_reservation
-from jupyter_dist.launch.ssh import SshLauncher, SshOrder
-from jupyter_dist.model.open_files import files_of_the_coordinator
-from jupyter_dist.model.spec import ClusterSpec
+from jupyter_dist.launch.processes.open_files import (
+    allow_open_files,
+    files_of_the_coordinator,
+    name_limit,
+)
+from jupyter_dist.launch.processes.private_dir import make_private_dir
+from jupyter_dist.launch.ssh.ssh_launcher import SshLauncher, SshOrder
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.version import WIRE, __version__
 
 if TYPE_CHECKING:  # imported late, see _coordinate
-    from jupyter_dist.coordinator.house import House
+    from jupyter_dist.coordinator.server import CoordinatorServer
 
 
 class _Wish:
@@ -45,12 +48,13 @@ class _Wish:
 
     def __init__(self) -> None:
         self._is_there = False
-        self._fulfil: Callable[[], None] = lambda: None
+        self._fulfil: Callable[[], None] | None = None
         signal.signal(signal.SIGTERM, self._note)
 
     def _note(self, *_: object) -> None:
         self._is_there = True
-        self._fulfil()
+        if self._fulfil is not None:
+            self._fulfil()
 
     def fulfil_by(self, call: Callable[[], None]) -> None:
         """Have this called with the signal from now on; at once if it has come already."""
@@ -59,7 +63,7 @@ class _Wish:
             call()
 
     def heed(self) -> None:
-        """Raise SystemExit when somebody wants the end."""
+        """Raise SystemExit when someone wants the end."""
         if self._is_there:
             sys.exit(1)
 
@@ -92,14 +96,14 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish)
         arrivals.start(spec.hosts)  # before we import what we need ourselves: theirs takes longest
         _report(StartReport(stage="loading what it needs", log_path=str(log_path)))
         load_grpc_quietly()
-        from jupyter_dist.coordinator.house import House
+        from jupyter_dist.coordinator.server import CoordinatorServer
 
         wish.heed()
         _report(StartReport(stage="opening its ports and files", log_path=str(log_path)))
-        house = House(spec, arrivals, log_path)
-        abandon = house.abandon
-        report = StartReport(house.open())
-        wish.fulfil_by(lambda: _stop(house))
+        server = CoordinatorServer(spec, arrivals, log_path)
+        abandon = server.abandon
+        report = StartReport(server.open())
+        wish.fulfil_by(lambda: _stop(server))
     except ClusterExists as error:
         _give_up(abandon, str(error), is_name_taken=True)
         return
@@ -112,13 +116,13 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish)
         raise
     _report(report)
     try:
-        house.serve()
+        server.serve()
     finally:
-        house.close()
+        server.close()
 
 
 def _arrivals(spec: ClusterSpec, log_dir: Path) -> Arrivals:
-    """Give what will start the agents of this cluster."""
+    """Return what will start the agents of this cluster."""
     order = SshOrder(
         wire=WIRE,
         version=__version__,
@@ -144,8 +148,8 @@ def _give_up(abandon: Callable[[], None], problem: str, *, is_name_taken: bool =
     abandon()
 
 
-def _stop(house: "House") -> None:
-    house.coordinator.is_stopping = True
+def _stop(server: "CoordinatorServer") -> None:
+    server.coordinator.is_stopping = True
 
 
 _report_descriptor = 1

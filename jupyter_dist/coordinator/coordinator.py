@@ -9,43 +9,42 @@ import msgspec
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.poller import Poller, Source
 from jupyter_dist.control.router import Received, Router
-from jupyter_dist.coordinator.agent_events import AgentEvents, Listeners
-from jupyter_dist.coordinator.agents import AgentService
-from jupyter_dist.coordinator.arrivals import Arrivals
-from jupyter_dist.coordinator.audience import Audience
-from jupyter_dist.coordinator.cells import FLUSH_INTERVAL_S, CellParts, FromCell
-from jupyter_dist.coordinator.deployment import Deployment
-from jupyter_dist.coordinator.dispatch import Dispatch
-from jupyter_dist.coordinator.farewell import dismiss_agents, dismiss_engines
-from jupyter_dist.coordinator.fence import Fence
-from jupyter_dist.coordinator.healing import HealingParts
-from jupyter_dist.coordinator.hosts import Hosts, Reach
-from jupyter_dist.coordinator.losses import Losses
-from jupyter_dist.coordinator.nccl_witness import RasReading
-from jupyter_dist.coordinator.output_log import OutputLog
-from jupyter_dist.coordinator.parallel import FromBridge, Parallel
-from jupyter_dist.coordinator.picture import Picture
-from jupyter_dist.coordinator.preemption import Preemption
-from jupyter_dist.coordinator.questions import Questions
-from jupyter_dist.coordinator.recording import Recording
-from jupyter_dist.coordinator.recovery import Recovery
-from jupyter_dist.coordinator.rendezvous import Rendezvous
+from jupyter_dist.coordinator.agent_events import AgentEvents
+from jupyter_dist.coordinator.agents.agent_service import AgentService
+from jupyter_dist.coordinator.agents.arrivals import Arrivals
+from jupyter_dist.coordinator.agents.deployment import Deployment
+from jupyter_dist.coordinator.agents.message_sender import MessageSender
+from jupyter_dist.coordinator.cells.background_collectives import BackgroundCollectives
+from jupyter_dist.coordinator.cells.cell_run import FLUSH_INTERVAL_S, CellParts, FromCell
+from jupyter_dist.coordinator.cells.output_log import OutputLog
+from jupyter_dist.coordinator.cells.scheduler import CellScheduler
+from jupyter_dist.coordinator.cells.setup_cells import SetupCells
+from jupyter_dist.coordinator.clients.client_registry import ClientRegistry
+from jupyter_dist.coordinator.clients.code_sync import CodeSync
+from jupyter_dist.coordinator.clients.snapshot import Snapshot
+from jupyter_dist.coordinator.ipyparallel.controller import FromBridge, IpyparallelController
+from jupyter_dist.coordinator.observation.call_records import CallRecords
+from jupyter_dist.coordinator.observation.nccl_diagnostics import RasReading
+from jupyter_dist.coordinator.observation.rank_queries import RankQueries
+from jupyter_dist.coordinator.observation.verdict import HangVerdict
+from jupyter_dist.coordinator.preemption.preemption import Preemption
+from jupyter_dist.coordinator.recovery.healing import HealingParts
+from jupyter_dist.coordinator.recovery.host_events import HostEvents, Reach
+from jupyter_dist.coordinator.recovery.losses import Losses
+from jupyter_dist.coordinator.recovery.recovery import Recovery
+from jupyter_dist.coordinator.rendezvous.framework_services import FrameworkServices
+from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
+from jupyter_dist.coordinator.rendezvous.store import Store
 from jupyter_dist.coordinator.requests import Parts, Requests
-from jupyter_dist.coordinator.roster import Roster
-from jupyter_dist.coordinator.services import Services
-from jupyter_dist.coordinator.setup_cells import SetupCells
-from jupyter_dist.coordinator.standing import StandingMeetings
-from jupyter_dist.coordinator.syncing import Syncing
-from jupyter_dist.coordinator.values import Values
-from jupyter_dist.model.rank import name_ranks
-from jupyter_dist.model.spec import ClusterSpec, HostSpec
-from jupyter_dist.model.topology import Topology
-from jupyter_dist.model.verdict import Verdict
+from jupyter_dist.coordinator.shutdown import dismiss_agents, dismiss_engines
+from jupyter_dist.coordinator.state.roster import Roster
+from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import (
     Answered,
-    Attend,
     AwaitValue,
     CellOutput,
     CellResult,
@@ -53,20 +52,21 @@ from jupyter_dist.protocol.messages import (
     ControllerLeft,
     FromClient,
     Hello,
+    JoinCollective,
     Leave,
-    LeaveMeeting,
     NoticeHandled,
     NoticePosition,
-    NoticesWanted,
     NotReady,
     ObjectFetched,
     ObjectsStored,
     PutValue,
     Ready,
+    RequestService,
     TaskBegan,
     TaskEnded,
     ToCoordinator,
-    WantService,
+    WatchNotices,
+    WithdrawCollective,
 )
 
 TICK_S = 0.1
@@ -91,78 +91,79 @@ class Coordinator:
         self._spec, self._arrivals = spec, arrivals
         self._engines, self._clients, self._beats, self._agents = engines, clients, beats, agents
         self._roster = Roster(spec)
-        self._picture = Picture(self._roster, arrivals.job)
-        outbox = self._outbox = Dispatch(self._roster, engines, clients, agents)
-        self._rendezvous = Rendezvous(self._roster, outbox)
+        self._snapshot = Snapshot(self._roster, arrivals.job)
+        sender = self._sender = MessageSender(self._roster, engines, clients, agents)
+        self._rendezvous = Rendezvous(self._roster, sender)
         self._rendezvous.always_formed = ("jax",) if spec.jax == "start" else ()
-        self._values = Values(self._rendezvous, outbox)
-        self._standing = StandingMeetings(self._roster, self._rendezvous, outbox)
-        self._services = Services(self._roster, self._values, agents.send)
-        self._fence = Fence(self._roster, self._rendezvous, outbox)
-        self._fence.signals_under_way = outbox.signals_under_way
-        self._audience = Audience(self._roster, self._rendezvous, outbox, spec.keep_s, arrivals)
-        self._questions = Questions(self._roster, outbox, agents.send)
-        self._losses = Losses(self._roster, self._rendezvous, self._fence, self.fail_start)
-        self._hosts = Hosts(
-            self._roster,
-            self._rendezvous,
-            self._fence,
-            self._losses,
-            Reach(Deployment(spec, credentials), arrivals, agents.send),
+        self._store = Store(self._rendezvous, sender)
+        self._background = BackgroundCollectives(self._roster, self._rendezvous, sender)
+        self._services = FrameworkServices(self._roster, self._store, sender)
+        self._scheduler = CellScheduler(self._roster, self._rendezvous, sender)
+        self._scheduler.signals_under_way = sender.signals_under_way
+        self._losses = Losses(self._roster, self._rendezvous, self._scheduler, self.fail_start)
+        reach = Reach(Deployment(spec, credentials), arrivals, sender)
+        self._hosts = HostEvents(
+            self._roster, self._rendezvous, self._scheduler, self._losses, reach
         )
-        self._audience.list_notes = self._hosts.list_notes
-        self._parallel = Parallel(self._roster, outbox, spec)
-        self._parallel.has_been_ready = lambda: self._audience.has_been_ready
-        self._syncing = Syncing(self._roster, outbox, agents.send)
-        self._recording = Recording(self._roster, outbox, agents.send)
-        ras = RasReading(agents.send)
-        cell_parts = CellParts(
-            self._roster, self._rendezvous, outbox, self._questions, OutputLog(), ras
+        self._client_registry = ClientRegistry(
+            self._roster, self._rendezvous, sender, spec.keep_s, arrivals, self._hosts.list_notes
         )
-        self._preemption = Preemption(cell_parts, self._fence, agents.send, arrivals.job)
-        self._agent_events = AgentEvents(
-            agents,
-            Listeners(
-                self._hosts,
-                self._syncing,
-                self._recording,
-                self._questions,
-                ras,
-                self._services,
-                self._preemption,
-            ),
+        self._ipyparallel = IpyparallelController(
+            self._roster, self._rendezvous, sender, spec, self._client_registry
         )
-        self._recovery = self._make_recovery(cell_parts)
-        self._requests = Requests(
-            Parts(
-                cell=cell_parts,
-                fence=self._fence,
-                audience=self._audience,
-                syncing=self._syncing,
-                recording=self._recording,
-                losses=self._losses,
-                recovery=self._recovery,
-                parallel=self._parallel,
-            )
+        self._code_sync = CodeSync(self._roster, sender)
+        self._call_records = CallRecords(self._roster, sender)
+        self._queries = RankQueries(self._roster, sender)
+        self._ras = RasReading(sender)
+        self._cell_parts = CellParts(
+            self._roster, self._rendezvous, sender, self._queries, OutputLog(), self._ras
         )
+        self._recovery = self._make_recovery()
+        self._preemption = Preemption(self._cell_parts, self._scheduler, arrivals.job)
+        self._agent_events = self._make_agent_events()
+        self._requests = self._make_requests()
         self._next_beat_s = 0.0
         self.start_problem = ""
         """Why the cluster cannot become ready, or empty."""
         self.is_stopping = False
 
-    def _make_recovery(self, cell_parts: CellParts) -> Recovery:
+    def _make_recovery(self) -> Recovery:
+        spec = self._spec
         parts = HealingParts(
-            cell_parts,
+            self._cell_parts,
             SetupCells(),
             self._hosts,
-            self._spec.oversubscribe,
-            self._spec.timeout_s,
+            spec.oversubscribe,
+            spec.timeout_s,
             self._beats,
         )
-        recovery = Recovery(self._fence, self._losses, parts, self._spec.on_loss)
-        self._fence.on_over = recovery.on_over
-        self._losses.announce = recovery.announce
-        return recovery
+        return Recovery(self._scheduler, self._losses, parts, spec.on_loss)
+
+    def _make_agent_events(self) -> AgentEvents:
+        return AgentEvents(
+            self._agents,
+            self._hosts,
+            self._code_sync,
+            self._call_records,
+            self._queries,
+            self._ras,
+            self._services,
+            self._preemption,
+        )
+
+    def _make_requests(self) -> Requests:
+        return Requests(
+            Parts(
+                cell=self._cell_parts,
+                scheduler=self._scheduler,
+                client_registry=self._client_registry,
+                code_sync=self._code_sync,
+                recording=self._call_records,
+                losses=self._losses,
+                recovery=self._recovery,
+                parallel=self._ipyparallel,
+            )
+        )
 
     # --- the loop ---
 
@@ -174,7 +175,7 @@ class Coordinator:
         deadline_s = monotonic() + self._spec.timeout_s
         next_tick_s = 0.0
         while not self.is_stopping:
-            ready = poller.wait(TICK_S if self._fence.current is None else BUSY_TICK_S)
+            ready = poller.wait(TICK_S if self._scheduler.current is None else BUSY_TICK_S)
             now_s = monotonic()
             self._take(ready, now_s)
             if now_s >= next_tick_s:
@@ -182,7 +183,7 @@ class Coordinator:
                 self._agent_events.take(now_s)  # what is known by the time that has passed
                 self._tick(now_s, deadline_s)
                 on_tick(now_s)
-            self._fence.advance(now_s)
+            self._scheduler.advance(now_s)
 
     def _take(self, ready: Sequence[Source], now_s: float) -> None:
         for source in ready:
@@ -201,9 +202,9 @@ class Coordinator:
         engine = self._roster.find(received.identity.decode(errors="replace"))
         message = received.message
         if engine is None:  # its rank has another engine by now
-            self._outbox.to_stranger(received.identity, Leave())
+            self._sender.to_stranger(received.identity, Leave())
         elif received.problem is not None:
-            if work := self._fence.cell or self._fence.transfer:
+            if work := self._scheduler.cell or self._scheduler.transfer:
                 work.on_unreadable(engine.info.rank, received.problem)
         elif isinstance(message, FromBridge):  # in a task it does not hear of its new rank
             self._on_engine(msgspec.structs.replace(message, rank=engine.info.rank), [], now_s)
@@ -212,12 +213,12 @@ class Coordinator:
 
     def _tick(self, now_s: float, start_deadline_s: float) -> None:
         self._losses.tick(now_s)
-        self._standing.tick(now_s)
+        self._background.tick(now_s)
         self._requests.tick(now_s)
         if now_s >= self._next_beat_s:
             if now_s - self._next_beat_s > OWN_ABSENCE_S:
                 self._beats.excuse_silence()
-                self._audience.excuse_silence(now_s)  # what clients said is yet to be read
+                self._client_registry.excuse_silence(now_s)  # what clients said is yet to be read
             self._next_beat_s = now_s + self._spec.health.interval_s
             engines = [self._roster[rank] for rank in self._roster.present_ranks()]
             self._clients.keep_less()
@@ -225,21 +226,21 @@ class Coordinator:
             # Silence counts from the first question, so engines are asked once they are born.
             self._beats.ask(engine.identity for engine in engines if engine.pid)
         self._losses.judge(self._beats, self._spec.health, now_s)
-        if self._fence.cell is not None:
-            self._audience.excuse_silence(now_s)
-        self._audience.tick(self.describe, now_s)
-        self._recording.tick(now_s)
-        self._questions.tick(now_s)
+        if self._scheduler.cell is not None:
+            self._client_registry.excuse_silence(now_s)
+        self._client_registry.tick(self.describe, now_s)
+        self._call_records.tick(now_s)
+        self._queries.tick(now_s)
         self._preemption.tick(now_s)
         self._recovery.tick(now_s)
-        self._parallel.tick(now_s)
-        if not self._audience.has_been_ready and not self.start_problem:
+        self._ipyparallel.tick(now_s)
+        if not self._client_registry.has_been_ready and not self.start_problem:
             self._watch_start(now_s, start_deadline_s)
         if (
             self._requests.stop_request is not None
             or self._recovery.wants_end
-            or self._audience.is_gone(now_s)
-            or (self.start_problem and self._audience.heard_refusal)
+            or self._client_registry.is_gone(now_s)
+            or (self.start_problem and self._client_registry.heard_refusal)
         ):
             self.is_stopping = True
 
@@ -250,36 +251,36 @@ class Coordinator:
             case Hello() | Ready() | NotReady():
                 self._rendezvous.on_message(message)
                 self._tell_if_ready(now_s)
-            case CellOutput() | CellResult() | Attend() | LeaveMeeting():
+            case CellOutput() | CellResult() | JoinCollective() | WithdrawCollective():
                 self._on_cell(message, buffers, now_s)
             case ObjectsStored() | ObjectFetched():
                 self._roster.end_work(message.rank)
-                if self._fence.transfer is not None:
-                    self._fence.transfer.on_answer(message, buffers)
+                if self._scheduler.transfer is not None:
+                    self._scheduler.transfer.on_answer(message, buffers)
             case PutValue() | AwaitValue():
-                self._values.on_message(message, buffers)
-            case WantService():
+                self._store.on_message(message, buffers)
+            case RequestService():
                 self._services.on_want(message)
             case Answered():
-                self._questions.on_answered(message)
+                self._queries.on_answered(message)
             case ControllerJoined() | ControllerLeft() | TaskBegan() | TaskEnded():
-                self._parallel.on_engine(message, now_s)
-            case NoticesWanted() | NoticePosition() | NoticeHandled():
+                self._ipyparallel.on_engine(message, now_s)
+            case WatchNotices() | NoticePosition() | NoticeHandled():
                 self._preemption.on_engine(message, now_s)
             case _:
                 assert_never(message)
-        self._audience.on_progress(now_s)
+        self._client_registry.on_progress(now_s)
 
     def _on_cell(self, message: FromCell, buffers: list[Frame], now_s: float) -> None:
         if isinstance(message, CellOutput | CellResult):
             self._roster[message.rank].offsets = message.offsets
         if isinstance(message, CellResult):
             self._roster.end_work(message.rank)
-        cell = self._fence.cell
+        cell = self._scheduler.cell
         if cell is not None and cell.cell_id == message.cell_id:
             cell.on_message(message, buffers, now_s)
-        elif isinstance(message, Attend | LeaveMeeting):
-            self._standing.on_message(message, buffers, now_s)
+        elif isinstance(message, JoinCollective | WithdrawCollective):
+            self._background.on_message(message, buffers, now_s)
 
     # --- start and stop ---
 
@@ -299,7 +300,7 @@ class Coordinator:
 
     def _tell_if_ready(self, now_s: float) -> None:
         if not self.start_problem and self._rendezvous.is_complete:
-            self._audience.tell_ready(now_s)
+            self._client_registry.tell_ready(now_s)
 
     def fail_start(self, problem: str) -> None:
         """Give up starting; clients are told why, with what agents and zygotes have said last."""
@@ -307,18 +308,18 @@ class Coordinator:
         self._refuse_start(f"{problem}. The agents said last:\n{log}" if log else problem)
 
     def _refuse_start(self, problem: str) -> None:
-        if not self._audience.has_been_ready and not self.start_problem:
+        if not self._client_registry.has_been_ready and not self.start_problem:
             self.start_problem = problem
-            self._audience.tell_start_failed(problem)
+            self._client_registry.tell_start_failed(problem)
 
     def leave(self) -> set[str]:
         """Let every engine and agent end, and wait for their word, at most a few seconds.
 
         Gives the hosts whose agent has not confirmed: it never came, is stuck, or was lost.
         """
-        self._parallel.close()
-        dismiss_engines(self._roster, self._outbox)
-        self._audience.say_farewell(self.describe)
+        self._ipyparallel.close()
+        dismiss_engines(self._roster, self._sender)
+        self._client_registry.say_farewell(self.describe)
         return dismiss_agents(self._roster, self._agents, self._hosts)
 
     @property
@@ -343,8 +344,8 @@ class Coordinator:
             rank: now_s - self._beats.last_beat_s(self._roster[rank].identity)
             for rank in self._roster.present_ranks()
         }
-        verdict = self._fence.judge()
+        verdict = self._scheduler.judge()
         if not verdict.text:
-            verdict = Verdict("", self._recovery.note or self._preemption.note)
-        state = state or ("ready" if self._audience.has_been_ready else "starting")
-        return self._picture.draw(state, self._rendezvous.generation, verdict, ages, now_s)
+            verdict = HangVerdict("", self._recovery.note or self._preemption.note)
+        state = state or ("ready" if self._client_registry.has_been_ready else "starting")
+        return self._snapshot.draw(state, self._rendezvous.generation, verdict, ages, now_s)

@@ -7,35 +7,38 @@ from typing import NoReturn, assert_never
 
 import msgspec
 
-from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
-from jupyter_dist.engine.birth import Birth, prepare_process, record_path, stream_path
-from jupyter_dist.engine.checkpoint_work import CheckpointWork
-from jupyter_dist.engine.checkpointing import Checkpoint
-from jupyter_dist.engine.code_imports import present_imports
-from jupyter_dist.engine.communicators import make_communicator
-from jupyter_dist.engine.council import Seat
-from jupyter_dist.engine.ending import end_normally, end_with_own_error
-from jupyter_dist.engine.executor import Executor
-from jupyter_dist.engine.failures import answer_failure
-from jupyter_dist.engine.frameworks import Frameworks, make_frameworks
-from jupyter_dist.engine.link import AboutNotices, Delivery, Link
-from jupyter_dist.engine.meetings import Meetings
-from jupyter_dist.engine.namespace import Namespace
-from jupyter_dist.engine.object_work import ObjectWork
-from jupyter_dist.engine.observer import Observer
-from jupyter_dist.engine.outputs import STREAMS, Outputs
-from jupyter_dist.engine.parallel_tasks import ParallelTasks
-from jupyter_dist.engine.preemption import Preemption
-from jupyter_dist.engine.rich_colours import watch_rich
-from jupyter_dist.engine.shell import RankShell, make_shell
-from jupyter_dist.engine.standing import StandingMeetings
-from jupyter_dist.engine.surroundings import RankSurroundings
-from jupyter_dist.engine.termination import Termination
-from jupyter_dist.engine.tqdm_bars import watch_tqdm
-from jupyter_dist.engine.waiting import Answer
-from jupyter_dist.engine.widget_areas import watch_widgets
+from jupyter_dist.engine.channel.failed_orders import answer_failure
+from jupyter_dist.engine.channel.link import AboutNotices, Delivery, Link
+from jupyter_dist.engine.channel.waiting import Answer
+from jupyter_dist.engine.checkpoints.background_work import CheckpointWork
+from jupyter_dist.engine.checkpoints.checkpointer import Checkpoint, RankDuties
+from jupyter_dist.engine.checkpoints.rank_group import Seat
+from jupyter_dist.engine.code.code_imports import present_imports
+from jupyter_dist.engine.collectives.background_collectives import BackgroundCollectives
+from jupyter_dist.engine.collectives.communicators import make_communicator
+from jupyter_dist.engine.collectives.control_collectives import ControlCollectives
+from jupyter_dist.engine.collectives.frameworks import Frameworks, make_frameworks
+from jupyter_dist.engine.collectives.rank_context import EngineRankContext
+from jupyter_dist.engine.commands import Commands
+from jupyter_dist.engine.execution.executor import Executor
+from jupyter_dist.engine.execution.namespace import Namespace
+from jupyter_dist.engine.execution.object_transfer import ObjectTransfer
+from jupyter_dist.engine.ipyparallel_tasks import IpyparallelTasks
+from jupyter_dist.engine.launch_config import prepare_process
+from jupyter_dist.engine.leaving.exit_reason import end_normally, end_with_own_error
+from jupyter_dist.engine.leaving.preemption_handler import PreemptionHandler
+from jupyter_dist.engine.leaving.sigterm import SigtermHandler
+from jupyter_dist.engine.observation.observer import Observer
+from jupyter_dist.engine.output.outputs import STREAMS, Outputs
+from jupyter_dist.engine.output.rich_colours import watch_rich
+from jupyter_dist.engine.output.tqdm_bars import watch_tqdm
+from jupyter_dist.engine.output.widget_areas import watch_widgets
+from jupyter_dist.engine.shell.rank_shell import RankShell, make_shell
 from jupyter_dist.errors import CommunicatorError
+from jupyter_dist.frameworks.import_hooks import ImportHooks
+from jupyter_dist.protocol.births import EngineConfig, record_path, stream_path
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
@@ -43,11 +46,14 @@ from jupyter_dist.protocol.messages import (
     FetchObject,
     HeedNotices,
     Hello,
+    JoinController,
     Leave,
+    LeaveController,
     Message,
     NotReady,
     ObjectFetched,
     ObjectsStored,
+    Question,
     Ready,
     Regroup,
     RunCell,
@@ -61,90 +67,85 @@ FLUSH_TIMEOUT_S = 1.0
 class Engine:
     """The main thread of a rank."""
 
-    def __init__(self, birth: Birth, shell: RankShell) -> None:
-        self._birth = birth
-        self._rank = birth.info.rank
+    def __init__(self, config: EngineConfig, shell: RankShell) -> None:
+        self._config = config
+        self._rank = config.info.rank
         """It may become another one with a new generation; the name of the engine does not."""
-        self._link = Link(birth)
-        paths = {name: stream_path(birth.run_dir, birth.engine, name) for name in STREAMS}
+        self._link = Link(config, self)
+        paths = {name: stream_path(config.run_dir, config.engine, name) for name in STREAMS}
         self._outputs = Outputs(paths)
         self._outputs.install()
         self._told_offsets = self._outputs.offsets
-        watch_tqdm(self._outputs.bars)
-        watch_rich()
-        watch_widgets(shell.display_pub)
-        shell.tell_where(self._outputs.add, birth.memory_dir, birth.info.local_rank == 0)
+        hooks = self._watch_libraries(shell)
+        shell.tell_where(self._outputs.add, config.memory_dir, config.info.local_rank == 0)
         if (imports := present_imports()) is not None:
             shell.events.register("post_run_cell", imports.forget_missing)
-        self._recorder = CollectiveRecorder(record_path(birth.memory_dir, birth.engine))
+        self._recorder = CollectiveRecorder(record_path(config.memory_dir, config.engine))
         self._recorder.rank = self._rank
-        self._namespace = Namespace(shell, birth.info)
-        self._meetings = Meetings(self._rank, birth.info.world_size, self._link.post)
-        self._standing = StandingMeetings(self._link.post)
+        self._namespace = Namespace(shell, config.info)
+        self._collectives = ControlCollectives(self._rank, config.info.world_size, self._link.post)
+        self._standing = BackgroundCollectives(self._link.post)
         self._checkpoints = CheckpointWork(
-            self._namespace, self._meetings, self._standing, self._outputs.bars
+            self._namespace, self._collectives, self._standing, self._outputs.bars
         )
-        self._termination = Termination()
-        self._preemption = shell.preemption = self._make_preemption()
-        self._frameworks = self._make_frameworks(shell)
+        self._termination = SigtermHandler()
+        self._preemption = PreemptionHandler(lambda: self._rank, self._link.post)
+        self._namespace.checkpoint = checkpoint = self._make_checkpoint()
+        self._frameworks = self._make_frameworks(shell, hooks)
         self._executor = Executor(
             self._rank,
             shell,
             self._outputs,
             self._namespace,
-            self._meetings,
+            self._collectives,
             self._frameworks,
             self._recorder,
+            Commands(self._namespace, self._checkpoints, checkpoint, self._preemption).run,
+            lambda: self._link.is_cell_waiting,
         )
-        self._executor.is_cell_waiting = lambda: self._link.is_cell_waiting
-        self._objects = ObjectWork(self._executor, self._namespace)
-        self._tasks = ParallelTasks(
+        self._objects = ObjectTransfer(self._executor, self._namespace)
+        self._tasks = IpyparallelTasks(
             self._executor, self._outputs, self._link.post, self._link.inbox.put
         )
         self._recorder.name_cell = shell.name_cell
         self._observer = Observer(shell, lambda: self._rank, self._link.post)
-        self._listener = bind_listener(birth.bind_host)
+        self._listener = bind_listener(config.bind_host)
 
-    def _make_preemption(self) -> Preemption:
-        """Make it, and the `checkpoint` of the namespace, by which users reach it."""
-        preemption = Preemption(lambda: self._rank, self._link.post)
-        preemption.on_wanted = self._termination.install
-        preemption.tell_jax = self._termination.tell_jax
-        preemption.is_saving = lambda: self._checkpoints.background.is_saving
-        checkpoint = self._namespace.checkpoint = Checkpoint(self._checkpoints, preemption)
-        preemption.has_marks = lambda: bool(checkpoint.marked)
-        if directory := self._birth.save_on_preempt:
-            preemption.save_marked = lambda: checkpoint.save_variables(
-                directory, tuple(checkpoint.marked)
-            )
-        return preemption
+    def _watch_libraries(self, shell: RankShell) -> ImportHooks:
+        """Return the hooks on imports, which have libraries show things as ranks do."""
+        hooks = ImportHooks()
+        hooks.install()
+        watch_tqdm(hooks, self._outputs.bars)
+        watch_rich(hooks)
+        watch_widgets(hooks, shell.display_pub)
+        return hooks
 
-    def _make_frameworks(self, shell: RankShell) -> Frameworks:
-        birth = self._birth
-        surroundings = RankSurroundings(
-            birth.info,
-            birth.bind_host,
-            birth.run_dir,
+    def _make_checkpoint(self) -> Checkpoint:
+        """Make the `checkpoint` of the namespace, which notices of preemption save with too."""
+        checkpoint = Checkpoint(self._checkpoints, self._preemption)
+        self._preemption.duties = RankDuties(
+            self._checkpoints, checkpoint, self._termination, self._config.save_on_preempt
+        )
+        return checkpoint
+
+    def _make_frameworks(self, shell: RankShell, hooks: ImportHooks) -> Frameworks:
+        config = self._config
+        context = EngineRankContext(
+            config.info,
+            config.bind_host,
+            config.run_dir,
             shell,
-            self._meetings,
+            self._collectives,
             self._recorder,
             self._link.post,
             self._outputs.add,
         )
-        return make_frameworks(surroundings, birth.jax)
+        return make_frameworks(context, hooks, config.jax)
 
     def live(self) -> NoReturn:
         """Join, serve, leave."""
-        self._link.on_abort = self._abort
-        self._link.on_answer = self._on_answer
-        self._link.on_beginning = self._begin_anew
-        self._link.on_controller = self._tasks.order
-        self._link.on_notice = self._on_notice
-        self._link.on_question = self._observer.ask
-        self._link.take_output = self._take_output
-        self._link.look = self._look
         self._link.start()
-        self._say_hello(self._birth.generation)
+        self._say_hello(self._config.generation)
         while True:
             work = self._link.inbox.get()
             if isinstance(work, Delivery):
@@ -197,7 +198,7 @@ class Engine:
         self._rank = self._executor.rank = self._recorder.rank = self._link.rank = regroup.rank
         try:
             self._namespace.communicator.close()
-            self._listener = bind_listener(self._birth.bind_host)
+            self._listener = bind_listener(self._config.bind_host)
         except OSError as error:
             self._link.post(NotReady(self._rank, regroup.generation, str(error)))
             return
@@ -210,15 +211,15 @@ class Engine:
 
     def _join(self, welcome: Welcome) -> None:
         info = welcome.info
-        self._meetings.enter_generation(welcome.generation, info.rank, info.world_size)
-        self._checkpoints.enter_generation(Seat(info, welcome.generation, self._birth.cluster))
+        self._collectives.enter_generation(welcome.generation, info.rank, info.world_size)
+        self._checkpoints.enter_generation(Seat(info, welcome.generation, self._config.cluster))
         try:
             communicator = make_communicator(
                 welcome,
                 self._listener,
-                self._birth.collective_timeout_s,
+                self._config.collective_timeout_s,
                 self._recorder,
-                self._meetings,
+                self._collectives,
             )
             self._namespace.enter_generation(welcome.info, communicator)
             notes = self._frameworks.enter_generation(info, welcome.generation, welcome.frameworks)
@@ -227,47 +228,6 @@ class Engine:
             return
         self._link.post(Ready(self._rank, welcome.generation, notes))
         self._preemption.tell_interest(again=True)
-
-    def _abort(self, message: AbortCommunicator) -> None:
-        """Break the communicator; called by the link thread while a cell may run."""
-        self._meetings.abort(message.failed_rank, message.reason)
-        self._frameworks.break_off(message.failed_rank, message.reason)
-        communicator = self._namespace.communicator
-        if communicator.generation == message.generation:
-            communicator.abort(message.failed_rank, message.reason)
-
-    def _on_answer(self, answer: Answer, frames: list[Frame]) -> None:
-        self._meetings.on_answer(answer, frames)
-        self._standing.on_answer(answer, frames)
-
-    def _begin_anew(self) -> None:
-        """Forget, on the link thread, who has failed before: a cell or a generation has come."""
-        self._meetings.expect_cell()
-        self._frameworks.expect_cell()
-
-    def _on_notice(self, message: AboutNotices) -> None:
-        """Take in, on the link thread, that a host will be taken away, or that it matters."""
-        if not isinstance(message, HeedNotices):
-            self._preemption.on_message(message)
-            return
-        self._termination.is_passed_over = message.is_wanted
-        if message.is_wanted:
-            self._link.inbox.put(self._termination.install)
-
-    def _look(self) -> None:
-        self._preemption.look()
-        is_working = bool(self._executor.running_cell_id) or self._executor.is_in_task
-        if is_working:
-            self._namespace.communicator.look()
-        if is_working or self._frameworks.is_forming:
-            self._frameworks.look()
-
-    def _take_output(self) -> Message | None:
-        cell_id = self._executor.running_cell_id
-        if not cell_id:
-            return None
-        outputs, offsets = self._outputs.take(cell_id)
-        return CellOutput(self._rank, cell_id, outputs, offsets) if outputs else None
 
     def _store(self, message: StoreObjects, delivery: Delivery) -> None:
         problem = self._objects.store(message, delivery.buffers)
@@ -286,20 +246,76 @@ class Engine:
         self._link.flush(FLUSH_TIMEOUT_S)
         end_normally()
 
+    # --- on the link thread, while a cell may run ---
 
-def live(birth: Birth, shell: RankShell) -> NoReturn:
+    def on_abort(self, message: AbortCommunicator, _frames: list[Frame]) -> None:
+        """Break the communicator: a peer has failed."""
+        self._collectives.abort(message.failed_rank, message.reason)
+        self._frameworks.break_off(message.failed_rank, message.reason)
+        communicator = self._namespace.communicator
+        if communicator.generation == message.generation:
+            communicator.abort(message.failed_rank, message.reason)
+
+    def on_answer(self, message: Answer, frames: list[Frame]) -> None:
+        """Hand over what the cell waits for."""
+        self._collectives.on_answer(message, frames)
+        self._standing.on_answer(message, frames)
+
+    def on_question(self, message: Question, _frames: list[Frame]) -> None:
+        """Answer a question about the namespace."""
+        self._observer.ask(message)
+
+    def on_controller(
+        self, message: JoinController | LeaveController, _frames: list[Frame]
+    ) -> None:
+        """Join or leave a controller of ipyparallel."""
+        self._tasks.order(message)
+
+    def on_notice(self, message: AboutNotices, _frames: list[Frame]) -> None:
+        """Take in that a host will be taken away, or that it matters."""
+        if not isinstance(message, HeedNotices):
+            self._preemption.on_message(message)
+            return
+        self._termination.is_passed_over = message.is_wanted
+        if message.is_wanted:
+            self._link.inbox.put(self._termination.install)
+
+    def on_beginning(self) -> None:
+        """Forget who has failed before: a cell or a generation has come."""
+        self._collectives.expect_cell()
+        self._frameworks.expect_cell()
+
+    def take_output(self) -> Message | None:
+        """Return a message with what the running cell has said, or None."""
+        cell_id = self._executor.running_cell_id
+        if not cell_id:
+            return None
+        outputs, offsets = self._outputs.take(cell_id)
+        return CellOutput(self._rank, cell_id, outputs, offsets) if outputs else None
+
+    def look(self) -> None:
+        """Look after what the running cell has queued on devices, and what forms meanwhile."""
+        self._preemption.look()
+        is_working = bool(self._executor.running_cell_id) or self._executor.is_in_task
+        if is_working:
+            self._namespace.communicator.look()
+        if is_working or self._frameworks.is_forming:
+            self._frameworks.look()
+
+
+def live(config: EngineConfig, shell: RankShell) -> NoReturn:
     """Be this rank until told to leave; an error of its own code ends it, and is told."""
     try:
-        Engine(birth, shell).live()
+        Engine(config, shell).live()
     except BaseException as error:  # noqa: BLE001  (whatever it is, the rank ends with it)
         end_with_own_error(error)
 
 
 def main() -> NoReturn:
     """Start without a zygote (start method `spawn`): the birth comes on stdin."""
-    birth = msgspec.json.decode(sys.stdin.buffer.readline(), type=Birth)
-    prepare_process(birth)
-    live(birth, make_shell(f"{birth.run_dir}/ipython"))
+    config = msgspec.json.decode(sys.stdin.buffer.readline(), type=EngineConfig)
+    prepare_process(config)
+    live(config, make_shell(f"{config.run_dir}/ipython"))
 
 
 if __name__ == "__main__":

@@ -13,19 +13,17 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from IPython.core.getipython import get_ipython
 from numpy.typing import NDArray
 
 from jupyter_dist.collective.communicator import Communicator
-from jupyter_dist.model.bench import (
+from jupyter_dist.model.bench.bench_plan import BenchPlan, piece_counts
+from jupyter_dist.model.bench.measurements import (
     PROGRESS_MIME,
-    REPORT_MIME,
     BenchProgress,
     Measured,
     RankBench,
     size_of,
 )
-from jupyter_dist.model.bench_plan import BenchPlan, piece_counts
 from jupyter_dist.probe.software import list_versions
 
 POINT_S = 0.3
@@ -38,21 +36,22 @@ _LARGEST_VALUE = 6
 _EXACT_SUM = 2048
 """Up to here every type has every whole number but those that wrap around, and those do on all."""
 
-_MADE_OF = {"gloo": ("numpy", "torch"), "nccl": ("cupy", "nccl", "driver")}
+_MADE_OF = {"nccl": ("cupy", "nccl", "driver")}
 
 Call = Callable[[], object]
+Publish = Callable[[dict[str, Any]], object]
+"""Displays a bundle, by its MIME types."""
 _Part = tuple[Any, NDArray[Any], int]
 """A part of a result, the pattern that must be there, and where in the pattern it begins."""
 
 
-def measure(communicator: Communicator, plan_text: str) -> None:
-    """Measure what the plan (as JSON) says, and display a RankBench for whoever sent the cell."""
-    plan = msgspec.json.decode(plan_text, type=BenchPlan)
+def measure(communicator: Communicator, plan: BenchPlan, publish: Publish) -> RankBench:
+    """Measure what the plan says; rank 0 displays a BenchProgress before each measurement."""
     usual_s = communicator.timeout_s
     memory = DeviceMemory() if communicator.kind == "nccl" else HostMemory()
     communicator.timeout_s = plan.timeout_s
     try:
-        bench = _Bench(communicator, plan, memory)
+        bench = _Bench(communicator, plan, memory, publish)
         itemsize = np.dtype(plan.dtype).itemsize
         points = tuple(
             bench.measure(op, count)
@@ -61,7 +60,7 @@ def measure(communicator: Communicator, plan_text: str) -> None:
     finally:
         communicator.timeout_s = usual_s
         memory.release()
-    _tell(REPORT_MIME, RankBench(communicator.kind, points, _versions(communicator.kind)))
+    return RankBench(communicator.kind, points, _versions(communicator.kind))
 
 
 class HostMemory:
@@ -70,7 +69,7 @@ class HostMemory:
     library: Any = np
 
     def fetch(self, array: Any) -> NDArray[Any]:
-        """Give it as it is."""
+        """Return it as it is."""
         return np.asarray(array)
 
     def time(self, call: Call, count: int) -> list[float]:
@@ -120,9 +119,13 @@ class _Bench:
     """The points of one plan, one after the other."""
 
     def __init__(
-        self, communicator: Communicator, plan: BenchPlan, memory: HostMemory | DeviceMemory
+        self,
+        communicator: Communicator,
+        plan: BenchPlan,
+        memory: HostMemory | DeviceMemory,
+        publish: Publish,
     ) -> None:
-        self._comm = communicator
+        self._comm, self._publish = communicator, publish
         self._plan = plan
         self._memory = memory
         self._dtype = np.dtype(plan.dtype)
@@ -132,7 +135,9 @@ class _Bench:
         """Measure one operation with `count` elements in one piece."""
         nbytes = size_of(op, count, self._dtype.itemsize, self._comm.size)
         if self._comm.rank == 0:
-            _tell(PROGRESS_MIME, BenchProgress(op, nbytes))
+            progress = BenchProgress(op, nbytes)
+            bundle = {PROGRESS_MIME: msgspec.to_builtins(progress), "text/plain": str(progress)}
+            self._publish(bundle)
         sent, out = self._buffers(op, count)
         call = self._call(op, sent, out)
         parts = self._expected(op, count, out)
@@ -200,7 +205,7 @@ class _Bench:
         return partial(getattr(comm, op), sent, out=out)
 
     def _expected(self, op: str, count: int, out: Any) -> list[_Part]:
-        """Say what must be in each part of the result; nothing where there is none."""
+        """Return what must be in each part of the result; nothing where there is none."""
         rank, size = self._comm.rank, self._comm.size
         if out is None:
             return []
@@ -262,13 +267,6 @@ def _stretch(library: Any, pattern: Any, start: int, count: int) -> Any:
 
 
 def _versions(kind: str) -> dict[str, str]:
-    """Give the versions of what was measured; nothing else that is installed matters."""
+    """Return the versions of what was measured; nothing else that is installed matters."""
     matter = ("python", "jupyter-dist", *_MADE_OF.get(kind, ("numpy",)))
     return {name: version for name, version in list_versions().items() if name in matter}
-
-
-def _tell(mime: str, what: msgspec.Struct) -> None:
-    shell = get_ipython()
-    if shell is not None:
-        bundle = {mime: msgspec.to_builtins(what), "text/plain": str(what)}
-        shell.display_pub.publish(bundle)

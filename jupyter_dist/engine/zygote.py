@@ -22,11 +22,12 @@ from typing import NoReturn
 import msgspec
 
 from jupyter_dist.control.context import has_any_context
-from jupyter_dist.engine.birth import Birth, ZygoteEvent, ZygoteRequest, prepare_process
-from jupyter_dist.engine.shell import RankShell, make_shell
-from jupyter_dist.launch.descendants import adopt_orphans, end_all_children, end_orphans
-from jupyter_dist.launch.lifeline import die_with_parent, process_lives
-from jupyter_dist.launch.private_dir import sweep_private_dirs
+from jupyter_dist.engine.launch_config import prepare_process
+from jupyter_dist.engine.shell.rank_shell import RankShell, make_shell
+from jupyter_dist.launch.processes.descendants import adopt_orphans, end_children, end_orphans
+from jupyter_dist.launch.processes.private_dir import sweep_private_dirs
+from jupyter_dist.launch.processes.process_life import die_with_parent, process_lives
+from jupyter_dist.protocol.births import EngineConfig, ZygoteEvent, ZygoteRequest
 
 LAST_PATIENCE_S = 4.0
 """In which everything that ranks have started must have ended, when the zygote ends."""
@@ -74,19 +75,19 @@ class Zygote:
         selector.close()
         for pid in self._engines:
             os.kill(pid, signal.SIGKILL)
-        end_all_children(LAST_PATIENCE_S)
+        end_children(LAST_PATIENCE_S)
 
     def _start(self, request: ZygoteRequest) -> None:
-        for birth in request.births:
+        for config in request.births:
             try:
-                pid = self._fork(birth) if self._start_method == "fork" else self._spawn(birth)
+                pid = self._fork(config) if self._start_method == "fork" else self._spawn(config)
             except (OSError, UnsafeFork) as error:  # those that live already go on
-                self._tell(ZygoteEvent("exited", birth.engine, exit_code=1, reason=str(error)))
+                self._tell(ZygoteEvent("exited", config.engine, exit_code=1, reason=str(error)))
                 continue
-            self._engines[pid] = birth.engine
-            self._tell(ZygoteEvent("started", birth.engine, pid))
+            self._engines[pid] = config.engine
+            self._tell(ZygoteEvent("started", config.engine, pid))
 
-    def _fork(self, birth: Birth) -> int:
+    def _fork(self, config: EngineConfig) -> int:
         assert_safe_to_fork()
         zygote_pid = os.getpid()
         pid = os.fork()
@@ -94,7 +95,7 @@ class Zygote:
             try:
                 for descriptor in (self._events, self._requests, self._child_ended, self._wake):
                     os.close(descriptor)
-                be_born(birth, self._shell, zygote_pid)
+                be_born(config, self._shell, zygote_pid)
             except BaseException:
                 traceback.print_exc()
                 sys.stderr.flush()
@@ -103,7 +104,7 @@ class Zygote:
                 os._exit(1)
         return pid
 
-    def _spawn(self, birth: Birth) -> int:
+    def _spawn(self, config: EngineConfig) -> int:
         """Start a new interpreter: where forking is not safe."""
         engine = subprocess.Popen(
             [sys.executable, "-P", "-m", "jupyter_dist.engine"],
@@ -111,7 +112,7 @@ class Zygote:
             start_new_session=True,
         )
         assert engine.stdin is not None
-        engine.stdin.write(msgspec.json.encode(birth) + b"\n")
+        engine.stdin.write(msgspec.json.encode(config) + b"\n")
         engine.stdin.close()
         engine.returncode = 0  # reaped here with all others, not by Popen
         return engine.pid
@@ -172,23 +173,23 @@ def assert_safe_to_fork() -> None:
 
 
 def _is_mapped(library: str) -> bool:
-    """Tell whether a library is in the memory of this process, whoever has loaded it."""
+    """Return whether a library is in the memory of this process, whoever has loaded it."""
     with contextlib.suppress(OSError):
         return f"/{library}" in Path("/proc/self/maps").read_text("utf-8", "surrogateescape")
     return False
 
 
-def be_born(birth: Birth, shell: RankShell, zygote_pid: int) -> NoReturn:
+def be_born(config: EngineConfig, shell: RankShell, zygote_pid: int) -> NoReturn:
     """Become the engine, in the forked child."""
     die_with_parent(zygote_pid)
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-    prepare_process(birth)
+    prepare_process(config)
     from jupyter_dist.engine.__main__ import live
 
-    live(birth, shell)
+    live(config, shell)
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.DOTALL)
 def framework_variables(
     given: Mapping[str, str], cores: int, jaxlib: str, collective_timeout_s: float
 ) -> dict[str, str]:
-    """Give what is to be set beside the variables that a rank has.
+    """Return what is to be set beside the variables that a rank has.
 
     `cores` is the share of this rank, `jaxlib` the version that is installed, or empty.
     """

@@ -17,7 +17,6 @@ import struct
 import threading
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
 
 JAX_LIBRARY = "libjax_common.so"
 TORCH_LIBRARY = "libtorch_cpu.so"
@@ -36,13 +35,6 @@ _SYMBOL_TABLES = (2, 11)
 _AGAIN_S = 1.0
 
 
-class _Loaded(NamedTuple):
-    """Where the class and the function are in this process."""
-
-    buffer_class: int
-    end_wait: int
-
-
 def end_lost_sends(library: str) -> int:
     """End all waits for sends within this library of this process; give how many there were.
 
@@ -53,11 +45,12 @@ def end_lost_sends(library: str) -> int:
     loaded = _find_loaded(library) if asleep else None
     if loaded is None:
         return 0
-    end_wait = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.end_wait)
+    buffer_class, function = loaded
+    end_wait = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)
     count = 0
     with open("/proc/self/mem", "rb", buffering=0) as memory:
         for address in asleep:
-            buffer = _find_buffer(memory.fileno(), address, loaded.buffer_class)
+            buffer = _find_buffer(memory.fileno(), address, buffer_class)
             if buffer:
                 end_wait(buffer)
                 count += 1
@@ -83,7 +76,7 @@ def ending_lost_sends(library: str) -> Iterator[None]:
 
 
 def _list_sleeping() -> list[int]:
-    """Give the addresses that threads of this process sleep on."""
+    """Return the addresses that threads of this process sleep on."""
     number = _FUTEX.get(platform.machine())
     found = []
     for thread in os.listdir("/proc/self/task"):
@@ -95,7 +88,7 @@ def _list_sleeping() -> list[int]:
 
 
 def _find_buffer(memory: int, address: int, buffer_class: int) -> int:
-    """Give the object that this address belongs to; 0 when it is none of this class."""
+    """Return the object that this address belongs to; 0 when it is none of this class."""
     begin = (address & ~7) - _BUFFER_BYTES
     try:
         content = os.pread(memory, _BUFFER_BYTES + 8, begin)
@@ -105,7 +98,8 @@ def _find_buffer(memory: int, address: int, buffer_class: int) -> int:
     return begin + at if at >= 0 and at % 8 == 0 else 0
 
 
-def _find_loaded(library: str) -> _Loaded | None:
+def _find_loaded(library: str) -> tuple[int, int] | None:
+    """Return where the class and the function are in this process."""
     with open("/proc/self/maps") as file:
         for line in file:
             span, _, offset, *_, path = line.split(maxsplit=5)
@@ -113,13 +107,13 @@ def _find_loaded(library: str) -> _Loaded | None:
                 symbols = find_symbols(path.rstrip("\n"), (_BUFFER, _END_WAIT))
                 base = int(span.partition("-")[0], 16)
                 if symbols is not None:
-                    return _Loaded(base + symbols[0], base + symbols[1])
+                    return base + symbols[0], base + symbols[1]
     return None
 
 
 @cache
 def find_symbols(path: str, names: tuple[bytes, ...]) -> tuple[int, ...] | None:
-    """Give the places of symbols in a 64-bit ELF file; None unless all of them are there."""
+    """Return the places of symbols in a 64-bit ELF file; None unless all of them are there."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as elf:
         (sections_at,) = struct.unpack_from("<Q", elf, 0x28)
         count = struct.unpack_from("<H", elf, 0x3C)[0]
@@ -139,7 +133,7 @@ def find_symbols(path: str, names: tuple[bytes, ...]) -> tuple[int, ...] | None:
 def _find_symbol(
     elf: mmap.mmap, table: tuple[int, int], texts: tuple[int, int], name: bytes
 ) -> int:
-    """Give the value of a symbol; 0 when it is not there. Places are offsets and sizes."""
+    """Return the value of a symbol; 0 when it is not there. Places are offsets and sizes."""
     text_at = elf.find(name + b"\0", texts[0], sum(texts))
     number = struct.pack("<I", text_at - texts[0]) if text_at >= 0 else b""
     at = elf.find(number, table[0], sum(table)) if number else -1

@@ -46,12 +46,12 @@ class GlooSockets:
             pollers |= _list_pollers() - before
         for poller in pollers:
             for descriptor in _list_watched(poller):
-                count += _shut_down(descriptor)
+                count += shut_down(descriptor)
         return count
 
 
 def _list_pollers() -> set[int]:
-    """Give the descriptors of the epoll instances of this process."""
+    """Return the descriptors of the epoll instances of this process."""
     found = set()
     for name in os.listdir(_FDS):
         with contextlib.suppress(OSError):  # closed meanwhile
@@ -61,7 +61,7 @@ def _list_pollers() -> set[int]:
 
 
 def _list_watched(poller: int) -> list[int]:
-    """Give the descriptors that are registered with an epoll instance."""
+    """Return the descriptors that are registered with an epoll instance."""
     try:
         with open(f"/proc/self/fdinfo/{poller}") as file:
             return [int(line.split()[1]) for line in file if line.startswith("tfd:")]
@@ -69,22 +69,17 @@ def _list_watched(poller: int) -> list[int]:
         return []
 
 
-def _shut_down(descriptor: int) -> bool:
-    """Shut one connection down; False where the descriptor is not a connection."""
-    try:
+def shut_down(descriptor: int, to: tuple[str, int] | None = None) -> bool:
+    """Shut a connection down, if it leads there; False where the descriptor is no such one."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:  # a pipe, or closed
         copy = os.dup(descriptor)
-    except OSError:
-        return False
-    try:
-        duplicate = socket.socket(fileno=copy)
-    except OSError:  # a pipe, say
-        os.close(copy)
-        return False
-    try:
-        duplicate.getpeername()
-        duplicate.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return False
-    finally:
-        duplicate.close()
-    return True
+        stack.callback(os.close, copy)
+        connection = socket.socket(fileno=copy)
+        stack.callback(connection.detach)
+        peer = connection.getpeername()
+        # torch connects by IPv6 sockets to IPv4 addresses, too.
+        is_there = len(peer) > 1 and (str(peer[0]).removeprefix("::ffff:"), peer[1]) == to
+        if to is None or is_there:
+            connection.shutdown(socket.SHUT_RDWR)
+            return True
+    return False

@@ -12,7 +12,7 @@ OnImport = Callable[[ModuleType], None]
 
 
 class ImportHooks(MetaPathFinder):
-    """First in the order of finders; it finds nothing by itself, and asks the others."""
+    """First in the order of finders; it finds nothing on its own, and asks the others."""
 
     def __init__(self) -> None:
         self._before: dict[str, list[Callable[[], None]]] = {}
@@ -41,7 +41,7 @@ class ImportHooks(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Let the others find it, and wrap its loader where somebody wants to know."""
+        """Let the others find it, and wrap its loader where someone wants to know."""
         del path, target
         if name in self._looking_for or not (name in self._before or name in self._after):
             return None

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,11 +37,19 @@ class Holder(NamedTuple):
 
 def find_holders(port: int) -> list[Holder]:
     """Return who listens at this port; processes of other users are not seen, and left out."""
-    sockets = _list_listening(port)
+    sockets = {link for link, its_port in _list_listening() if its_port == port}
     if not sockets:
         return []
     pids = (name for name in os.listdir("/proc") if name.isdecimal())
-    return [Holder(int(pid), _read_command(pid)) for pid in pids if _holds(pid, sockets)]
+    return [
+        Holder(int(pid), _read_command(pid)) for pid in pids if not sockets.isdisjoint(_links(pid))
+    ]
+
+
+def list_own_ports() -> set[int]:
+    """Return the ports that this process listens at."""
+    own = set(_links("self"))
+    return {port for link, port in _list_listening() if link in own}
 
 
 def name_holders(holders: list[Holder]) -> str:
@@ -48,25 +57,22 @@ def name_holders(holders: list[Holder]) -> str:
     return str(holders[0]) if holders else "a process that this user may not see"
 
 
-def _list_listening(port: int) -> set[str]:
-    """Return the sockets that listen at this port, as links of /proc name them."""
-    found = set()
+def _list_listening() -> Iterator[tuple[str, int]]:
+    """Yield the sockets that listen, as links of /proc name them, each with its port."""
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in Path("/proc/self/net", table).read_text().splitlines()[1:]:
                 _number, local, _peer, state, *_rest = parts = line.split()
-                if state == _LISTENS and int(local.rpartition(":")[2], 16) == port:
-                    found.add(f"socket:[{parts[9]}]")
-    return found
+                if state == _LISTENS:
+                    yield f"socket:[{parts[9]}]", int(local.rpartition(":")[2], 16)
 
 
-def _holds(pid: str, sockets: set[str]) -> bool:
+def _links(pid: str) -> Iterator[str]:
+    """Yield what the descriptors of a process stand for."""
     with contextlib.suppress(OSError):  # it has ended, or is of another user
         for name in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
-                if os.readlink(f"/proc/{pid}/fd/{name}") in sockets:
-                    return True
-    return False
+                yield os.readlink(f"/proc/{pid}/fd/{name}")
 
 
 def _read_command(pid: str) -> str:

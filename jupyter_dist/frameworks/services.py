@@ -17,7 +17,7 @@ import msgspec
 from jupyter_dist.errors import DistError
 
 SERVICES = {
-    "jax": "jupyter_dist.frameworks.jax.service",
+    "jax": "jupyter_dist.frameworks.jax.service.coordination_service",
     "mpi": "jupyter_dist.frameworks.mpi.pmi",
 }
 """The module of each; its `serve(bind, world_size)` gives a Service.

@@ -20,23 +20,11 @@ _LOCK = threading.Lock()
 """Who looks at the same time must not have garbage collected before the other one is through."""
 
 
-def read_frames() -> dict[int, FrameType]:
-    """Return the innermost frame of each thread, by the thread's ident.
-
-    Their callers are not to be read from them (`f_back`): see `read_calls`.
-    """
-    with _no_garbage_collected():
-        return _current_frames()
-
-
 def read_calls() -> dict[int, list[Call]]:
     """Return the calls that each thread is in, the outermost first, by the thread's ident."""
     with _no_garbage_collected():
-        return {ident: _calls_to(innermost) for ident, innermost in _current_frames().items()}
-
-
-def _current_frames() -> dict[int, FrameType]:
-    return sys._current_frames()  # noqa: SLF001, TID251  (documented, and the only way)
+        frames = sys._current_frames()  # noqa: SLF001, TID251  (documented, and the only way)
+        return {ident: _calls_to(innermost) for ident, innermost in frames.items()}
 
 
 def _calls_to(frame: FrameType | None) -> list[Call]:

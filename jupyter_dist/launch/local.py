@@ -1,5 +1,6 @@
 """Agents on this machine."""
 
+import contextlib
 import signal
 import socket
 import subprocess
@@ -8,40 +9,31 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_dist.launch.base import Failure, Invitation
-from jupyter_dist.launch.remote_command import python_script, shell_for
-from jupyter_dist.launch.ssh_failures import last_lines
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.launch.launcher import Failure, JoinTicket
+from jupyter_dist.launch.ssh.remote_command import python_script, shell_for
+from jupyter_dist.launch.ssh.ssh_failures import last_lines
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 
 class LocalAgent:
-    """An agent process on this machine."""
+    """An agent process on this machine: our own child, which is there from the beginning."""
+
+    stage = "Python starts"
+    is_running = True
 
     def __init__(self, process: "subprocess.Popen[bytes]", log_path: Path) -> None:
         self._process = process
         self._log_path = log_path
 
-    @property
-    def stage(self) -> str:
-        """What it is doing before it has joined."""
-        return "Python starts"
-
-    @property
-    def is_running(self) -> bool:
-        """It is our own child, and is there from the beginning."""
-        return True
-
-    def invite(self, invitation: Invitation) -> None:
+    def invite(self, ticket: JoinTicket) -> None:
         """Tell it where home is; a process that is gone already is found by `poll`."""
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(msgspec.json.encode(invitation) + b"\n")
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(msgspec.json.encode(ticket) + b"\n")
             self._process.stdin.close()
-        except BrokenPipeError:
-            return
 
     def poll(self) -> int | None:
-        """Give the exit status, or None while it runs."""
+        """Return the exit status, or None while it runs."""
         return self._process.poll()
 
     def has_ended(self) -> bool:
@@ -49,7 +41,7 @@ class LocalAgent:
         return self.poll() is not None
 
     def explain(self) -> Failure:
-        """Say why it ended, or what it was doing last."""
+        """Return why it ended, or what it was doing last."""
         status = self._process.poll()
         text = self._log_path.read_text(errors="replace")
         what = "has not joined" if status is None else f"ended with status {status}"
@@ -63,7 +55,7 @@ class LocalAgent:
             return None
 
     def terminate(self) -> None:
-        """Ask it to clean up and end, also when somebody has stopped it."""
+        """Ask it to clean up and end, also when someone has stopped it."""
         self._process.terminate()
         self._process.send_signal(signal.SIGCONT)
 
@@ -98,7 +90,7 @@ class LocalLauncher:
 
 
 def is_this_machine(host: str) -> bool:
-    """Tell whether the name leads to this machine; raises OSError when it leads nowhere."""
+    """Return whether the name leads to this machine; raises OSError when it cannot be resolved."""
     if host in ("localhost", socket.gethostname()):
         return True
     import psutil  # a coordinator that is in a hurry imports this module, too

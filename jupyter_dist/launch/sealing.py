@@ -1,6 +1,6 @@
 """Messages that only one process can read, whoever carries or keeps them on the way.
 
-An agent that is started through somebody else's programs makes a key pair and says the public
+An agent that is started through someone else's programs makes a key pair and says the public
 half. What is sealed for it can go through their queues, logs and databases.
 """
 

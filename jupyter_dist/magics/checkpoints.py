@@ -4,24 +4,21 @@ import shlex
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from jupyter_dist.errors import DistError, RankRaised
+from jupyter_dist.errors import DistError
 from jupyter_dist.magics import options as accepted
-from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
-from jupyter_dist.magics.spmd import find_failure, number_of_cell
-from jupyter_dist.model.checkpoint_options import restore_arguments, save_arguments
-from jupyter_dist.model.text import name_some
+from jupyter_dist.magics.command import MagicGroup, Shell, command, say
+from jupyter_dist.magics.spmd import finish_view, number_of_cell
+from jupyter_dist.options.checkpoint_options import restore_arguments, save_arguments
+from jupyter_dist.text.lists import name_some
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
     from jupyter_dist.cluster.result import SpmdResult
+    from jupyter_dist.protocol.messages import Command
 
 
-class CheckpointMagics:
+class CheckpointMagics(MagicGroup):
     """`%dist_checkpoint`, `%dist_restore` and `%dist_checkpoints`, for one shell."""
-
-    def __init__(self, shell: Shell, current: CurrentCluster) -> None:
-        self._shell = shell
-        self._current = current
 
     @command(accepted.CHECKPOINT)
     def dist_checkpoint(self, options: Namespace) -> None:
@@ -31,12 +28,11 @@ class CheckpointMagics:
         there as a whole or not at all, and can be restored with any number of ranks. In cells,
         `checkpoint.save(directory, tree)` does the same for any tree of arrays.
         """
-        from jupyter_dist.cluster.checkpoints import save_cell, saving
+        from jupyter_dist.cluster.checkpoints import saving
 
         cluster = self._current.get()
-        request = saving(**save_arguments(options))
-        run_shown(cluster, save_cell(request), self._shell)
-        if request.is_background:
+        run_shown(cluster, saving(**save_arguments(options)), self._shell)
+        if not options.wait:
             cluster.is_saving_behind = True
 
     @command(accepted.RESTORE)
@@ -46,10 +42,10 @@ class CheckpointMagics:
         Everything is verified first: if something is damaged or missing, all variables stay as
         they are. Objects that only pickle can read are left out without --objects.
         """
-        from jupyter_dist.cluster.checkpoints import restore_cell, restoring
+        from jupyter_dist.cluster.checkpoints import restoring
 
         cluster = self._current.get()
-        run_shown(cluster, restore_cell(restoring(**restore_arguments(options))), self._shell)
+        run_shown(cluster, restoring(**restore_arguments(options)), self._shell)
 
     @command(accepted.CHECKPOINTS)
     def dist_checkpoints(self, options: Namespace) -> None:
@@ -60,7 +56,8 @@ class CheckpointMagics:
         from jupyter_dist.cluster.checkpoints import list_here
 
         cluster = self._current.running
-        say(str(list_here(options.dir) if cluster is None else cluster.checkpoints(options.dir)))
+        look = list_here if cluster is None else cluster.checkpoints
+        say(str(look(options.directory)))
 
 
 def resume_new(cluster: "Cluster", directory: str, shell: Shell) -> None:
@@ -80,11 +77,9 @@ def resume_shown(cluster: "Cluster", directory: str, shell: Shell) -> tuple[str,
 
     They are those that all ranks have now.
     """
-    from jupyter_dist.cluster.checkpoints import read_restored, restore_cell, resuming
+    from jupyter_dist.cluster.checkpoints import read_restored, resuming
 
-    result = run_shown(
-        cluster, restore_cell(resuming(cluster, directory, number_of_cell(shell))), shell
-    )
+    result = run_shown(cluster, resuming(cluster, directory, number_of_cell(shell)), shell)
     restored = read_restored(result)
     return tuple(name for name in restored.restored if name not in restored.not_restored)
 
@@ -105,19 +100,15 @@ def tell_resumable(cluster: "Cluster", shell: Shell) -> None:
         )
 
 
-def run_shown(cluster: "Cluster", code: str, shell: Shell) -> "SpmdResult":
-    """Run a cell of ours and show it as any cell; what went wrong is raised."""
-    from jupyter_dist.views.cell_output import choose_view
+def run_shown(cluster: "Cluster", order: "Command", shell: Shell) -> "SpmdResult":
+    """Have ranks carry out a command, shown as a cell is; what went wrong is raised."""
+    from jupyter_dist.views.cell.cell_output import choose_view
 
     view = choose_view(shell, world_size=cluster.world_size)
     try:
-        result = cluster.run(code, label=number_of_cell(shell), watcher=view)
+        result = cluster.run_command(order, label=number_of_cell(shell), watcher=view)
     except BaseException:
         view.finish(None)
         raise
-    failure = find_failure(result)
-    raised = failure.rank if isinstance(failure, RankRaised) else None
-    view.finish(result, raised)
-    if failure is not None:
-        raise failure
+    finish_view(view, result)
     return result

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jupyter_dist.errors import ClusterExists, DistError, UsageError
-from jupyter_dist.model.command_options import OptionParser
-from jupyter_dist.model.text import name_interrupt
+from jupyter_dist.options.command_options import OptionParser
+from jupyter_dist.text.lists import name_interrupt
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.views.place import Display
+    from jupyter_dist.views.cell.display_place import Display
 
 Shell: TypeAlias = Any
 """An IPython `InteractiveShell`, which is typed only in parts, and in other parts each release."""
@@ -25,7 +25,7 @@ class CurrentCluster:
         self._cluster: Cluster | None = None
 
     def get(self) -> "Cluster":
-        """Give the cluster; raises UsageError naming how to get one."""
+        """Return the cluster; raises UsageError naming how to get one."""
         if self._cluster is not None:
             return self._cluster
         from jupyter_dist.cluster.cluster import Cluster
@@ -55,6 +55,14 @@ class CurrentCluster:
     def forget(self) -> None:
         """Speak to no cluster from now on."""
         self._cluster = None
+
+
+class MagicGroup:
+    """Magics of one shell, all of which speak to its cluster."""
+
+    def __init__(self, shell: Shell, current: CurrentCluster) -> None:
+        self._shell = shell
+        self._current = current
 
 
 def command(parser: OptionParser) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -92,11 +100,16 @@ def show_as_one_line(error: DistError | KeyboardInterrupt) -> None:
         vars(error)["_render_traceback_"] = lambda: lines
 
 
+def is_notebook(shell: Shell) -> bool:
+    """Return whether a front end of Jupyter shows what this shell displays."""
+    return getattr(shell, "kernel", None) is not None
+
+
 def find_display(shell: Shell) -> "Display | None":
-    """Give IPython's `display` in a notebook; None in a terminal."""
+    """Return IPython's `display` in a notebook; None in a terminal."""
     from IPython.display import display
 
-    from jupyter_dist.views.place import can_replace
+    from jupyter_dist.views.cell.display_place import can_replace
 
     return display if can_replace(shell) else None
 

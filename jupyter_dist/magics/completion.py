@@ -9,8 +9,8 @@ from jupyter_dist.errors import DistError
 from jupyter_dist.magics.command import CurrentCluster, Shell
 from jupyter_dist.magics.options import ATTACH, CHECKPOINT, PARSERS, PUSH, RESTORE, SPMD
 from jupyter_dist.magics.spmd import AutoSpmd
-from jupyter_dist.model.command_options import OptionParser
-from jupyter_dist.model.rank import parse_ranks
+from jupyter_dist.model.hosts.rank import parse_ranks
+from jupyter_dist.options.command_options import OptionParser
 
 if TYPE_CHECKING:
     from jupyter_dist.protocol.messages import Completions
@@ -46,7 +46,7 @@ class OptionCompleter:
         self.__qualname__ = self.matcher_identifier  # IPython asks for it, as a function has one
 
     def __call__(self, context: CompletionContext) -> dict[str, Any]:
-        """Give the completions, and keep other matchers quiet when there are any."""
+        """Return the completions, and keep other matchers quiet when there are any."""
         from IPython.core.completer import SimpleCompletion
 
         found = self._find(context.text_until_cursor, context.token)
@@ -128,7 +128,7 @@ class RankCompleter:
         self.__qualname__ = self.matcher_identifier  # IPython asks for it, as a function has one
 
     def __call__(self, context: CompletionContext) -> dict[str, Any]:
-        """Give what the rank says instead of the notebook's own names; nothing if it is silent."""
+        """Return what the rank offers instead of the notebook's names; nothing if it is silent."""
         from IPython.core.completer import SimpleCompletion
 
         place = find_place(context, self._auto)

@@ -1,36 +1,34 @@
 """The line magics: check hosts, start a cluster, look at it, move objects, stop it."""
 
 from argparse import Namespace
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from jupyter_dist.errors import RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
-from jupyter_dist.magics.attaching import take_up
-from jupyter_dist.magics.checkpoints import resume_new
-from jupyter_dist.magics.command import CurrentCluster, Shell, command, find_display, say, word_for
+from jupyter_dist.magics.attach import take_up
+from jupyter_dist.magics.checkpoints import resume_new, run_shown
+from jupyter_dist.magics.command import (
+    MagicGroup,
+    command,
+    find_display,
+    is_notebook,
+    say,
+    word_for,
+)
 from jupyter_dist.magics.spmd import find_failure, number_of_cell
-from jupyter_dist.model.command_options import (
-    bench_arguments,
-)
-from jupyter_dist.model.rank import name_ranks
-from jupyter_dist.model.start_options import (
-    host_arguments,
-    start_arguments,
-)
+from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.options.option import given_options
+from jupyter_dist.options.start_options import start_arguments
 
 if TYPE_CHECKING:
-    from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.views.place import Display
-    from jupyter_dist.views.transfer_bar import TransferBar
+    from jupyter_dist.views.cell.display_place import Display
+    from jupyter_dist.views.stages.transfer_bar import TransferBar
 
 
-class ClusterMagics:
+class ClusterMagics(MagicGroup):
     """`%dist_start` to `%dist_stop`, for one shell."""
-
-    def __init__(self, shell: Shell, current: CurrentCluster) -> None:
-        self._shell = shell
-        self._current = current
 
     @command(accepted.CHECK)
     def dist_check(self, options: Namespace) -> None:
@@ -38,12 +36,11 @@ class ClusterMagics:
 
         What keeps a cluster from working there is marked ✗, each with the next step.
         """
-        from jupyter_dist.cluster.doctor import examine
-        from jupyter_dist.cluster.specification import specify
-        from jupyter_dist.views.findings_view import FindingsView
+        from jupyter_dist.cluster.doctor.examination import examine
+        from jupyter_dist.cluster.spec.specification import specify
+        from jupyter_dist.views.tables.findings_view import FindingsView
 
-        arguments = host_arguments(options)
-        spec = specify(spec_file=arguments.pop("spec", None), **arguments)
+        spec = specify(**start_arguments(options))
         view = FindingsView([host.name for host in spec.hosts], display=self._display)
         try:
             diagnosis = examine(spec)
@@ -60,7 +57,7 @@ class ClusterMagics:
         goes on from a checkpoint; should that fail, the cluster runs all the same.
         """
         from jupyter_dist.cluster.cluster import Cluster
-        from jupyter_dist.views.start_progress import StartProgressView, ready_text
+        from jupyter_dist.views.stages.start_progress import StartProgressView, ready_text
 
         if options.name is None:
             self._current.check_none_runs()
@@ -89,12 +86,12 @@ class ClusterMagics:
     def dist_topology(self, options: Namespace) -> None:  # noqa: ARG002
         """Show hosts and ranks as a picture that stays live."""
         cluster = self._current.get()
-        if self._is_notebook:
-            from jupyter_dist.views.topology_widget import show_topology
+        if is_notebook(self._shell):
+            from jupyter_dist.views.topology.widget import show_topology
 
             show_topology(cluster)
         else:
-            from jupyter_dist.views.topology_snapshot import topology_text
+            from jupyter_dist.views.topology.snapshot import topology_text
 
             say(word_for(self._shell, topology_text(cluster.topology())))
 
@@ -151,6 +148,8 @@ class ClusterMagics:
         cluster. `__pycache__`, `.git`, `*.pyc`, `.ipynb_checkpoints`, `.venv` and `node_modules`
         are left out. Ranks may be busy meanwhile; only `--reload` waits until they are idle.
         """
+        from jupyter_dist.cluster.code.sync import RELOAD_COMMAND
+
         cluster = self._current.get()
         with self._bar() as bar:
             result = cluster.sync(options.paths, force=options.force, on_moved=bar.on_moved)
@@ -158,7 +157,7 @@ class ClusterMagics:
         for line in filter(None, (str(result), *result.notes, hint)):
             say(line)
         if options.reload:
-            self._reload(cluster)
+            run_shown(cluster, RELOAD_COMMAND, self._shell)
 
     @command(accepted.BENCH)
     def dist_bench(self, options: Namespace) -> None:
@@ -167,17 +166,19 @@ class ClusterMagics:
         Sizes, algbw and busbw mean what they mean there. Every element of every result is compared
         with what it must be, and busbw with what the links between the ranks promise.
         """
-        from jupyter_dist.cluster.bench import bench_cell, read_report
-        from jupyter_dist.model.bench_plan import plan_bench
-        from jupyter_dist.views.bench_view import BenchView
-        from jupyter_dist.views.cell_output import choose_view
+        from jupyter_dist.cluster.bench import bench_command, read_report
+        from jupyter_dist.options.bench_options import BenchOptions, plan_bench
+        from jupyter_dist.views.cell.cell_output import choose_view
+        from jupyter_dist.views.tables.bench_view import BenchView
 
         cluster = self._current.get()
-        plan = plan_bench(**bench_arguments(options))
+        plan = plan_bench(**given_options(options, BenchOptions))
         cell = choose_view(self._shell, world_size=cluster.world_size)
         view = BenchView(cell, display=self._display)
         try:
-            result = cluster.run(bench_cell(plan), label=number_of_cell(self._shell), watcher=view)
+            result = cluster.run_command(
+                bench_command(plan), label=number_of_cell(self._shell), watcher=view
+            )
         except BaseException:
             view.fail(None)
             raise
@@ -190,21 +191,42 @@ class ClusterMagics:
         if options.o is not None:
             self._shell.push({options.o: report})
 
+    @command(accepted.WHO)
+    def dist_who(self, options: Namespace) -> None:
+        """List the variables of all ranks: type, shape, dtype, memory, and what differs.
+
+        A name that some ranks lack, and values that are not the same on all, are marked ▶. Ranks
+        may be busy: from a second notebook, or `jupyter dist who`, also while a cell runs.
+        """
+        from jupyter_dist.views.tables.variables_table import names_bundle
+
+        self._show(names_bundle(self._current.get().who(options.patterns, options.ranks)))
+
+    @command(accepted.STACKS)
+    def dist_stacks(self, options: Namespace) -> None:
+        """Show what every rank is doing, ranks with the same stack together.
+
+        A rank whose interpreter does not answer is looked at from outside.
+        """
+        from jupyter_dist.views.tables.stacks_table import stacks_bundle
+
+        self._show(stacks_bundle(self._current.get().stacks(options.ranks, native=options.native)))
+
+    @command(accepted.EXPLAIN)
+    def dist_explain(self, options: Namespace) -> None:  # noqa: ARG002
+        """Say who waits for whom in the running cell, how ranks were lost, and what can be done."""
+        say(word_for(self._shell, self._current.get().explain()))
+
     @command(accepted.COLLECTIVES)
     def dist_collectives(self, options: Namespace) -> None:
         """Show the last collectives of every rank side by side, of stuck and lost ranks as well.
 
         The first place where ranks called different things, or some did not come, is marked ▶.
         """
-        from jupyter_dist.views.collectives_table import collectives_bundle
+        from jupyter_dist.views.tables.collectives_table import collectives_bundle
 
-        bundle = collectives_bundle(
-            self._current.get().collectives(options.last).table(options.last)
-        )
-        if self._display is not None:
-            self._display(bundle, raw=True, display_id=True)
-        else:
-            say(bundle["text/plain"].rstrip())
+        log = self._current.get().collectives(options.last)
+        self._show(collectives_bundle(log.table(options.last)))
 
     @command(accepted.TIMELINE)
     def dist_timeline(self, options: Namespace) -> None:
@@ -223,30 +245,21 @@ class ClusterMagics:
         self._current.forget()  # only now: who may not stop it goes on with it
         say(f"cluster {cluster.name} is stopped")
 
-    def _reload(self, cluster: "Cluster") -> None:
-        from jupyter_dist.cluster.sync import RELOAD_CELL
-        from jupyter_dist.views.cell_output import choose_view
+    def _show(self, bundle: Mapping[str, str]) -> None:
+        """Display it in a notebook; write its text elsewhere."""
+        if not is_notebook(self._shell):
+            say(bundle["text/plain"].rstrip())
+            return
+        from IPython.display import display
 
-        view = choose_view(self._shell, world_size=cluster.world_size)
-        try:
-            result = cluster.run(RELOAD_CELL, label=number_of_cell(self._shell), watcher=view)
-        except BaseException:
-            view.finish(None)
-            raise
-        failure = find_failure(result)
-        view.finish(result, failure.rank if isinstance(failure, RankRaised) else None)
-        if failure is not None:
-            raise failure
+        show: Callable[..., object] = display
+        show(bundle, raw=True)
 
     def _bar(self) -> "TransferBar":
-        from jupyter_dist.views.transfer_bar import TransferBar
+        from jupyter_dist.views.stages.transfer_bar import TransferBar
 
         return TransferBar(display=self._display)
 
     @property
     def _display(self) -> "Display | None":
         return find_display(self._shell)
-
-    @property
-    def _is_notebook(self) -> bool:
-        return getattr(self._shell, "kernel", None) is not None

@@ -5,36 +5,20 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from jupyter_dist.magics import completion, inspection
-from jupyter_dist.magics.attaching import AttachingMagics
+from jupyter_dist.magics.attach import AttachMagics
 from jupyter_dist.magics.checkpoints import CheckpointMagics
 from jupyter_dist.magics.command import CurrentCluster, Shell
 from jupyter_dist.magics.dist import ClusterMagics
-from jupyter_dist.magics.looking import LookingMagics
-from jupyter_dist.magics.mending import MendingMagics
 from jupyter_dist.magics.parallel import ParallelMagics
+from jupyter_dist.magics.recovery import RecoveryMagics
 from jupyter_dist.magics.spmd import AUTO_CELL, AutoSpmd, SpmdMagics
 
 # By shell, so that the cluster is still known after %reload_ext.
 _CURRENT: WeakKeyDictionary[Shell, CurrentCluster] = WeakKeyDictionary()
 
-_LINE_MAGICS = (
-    "dist_check",
-    "dist_start",
-    "dist_status",
-    "dist_topology",
-    "dist_interrupt",
-    "dist_push",
-    "dist_pull",
-    "dist_sync",
-    "dist_bench",
-    "dist_collectives",
-    "dist_timeline",
-    "dist_stop",
-)
-_ATTACHING_MAGICS = ("dist_attach", "dist_output")
-_MENDING_MAGICS = ("dist_heal", "dist_shrink")
-_CHECKPOINT_MAGICS = ("dist_checkpoint", "dist_restore", "dist_checkpoints")
-_LOOKING_MAGICS = ("dist_who", "dist_stacks", "dist_explain")
+_GROUPS = (ClusterMagics, AttachMagics, RecoveryMagics, CheckpointMagics, ParallelMagics)
+_LINE_MAGIC = "dist_"
+"""How the names of methods begin that are line magics."""
 
 
 def load(shell: Shell) -> None:
@@ -64,17 +48,15 @@ def _magics(
     shell: Shell, current: CurrentCluster, auto: AutoSpmd
 ) -> list[tuple[str, str, Callable[..., Any]]]:
     """List every magic as (kind, name, what to call)."""
-    cluster, spmd = ClusterMagics(shell, current), SpmdMagics(shell, current, auto)
-    attaching, looking = AttachingMagics(shell, current), LookingMagics(shell, current)
-    mending, checkpoints = MendingMagics(shell, current), CheckpointMagics(shell, current)
+    spmd = SpmdMagics(shell, current, auto)
+    groups = (spmd, *(group(shell, current) for group in _GROUPS))
     return [
-        *(("line", name, getattr(cluster, name)) for name in _LINE_MAGICS),
-        *(("line", name, getattr(attaching, name)) for name in _ATTACHING_MAGICS),
-        *(("line", name, getattr(looking, name)) for name in _LOOKING_MAGICS),
-        *(("line", name, getattr(mending, name)) for name in _MENDING_MAGICS),
-        *(("line", name, getattr(checkpoints, name)) for name in _CHECKPOINT_MAGICS),
-        ("line", "dist_ipyparallel", ParallelMagics(shell, current).dist_ipyparallel),
-        ("line", "dist_auto", spmd.dist_auto),
+        *(
+            ("line", name, getattr(group, name))
+            for group in groups
+            for name in dir(group)
+            if name.startswith(_LINE_MAGIC)
+        ),
         ("cell", AUTO_CELL, spmd.auto_cell),
         ("cell", "spmd", spmd.spmd),
         ("cell", "local", spmd.local),

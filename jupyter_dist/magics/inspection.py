@@ -25,7 +25,7 @@ class RankInspector:
     def __call__(
         self, oname: str, detail_level: int = 0, omit_sections: Sequence[str] = ()
     ) -> dict[str, str]:
-        """Give a MIME bundle; raises KeyError where nobody has such a name."""
+        """Return a MIME bundle; raises KeyError where nobody has such a name."""
         try:
             found: dict[str, str] = self._inspect_here(oname, detail_level, omit_sections)
         except KeyError:
@@ -35,7 +35,7 @@ class RankInspector:
         return found
 
     def inspect_there(self, name: str, detail: int) -> dict[str, str]:
-        """Give what the rank knows of it; nothing where it knows nothing, or is silent."""
+        """Return what the rank knows of it; nothing where it knows nothing, or is silent."""
         try:
             cluster = self._current.running
             if cluster is None or _NAME.fullmatch(name) is None:
@@ -87,7 +87,7 @@ def install(shell: Shell, current: CurrentCluster) -> None:
 
 
 def remove(shell: Shell) -> None:
-    """Leave inspection as it was, unless somebody else has changed it meanwhile."""
+    """Leave inspection as it was, unless someone else has changed it meanwhile."""
     if isinstance(vars(shell).get("object_inspect_mime"), RankInspector):
         del shell.object_inspect_mime
     magics = shell.magics_manager.magics["line"]

@@ -6,22 +6,22 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from jupyter_dist.cluster.checks import read_ranks
+from jupyter_dist.cluster.spec.checks import read_ranks
 from jupyter_dist.errors import UsageError
 from jupyter_dist.magics import options as accepted
-from jupyter_dist.magics.command import CurrentCluster, Shell, command, say
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.magics.command import CurrentCluster, MagicGroup, Shell, command, say
+from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.text.plurals import fit
 
 if TYPE_CHECKING:
     from jupyter_dist.frameworks.ipyparallel.client import RanksClient
 
 
-class ParallelMagics:
+class ParallelMagics(MagicGroup):
     """`%dist_ipyparallel`, for one shell."""
 
     def __init__(self, shell: Shell, current: CurrentCluster) -> None:
-        self._shell = shell
-        self._current = current
+        super().__init__(shell, current)
         self._client: RanksClient | None = None
         """The one whose view `%px` runs on."""
 
@@ -68,7 +68,7 @@ class ParallelMagics:
 def _check_there(ranks: Sequence[int] | None, ids: Sequence[int]) -> None:
     """Raise UsageError if some of these ranks are no engines: they are lost."""
     if gone := sorted(set(ranks or ()).difference(ids)):
-        verb, them = ("is", "it") if len(gone) == 1 else ("are", "them")
+        verb, them = fit(gone, ("is", "it"), ("are", "them"))
         raise UsageError(
             f"{name_ranks(gone)} {verb} lost, and no engine of ipyparallel. %dist_heal replaces "
             f"{them}; {name_ranks(ids)} can be named."

@@ -10,11 +10,12 @@ from IPython.core.inputtransformer2 import make_tokens_by_line
 
 from jupyter_dist.errors import CellFailed, DistError, RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
-from jupyter_dist.magics.command import CurrentCluster, Shell, command, show_as_one_line
-from jupyter_dist.model.rank import name_ranks, parse_ranks
+from jupyter_dist.magics.command import CurrentCluster, MagicGroup, Shell, command, show_as_one_line
+from jupyter_dist.model.hosts.rank import name_ranks, parse_ranks
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.result import SpmdResult
+    from jupyter_dist.views.cell.cell_output import CellOutputView
 
 AUTO_CELL = "dist_auto"
 """The cell magic that `%dist_auto on` puts before a cell."""
@@ -47,7 +48,7 @@ class AutoSpmd:
         return [f"%%{AUTO_CELL}\n", *lines] if self.takes(lines) else lines
 
     def takes(self, lines: Sequence[str]) -> bool:
-        """Tell whether this cell runs on every rank without saying so."""
+        """Return whether this cell runs on every rank without saying so."""
         return self.is_on and not _stays_here(lines)
 
 
@@ -76,17 +77,16 @@ def _is_plain_local(line: str) -> bool:
 
 
 def _stays_here(lines: Sequence[str]) -> bool:
-    """Tell whether it is a cell magic, or nothing but our line magics, comments and blank lines."""
+    """Return whether it is a cell magic, or only our line magics, comments and blank lines."""
     text = "".join(lines).replace("\\\n", " ")
     return text.lstrip().startswith("%%") or all(map(_LINE_MAGIC.match, text.splitlines()))
 
 
-class SpmdMagics:
+class SpmdMagics(MagicGroup):
     """`%%spmd`, `%dist_auto` and `%%local`, for one shell."""
 
     def __init__(self, shell: Shell, current: CurrentCluster, auto: AutoSpmd) -> None:
-        self._shell = shell
-        self._current = current
+        super().__init__(shell, current)
         self._auto = auto
 
     @command(accepted.SPMD)
@@ -127,7 +127,7 @@ class SpmdMagics:
         self._shell.run_cell(cell).raise_error()
 
     def _run(self, options: Namespace, code: str) -> None:
-        from jupyter_dist.views.cell_output import choose_view
+        from jupyter_dist.views.cell.cell_output import choose_view
 
         cluster = self._current.get()
         world = range(cluster.world_size)
@@ -158,10 +158,7 @@ class SpmdMagics:
             raise
         if options.o is not None:
             self._shell.push({options.o: result})
-        failure = find_failure(result)
-        view.finish(result, failure.rank if isinstance(failure, RankRaised) else None)
-        if failure is not None:
-            raise failure
+        finish_view(view, result)
 
 
 def _read_shown(text: str, ranks: Sequence[int]) -> tuple[int, ...]:
@@ -191,13 +188,21 @@ def count_lines_as_typed(line: str, cell: str) -> str:
 
 
 def number_of_cell(shell: Shell) -> int:
-    """Give the number of the running cell; `execution_count` is one ahead in newer IPythons."""
+    """Return the number of the running cell; `execution_count` is one ahead in newer IPythons."""
     number: int = shell.displayhook.prompt_count
     return number
 
 
+def finish_view(view: "CellOutputView", result: "SpmdResult | None") -> None:
+    """Show how a cell has ended (None: it goes on), and raise what went wrong."""
+    failure = None if result is None else find_failure(result)
+    view.finish(result, failure.rank if isinstance(failure, RankRaised) else None)
+    if failure is not None:
+        raise failure
+
+
 def find_failure(result: "SpmdResult") -> CellFailed | None:
-    """Give what `raise_first` raises, or None."""
+    """Return what `raise_first` raises, or None."""
     try:
         result.raise_first()
     except CellFailed as failure:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from jupyter_dist.probe.pci import read_number, read_text
+
 PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")
 _NO_LIMIT = 1 << 60
@@ -34,7 +36,7 @@ class Cgroup(msgspec.Struct, frozen=True):
     def limit_bytes(self) -> int:
         """What its processes may use together, by its own limit and those above it; 0: no limit."""
         name = "memory.max" if self.is_v2 else "memory.limit_in_bytes"
-        limits = [_number(folder / name) for folder in self._lineage()]
+        limits = [read_number(folder / name) for folder in self._lineage()]  # 0 for `max`
         return min((limit for limit in limits if 0 < limit < _NO_LIMIT), default=0)
 
     def _lineage(self) -> Iterator[Path]:
@@ -47,10 +49,7 @@ class Cgroup(msgspec.Struct, frozen=True):
 
 def cgroup_of(pid: int, *, proc: Path = PROC, groups: Path = GROUPS) -> Cgroup | None:
     """Find the group of a process; None where the system has none, or it has ended."""
-    try:
-        lines = (proc / str(pid) / "cgroup").read_text().splitlines()
-    except OSError:
-        return None
+    lines = read_text(proc / str(pid) / "cgroup").splitlines()
     for line in lines:
         _number_of_it, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
@@ -74,17 +73,5 @@ def _group(mount: Path, path: str, *, is_v2: bool) -> Cgroup | None:
 
 
 def _count(file: Path, name: str) -> int | None:
-    try:
-        lines = file.read_text().splitlines()
-    except OSError:
-        return None
+    lines = read_text(file).splitlines()
     return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), None)
-
-
-def _number(file: Path) -> int:
-    """Read a number of bytes; 0 for `max`, and where nothing can be read."""
-    try:
-        text = file.read_text().strip()
-    except OSError:
-        return 0
-    return int(text) if text.isdecimal() else 0

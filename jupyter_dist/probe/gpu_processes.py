@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 
 import psutil
 
-from jupyter_dist.model.topology import GpuProcess
+from jupyter_dist.model.hosts.topology import GpuProcess
 from jupyter_dist.probe.nvml import Gpu
 
 _MOST_SHOWN = 8
 
 
 def memory_by_process(gpu: Gpu) -> dict[int, int]:
-    """Give the bytes that each process uses on a GPU; 0 where the driver does not tell."""
+    """Return the bytes that each process uses on a GPU; 0 where the driver does not tell."""
     memory: dict[int, int] = {}
     for question in ("ComputeRunningProcesses", "GraphicsRunningProcesses"):
         for process in gpu.ask(question, default=()):
@@ -39,7 +39,7 @@ def list_strangers(
 
 
 def process_name(pid: int) -> str:
-    """Give the name of a process as text that can be sent; empty where it cannot be seen."""
+    """Return the name of a process as text that can be sent; empty where it cannot be seen."""
     with contextlib.suppress(psutil.Error):
         # The kernel cuts names at 15 bytes, which may be in the middle of a letter.
         return psutil.Process(pid).name().encode("utf-8", "replace").decode()
@@ -47,7 +47,7 @@ def process_name(pid: int) -> str:
 
 
 def descends_from(ancestor: int) -> Callable[[int], bool]:
-    """Give a function that tells of a process whether it, or a parent of it, is this one."""
+    """Return a function that tells of a process whether it, or a parent of it, is this one."""
 
     def is_ours(pid: int) -> bool:
         with contextlib.suppress(psutil.Error):

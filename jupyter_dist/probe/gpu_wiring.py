@@ -1,14 +1,19 @@
-"""What joins the GPUs of this machine with each other, through NVML."""
+"""What joins the GPUs of this machine with each other, in as few groups as hold every pair."""
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
-from jupyter_dist.model.topology import LinkGroup
-from jupyter_dist.model.wiring import Pair, group_by_distance, group_by_nvlink, mark_p2p
+from msgspec.structs import replace
+
+from jupyter_dist.model.hosts.topology import LinkGroup
 from jupyter_dist.probe.gpus import bus_address, links_up
 from jupyter_dist.probe.nvml import Gpu, as_text, list_gpus, load
-from jupyter_dist.probe.pci import device_address
+from jupyter_dist.probe.pci import DISTANCES, device_address
 
-_DISTANCES = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+Pair = tuple[int, int]
+"""Two GPUs, the lower number first."""
+NVLINK = "nvlink"
+_BY_LEVEL = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """By NVML's levels; two GPUs on one board (0) have a switch between them."""
 _P2P_READ, _P2P_NVLINK = 0, 2
 """Questions about two GPUs. (The module has the first one as a tuple.)"""
@@ -18,7 +23,7 @@ _TO_GPU, _TO_SWITCH = 0, 2
 
 
 def link_groups() -> tuple[LinkGroup, ...]:
-    """Say what joins each two GPUs; what the driver does not tell is not in it."""
+    """Return what joins each two GPUs; what the driver does not tell is not in it."""
     nvml, _ = load()
     if nvml is None:
         return ()
@@ -29,8 +34,8 @@ def link_groups() -> tuple[LinkGroup, ...]:
     for one, other in combinations(gpus, 2):
         pair = (one.index, other.index)
         level = one.ask("TopologyCommonAncestor", other.handle)
-        if level in _DISTANCES:
-            distances[pair] = _DISTANCES[level]
+        if level in _BY_LEVEL:
+            distances[pair] = _BY_LEVEL[level]
         if (status := one.ask("P2PStatus", other.handle, _P2P_READ)) is not None:
             p2p[pair] = status == _P2P_OK
         # Switches may keep machines of several users apart.
@@ -58,3 +63,80 @@ def _count_lanes(gpus: list[Gpu]) -> tuple[dict[Pair, int], dict[int, int]]:
                 if other is not None and gpu.index < other:
                     direct[gpu.index, other] = direct.get((gpu.index, other), 0) + 1
     return direct, switched
+
+
+def group_by_distance(distances: Mapping[Pair, str]) -> tuple[LinkGroup, ...]:
+    """Group GPUs by the way between them on PCIe, one of DISTANCES for each pair that is known."""
+    groups: list[LinkGroup] = []
+    found: set[tuple[int, ...]] = set()
+    for place, kind in enumerate(DISTANCES):
+        near = [pair for pair, each in distances.items() if DISTANCES.index(each) <= place]
+        for gpus in _join(near):
+            if gpus not in found:
+                found.add(gpus)
+                groups.append(LinkGroup(kind=kind, gpus=gpus))
+    # A hypervisor may tell ways that do not nest; such a pair stands for itself.
+    odd = [pair for pair, kind in distances.items() if _nearest(groups, pair).kind != kind]
+    return tuple(groups + [LinkGroup(kind=distances[pair], gpus=pair) for pair in sorted(odd)])
+
+
+def group_by_nvlink(
+    direct: Mapping[Pair, int], switched: Mapping[int, int], apart: Collection[Pair] = ()
+) -> tuple[LinkGroup, ...]:
+    """Group GPUs by their NVLinks.
+
+    `direct` has the lanes between two GPUs, `switched` those from a GPU to switches; `apart` are
+    pairs that do not reach each other through these switches.
+    """
+    groups: list[LinkGroup] = []
+    for lanes in sorted(set(switched.values()), reverse=True):
+        members = sorted(gpu for gpu, own in switched.items() if own >= lanes)
+        pairs = [pair for pair in combinations(members, 2) if pair not in apart]
+        for gpus in _cliques(pairs):
+            if not any(set(gpus) <= set(group.gpus) for group in groups):
+                groups.append(LinkGroup(kind=NVLINK, gpus=gpus, lanes=lanes, is_switched=True))
+    for lanes in sorted(set(direct.values()), reverse=True):
+        pairs = [pair for pair, own in direct.items() if own == lanes]
+        groups += [LinkGroup(kind=NVLINK, gpus=gpus, lanes=lanes) for gpus in _cliques(pairs)]
+    return tuple(groups)
+
+
+def mark_p2p(groups: Iterable[LinkGroup], p2p: Mapping[Pair, bool]) -> tuple[LinkGroup, ...]:
+    """Note of each group whether its GPUs may read each other's memory, where all agree."""
+
+    def answer(group: LinkGroup) -> bool | None:
+        answers = {p2p.get(pair) for pair in combinations(group.gpus, 2)}
+        return answers.pop() if len(answers) == 1 else None
+
+    return tuple(replace(group, has_p2p=answer(group)) for group in groups)
+
+
+def _nearest(groups: Sequence[LinkGroup], pair: Pair) -> LinkGroup:
+    """Return the smallest group that holds both."""
+    holding = (group for group in groups if set(pair) <= set(group.gpus))
+    return min(holding, key=lambda group: len(group.gpus))
+
+
+def _join(pairs: Iterable[Pair]) -> list[tuple[int, ...]]:
+    """Return what hangs together by these pairs."""
+    parts: list[set[int]] = []
+    for pair in pairs:
+        touching = [part for part in parts if part & set(pair)]
+        parts = [part for part in parts if not part & set(pair)]
+        parts.append(set(pair).union(*touching))
+    return sorted(tuple(sorted(part)) for part in parts)
+
+
+def _cliques(pairs: Collection[Pair]) -> list[tuple[int, ...]]:
+    """Cover these pairs by groups in which each two are one of them."""
+    known, open_pairs, found = set(pairs), set(pairs), []
+    everyone = sorted({gpu for pair in pairs for gpu in pair})
+    while open_pairs:
+        members = list(min(open_pairs))
+        for gpu in everyone:
+            if gpu not in members and all(tuple(sorted((gpu, m))) in known for m in members):
+                members.append(gpu)
+        members.sort()
+        open_pairs -= set(combinations(members, 2))
+        found.append(tuple(members))
+    return found

@@ -1,15 +1,17 @@
 """The GPUs of this machine through NVML; a machine without NVML has no GPU."""
 
+import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from jupyter_dist.model.topology import GpuLinks, GpuView
-from jupyter_dist.probe.gpu_events import XidEvents
+from jupyter_dist.model.hosts.topology import GpuLinks, GpuView
 from jupyter_dist.probe.gpu_processes import list_strangers, memory_by_process, process_name
 from jupyter_dist.probe.nvml import Gpu, as_text, list_gpus, load, load_again
 from jupyter_dist.probe.nvml import count_gpus as count_with
+from jupyter_dist.text.plurals import count_of
 
 _CONTROL = Path("/dev/nvidiactl")
 """There where the driver's devices can be used: also in a container that was given them."""
@@ -23,6 +25,8 @@ _THROTTLED = 0x20 | 0x40 | 0x80
 Not the limit of power: under full load that is how GPUs work.
 """
 
+_MOST_ERRORS_AT_ONCE = 256
+"""A GPU in trouble may tell of one error for each of its channels."""
 RELOAD_INTERVAL_S = 30.0
 """How often NVML is opened again, at most, while the driver is away."""
 
@@ -34,7 +38,7 @@ def count_gpus() -> int:
 
 
 def gpu_problem() -> str:
-    """Say why GPUs cannot be asked where their driver is there; else empty."""
+    """Return why GPUs cannot be asked where their driver is there; else empty."""
     _, problem = load()
     return problem if _CONTROL.exists() else ""
 
@@ -45,7 +49,7 @@ def _reachable() -> list[Gpu]:
 
 
 def gpu_links() -> tuple[GpuLinks, ...]:
-    """Say what connects each GPU; what the driver does not tell stays empty."""
+    """Return what connects each GPU; what the driver does not tell stays empty."""
     return tuple(_links_of(gpu) for gpu in _reachable())
 
 
@@ -78,7 +82,7 @@ def _links_of(gpu: Gpu) -> GpuLinks:
 
 
 def bus_of(device: str) -> str:
-    """Give the address on the PCI bus of a device, as CUDA_VISIBLE_DEVICES has it; or empty."""
+    """Return the address on the PCI bus of a device, as CUDA_VISIBLE_DEVICES has it; or empty."""
     gpu = _find(device)
     return bus_address(gpu) if gpu is not None else ""
 
@@ -101,14 +105,58 @@ def _find(device: str) -> Gpu | None:
 
 
 def gpu_addresses() -> dict[int, str]:
-    """Give the addresses of all GPUs on the PCI bus, as NVML writes them; of some empty."""
+    """Return the addresses of all GPUs on the PCI bus, as NVML writes them; of some empty."""
     return {gpu.index: bus_address(gpu) for gpu in _reachable()}
 
 
 def bus_address(gpu: Gpu) -> str:
-    """Give its address on the PCI bus as NVML writes it, or empty."""
+    """Return its address on the PCI bus as NVML writes it, or empty."""
     pci = gpu.ask("PciInfo")
     return as_text(pci.busId) if pci is not None else ""
+
+
+class XidEvents:
+    """Critical errors (Xid), which a driver tells to those who listen when they happen.
+
+    Listens from its making on; remembers the last error of each GPU.
+    """
+
+    def __init__(self, nvml: Any, gpus: Sequence[Gpu]) -> None:
+        self._nvml = nvml
+        self._events: Any = None
+        self._last: dict[int, tuple[int, float]] = {}
+        if gpus:
+            self.listen_to(gpus)
+
+    def listen_to(self, gpus: Sequence[Gpu]) -> None:
+        """Listen to these from now on; the set of events that was there is gone with its driver."""
+        nvml, self._events = self._nvml, None
+        with contextlib.suppress(nvml.NVMLError):
+            self._events = nvml.nvmlEventSetCreate()
+        for gpu in gpus if self._events is not None else ():
+            if gpu.handle is not None:
+                # Some (GPUs of a hypervisor, for instance) have no events; the others may.
+                with contextlib.suppress(nvml.NVMLError):
+                    nvml.nvmlDeviceRegisterEvents(
+                        gpu.handle, nvml.nvmlEventTypeXidCriticalError, self._events
+                    )
+
+    def collect(self, now_s: float) -> None:
+        """Take in what has been told since the last time; does not wait."""
+        if self._events is None:
+            return
+        nvml = self._nvml
+        with contextlib.suppress(nvml.NVMLError):  # a time-out: there is no more
+            for _ in range(_MOST_ERRORS_AT_ONCE):
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)
+                if event.eventType & nvml.nvmlEventTypeXidCriticalError:
+                    index = nvml.nvmlDeviceGetIndex(event.device)
+                    self._last[index] = (int(event.eventData), now_s)
+
+    def last(self, index: int, now_s: float) -> tuple[int, float]:
+        """Return the number of a GPU's last error and its age in seconds; zeros: none."""
+        xid, then_s = self._last.get(index, (0, now_s))
+        return xid, now_s - then_s
 
 
 class GpuWatch:
@@ -179,7 +227,7 @@ _MIG_ENABLED = 1
 
 
 def _slow_reasons(gpu: Gpu) -> int:
-    """Give why it does not run at full clocks, as bits; older drivers use another name."""
+    """Return why it does not run at full clocks, as bits; older drivers use another name."""
     reasons = gpu.ask("CurrentClocksEventReasons")
     return int(gpu.ask("CurrentClocksThrottleReasons", default=0) if reasons is None else reasons)
 
@@ -190,4 +238,4 @@ def _describe_mig(gpu: Gpu) -> str:
         return ""
     places = range(gpu.ask_once("MaxMigDeviceCount", default=0))
     count = sum(gpu.ask("MigDeviceHandleByIndex", place) is not None for place in places)
-    return f"{count} instance{'s' if count > 1 else ''}" if count else "on"
+    return count_of(count, "instance") if count else "on"

@@ -149,7 +149,7 @@ class _Attempt:
             self.outcome = "other"
 
     def give_up(self) -> None:
-        """End an attempt whose time is over: nobody answered, or it was somebody mute."""
+        """End an attempt whose time is over: nobody answered, or it was someone mute."""
         self.outcome = "silent" if self.events == select.POLLOUT else "other"
         self.close()
 
@@ -182,7 +182,7 @@ def serve(
         answers.leave()
         for program in list(programs):
             program.kill()
-        os._exit(0)  # without waiting for threads that try to reach somebody
+        os._exit(0)  # without waiting for threads that try to reach someone
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, leave)

@@ -41,7 +41,7 @@ _EXPECTED = (OSError, ValueError, LookupError, subprocess.SubprocessError)
 
 
 def report() -> "dict[str, Any]":
-    """Give every fact; a part that this system does not tell is left out."""
+    """Return every fact; a part that this system does not tell is left out."""
     facts = {}  # type: dict[str, Any]
     parts = (_identity, _software, _import_ours, _gpus, _interfaces, _ports, _limits, _space)
     for part in (*parts, _machine, _environment):
@@ -65,7 +65,7 @@ def _software() -> "dict[str, Any]":
 
 
 def _version_of(name: str) -> str:
-    """Give the version of an installed distribution, or an empty text; imports nothing of it."""
+    """Return the version of an installed distribution, or an empty text; imports nothing of it."""
     try:
         from importlib.metadata import PackageNotFoundError, version
     except ImportError:  # Python 3.7 and older, which we do not run on

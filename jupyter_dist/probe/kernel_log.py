@@ -47,17 +47,17 @@ class KernelLog:
                 self._lines.append((now_s, text))
 
     def kills(self, pid: int, since_s: float) -> list[str]:
-        """Give the lines which say that this process was killed for memory."""
+        """Return the lines which say that this process was killed for memory."""
         said = re.compile(rf"{_KILLED}{pid}\b")
         return [text for text in self._since(since_s) if self._knows_pids and said.search(text)]
 
     def names_others(self, pid: int, since_s: float) -> bool:
-        """Tell whether processes were killed for memory, and this one is not among them."""
+        """Return whether processes were killed for memory, and this one is not among them."""
         named = [text for text in self._since(since_s) if self._knows_pids and _KILLED in text]
         return bool(named) and not self.kills(pid, since_s)
 
     def gpu_errors(self, pid: int, bus: str, since_s: float) -> list[str]:
-        """Give the Xid lines about a GPU at this address on the PCI bus that no other caused."""
+        """Return the Xid lines about a GPU at this address on the PCI bus that no other caused."""
         return [text for text in self._since(since_s) if bus and self._is_about(text, pid, bus)]
 
     def _is_about(self, text: str, pid: int, bus: str) -> bool:

@@ -1,18 +1,19 @@
 """Asks the RAS of NCCL on this machine what it knows of its communicators.
 
-RAS listens on a port of this machine in every process with NCCL, 2.24 and later; its lines are
-those of NCCL's own client (`ncclras`). All ranks of a host share the port: the kernel picks one.
+RAS listens on a port of this machine in every process with NCCL, 2.24 and later, and speaks JSON
+from 2.28.7 on. Its lines are those of NCCL's own client (`ncclras`). All ranks of a host share the
+port: the kernel picks one.
 """
 
 import socket
 import time
 
-from jupyter_dist.model.ras import RasReport
-from jupyter_dist.model.ras_reading import read_ras
+import msgspec
+
+from jupyter_dist.model.ranks.ras import RasCommunicator, RasMissing, RasRank, RasReport
 
 VARIABLE = "NCCL_RAS_ADDR"
 """Where RAS listens, as host:port."""
-DEFAULT_ADDRESS = "localhost:28028"
 CONNECT_TIMEOUT_S = 0.5
 """For a connection and RAS's first word; a process that is stopped takes connections, too."""
 ATTEMPTS = 3
@@ -26,9 +27,9 @@ MOST_BYTES = 4 << 20
 _LINE_BYTES = 1024
 
 
-def ask_ras(address: str = "") -> RasReport | None:
+def ask_ras(address: str) -> RasReport | None:
     """Ask the RAS that listens at `address`; None when nobody there answers as RAS does."""
-    place = _read_address(address or DEFAULT_ADDRESS)
+    place = _read_address(address)
     if place is None:
         return None
     for _ in range(ATTEMPTS):
@@ -53,7 +54,7 @@ class _Silent(Exception):
 
 
 def _greet(connection: socket.socket) -> bool:
-    """Tell whether RAS is at the other end."""
+    """Return whether RAS is at the other end."""
     try:
         said = _Talk(connection, CONNECT_TIMEOUT_S).ask("CLIENT PROTOCOL 2")
     except TimeoutError as error:
@@ -69,15 +70,16 @@ class _Talk:
         self._deadline_s = time.monotonic() + timeout_s
 
     def read_report(self) -> RasReport | None:
-        """Ask for everything, in JSON where that is spoken."""
+        """Ask for everything in JSON; a release without it has only text that is for people."""
         self.ask(f"TIMEOUT {SILENCE_S}")
-        self.ask("SET FORMAT json")  # else text, which is what it speaks anyway
+        if self.ask("SET FORMAT json").startswith("ERROR"):
+            return RasReport(is_too_old=True)
         self._say("VERBOSE STATUS")
         said = self._read_all()
         return read_ras(said.decode(errors="replace")) if said is not None else None
 
     def ask(self, command: str) -> str:
-        """Give the line that answers a command."""
+        """Return the line that answers a command."""
         self._say(command)
         line = b""
         while not line.endswith(b"\n"):
@@ -117,3 +119,91 @@ def _read_address(address: str) -> tuple[str, int] | None:
     if not host or not port.isdecimal():
         return None
     return host.strip("[]"), int(port)
+
+
+# --- its JSON ---
+
+
+class _RankStatus(msgspec.Struct):
+    init_state: int = 0
+    async_error: int = 0
+    finalize_called: bool = False
+    destroy_flag: bool = False
+    abort_flag: bool = False
+
+
+class _Rank(msgspec.Struct):
+    rank: int
+    host: str = ""
+    pid: int = 0
+    status: _RankStatus = msgspec.field(default_factory=_RankStatus)
+    collective_counts: dict[str, int] = {}
+
+
+class _MissingStatus(msgspec.Struct):
+    unresponsive: bool = True
+    considered_dead: bool = False
+
+
+class _Missing(msgspec.Struct):
+    rank: int
+    host: str = ""
+    pid: int = 0
+    status: _MissingStatus = msgspec.field(default_factory=_MissingStatus)
+
+
+class _Communicator(msgspec.Struct):
+    hash: str
+    size: int
+    secondary_hash: str = ""
+    ranks: tuple[_Rank, ...] = ()
+    missing_ranks: tuple[_Missing, ...] = ()
+
+
+class _Report(msgspec.Struct):
+    communicators: tuple[_Communicator, ...]
+    nccl_version: str = ""
+
+
+def read_ras(said: str) -> RasReport | None:
+    """Read a whole answer to VERBOSE STATUS; None when it is not one."""
+    try:
+        report = msgspec.json.decode(said, type=_Report)
+    except msgspec.MsgspecError:
+        return None
+    return RasReport(
+        report.nccl_version,
+        tuple(
+            RasCommunicator(
+                key=f"{each.hash} {each.secondary_hash}".strip(),
+                size=each.size,
+                ranks=tuple(map(_rank_of, each.ranks)),
+                missing=tuple(map(_missing_of, each.missing_ranks)),
+            )
+            for each in report.communicators
+        ),
+    )
+
+
+def _rank_of(told: _Rank) -> RasRank:
+    status = told.status
+    return RasRank(
+        rank=told.rank,
+        host=told.host,
+        pid=max(told.pid, 0),
+        init_state=status.init_state,
+        async_error=status.async_error,
+        is_leaving=status.finalize_called or (status.destroy_flag and not status.abort_flag),
+        is_aborted=status.abort_flag,
+        counts=told.collective_counts,
+    )
+
+
+def _missing_of(told: _Missing) -> RasMissing:
+    return RasMissing(
+        rank=told.rank,
+        host=told.host,
+        pid=max(told.pid, 0),
+        is_silent=told.status.unresponsive,
+        is_dead=told.status.considered_dead,
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import psutil
 
-from jupyter_dist.model.interfaces import Interface
+from jupyter_dist.model.hosts.interfaces import Interface
 
 _ELSEWHERE = (("192.0.2.1", socket.AF_INET), ("2001:db8::1", socket.AF_INET6))
 """Addresses that belong to nobody; asking for the way there sends nothing."""
@@ -32,7 +32,7 @@ def list_interfaces() -> tuple[Interface, ...]:
 
 
 def offered_addresses(interfaces: tuple[Interface, ...]) -> tuple[str, ...]:
-    """Give the addresses under which others may reach this machine, the likeliest first."""
+    """Return the addresses under which others may reach this machine, the likeliest first."""
     outward = _outward_addresses()
     addresses = [each.address for each in interfaces if not each.is_loopback]
     return tuple(sorted(addresses, key=lambda address: (address not in outward, ":" in address)))

@@ -9,9 +9,15 @@ from typing import NamedTuple
 import psutil
 from msgspec.structs import replace
 
-from jupyter_dist.model.topology import NicView
-from jupyter_dist.model.wiring import DISTANCES
-from jupyter_dist.probe.pci import SYS, PciPlace, device_address, read_number, read_text
+from jupyter_dist.model.hosts.topology import NicView
+from jupyter_dist.probe.pci import (
+    DISTANCES,
+    SYS,
+    PciPlace,
+    device_address,
+    read_number,
+    read_text,
+)
 
 _LOOPBACK = "lo"
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
@@ -127,7 +133,7 @@ class NicWatch:
         )
 
     def _place(self, name: str, device: Path) -> NicView:
-        """Find where a card stands; a card that changes its name is found anew."""
+        """Find where a card stands; a card that changes its name is found again."""
         if device not in self._placed or self._placed[device].name != name:
             place = PciPlace.of(device)
             ways = {index: place.distance_to(gpu) for index, gpu in self._gpus.items()}

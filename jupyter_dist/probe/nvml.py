@@ -8,7 +8,7 @@ from typing import Any
 
 @cache
 def load() -> tuple[Any, str]:
-    """Give the initialised NVML module, or None and the reason."""
+    """Return the initialised NVML module, or None and the reason."""
     try:
         import pynvml
     except ImportError:
@@ -86,7 +86,7 @@ class Gpu:
             self._find()
 
     def _has_gone(self, problem: Any) -> bool:
-        """Tell whether no further question will be answered: it is off the bus, or must restart."""
+        """Return whether it will answer no more: it is off the bus, or must restart."""
         nvml = self._nvml
         return problem.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED)
 
@@ -109,7 +109,7 @@ def count_gpus(nvml: Any) -> int:
 
 
 def list_gpus(nvml: Any) -> Iterator[Gpu]:
-    """Give every GPU that NVML counts."""
+    """Yield every GPU that NVML counts."""
     return (Gpu(nvml, index) for index in range(count_gpus(nvml)))
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 SYS = Path("/sys")
+DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
+"""Nearest first: one PCIe switch, several, a host bridge, within a NUMA node, between nodes."""
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 _ONE_SWITCH = 2
@@ -27,10 +29,7 @@ class PciPlace(NamedTuple):
         return cls(path, read_number(device / "numa_node", default=-1))
 
     def distance_to(self, other: "PciPlace") -> str:
-        """Name the way between two devices as nvidia-smi does; empty: unknown.
-
-        PIX: one switch; PXB: several; PHB: a host bridge; NODE: within a NUMA node; SYS: farther.
-        """
+        """Name the way between two devices, one of DISTANCES as nvidia-smi does; empty: unknown."""
         if not self.path or not other.path:
             return ""
         shared = 0

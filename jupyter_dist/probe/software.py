@@ -8,9 +8,10 @@ import platform
 import sys
 from pathlib import Path
 
-from jupyter_dist.model.communicator_choice import SYSTEM
 from jupyter_dist.version import __version__
 
+SYSTEM = "of the system"
+"""In place of a version: a library that is there outside of Python's packages."""
 _DISTRIBUTIONS = {
     "numpy": ("numpy",),
     "jax": ("jax",),
@@ -24,7 +25,7 @@ _DRIVER = Path("/sys/module/nvidia/version")
 
 
 def list_versions(*, of_system: bool = False) -> dict[str, str]:
-    """Give package -> version of what is installed here; what is missing is left out.
+    """Return package -> version of what is installed here; what is missing is left out.
 
     Nothing is imported: asking torch for its version would take seconds. `of_system` looks for
     libraries outside of Python's packages as well, which starts other programs.
@@ -43,7 +44,7 @@ def list_versions(*, of_system: bool = False) -> dict[str, str]:
 
 
 def _has_system_nccl() -> bool:
-    """Tell whether the loader would find NCCL; it is not loaded."""
+    """Return whether the loader would find NCCL; it is not loaded."""
     folders = [f"{sys.prefix}/lib", *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
     if any(folder and Path(folder, _NCCL).exists() for folder in folders):
         return True

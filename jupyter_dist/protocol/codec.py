@@ -15,7 +15,13 @@ from jupyter_dist.protocol.messages import (
     ToCoordinator,
     ToEngine,
 )
-from jupyter_dist.protocol.unreadable import Unreadable, log_unreadable, read_report, read_word
+from jupyter_dist.protocol.unreadable import (
+    UNDECODABLE,
+    Unreadable,
+    log_unreadable,
+    read_report,
+    read_word,
+)
 from jupyter_dist.version import WIRE
 
 VERSION = WIRE.encode()
@@ -35,13 +41,8 @@ _reader = msgspec.msgpack.Decoder(ToCoordinator)
 """Reads as the coordinator will."""
 
 
-def read_nothing(problem: Unreadable) -> None:
-    """Let nothing stand in for a message."""
-    del problem
-
-
 def encode(message: Message, buffers: Sequence[Frame] = ()) -> list[Frame]:
-    """Give the frames of one message, without the routing identity.
+    """Return the frames of one message, without the routing identity.
 
     What user code has put into it may not fit on the wire, or not be what the reader expects; it
     crosses as text then.
@@ -56,7 +57,7 @@ def encode(message: Message, buffers: Sequence[Frame] = ()) -> list[Frame]:
 
 
 def _is_plain(message: Message) -> bool:
-    """Tell whether a report has nothing but text in it: to look at that twice would be in vain."""
+    """Return whether a report has nothing but text in it, which needs no second look."""
     match message:
         case CellOutput():
             pass
@@ -80,12 +81,12 @@ def _encode_otherwise(message: Message) -> bytes:
 class Decoder(Generic[Incoming]):
     """Decodes the messages of one direction and refuses all others."""
 
-    def __init__(self, union: Any, read_in_part: ReadInPart = read_nothing) -> None:
+    def __init__(self, union: Any, read_in_part: ReadInPart | None = None) -> None:
         self._decoder = msgspec.msgpack.Decoder(union)
         self._read_in_part = read_in_part
 
     def decode(self, frames: Sequence[Frame]) -> tuple[Incoming, list[Frame]]:
-        """Give the message and its raw buffers, or what stands in for one that cannot be read.
+        """Return the message and its raw buffers, or what stands in for one that cannot be read.
 
         Raises VersionMismatch before anything is decoded, and MalformedMessage for bytes that
         are not a message of this direction.
@@ -98,10 +99,10 @@ class Decoder(Generic[Incoming]):
             raise VersionMismatch(VERSION.decode(), theirs)
         try:
             message = self._decoder.decode(frames[1])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             problem = Unreadable(bytes(frames[1]), f"not a message for this side: {error}")
             log_unreadable(problem)
-            message = self._read_in_part(problem)
+            message = self._read_in_part(problem) if self._read_in_part is not None else None
             if message is None:
                 raise problem from error
         return cast("Incoming", message), list(frames[2:])

@@ -88,9 +88,7 @@ class Conversation(Generic[Message]):
             if connection != self._connection:
                 return False
             self._settle(message.taken)
-            if not message.number:
-                return False
-            if message.number <= self._taken:
+            if message.number <= self._taken:  # a bare word has the number 0
                 return False
             self._taken = message.number
             self._unanswered += 1
@@ -124,10 +122,7 @@ class Conversation(Generic[Message]):
             self._kept.append(message)
             self._kept_bytes += message.ByteSize()
             return message
-        if not self._owes_word():
-            return None
-        word: Message = self._kind()
-        return word
+        return self._kind() if self._owes_word() else None
 
     def _settle(self, taken: int) -> None:
         """Forget what the other end has."""

@@ -25,9 +25,9 @@ class ClusterKeys(msgspec.Struct, frozen=True):
     client: KeyPair
 
     def for_engine(self) -> Credentials:
-        """Give what engines dial with."""
+        """Return what engines dial with."""
         return Credentials(self.server.public, self.engine)
 
     def for_client(self) -> Credentials:
-        """Give what notebooks and tools dial with."""
+        """Return what notebooks and tools dial with."""
         return Credentials(self.server.public, self.client)

@@ -16,6 +16,15 @@ from jupyter_dist.protocol.plain_values import Plainer, describe, plain_text
 
 HEAD = ("rank", "cell_id", "request_id", "generation")
 """Fields by which the reader finds out whom a message concerns."""
+_ACCEPTED: dict[type[inspect.Type], type | tuple[type, ...]] = {
+    inspect.StrType: str,
+    inspect.BoolType: bool,
+    inspect.IntType: Integral,
+    inspect.FloatType: Real,
+    inspect.DictType: Mapping,
+    **dict.fromkeys((inspect.VarTupleType, inspect.ListType, inspect.TupleType), (list, tuple)),
+}
+"""Of which types values are that a field takes as they are."""
 
 
 def fit_struct(struct: msgspec.Struct) -> dict[str, Any]:
@@ -79,22 +88,6 @@ def _fit_union(value: Any, kind: inspect.UnionType) -> Any:
     if value is None and kind.includes_none:
         return None
     others = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
-    fitting = next((each for each in others if _accepts(each, value)), others[0])
+    accepted = (each for each in others if isinstance(value, _ACCEPTED.get(type(each), ())))
+    fitting = next(accepted, others[0])
     return _fit(value, fitting)
-
-
-def _accepts(kind: inspect.Type, value: Any) -> bool:
-    match kind:
-        case inspect.StrType():
-            return isinstance(value, str)
-        case inspect.BoolType():
-            return isinstance(value, bool)
-        case inspect.IntType():
-            return isinstance(value, Integral)
-        case inspect.FloatType():
-            return isinstance(value, Real)
-        case inspect.DictType():
-            return isinstance(value, Mapping)
-        case inspect.VarTupleType() | inspect.ListType() | inspect.TupleType():
-            return isinstance(value, list | tuple)
-    return False

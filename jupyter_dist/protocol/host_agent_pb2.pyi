@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_settled", "records", "stacks_dumped", "ras_read", "service_started", "place_taken", "notice", "resume", "number", "taken", "is_last")
+    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_committed", "records", "stacks_dumped", "ras_read", "service_started", "place_taken", "notice", "resume", "number", "taken", "is_last")
     JOINED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
@@ -18,7 +18,7 @@ class AgentEvent(_message.Message):
     NOTE_FIELD_NUMBER: _ClassVar[int]
     CODE_LACKS_FIELD_NUMBER: _ClassVar[int]
     CODE_TAKEN_FIELD_NUMBER: _ClassVar[int]
-    CODE_SETTLED_FIELD_NUMBER: _ClassVar[int]
+    CODE_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     STACKS_DUMPED_FIELD_NUMBER: _ClassVar[int]
     RAS_READ_FIELD_NUMBER: _ClassVar[int]
@@ -40,7 +40,7 @@ class AgentEvent(_message.Message):
     note: Note
     code_lacks: CodeLacks
     code_taken: CodeTaken
-    code_settled: CodeSettled
+    code_committed: CodeCommitted
     records: Records
     stacks_dumped: StacksDumped
     ras_read: RasRead
@@ -51,7 +51,7 @@ class AgentEvent(_message.Message):
     number: int
     taken: int
     is_last: bool
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_settled: _Optional[_Union[CodeSettled, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ..., is_last: bool = ...) -> None: ...
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_committed: _Optional[_Union[CodeCommitted, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ..., is_last: bool = ...) -> None: ...
 
 class Resume(_message.Message):
     __slots__ = ("session",)
@@ -315,18 +315,14 @@ class PlaceTaken(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., taken_bytes: _Optional[int] = ...) -> None: ...
 
 class CodeLacks(_message.Message):
-    __slots__ = ("request_id", "problem", "indices", "incoming_dir", "rsync")
+    __slots__ = ("request_id", "problem", "indices")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     INDICES_FIELD_NUMBER: _ClassVar[int]
-    INCOMING_DIR_FIELD_NUMBER: _ClassVar[int]
-    RSYNC_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     problem: str
     indices: bytes
-    incoming_dir: str
-    rsync: str
-    def __init__(self, request_id: _Optional[str] = ..., problem: _Optional[str] = ..., indices: _Optional[bytes] = ..., incoming_dir: _Optional[str] = ..., rsync: _Optional[str] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., problem: _Optional[str] = ..., indices: _Optional[bytes] = ...) -> None: ...
 
 class CodeTaken(_message.Message):
     __slots__ = ("request_id", "number", "problem")
@@ -338,7 +334,7 @@ class CodeTaken(_message.Message):
     problem: str
     def __init__(self, request_id: _Optional[str] = ..., number: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
-class CodeSettled(_message.Message):
+class CodeCommitted(_message.Message):
     __slots__ = ("request_id", "problem", "removed", "stale")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
@@ -395,7 +391,7 @@ class RasRead(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., report: _Optional[bytes] = ...) -> None: ...
 
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "settle_code", "read_records", "dump_stacks", "read_ras", "start_service", "end_service", "heed_notices", "let_go", "number", "taken")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "commit_code", "read_records", "dump_stacks", "read_ras", "start_service", "end_service", "heed_notices", "let_go", "number", "taken")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -404,7 +400,7 @@ class AgentCommand(_message.Message):
     ADMITTED_FIELD_NUMBER: _ClassVar[int]
     CODE_MANIFEST_FIELD_NUMBER: _ClassVar[int]
     CODE_CHUNK_FIELD_NUMBER: _ClassVar[int]
-    SETTLE_CODE_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_CODE_FIELD_NUMBER: _ClassVar[int]
     READ_RECORDS_FIELD_NUMBER: _ClassVar[int]
     DUMP_STACKS_FIELD_NUMBER: _ClassVar[int]
     READ_RAS_FIELD_NUMBER: _ClassVar[int]
@@ -422,7 +418,7 @@ class AgentCommand(_message.Message):
     admitted: Admitted
     code_manifest: CodeManifest
     code_chunk: CodeChunk
-    settle_code: SettleCode
+    commit_code: CommitCode
     read_records: ReadRecords
     dump_stacks: DumpStacks
     read_ras: ReadRas
@@ -432,7 +428,7 @@ class AgentCommand(_message.Message):
     let_go: LetGo
     number: int
     taken: int
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., settle_code: _Optional[_Union[SettleCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ..., start_service: _Optional[_Union[StartService, _Mapping]] = ..., end_service: _Optional[_Union[EndService, _Mapping]] = ..., heed_notices: _Optional[_Union[HeedNotices, _Mapping]] = ..., let_go: _Optional[_Union[LetGo, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., commit_code: _Optional[_Union[CommitCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ..., start_service: _Optional[_Union[StartService, _Mapping]] = ..., end_service: _Optional[_Union[EndService, _Mapping]] = ..., heed_notices: _Optional[_Union[HeedNotices, _Mapping]] = ..., let_go: _Optional[_Union[LetGo, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
 
 class Admitted(_message.Message):
     __slots__ = ("host", "session")
@@ -551,7 +547,7 @@ class CodeChunk(_message.Message):
     data: bytes
     def __init__(self, request_id: _Optional[str] = ..., number: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
-class SettleCode(_message.Message):
+class CommitCode(_message.Message):
     __slots__ = ("request_id", "is_wanted")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     IS_WANTED_FIELD_NUMBER: _ClassVar[int]

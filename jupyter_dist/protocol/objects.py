@@ -7,11 +7,9 @@ import pickle
 from collections.abc import Mapping, Sequence
 
 from jupyter_dist.errors import TransferError
-from jupyter_dist.model.rank import name_ranks
-from jupyter_dist.model.user_errors import PASSED_ON, name_error, type_name
+from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.ranks.user_errors import PASSED_ON, name_error, type_name
 from jupyter_dist.protocol.codec import Frame
-
-_VERBS = {"has": "have", "is": "are", "was": "were"}
 
 
 def pack(name: str, value: object) -> list[Frame]:
@@ -69,21 +67,11 @@ def raise_problems(problems: Mapping[int, str]) -> None:
     """Raise TransferError for ranks that could not send or take an object, the same said once."""
     if not problems:
         return
-    plain = {rank: _without_rank(rank, text) for rank, text in problems.items()}
-    first = plain[min(plain)]
-    same = [rank for rank, told in plain.items() if told == first]
-    others = sorted(plain.keys() - set(same))
-    verb, text = first
-    if len(same) > 1:
-        verb = _VERBS.get(verb, verb)
+    first = problems[min(problems)]
+    same = [rank for rank, told in problems.items() if told == first]
+    others = sorted(problems.keys() - set(same))
     more = f" ({name_ranks(others)} could not either)" if others else ""
-    raise TransferError(f"{name_ranks(same)}{f' {verb}' if verb else ':'} {text}{more}")
-
-
-def _without_rank(rank: int, text: str) -> tuple[str, str]:
-    """Take "rank 3 has no x" apart into verb and rest; of other texts the verb is empty."""
-    verb, _, rest = text.removeprefix(f"rank {rank} ").partition(" ")
-    return (verb, rest) if text.startswith(f"rank {rank} ") and verb in _VERBS else ("", text)
+    raise TransferError(f"{name_ranks(same)}: {first}{more}")
 
 
 def _writable(frame: Frame) -> Frame:

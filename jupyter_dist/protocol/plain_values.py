@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from jupyter_dist.model.user_errors import type_name
+from jupyter_dist.model.ranks.user_errors import type_name
 
 MOST_LEVELS = 50
 MOST_CONTAINERS = 200_000

@@ -1,6 +1,6 @@
 """What becomes of messages that cannot be decoded: read in part, told, and written to the log.
 
-Nothing that somebody waits for is dropped: what stands in for such a message has all of its parts
+Nothing that someone waits for is dropped: what stands in for such a message has all of its parts
 that can be read, and says what is missing.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from jupyter_dist.errors import MalformedMessage, WireError
+from jupyter_dist.errors import ErrorCode, MalformedMessage, WireError
 from jupyter_dist.protocol.messages import (
     Answered,
     CellEvent,
@@ -23,8 +23,6 @@ from jupyter_dist.protocol.messages import (
     ControllerJoined,
     ControllerLeft,
     ErrorInfo,
-    Hello,
-    LeaveMeeting,
     NoAnswer,
     NotReady,
     ObjectFetched,
@@ -32,21 +30,22 @@ from jupyter_dist.protocol.messages import (
     Output,
     RankFinished,
     RankOutput,
-    Ready,
     Refused,
     ToClient,
     ToCoordinator,
+    WithdrawCollective,
 )
 
 Part = TypeVar("Part")
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises, whatever the bytes are."""
 LOGGED_BYTES = 1000
 LOGGED_MESSAGES = 100
 """So many of one process are logged; a peer that goes mad must not fill a disk."""
-STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "deaf", "lost")
+STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "unresponsive", "lost")
 _NOT_READ = "MalformedMessage"
 _READ_PARTS = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _READ_LIST = msgspec.msgpack.Decoder(list[msgspec.Raw])
-_MISSING: Any = object()
 _logged = count()
 
 
@@ -70,7 +69,7 @@ class Parts:
     def __init__(self, body: bytes | msgspec.Raw) -> None:
         try:
             self._fields = _READ_PARTS.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             self._fields = {}
 
     @property
@@ -78,11 +77,11 @@ class Parts:
         """Name of the message's class, or empty."""
         return self.read("type", str, "")
 
-    def read(self, name: str, kind: Any, default: Part = _MISSING) -> Part:
+    def read(self, name: str, kind: Any, default: Part) -> Part:
         """Return a field; `default` where it is missing or not of this kind."""
         try:
             value: Part = msgspec.msgpack.decode(self._fields[name], type=kind)
-        except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (KeyError, *UNDECODABLE):
             return default
         return value
 
@@ -90,7 +89,7 @@ class Parts:
         """Return the items of a list, which may be unreadable themselves."""
         try:
             return _READ_LIST.decode(self._fields[name])
-        except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (KeyError, *UNDECODABLE):
             return []
 
 
@@ -120,7 +119,7 @@ def read_or(decoder: "msgspec.msgpack.Decoder[Part]", body: bytes, otherwise: Pa
         return otherwise
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         log_unreadable(Unreadable(body, f"a part of what an agent says cannot be read: {error}"))
         return otherwise
 
@@ -181,7 +180,7 @@ def _outputs(parts: Parts, problem: str) -> tuple[Output, ...]:
 def _output(item: msgspec.Raw, problem: str) -> Output:
     try:
         return msgspec.msgpack.decode(item, type=Output)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         kind: str = Parts(item).read("kind", str, "output")
         return _note(f"a {kind} of this rank", problem)
 
@@ -190,38 +189,40 @@ def _note(what: str, problem: str) -> Output:
     return Output("note", f"[{what} could not be read and is left out: {problem}]")
 
 
-_REPORTS: dict[str, Callable[[int, Parts, str], ToCoordinator]] = {
-    "CellOutput": _cell_output,
-    "CellResult": _cell_result,
-    "ObjectsStored": lambda rank, parts, problem: ObjectsStored(
-        rank, parts.read("request_id", str, ""), problem
-    ),
-    "ObjectFetched": lambda rank, parts, problem: ObjectFetched(
-        rank, parts.read("request_id", str, ""), problem
-    ),
-    "Attend": lambda rank, parts, problem: LeaveMeeting(
+def _answer_to(
+    answer: Callable[[int, str, str], ToCoordinator],
+) -> Callable[[int, Parts, str], ToCoordinator]:
+    """Return what makes an answer to a request that has nothing but a problem."""
+    return lambda rank, parts, problem: answer(rank, parts.read("request_id", str, ""), problem)
+
+
+def _not_ready(rank: int, parts: Parts, problem: str) -> ToCoordinator:
+    return NotReady(rank, parts.read("generation", int, -1), problem)
+
+
+def _withdrawal(rank: int, parts: Parts, problem: str) -> ToCoordinator:
+    return WithdrawCollective(
         rank,
         parts.read("cell_id", str, ""),
         parts.read("topic", str, ""),
         parts.read("ranks", tuple[int, ...], ()),
         f"has sent something that could not be read ({problem})",
-    ),
-    "Answered": lambda rank, parts, problem: Answered(
-        rank, parts.read("request_id", str, ""), NoAnswer(problem)
-    ),
-    "ControllerJoined": lambda rank, parts, problem: ControllerJoined(
-        rank, parts.read("request_id", str, ""), problem
-    ),
-    "ControllerLeft": lambda rank, parts, problem: ControllerLeft(
-        rank, parts.read("request_id", str, ""), problem
-    ),
-    **dict.fromkeys(
-        (kind.__name__ for kind in (Hello, Ready, NotReady)),
-        lambda rank, parts, problem: NotReady(rank, parts.read("generation", int, -1), problem),
-    ),
+    )
+
+
+_REPORTS: dict[str, Callable[[int, Parts, str], ToCoordinator]] = {
+    "Hello": _not_ready,
+    "Ready": _not_ready,
+    "NotReady": _not_ready,
+    "CellOutput": _cell_output,
+    "CellResult": _cell_result,
+    "ObjectsStored": _answer_to(ObjectsStored),
+    "ObjectFetched": _answer_to(ObjectFetched),
+    "JoinCollective": _withdrawal,
+    "Answered": _answer_to(lambda rank, request_id, why: Answered(rank, request_id, NoAnswer(why))),
+    "ControllerJoined": _answer_to(ControllerJoined),
+    "ControllerLeft": _answer_to(ControllerLeft),
 }
-
-
 _WORDS = {kind.__name__ for kind in get_args(ToClient)}
 
 
@@ -236,13 +237,13 @@ def read_word(error: Unreadable) -> ToClient | None:
             parts.read("is_last", bool, False),
         )
     request_id = error.request_id if parts.kind in _WORDS else ""
-    return Refused(request_id, _NOT_READ, problem) if request_id else None
+    return Refused(request_id, ErrorCode.MALFORMED_MESSAGE, problem) if request_id else None
 
 
 def _event(item: msgspec.Raw, problem: str) -> CellEvent:
     try:
         event: CellEvent = msgspec.msgpack.decode(item, type=CellEvent)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         parts = Parts(item)
         rank: int = parts.read("rank", int, -1)
         if rank >= 0 and parts.kind == "RankFinished":

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from jupyter_dist.errors import CellOutOfSight
 from jupyter_dist.protocol.messages import KeptCell, Output, RankFinished
-from jupyter_dist.server.said import CellSeen, Tail
-from jupyter_dist.views.ansi import strip_ansi
-from jupyter_dist.views.cell_picture import CellRecord
-from jupyter_dist.views.output_html import live_bundle, saved_bundle
+from jupyter_dist.server.page_messages import CellSeen, Tail
+from jupyter_dist.views.cell.cell_picture import CellRecord
+from jupyter_dist.views.cell.output_html import live_bundle, saved_bundle
+from jupyter_dist.views.outputs.ansi import strip_ansi
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
@@ -31,7 +31,7 @@ class Stage:
         self.tell = tell
         self._lock = threading.Lock()
         self._ranks: frozenset[int] = frozenset()
-        self._anew: frozenset[int] = frozenset()
+        self._again: frozenset[int] = frozenset()
         self.has_news = threading.Event()
         """A cell may have begun or ended, or other tails are wanted."""
         self.is_over = threading.Event()
@@ -41,15 +41,15 @@ class Stage:
         """Want the last lines of these ranks from now on; called on any thread."""
         with self._lock:
             # Who was not wanted in between has been forgotten, even if the feed has not noticed.
-            self._anew |= frozenset(ranks) - self._ranks
+            self._again |= frozenset(ranks) - self._ranks
             self._ranks = frozenset(ranks)
         self.has_news.set()
 
     def take_wanted(self) -> tuple[frozenset[int], frozenset[int]]:
-        """Give the wanted ranks, and those of them that are wanted anew since the last time."""
+        """Return the wanted ranks, and those of them that are wanted again since the last time."""
         with self._lock:
-            anew, self._anew = self._anew & self._ranks, frozenset()
-            return self._ranks, anew
+            again, self._again = self._again & self._ranks, frozenset()
+            return self._ranks, again
 
 
 class CellFeed:
@@ -164,8 +164,8 @@ class CellFeed:
         return len(html) + len(text)
 
     def _tell_tails(self) -> None:
-        wanted, anew = self._stage.take_wanted()
-        told = wanted - anew
+        wanted, again = self._stage.take_wanted()
+        told = wanted - again
         self._tails = {rank: text for rank, text in self._tails.items() if rank in told}
         for rank in wanted:
             text = self._record.last_lines(rank, TAIL_LINES)
@@ -178,12 +178,9 @@ class RankLines(CellRecord):
     """A record of a cell that also gives what one rank has said."""
 
     def last_lines(self, rank: int, count: int) -> str:
-        """Give its last lines as plain text, and the traceback of its error behind them."""
+        """Return its last lines as plain text, and the traceback of its error behind them."""
         transcript = self._transcripts.get(rank)
-        lines: list[str] = []
-        if transcript is not None:
-            for entry in transcript.last(count):
-                lines += (entry.rich.stand_in if entry.rich else entry.content).splitlines() or [""]
+        lines = transcript.last_lines(count) if transcript is not None else []
         finished = self.finished.get(rank)
         if finished is not None and finished.error is not None:
             error = finished.error

@@ -5,8 +5,8 @@ from pathlib import Path
 from jupyter_core.paths import jupyter_config_dir
 from jupyter_server.extension.application import ExtensionApp
 
-from jupyter_dist.server.door import Door
 from jupyter_dist.server.feed import FeedHandler
+from jupyter_dist.server.lazy_hub import LazyHub
 from jupyter_dist.server.routes import ClustersHandler, RequestsHandler, SpecsHandler
 
 SPECS_FOLDER = "jupyter_dist"
@@ -18,22 +18,22 @@ class ClusterExtension(ExtensionApp):
 
     name = "jupyter_dist"
     app_name = "jupyter-dist"
-    _door: Door | None = None
+    _lazy_hub: LazyHub | None = None
 
     def initialize_handlers(self) -> None:
         """Add our routes."""
         assert self.serverapp is not None
         own_specs = Path(jupyter_config_dir()) / SPECS_FOLDER
-        self._door = Door(Path(self.serverapp.root_dir), own_specs)
-        way = {"door": self._door}
+        self._lazy_hub = LazyHub(Path(self.serverapp.root_dir), own_specs)
+        hub = {"lazy_hub": self._lazy_hub}
         self.handlers += [
-            (r"/jupyter-dist/clusters", ClustersHandler, way),
-            (r"/jupyter-dist/clusters/(.+)/requests", RequestsHandler, way),
-            (r"/jupyter-dist/specs", SpecsHandler, way),
-            (r"/jupyter-dist/feed", FeedHandler, way),
+            (r"/jupyter-dist/clusters", ClustersHandler, hub),
+            (r"/jupyter-dist/clusters/(.+)/requests", RequestsHandler, hub),
+            (r"/jupyter-dist/specs", SpecsHandler, hub),
+            (r"/jupyter-dist/feed", FeedHandler, hub),
         ]
 
     async def stop_extension(self) -> None:
         """Leave all clusters; they go on."""
-        if self._door is not None:
-            await self._door.close()
+        if self._lazy_hub is not None:
+            await self._lazy_hub.close()

@@ -1,4 +1,4 @@
-"""The list of this user's clusters: looked at each second while somebody wants to know."""
+"""The list of this user's clusters: looked at each second while someone wants to know."""
 
 import logging
 import threading
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
 
-from jupyter_dist.cluster.glance import Glance
+from jupyter_dist.cluster.connection.status_probe import StatusProbe
 from jupyter_dist.control.sockets import end_unused_context
 from jupyter_dist.server.on_thread import disappoint, settle
-from jupyter_dist.server.own import own_clusters
-from jupyter_dist.server.rows import ClusterRow, row_of
+from jupyter_dist.server.owned_clusters import own_clusters
+from jupyter_dist.server.summaries import ClusterRow, row_of
 
 INTERVAL_S = 1.0
 PATIENCE_S = 0.5
@@ -49,7 +49,7 @@ class Listing:
             self._listeners -= 1
 
     def ask(self) -> "Future[Rows]":
-        """Give the list as it is now."""
+        """Return the list as it is now."""
         asker: Future[Rows] = Future()
         with self._condition:
             self._askers.append(asker)
@@ -113,7 +113,7 @@ class Looks:
     """A glance at each cluster; held by one thread."""
 
     def __init__(self) -> None:
-        self._glances: dict[tuple[str, int], Glance] = {}
+        self._glances: dict[tuple[str, int], StatusProbe] = {}
 
     def look(self) -> Rows:
         """Look at all of them; silent ones hold nobody up."""
@@ -147,11 +147,11 @@ class Looks:
         for key in self._glances.keys() - running.keys():
             self._glances.pop(key).close()
         for key in running.keys() - self._glances.keys():
-            self._glances[key] = Glance(running[key])
+            self._glances[key] = StatusProbe(running[key])
         self._glances = dict(sorted(self._glances.items()))
 
 
-def _row(glance: Glance) -> ClusterRow:
+def _row(glance: StatusProbe) -> ClusterRow:
     silence = glance.problem
     if not silence and glance.is_waiting:
         if not glance.has_answered:

@@ -8,7 +8,7 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
 from jupyter_dist.errors import ClusterExists, ClusterGone, DistError, NoCluster, UsageError
-from jupyter_dist.server.door import Door
+from jupyter_dist.server.lazy_hub import LazyHub
 
 RESOURCE = "jupyter_dist"
 """How a server's authorizer knows these routes."""
@@ -27,9 +27,9 @@ class _Handler(APIHandler):
 
     auth_resource = RESOURCE
 
-    def initialize(self, door: Door) -> None:
-        """Take in the way to the desk."""
-        self._door = door
+    def initialize(self, lazy_hub: LazyHub) -> None:
+        """Take in what returns the hub."""
+        self._lazy_hub = lazy_hub
 
     def _answer(self, answer: object, status: HTTPStatus = HTTPStatus.OK) -> None:
         self.set_status(status)
@@ -47,18 +47,18 @@ class ClustersHandler(_Handler):
     @authorized
     async def get(self) -> None:
         """Give this user's clusters."""
-        desk = await self._door.desk()
-        self._answer({"clusters": await desk.list_clusters()})
+        hub = await self._lazy_hub.hub()
+        self._answer({"clusters": await hub.list_clusters()})
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
         """Start a cluster; answers when it is ready, or why it is not."""
-        from jupyter_dist.server.asked import StartAsked, read_request
+        from jupyter_dist.server.page_requests import StartAsked, read_request
 
-        desk = await self._door.desk()
+        hub = await self._lazy_hub.hub()
         try:
-            row = await desk.start(read_request(self.request.body, StartAsked))
+            row = await hub.start(read_request(self.request.body, StartAsked))
         except DistError as problem:
             self._refuse(problem)
         else:
@@ -72,11 +72,11 @@ class RequestsHandler(_Handler):
     @authorized
     async def post(self, name: str) -> None:
         """Have a cluster do something; answers when it is done, with all replies."""
-        from jupyter_dist.server.asked import ViewAsked, read_request
+        from jupyter_dist.server.page_requests import ViewAsked, read_request
 
-        desk = await self._door.desk()
+        hub = await self._lazy_hub.hub()
         try:
-            replies = await desk.request(name, read_request(self.request.body, ViewAsked))
+            replies = await hub.request(name, read_request(self.request.body, ViewAsked))
         except DistError as problem:
             self._refuse(problem)
         else:
@@ -90,5 +90,5 @@ class SpecsHandler(_Handler):
     @authorized
     async def get(self) -> None:
         """Give them, and the folders in which they are looked for."""
-        desk = await self._door.desk()
-        self._answer({"specs": await desk.list_specs(), "folders": desk.folders.paths})
+        hub = await self._lazy_hub.hub()
+        self._answer({"specs": await hub.list_specs(), "folders": hub.folders.paths})

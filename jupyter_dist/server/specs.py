@@ -7,11 +7,13 @@ from pathlib import Path
 
 import msgspec
 
+from jupyter_dist.cluster.spec.spec_file import read_spec
 from jupyter_dist.errors import UsageError
-from jupyter_dist.model.batch import BATCH_TITLES
-from jupyter_dist.model.spec import ClusterSpec
-from jupyter_dist.model.spec_file import read_spec
-from jupyter_dist.model.text import name_some
+from jupyter_dist.model.spec.batch import BATCH_TITLES
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec
+from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.plurals import count_of
+from jupyter_dist.text.sizes import tell_size
 
 CLUSTERS_FOLDER = "clusters"
 """Beside the notebooks, at the top."""
@@ -54,7 +56,7 @@ class SpecFolders:
         return list(islice(self._read_all(), MOST_FILES))
 
     def find(self, given: str) -> Path:
-        """Give the file that a page names by its path; raises UsageError for any other."""
+        """Return the file that a page names by its path; raises UsageError for any other."""
         path = Path(given)
         if not path.is_absolute():
             path = self._root / path
@@ -72,7 +74,7 @@ class SpecFolders:
         return f" There are: {name_some(known)}." if known else ""
 
     def _is_inside(self, path: Path) -> bool:
-        """Tell whether a file lies in one of the folders, wherever links may lead."""
+        """Return whether a file lies in one of the folders, wherever links may lead."""
         try:
             return path.resolve().parent in [folder.resolve() for folder in self._folders]
         except (OSError, RuntimeError, ValueError):
@@ -100,7 +102,7 @@ def _read(path: Path, *, is_sure: bool) -> SpecRow | None:
     """Read a file; None for one that is no specification, unless it surely is meant as one."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{path} is too large: {MOST_BYTES >> 10} KiB are accepted.")
+            raise UsageError(f"{path} is too large: {tell_size(MOST_BYTES)} are accepted.")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, UsageError) as problem:
         return _problem_row(path, problem) if is_sure else None
@@ -132,7 +134,7 @@ def _write_path(path: Path) -> str:
 def _write_hosts(spec: ClusterSpec) -> str:
     hosts = spec.hosts
     if spec.batch is not None:
-        nodes = "1 node" if len(hosts) == 1 else f"{len(hosts)} nodes"
+        nodes = count_of(len(hosts), "node")
         ranks = f", {hosts[0].slots} ranks each" if hosts[0].slots else ""
         return f"{nodes} of {BATCH_TITLES[spec.batch.system]}{ranks}"
     return name_some([f"{host.name}:{host.slots}" if host.slots else host.name for host in hosts])

@@ -8,12 +8,12 @@ from typing import Any
 from jupyter_dist.cluster.cluster import Cluster
 from jupyter_dist.errors import UsageError
 from jupyter_dist.protocol.messages import StartProgress
-from jupyter_dist.server.asked import StartAsked
 from jupyter_dist.server.on_thread import on_thread
-from jupyter_dist.server.rows import ClusterRow, row_of
-from jupyter_dist.server.said import StartSeen
+from jupyter_dist.server.page_messages import StartSeen
+from jupyter_dist.server.page_requests import StartAsked
 from jupyter_dist.server.specs import SpecFolders
-from jupyter_dist.views.start_table import start_line
+from jupyter_dist.server.summaries import ClusterRow, row_of
+from jupyter_dist.views.stages.start_table import start_line
 
 
 class Starts:
@@ -74,7 +74,7 @@ class Starts:
             cluster.detach()
 
     def _read(self, asked: StartAsked) -> dict[str, Any]:
-        """Give what `Cluster.start` takes."""
+        """Return what `Cluster.start` takes."""
         ways = {"hosts": asked.hosts, "spec": asked.spec, "count": asked.count}
         given = {way: value for way, value in ways.items() if value}
         if len(given) > 1:

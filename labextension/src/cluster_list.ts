@@ -1,4 +1,4 @@
-import { STATES } from '../../jupyter_dist/views/static/words.js';
+import { STATES } from '../../jupyter_dist/views/topology/static/words.js';
 import type { Clusters } from './clusters';
 import { element, glyph } from './dom';
 import type { IClusterRow } from './wire';

@@ -1,6 +1,6 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 
-import { createView, type IView } from '../../jupyter_dist/views/static/view.js';
+import { createView, type IView } from '../../jupyter_dist/views/topology/static/view.js';
 import type { Clusters } from './clusters';
 import { element } from './dom';
 import { HistoryView } from './history_view';
@@ -138,7 +138,7 @@ export class ClusterView {
     this.#onPicture();
   }
 
-  /** Lines of a rank travel only while somebody looks at them. */
+  /** Lines of a rank travel only while someone looks at them. */
   private followLog(): void {
     if (this.#state) this.clusters.followRank(this.#log.node.open ? this.#rankLog.rank : null);
   }

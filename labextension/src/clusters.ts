@@ -33,8 +33,8 @@ export class Clusters {
   }
 
   /**
-   * Whether somebody can see the panel. Only then the chosen cluster is followed: that counts as
-   * somebody who is there, and keeps a cluster alive.
+   * Whether someone can see the panel. Only then the chosen cluster is followed: that counts as
+   * someone who is there, and keeps a cluster alive.
    */
   set isLookedAt(isLookedAt: boolean) {
     if (isLookedAt === this.#isLookedAt) return;

@@ -7,7 +7,7 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 10_000;
 
 /**
- * Live news of the server by WebSocket, connected again by itself for as long as it lives.
+ * Live news of the server by WebSocket, connected again on its own for as long as it lives.
  *
  * It never goes through a kernel. While there is no connection, `problem` says why in a sentence.
  */

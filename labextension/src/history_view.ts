@@ -1,4 +1,4 @@
-import { createHistory, curve, type Quantity } from '../../jupyter_dist/views/static/history.js';
+import { createHistory, curve, type Quantity } from '../../jupyter_dist/views/topology/static/history.js';
 import { element } from './dom';
 import type { ITopology } from './wire';
 
@@ -33,7 +33,7 @@ export class HistoryView {
     this.make(false);
   }
 
-  /** Remember a picture of the cluster; curves are drawn only while somebody `isLooking`. */
+  /** Remember a picture of the cluster; curves are drawn only while someone `isLooking`. */
   take(topology: ITopology, isLooking: boolean): void {
     this.#history.take(topology);
     const hasGpu = topology.hosts.some(host => host.gpus.length > 0);

@@ -16,7 +16,7 @@ export interface IPanelSettings {
   outputLines: number;
 }
 
-/** What the panel cannot do by itself. */
+/** What the panel cannot do on its own. */
 export interface IPanelActions {
   attach(): void;
   canAttach(): boolean;

@@ -1,5 +1,5 @@
 /** The renderer that the widget in notebooks has too: plain modules without types of their own. */
-declare module '*/views/static/view.js' {
+declare module '*/views/topology/static/view.js' {
   export interface IView {
     update(topology: object): void;
     reply(reply: object): void;
@@ -12,7 +12,7 @@ declare module '*/views/static/view.js' {
   ): IView;
 }
 
-declare module '*/views/static/words.js' {
+declare module '*/views/topology/static/words.js' {
   /** Word and glyph (a path in a 12 × 12 box) of each state. */
   export const STATES: Record<string, { word: string; glyph: string }>;
 }
@@ -22,7 +22,7 @@ declare module '*.svg' {
   export default text;
 }
 
-declare module '*/views/static/history.js' {
+declare module '*/views/topology/static/history.js' {
   export interface ISamples {
     values: Float64Array;
     span_s: number;

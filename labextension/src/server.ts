@@ -49,7 +49,7 @@ export class ClusterServer {
     return answer.clusters;
   }
 
-  /** The specs that somebody has saved. */
+  /** The specs that someone has saved. */
   specs(): Promise<ISavedSpecs> {
     return this.call<ISavedSpecs>('specs');
   }

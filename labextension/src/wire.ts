@@ -15,7 +15,7 @@ export interface IClusterRow {
   driver: string;
 }
 
-/** A file in which somebody has saved what a cluster consists of. */
+/** A file in which someone has saved what a cluster consists of. */
 export interface ISavedSpec {
   name: string;
   path: string;

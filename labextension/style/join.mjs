@@ -4,7 +4,7 @@
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 
-const pictures = '../../jupyter_dist/views/static';
+const pictures = '../../jupyter_dist/views/topology/static';
 const sheets = [`${pictures}/topology.css`, `${pictures}/rank_panel.css`, './panel.css'];
 
 const joined = sheets

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from jupyter_dist.cli.__main__ import build_parser
-from jupyter_dist.model.host_list import parse_hosts
+from jupyter_dist.cluster.spec.host_list import parse_hosts
 
 DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
 MANIFEST = (DEPLOY / "kubernetes.yaml").read_text()
@@ -46,6 +46,13 @@ def read_agent_options(command):
     options = build_parser().parse_args(words)
     assert options.command == "agent"
     return options
+
+
+def run(command, **options):
+    """Run a program, whatever comes of it."""
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, **options
+    )
 
 
 def commented(text):
@@ -212,14 +219,7 @@ def test_kubectl_knows_every_field_of_the_job(job, tmp_path):
     path.write_text(yaml.safe_dump(job))
     # Reads the job into its own types, without any cluster: what it does not know gets lost.
     command = ["kubectl", "set", "env", "--local", "-o", "yaml", "-f", str(path), "TRIED=yes"]
-    said = subprocess.run(
-        command,
-        env={**os.environ, "KUBECONFIG": os.devnull, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    said = run(command, env={**os.environ, "KUBECONFIG": os.devnull, "HOME": str(tmp_path)})
     assert said.returncode == 0, said.stderr
     (understood,) = load(said.stdout)
     assert contains(understood, job)
@@ -283,13 +283,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
     program = shlex.split(service["ExecStart"])[0]
     path = tmp_path / "jupyter-dist-agent.service"
     path.write_text(UNIT.replace(f"={program} ", f"={sys.executable} "))
-    said = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    said = run(["systemd-analyze", "verify", "--man=no", str(path)])
     # It tells of other units of the machine as well; those are not ours.
     ours = [line for line in said.stderr.splitlines() if path.name in line]
     assert ours == []
@@ -329,9 +323,7 @@ def test_commands_of_the_machine_fill_the_place_that_the_unit_names():
 def test_what_is_said_to_put_the_join_file_in_does(tmp_path):
     recipe = re.search(r'sed "(/\^#/! s\|CHANGE-ME-JOIN\|)\$\(base64.*\n', CLOUD)
     assert recipe, "the recipe is in its comments"
-    said = subprocess.run(
-        ["sed", f"{recipe[1]}c2VjcmV0|"], input=CLOUD, capture_output=True, text=True, check=True
-    ).stdout
+    said = run(["sed", f"{recipe[1]}c2VjcmV0|"], input=CLOUD).stdout
     (config,) = load(said)
     join = next(each for each in config["write_files"] if each.get("encoding") == "b64")
     assert join["content"] == "c2VjcmV0"

@@ -2,19 +2,19 @@
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
 from jupyter_dist.cli.__main__ import build_parser
-from jupyter_dist.cluster.specification import specify
+from jupyter_dist.cluster.spec.host_list import parse_hostfile, parse_hosts
+from jupyter_dist.cluster.spec.spec_file import read_spec, write_spec
+from jupyter_dist.cluster.spec.spec_keys import CLUSTER, DEFAULTS, HEALTH, HOST
+from jupyter_dist.cluster.spec.specification import specify
 from jupyter_dist.magics.options import PARSERS, START
-from jupyter_dist.model.host_list import parse_hostfile, parse_hosts
-from jupyter_dist.model.spec import check_spec
-from jupyter_dist.model.spec_file import read_spec, write_spec
-from jupyter_dist.model.spec_keys import CLUSTER, DEFAULTS, HEALTH, HOST
+from jupyter_dist.model.spec.cluster_spec import check_spec
 
-ROOT = Path(__file__).parents[2]
+from .sources import ROOT
+
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 EXAMPLES = sorted((ROOT / "docs" / "deploy").iterdir())
 HOSTS = (ROOT / "docs" / "hosts.md").read_text()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jupyter_dist.model.engine_state import TRANSITIONS, EngineEvent, EngineState
+from jupyter_dist.coordinator.state.engine_state import TRANSITIONS, EngineEvent, EngineState
 
 
 def reachable():

@@ -5,16 +5,17 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from jupyter_dist.agent.zygote_process import THREAD_VARIABLES
+from jupyter_dist.agent.engines.zygote_process import THREAD_VARIABLES
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "jupyter_dist"
-SOURCES = sorted(PACKAGE.rglob("*.py"))
-LINES = 350
+from .sources import PACKAGE, ROOT, SOURCES, name_of, nodes_of, parsed
+
+MOST_LINES_OF_A_FUNCTION = 45
+"""Of its body, without the docstring."""
+MOST_LINES_OF_A_CLASS = 300
+MOST_MODULES_OF_A_FOLDER = 16
 NOTEBOOK_SIDE = (
     "jupyter_dist.cluster",
     "jupyter_dist.views",
@@ -48,13 +49,47 @@ def within(modules, names):
     return [m for m in modules if any(m == name or m.startswith(f"{name}.") for name in names)]
 
 
-def name_of(path):
-    return str(path.relative_to(PACKAGE))
+def body_lines(node):
+    """The number of lines of a function below its signature and its docstring."""
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_a_file_fits_into_the_head(path):
-    assert len(path.read_text().splitlines()) <= LINES
+def test_functions_and_classes_fit_into_the_head():
+    found = []
+    for path in SOURCES:
+        for node in nodes_of(path):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines, most = body_lines(node), MOST_LINES_OF_A_FUNCTION
+            elif isinstance(node, ast.ClassDef):
+                lines, most = node.end_lineno - node.lineno + 1, MOST_LINES_OF_A_CLASS
+            else:
+                continue
+            if lines > most:
+                found.append(f"{name_of(path)}: {node.name} has {lines} lines")
+    assert found == []
+
+
+def is_empty(value):
+    """Return whether this is a function that does nothing, as `lambda _host: None`."""
+    return isinstance(value, ast.Lambda) and getattr(value.body, "value", 0) is None
+
+
+def test_no_object_is_attached_one_function_at_a_time():
+    """Who is told of something is given when an object is made, or attached as an object."""
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in nodes_of(path)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and is_empty(node.value)
+    ]
+    assert found == []
+
+
+def test_a_folder_can_be_read_at_a_glance():
+    folders = {path.parent for path in SOURCES}
+    modules = {name_of(one): len(set(one.glob("*.py")) - {one / "__init__.py"}) for one in folders}
+    assert {name: n for name, n in modules.items() if n > MOST_MODULES_OF_A_FOLDER} == {}
 
 
 def test_every_folder_of_tests_is_run():
@@ -79,7 +114,7 @@ def test_no_module_has_a_name_that_says_nothing():
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_every_module_says_what_it_is_for(path):
     if not path.name.endswith("_pb2.py"):
-        assert ast.get_docstring(ast.parse(path.read_text()))
+        assert ast.get_docstring(parsed(path))
 
 
 @pytest.mark.parametrize("module", ["jupyter_dist.engine.__main__", "jupyter_dist.engine.zygote"])
@@ -89,40 +124,30 @@ def test_an_engine_never_loads_the_notebooks_side(module):
     assert within(modules, NOTEBOOK_SIDE) == []
 
 
-def test_the_zygote_can_be_forked_after_all_its_imports():
+def check_fork(code):
     imported_by(
-        "import jupyter_dist.engine.__main__, jupyter_dist.protocol.objects\n"
-        "from jupyter_dist.engine.zygote import assert_safe_to_fork\n"
-        "assert_safe_to_fork()",
+        f"{code}\nfrom jupyter_dist.engine.zygote import assert_safe_to_fork\nassert_safe_to_fork()",
         **dict.fromkeys(THREAD_VARIABLES, "1"),  # as its agent starts it
     )
 
 
-def test_a_zygote_with_a_thread_is_not_forked():
-    with pytest.raises(subprocess.CalledProcessError) as caught:
-        imported_by(
-            "import threading\n"
-            "from jupyter_dist.engine.zygote import assert_safe_to_fork\n"
-            "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
-            "assert_safe_to_fork()",
-            **dict.fromkeys(THREAD_VARIABLES, "1"),
-        )
-    assert "the zygote has 2 threads" in caught.value.stderr
+def test_the_zygote_can_be_forked_after_all_its_imports():
+    check_fork("import jupyter_dist.engine.__main__, jupyter_dist.protocol.objects")
 
 
-def test_a_zygote_that_has_loaded_cudas_driver_is_not_forked(tmp_path):
-    driver = tmp_path / "libcuda.so.1"
-    driver.write_bytes(bytes(4096))
+A_THREAD = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
+A_DRIVER = (
+    "import mmap\nopen('libcuda.so.1', 'wb').write(bytes(4096))\nfile = open('libcuda.so.1', 'rb')\n"
+    "mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)"
+)
+
+
+@pytest.mark.parametrize(("code", "named"), [(A_THREAD, "2 threads"), (A_DRIVER, "libcuda.so")])
+def test_a_zygote_with_a_thread_or_cudas_driver_is_not_forked(tmp_path, monkeypatch, code, named):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(subprocess.CalledProcessError) as caught:
-        imported_by(
-            "import mmap\n"
-            "from jupyter_dist.engine.zygote import assert_safe_to_fork\n"
-            f"file = open({str(driver)!r}, 'rb')\n"
-            "mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n"
-            "assert_safe_to_fork()",
-            **dict.fromkeys(THREAD_VARIABLES, "1"),
-        )
-    assert "libcuda.so" in caught.value.stderr
+        check_fork(code)
+    assert named in caught.value.stderr
 
 
 def test_importing_the_package_loads_nothing_heavy():

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "jupyter_dist"
+from .sources import PACKAGE, ROOT
 
 
 @pytest.fixture(scope="module")

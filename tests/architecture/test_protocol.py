@@ -2,24 +2,24 @@
 
 import re
 import typing
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from jupyter_dist.errors import MalformedMessage, VersionMismatch
-from jupyter_dist.model.crash import CrashReport
-from jupyter_dist.model.error_policy import OnError
-from jupyter_dist.model.formed import Formed, FrameworkPlan
-from jupyter_dist.model.names import NameInfo, RankNames
-from jupyter_dist.model.preemption import Position, SavePoint
-from jupyter_dist.model.rank import RankInfo
-from jupyter_dist.model.stacks import Frame, RankStacks, ThreadStack
-from jupyter_dist.model.start_stage import HostProgress, StartStage
-from jupyter_dist.model.topology import Topology
+from jupyter_dist.errors import ErrorCode, MalformedMessage, VersionMismatch
+from jupyter_dist.model.hosts.rank import RankInfo
+from jupyter_dist.model.hosts.start_stage import HostProgress, StartStage
+from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.ranks.initialized import Formed, FrameworkPlan
+from jupyter_dist.model.ranks.preemption_agreement import Position, SavePoint
+from jupyter_dist.model.ranks.stacks import Frame, RankStacks, ThreadStack
+from jupyter_dist.model.ranks.variable_facts import NameInfo, RankNames
+from jupyter_dist.model.spec.error_policy import OnError
 from jupyter_dist.protocol import codec, describe, messages
 from jupyter_dist.protocol.messages import (
     CellNote,
+    Command,
     ErrorInfo,
     Message,
     Output,
@@ -29,14 +29,15 @@ from jupyter_dist.protocol.messages import (
     RunCell,
 )
 
-ROOT = Path(__file__).parents[2]
+from .sources import ROOT
+
 DIRECTIONS = {
     "ToCoordinator": (messages.ToCoordinator, codec.from_engine),
     "ToEngine": (messages.ToEngine, codec.to_engine),
     "FromClient": (messages.FromClient, codec.from_client),
     "ToClient": (messages.ToClient, codec.to_client),
 }
-MESSAGES = [  # also those that somebody forgot to hand on in messages/__init__.py
+MESSAGES = [  # also those that someone forgot to hand on in messages/__init__.py
     kind for kind in Message.__subclasses__() if kind.__module__.startswith(messages.__name__)
 ]
 GOLDEN = bytes.fromhex(
@@ -56,6 +57,8 @@ SAMPLES = {
     str | None: "text",
     float | None: 2.5,
     ErrorInfo | None: ErrorInfo("ValueError", "boom", ("line",), 2),
+    ErrorCode: ErrorCode.HEAL_FAILED,
+    Command | None: Command("bench", "%dist_bench", b"\x80"),
     tuple[int, ...]: (0, 2),
     tuple[int, ...] | None: (1,),
     tuple[int, int]: (3, 4),
@@ -123,11 +126,12 @@ def test_a_message_belongs_to_exactly_one_direction(kind):
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=names(MESSAGES))
 def test_a_message_is_handed_on_by_the_package(kind):
-    assert kind.__name__ in messages.__all__, "import it in messages/__init__.py"
+    assert getattr(messages, kind.__name__) is kind, "import its module in messages/__init__.py"
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=names(MESSAGES))
-def test_a_message_is_tagged_with_its_name(kind):
+def test_a_message_cannot_be_changed_and_is_tagged_with_its_name(kind):
+    assert kind.__struct_config__.frozen
     assert kind.__struct_config__.tag == kind.__name__
     assert kind.__struct_config__.tag_field == "type"
 
@@ -161,15 +165,15 @@ def test_a_field_that_a_newer_side_added_is_ignored(kind):
 def test_another_version_is_refused_and_both_are_named(name):
     _, decoder = DIRECTIONS[name]
     with pytest.raises(VersionMismatch) as caught:
-        decoder().decode([b"jupyter-dist/2", b""])
-    assert "jupyter-dist/1" in str(caught.value)
+        decoder().decode([b"jupyter-dist/3", b""])
     assert "jupyter-dist/2" in str(caught.value)
+    assert "jupyter-dist/3" in str(caught.value)
 
 
-def test_the_bytes_of_version_1_are_still_understood():
+def test_the_bytes_of_this_version_are_understood():
     message = RunCell("cell-1", 2, "show(rank)", (0, 1), 3)
-    assert codec.VERSION == b"jupyter-dist/1"
-    assert codec.to_engine().decode([b"jupyter-dist/1", GOLDEN]) == (message, [])
+    assert codec.VERSION == b"jupyter-dist/2"
+    assert codec.to_engine().decode([b"jupyter-dist/2", GOLDEN]) == (message, [])
 
 
 def test_every_request_of_a_client_can_be_answered():
@@ -197,5 +201,5 @@ def test_a_message_is_explained_and_drawn(kind):
 
 
 def test_the_page_about_the_protocol_is_up_to_date():
-    """Write it anew with `python -m jupyter_dist.protocol.describe > docs/protocol.md`."""
+    """Write it again with `python -m jupyter_dist.protocol.describe > docs/protocol.md`."""
     assert (ROOT / "docs" / "protocol.md").read_text() == describe.describe()

@@ -1,14 +1,13 @@
 """Clusters that a batch system starts: how tests start them, and what they may leave: nothing."""
 
 import sys
-import time
 
 import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import StartFailed
 from tests.hosts.clusters import GRACE_S
-from tests.patience import Stopwatch
+from tests.patience import Stopwatch, wait_until_gone
 from tests.processes.conftest import ClusterFactory
 from tests.processes.leftovers import wait_until
 from tests.processes.results import values  # noqa: F401  (for these tests, too)
@@ -72,10 +71,7 @@ class BatchClusters(ClusterFactory):
                 + [what for what in hosts if ": file " not in what]
             )
 
-        watch = Stopwatch()
-        while found := left():
-            assert not watch.is_over(within_s), "left behind:\n" + "\n".join(found)
-            time.sleep(0.1)
+        wait_until_gone(left, within_s)
 
 
 def complete(options):

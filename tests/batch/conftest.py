@@ -4,12 +4,10 @@ Without root or the programs of Slurm the tests skip and say why. Where CI runs 
 instead, so that nobody believes they ran.
 """
 
-import os
-
 import pytest
 
 from jupyter_dist import Cluster
-from tests.hosts.clusters import GRACE_S
+from tests.hosts.clusters import GRACE_S, skip_for
 from tests.processes.conftest import in_background, within  # noqa: F401  (fixtures for these tests, too)
 from tests.processes.leftovers import Home, wait_until
 
@@ -22,10 +20,7 @@ HOSTS = ("nodeA", "nodeB")
 @pytest.fixture(scope="session")
 def slurm_lab(tmp_path_factory):
     """Slurm on two hosts for all tests; a test takes `slurm`."""
-    if reason := why_not():
-        if os.environ.get("CI") and os.geteuid() == 0:
-            pytest.fail(f"CI must run these tests: {reason}")
-        pytest.skip(reason)
+    skip_for(why_not())
     with SlurmLab(HOSTS, tmp_path_factory.mktemp("batch") / "slurm") as slurm:
         yield slurm
 
@@ -73,7 +68,7 @@ def sweep(start):
 
 @pytest.fixture
 def busy_nodes(slurm):
-    """Have somebody else's job use all nodes; gives its number."""
+    """Have someone else's job use all nodes; gives its number."""
     words = ["--nodes=2", "--exclusive", "--job-name=other", "--output=/dev/null"]
     job = slurm.sbatch(*words, "--wrap", "srun sleep 300")
     wait_until(lambda: slurm.job(job)["JobState"] == "RUNNING", 15, "the other job runs")

@@ -9,12 +9,11 @@ import functools
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 from tests.hosts import lab
-from tests.hosts.lab.system import PATH, program
-from tests.patience import Stopwatch
+from tests.hosts.lab.system import PATH, name_missing, program
+from tests.patience import wait_until_gone
 from tests.processes.leftovers import name_of, wait_until
 
 PROGRAMS = {
@@ -64,13 +63,7 @@ _PORT = 6818
 @functools.cache
 def why_not():
     """Say why Slurm cannot run on this machine; empty when it can."""
-    if reason := lab.why_not():
-        return reason
-    missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
-    if missing:
-        packages = " ".join(sorted({PROGRAMS[name] for name in missing}))
-        return f"missing: {', '.join(missing)} (Debian: apt-get install {packages})"
-    return ""
+    return lab.why_not() or name_missing(PROGRAMS)
 
 
 class SlurmLab:
@@ -148,7 +141,7 @@ class SlurmLab:
         return self.ask("squeue", "--noheader", "--format", form).splitlines()
 
     def scancel(self, job):
-        """Cancel a job, as somebody in another terminal does."""
+        """Cancel a job, as someone in another terminal does."""
         self.ask("scancel", str(job))
 
     def end_soon(self, job, seconds):
@@ -172,10 +165,7 @@ class SlurmLab:
 
     def assert_queue_is_empty(self, within_s=0.0):
         """Fail, naming the jobs, if one has not ended in time."""
-        watch = Stopwatch()
-        while found := self.squeue("%i %j %T %r %N"):
-            assert not watch.is_over(within_s), "left in squeue:\n" + "\n".join(found)
-            time.sleep(0.05)
+        wait_until_gone(lambda: self.squeue("%i %j %T %r %N"), within_s, "left in squeue", 0.05)
 
     # What happens to hosts
 
@@ -192,10 +182,9 @@ class SlurmLab:
 
     def assert_nothing_left(self, within_s=0.0):
         """Fail, naming what jobs have left on any host, if it is not gone in time."""
-        watch = Stopwatch()
-        while found := [what for host in self.names for what in self.leftovers(host)]:
-            assert not watch.is_over(within_s), "left behind:\n" + "\n".join(found)
-            time.sleep(0.1)
+        wait_until_gone(
+            lambda: [what for host in self.names for what in self.leftovers(host)], within_s
+        )
 
     def kill_slurmd(self, host):
         """Kill Slurm's server on a host; the jobs there go on until Slurm misses it."""

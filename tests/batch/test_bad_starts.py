@@ -18,47 +18,9 @@ PORTS = "27310-27319"
 # --- refused before anything starts ---
 
 
-def test_a_launcher_that_nobody_knows(start):
-    told = start.refusal(2, UsageError, launcher="slrum")
-    assert "slrum" in told
-    for name in ("slurm", "pbs", "sge", "lsf", "htcondor", "mpi", "auto", "local", "ssh"):
-        assert name in told
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"nodes": 0}, ("0 nodes",)),
-        ({"nodes": 100_000}, ("100000 nodes",)),
-        ({"slots": -1}, ("-1",)),
-        ({"time_limit_s": 5.0}, ("time limit", "1m")),
-        ({"launcher_args": ["--comment=a\nb"]}, ("--launcher-arg", "one line")),
-        ({"template": "/no/such/template"}, ("/no/such/template",)),
-        ({"hosts": "nodeA:2"}, ("hosts", "launcher")),
-    ],
-    ids=str,
-)
-def test_options_that_cannot_be_meant(start, options, words):
-    told = start.refusal(3, UsageError, **options)
-    for word in words:
-        assert word in told, told
-
-
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("#!/bin/sh\nsrun hostname\n", ("{program_and_args}",)),
-        ("#!/bin/sh\n#SBATCH -N {knots}\nsrun {program_and_args}\n", ("knots", "line 2", "nodes")),
-        ("#!/bin/sh\nsrun {program_and_args\n", ("line 2",)),
-    ],
-    ids=["nothing to run", "unknown field", "open brace"],
-)
-def test_a_script_without_what_it_needs(start, tmp_path, script, words):
-    template = tmp_path / "mine.sbatch"
-    template.write_text(script)
-    told = start.refusal(10, (UsageError, StartFailed), template=str(template))
-    for word in words:
-        assert word in told, told
+def test_options_that_cannot_be_meant(start):
+    told = start.refusal(10, (UsageError, StartFailed), template="/etc/hostname")
+    assert "{program_and_args}" in told
 
 
 def test_a_machine_without_slurm(start, monkeypatch):
@@ -161,11 +123,6 @@ def test_a_directory_that_nodes_do_not_see(start, tmp_path):
     assert str(folder) in told
     assert "--job-dir" in told
     assert os.listdir(folder) == []
-
-
-def test_a_directory_that_there_is_not(start, tmp_path):
-    told = start.refusal(10, (UsageError, StartFailed), job_dir=str(tmp_path / "none"))
-    assert str(tmp_path / "none") in told
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from jupyter_dist import Cluster
 from tests.processes.leftovers import coordinator_of
-from tests.processes.listener import Listener
+from tests.processes.listener import begin
 
 from .clusters import IN_A_COLLECTIVE, driver, wait_for_stage
 
@@ -16,9 +16,7 @@ WITHIN_S = 15.0
 @pytest.mark.slow
 def test_a_coordinator_that_is_killed_takes_the_job_with_it(start, sweep, in_background):
     cluster = start()
-    listener = Listener()
-    in_background(cluster.run, IN_A_COLLECTIVE, watcher=listener)
-    listener.wait_for("here", ranks=range(4))
+    begin(in_background, cluster, IN_A_COLLECTIVE)
     coordinator_of(cluster).kill()
     start.assert_no_process_left(WITHIN_S)
     cluster.detach()
@@ -54,9 +52,7 @@ def test_a_notebook_that_is_killed_takes_the_job_with_it(slurm, start):
 @pytest.mark.slow
 def test_a_busy_cluster_stops_and_its_job_ends(start, in_background, within):
     cluster = start()
-    listener = Listener()
-    in_background(cluster.run, IN_A_COLLECTIVE, watcher=listener)
-    listener.wait_for("here", ranks=range(4))
+    begin(in_background, cluster, IN_A_COLLECTIVE)
     with within(WITHIN_S):
         cluster.stop()
         start.assert_nothing_left(5)

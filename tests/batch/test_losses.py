@@ -5,27 +5,16 @@ import pytest
 from jupyter_dist.errors import CellRefused
 from tests.matrix import only
 from tests.processes.leftovers import wait_until
-from tests.processes.listener import Listener
+from tests.processes.listener import Listener, begin
 
 from .clusters import IN_A_COLLECTIVE, SUM, lose_all, values
 
 
-@pytest.fixture
-def busy(in_background):
-    """Have all ranks of a cluster compute; gives the future of the cell."""
-
-    def begin(cluster, listener=None):
-        listener = listener or Listener()
-        future = in_background(cluster.run, IN_A_COLLECTIVE, watcher=listener)
-        listener.wait_for("here", ranks=range(cluster.world_size))
-        return future
-
-    return begin
-
-
-def test_a_job_that_is_cancelled_mid_cell_is_lost_with_that_reason(slurm, start, busy, within):
+def test_a_job_that_is_cancelled_mid_cell_is_lost_with_that_reason(
+    slurm, start, in_background, within
+):
     cluster = start()
-    future = busy(cluster)
+    future = begin(in_background, cluster, IN_A_COLLECTIVE)
     job = slurm.only_job()
     with within(10):
         slurm.scancel(job)
@@ -50,11 +39,11 @@ def test_a_job_that_is_cancelled_between_cells_is_lost_with_that_reason(slurm, s
 
 
 @pytest.mark.slow
-def test_a_time_limit_is_announced_and_then_the_reason(slurm, start, busy):
+def test_a_time_limit_is_announced_and_then_the_reason(slurm, start, in_background):
     cluster = start(slots=1, time_limit_s=60.0)
     job, listener = slurm.only_job(), Listener()
     wait_until(lambda: "Slurm ends this job in" in str(cluster.status()), 10, "it is announced")
-    future = busy(cluster, listener)
+    future = begin(in_background, cluster, IN_A_COLLECTIVE, listener)
     slurm.end_soon(job, 6)
     listener.wait_for_note("Slurm ends this job in", within_s=15)
     for reason in lose_all(future, within_s=50):
@@ -63,9 +52,9 @@ def test_a_time_limit_is_announced_and_then_the_reason(slurm, start, busy):
 
 
 @pytest.mark.slow
-def test_a_job_that_is_preempted_is_lost_with_that_reason(slurm, start, busy):
+def test_a_job_that_is_preempted_is_lost_with_that_reason(slurm, start, in_background):
     cluster = start(slots=1)
-    future, job = busy(cluster), slurm.only_job()
+    future, job = begin(in_background, cluster, IN_A_COLLECTIVE), slurm.only_job()
     words = ["--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null"]
     slurm.sbatch(*words, "--wrap", "true")
     for reason in lose_all(future, within_s=30):

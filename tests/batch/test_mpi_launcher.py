@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_dist.launch.batch.programs import find_mpiexec
 from tests.processes.leftovers import coordinator_of, name_of
-from tests.processes.listener import Listener
+from tests.processes.listener import begin
 
 from .clusters import IN_A_COLLECTIVE, SUM, lose_all, values
 
@@ -63,9 +63,7 @@ def test_ranks_that_use_mpi_themselves(start):
 
 def test_a_killed_mpiexec_is_the_reason_of_the_loss(start, in_background, sweep):
     cluster = start(launcher="mpi", nodes=1, slots=2)
-    listener = Listener()
-    future = in_background(cluster.run, IN_A_COLLECTIVE, watcher=listener)
-    listener.wait_for("here", ranks=range(2))
+    future = begin(in_background, cluster, IN_A_COLLECTIVE)
     mpiexec_of(cluster).kill()
     for reason in lose_all(future):
         assert "mpiexec" in reason

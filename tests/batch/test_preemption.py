@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from jupyter_dist.checkpoint import directory as layout
+from jupyter_dist.checkpoint.storage import directory as layout
 from tests.matrix import only
 from tests.processes.leftovers import wait_until
-from tests.processes.listener import Listener
+from tests.processes.listener import begin
 
-from .clusters import lose_all, values
+from .clusters import values
 
 TRAIN = """
 import time
@@ -35,14 +35,6 @@ STATE = "(step, bool(np.all(weights == 3.0 * step)))"
 def place(slurm):
     """A directory that all hosts and this machine share."""
     return slurm.shared / "run"
-
-
-def begin(cluster, in_background):
-    """Have all ranks train; gives the future of the cell."""
-    listener = Listener()
-    future = in_background(cluster.run, TRAIN, watcher=listener)
-    listener.wait_for("here", ranks=range(cluster.world_size))
-    return future
 
 
 def assert_saved(future, place, within_s):
@@ -77,7 +69,7 @@ def test_a_job_saves_before_its_time_limit_and_a_second_one_resumes(
 ):
     first = start(slots=1, time_limit_s=60.0, save_on_preempt=str(place))
     job = slurm.only_job()
-    step = assert_saved(begin(first, in_background), place, 90)
+    step = assert_saved(begin(in_background, first, TRAIN), place, 90)
     assert slurm.job(job)["JobState"] == "RUNNING", "it has saved while it could"
     assert step > 0
     wait_until(lambda: slurm.job(job)["JobState"] == "TIMEOUT", 100, "its time is over")
@@ -85,7 +77,7 @@ def test_a_job_saves_before_its_time_limit_and_a_second_one_resumes(
 
     second = resume(start, place)
     assert_as_saved(second, step)
-    future = begin(second, in_background)
+    future = begin(in_background, second, TRAIN)
     second.interrupt()
     future.result(20)
     assert values(second.run(f"(first, step >= {step})")) == [f"({step}, True)"] * 2
@@ -97,7 +89,7 @@ def test_a_job_that_is_cancelled_has_seconds_left_and_saves(
     way, slurm, start, place, in_background
 ):
     cluster = start(slots=1, save_on_preempt=str(place))
-    job, future = slurm.only_job(), begin(cluster, in_background)
+    job, future = slurm.only_job(), begin(in_background, cluster, TRAIN)
     if way == "scancel":
         slurm.scancel(job)
     else:
@@ -117,20 +109,6 @@ def test_a_signal_that_slurm_sends_to_the_steps_of_a_job_is_a_notice(
     slurm, start, place, in_background
 ):
     cluster = start(slots=1, save_on_preempt=str(place))
-    job, future = slurm.only_job(), begin(cluster, in_background)
-    slurm.ask("scancel", "--signal=TERM", str(job))  # as --signal=TERM@SECONDS does by itself
+    job, future = slurm.only_job(), begin(in_background, cluster, TRAIN)
+    slurm.ask("scancel", "--signal=TERM", str(job))  # as --signal=TERM@SECONDS does on its own
     assert_saved(future, place, 30)
-
-
-@pytest.mark.slow
-def test_without_anybody_who_saves_a_cancelled_job_ends_as_ever(slurm, start, in_background):
-    cluster = start(slots=1)
-    job = slurm.only_job()
-    listener = Listener()
-    future = in_background(
-        cluster.run, "print('here', flush=True)\nwhile True: comm.barrier()", watcher=listener
-    )
-    listener.wait_for("here", ranks=range(2))
-    slurm.scancel(job)
-    for reason in lose_all(future):
-        assert f"Slurm job {job} was cancelled" in reason

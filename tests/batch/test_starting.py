@@ -5,7 +5,7 @@ from base64 import b64encode
 
 import pytest
 
-from jupyter_dist.launch.join_file import read_join_file
+from jupyter_dist.launch.files.join_file import read_join_file
 from tests.processes.leftovers import command_of, wait_until
 
 from .clusters import SUM, values, wait_for_stage

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from jupyter_dist.views.modules import joined_modules
+from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.views.topology.script_modules import joined_modules
 
 from .lab import CELL_TIMEOUT_S, LabNotebook
 from .server import JupyterServer
+from .topologies import show
 
 _HERE = Path(__file__).parent
-_STATIC = _HERE.parents[1] / "jupyter_dist" / "views" / "static"
+_STATIC = _HERE.parents[1] / "jupyter_dist" / "views" / "topology" / "static"
 VIEW_ORIGIN = "http://view.test"
 _SERVED = {
     "/": (_HERE / "harness.html", "text/html"),
@@ -71,13 +73,18 @@ def serve_view(route: Any) -> None:
 def open_view(chromium: Any) -> Iterator[Callable[..., Any]]:
     """Open a page with the topology view and a model that has no kernel: `window.model`.
 
-    Nothing goes over a network. With `has_test_clock` the test moves the page on in time with
+    It shows a state at once where one is given. Nothing goes over a network. With `has_test_clock` the test moves the page on in time with
     `page.clock`. An error on a page fails the test.
     """
     contexts, problems = [], []
 
     def open_page(
-        width: int = 960, height: int = 620, *, has_test_clock: bool = False, **options: Any
+        state: Topology | None = None,
+        *,
+        width: int = 960,
+        height: int = 620,
+        has_test_clock: bool = False,
+        **options: Any,
     ) -> Any:
         context = chromium.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
@@ -93,6 +100,8 @@ def open_view(chromium: Any) -> Iterator[Callable[..., Any]]:
         if has_test_clock:
             # Else the time that a busy machine takes between two lines of a test counts as well.
             page.clock.pause_at(600)
+        if state is not None:
+            show(page, state)
         return page
 
     yield open_page
@@ -114,12 +123,12 @@ def lab(chromium_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def opening_notebooks(server: JupyterServer, chromium: Any) -> Iterator[Callable[..., LabNotebook]]:
     """Open notebooks (as their files say them) on a server, each with a kernel that is ready.
 
-    Afterwards their kernels, and every cluster that a notebook left running, are ended.
+    Their first cells have run as far as `ran` says. Afterwards their kernels, and every cluster that a notebook left running, are ended.
     """
     contexts: list[Any] = []
 
     def open_notebook(
-        notebook: dict[str, Any], name: str, *, width: int = 1100, height: int = 1000
+        notebook: dict[str, Any], name: str, *, ran: int = 0, width: int = 1100, height: int = 1000
     ) -> LabNotebook:
         path = server.notebooks / f"{name}.ipynb"
         path.write_text(json.dumps(notebook), encoding="utf-8")
@@ -129,6 +138,8 @@ def opening_notebooks(server: JupyterServer, chromium: Any) -> Iterator[Callable
         opened = LabNotebook(context.new_page(), path)
         opened.page.goto(server.address(path.name))
         opened.wait_for_kernel()
+        for index in range(ran):
+            opened.run(index)
         return opened
 
     try:

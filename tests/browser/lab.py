@@ -13,6 +13,14 @@ _KERNEL_IS_IDLE = """() => {
   const session = window.jupyterapp?.shell?.currentWidget?.sessionContext?.session;
   return session?.kernel?.connectionStatus === 'connected' && session.kernel.status === 'idle';
 }"""
+# What stands in the way of it.
+_OPENED = """() => {
+  const context = window.jupyterapp?.shell?.currentWidget?.sessionContext;
+  const kernel = context?.session?.kernel;
+  const dialogs = [...document.querySelectorAll('.jp-Dialog')].map(each => each.innerText);
+  return { ready: context?.isReady, name: kernel?.name, connection: kernel?.connectionStatus,
+    status: kernel?.status, dialogs };
+}"""
 _RUN_CELL = """index => {
   const notebook = window.jupyterapp.shell.currentWidget.content;
   notebook.activeCellIndex = index;
@@ -85,7 +93,11 @@ class LabNotebook:
 
     def wait_for_kernel(self) -> None:
         """Wait until the kernel is connected and idle."""
-        self.page.wait_for_function(_KERNEL_IS_IDLE, timeout=CELL_TIMEOUT_S * 1000)
+        try:
+            self.page.wait_for_function(_KERNEL_IS_IDLE, timeout=CELL_TIMEOUT_S * 1000)
+        except Exception as problem:
+            problem.add_note(f"of the notebook in front: {self.page.evaluate(_OPENED)}")
+            raise
 
     def start(self, index: int) -> None:
         """Begin to run a cell."""

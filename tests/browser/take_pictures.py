@@ -1,4 +1,4 @@
-"""Take the pictures of README.md and docs/interface.md anew: `python tests/browser/take_pictures.py`.
+"""Take the pictures of README.md and docs/interface.md again: `python tests/browser/take_pictures.py`.
 
 With names it takes these only. Clusters, JupyterLab and Chromium are real; the two HGX hosts are
 the sample in tests/data; three hosts need root and the programs of `make host-tools`.

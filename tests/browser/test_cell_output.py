@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jupyter_dist.protocol.messages import ErrorInfo, Output, RankFinished
-from jupyter_dist.views.cell_picture import CellRecord
-from jupyter_dist.views.output_html import saved_bundle
+from jupyter_dist.views.cell.cell_picture import CellRecord
+from jupyter_dist.views.cell.output_html import saved_bundle
 
 from .lab import LabNotebook, a_notebook
 
@@ -106,10 +106,8 @@ def test_a_notebook_shows_bars_figures_tables_errors_and_widgets_of_ranks(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:
     cells = ("%load_ext jupyter_dist", "%dist_start -n 4", BARS, FIGURE, TABLE, ERRORS, WIDGET)
-    notebook = open_notebook(a_notebook(*cells), "cell_output")
+    notebook = open_notebook(a_notebook(*cells), "cell_output", ran=2)
     page = notebook.page
-    notebook.run(0)
-    notebook.run(1)
     bars, figure, table, errors, widget = range(2, 7)
 
     notebook.start(bars)
@@ -160,7 +158,7 @@ def check_that_errors_open_by_keyboard(notebook: LabNotebook, index: int) -> Non
 def check_what_a_stranger_sees(
     open_notebook: OpenNotebook, saved: dict[str, Any], indices: tuple[int, ...]
 ) -> None:
-    """Open what was saved as somebody else would: untrusted, without a kernel."""
+    """Open what was saved as someone else would: untrusted, without a kernel."""
     assert "widget-view" not in json.dumps([saved["cells"][index] for index in indices])
     # Not the content that was signed, so Lab has no reason to trust it.
     saved["metadata"]["from"] = "a stranger"

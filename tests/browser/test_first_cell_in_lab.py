@@ -159,7 +159,7 @@ def test_the_first_notebook_runs_shows_every_rank_at_work_and_reads_well_when_sa
 
 
 def check_untrusted(open_notebook: OpenNotebook, saved: dict[str, Any], pictures: Path) -> None:
-    """Look at the first notebook as somebody sees it who got it, without a kernel."""
+    """Look at the first notebook as someone sees it who got it, without a kernel."""
     # Not the content that was signed, so Lab has no reason to trust it.
     saved["metadata"]["from"] = "a stranger"
     reader = open_notebook(saved, "from_a_stranger")
@@ -199,10 +199,8 @@ def test_the_interrupt_button_ends_cells_that_sleep_or_compute(
     open_notebook: OpenNotebook,
 ) -> None:
     stuck = ("%%spmd\nimport time\ntime.sleep(300)", "%%spmd\nwhile True: pass")
-    notebook = open_notebook(a_notebook(LOAD, START, *stuck, "%%spmd\nrank"), "stuck")
+    notebook = open_notebook(a_notebook(LOAD, START, *stuck, "%%spmd\nrank"), "stuck", ran=2)
     page = notebook.page
-    notebook.run(0)
-    notebook.run(1)
     for index in (2, 3):
         wait_until_all_are("idle", page)
         notebook.start(index)
@@ -222,9 +220,7 @@ def test_a_hundred_thousand_lines_leave_the_page_usable_and_the_file_small(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:
     story = '%%spmd\nfor line in range(25_000):\n    print(f"rank {rank} line {line} of a story")'
-    notebook = open_notebook(a_notebook(LOAD, START, story), "story")
-    notebook.run(0)
-    notebook.run(1)
+    notebook = open_notebook(a_notebook(LOAD, START, story), "story", ran=2)
     notebook.page.evaluate(FOLLOW_GAPS)
     session = notebook.page.context.new_cdp_session(notebook.page)
     session.send("Performance.enable")
@@ -258,9 +254,7 @@ for line in range(10):
         time.sleep(0.01)
     while line == 4 and not os.path.exists({str(gate)!r}):
         time.sleep(0.01)"""
-    notebook = open_notebook(a_notebook(LOAD, START, slow), "slow")
-    notebook.run(0)
-    notebook.run(1)
+    notebook = open_notebook(a_notebook(LOAD, START, slow), "slow", ran=2)
     notebook.start(2)
     for last, opens in ((1, first_gate), (4, gate)):
         notebook.wait_for_text(2, f"[0-3] line {last}")
@@ -275,9 +269,7 @@ for line in range(10):
 def test_a_page_that_is_loaded_again_shows_the_cluster_live_again(
     open_notebook: OpenNotebook,
 ) -> None:
-    notebook = open_notebook(a_notebook(LOAD, START, "%%spmd\nrank"), "reloaded")
-    notebook.run(0)
-    notebook.run(1)
+    notebook = open_notebook(a_notebook(LOAD, START, "%%spmd\nrank"), "reloaded", ran=2)
     wait_until_all_are("idle", notebook.page)
     notebook.save()
     notebook.reload()
@@ -296,9 +288,7 @@ def test_a_cluster_outlives_the_kernel_with_all_its_variables(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:
     cells = (LOAD, START, "%%spmd\nkept = 10 * rank", "%dist_attach", "%%spmd\nkept")
-    notebook = open_notebook(a_notebook(*cells), "restarted")
-    for index in range(3):
-        notebook.run(index)
+    notebook = open_notebook(a_notebook(*cells), "restarted", ran=3)
     notebook.restart_kernel()
     notebook.run(0)
     notebook.start(3)

@@ -94,9 +94,7 @@ def open_on(lab: JupyterServer, open_notebook: OpenNotebook) -> Callable[[str], 
         name = f"ipykernel-{version}"
         lab.add_kernel(name, packages_of(version))
         cells = a_notebook(LOAD, START, VERSION, TELL_SIGNAL, "%%spmd\nrank", kernel=name)
-        opened = open_notebook(cells, name)
-        opened.run(0)
-        opened.run(1)
+        opened = open_notebook(cells, name, ran=2)
         assert version in opened.run(2)
         wait_until_all_are("idle", opened.page, 2)
         opened.page.evaluate(NOTE_CLICKS)

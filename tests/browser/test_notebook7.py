@@ -50,11 +50,11 @@ def test_the_widget_lives_in_notebook_7_from_the_start_to_the_snapshot(
     open_in_notebook7: OpenNotebook, pictures: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    notebook = open_in_notebook7(a_notebook(LOAD, START, a_meeting(gate), STUCK, STOP), "seven")
+    notebook = open_in_notebook7(
+        a_notebook(LOAD, START, a_meeting(gate), STUCK, STOP), "seven", ran=2
+    )
     page = notebook.page
     assert page.evaluate(APPLICATION) == "Jupyter Notebook"
-    notebook.run(0)
-    notebook.run(1)
     wait_until_all_are("idle", page)
 
     page.evaluate(FOLLOW_STATES)

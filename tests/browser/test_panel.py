@@ -96,11 +96,16 @@ def panel_lab(request: pytest.FixtureRequest) -> JupyterServer:
 def open_panel(
     panel_lab: JupyterServer, open_notebook: OpenNotebook
 ) -> Callable[..., tuple[LabNotebook, Panel]]:
-    """Open a notebook with these cells, and the panel beside it."""
+    """Open a notebook with these cells, and the panel beside it; a cluster is started first."""
 
-    def open_both(name: str, *sources: str, **size: int) -> tuple[LabNotebook, Panel]:
-        notebook = open_notebook(a_notebook(*sources), name, **{"width": 1400, **size})
-        return notebook, Panel(notebook.page).open()
+    def open_both(
+        name: str, *sources: str, ran: int = 2, width: int = 1400
+    ) -> tuple[LabNotebook, Panel]:
+        notebook = open_notebook(a_notebook(*sources), name, width=width)
+        panel = Panel(notebook.page).open()
+        for index in range(ran if sources[0] == LOAD else 0):
+            notebook.run(index)
+        return notebook, panel
 
     return open_both
 
@@ -153,8 +158,6 @@ def test_ranks_output_and_log_are_live_while_the_kernel_is_busy_and_an_interrupt
     open_panel: OpenPanel, pictures: Path
 ) -> None:
     notebook, panel = open_panel("busy_kernel", LOAD, START, TICK)
-    notebook.run(0)
-    notebook.run(1)
     panel.wait_for_states("idle")
     assert not is_enabled(panel.page, "jupyter-dist:heal")
     notebook.start(2)
@@ -179,8 +182,6 @@ def test_a_click_in_the_panel_is_a_signal_at_every_rank_soon(
     open_panel: OpenPanel, pictures: Path
 ) -> None:
     notebook, panel = open_panel("panel_signals", LOAD, START, *[TELL_SIGNALS] * CLICKS)
-    notebook.run(0)
-    notebook.run(1)
     times_s, watch = [], Stopwatch()
     for index in range(2, 2 + CLICKS):
         notebook.start(index)
@@ -207,8 +208,6 @@ def test_the_panel_goes_on_when_the_kernel_is_killed(
     open_panel: OpenPanel, panel_lab: JupyterServer, pictures: Path
 ) -> None:
     notebook, panel = open_panel("killed_kernel", LOAD, START, TICK)
-    notebook.run(0)
-    notebook.run(1)
     notebook.start(2)
     panel.wait_for_text(".jdp-output", "tick 2")
     (kernel,) = panel_lab.kernel_pids()
@@ -227,8 +226,6 @@ def test_after_a_reload_in_mid_cell_the_panel_shows_what_the_cell_has_said(
     open_panel: OpenPanel, pictures: Path
 ) -> None:
     notebook, panel = open_panel("reloaded", LOAD, START, TICK)
-    notebook.run(0)
-    notebook.run(1)
     notebook.start(2)
     panel.wait_for_text(".jdp-output", "tick 2")
     wait_until_the_layout_is_kept(panel.page)
@@ -245,8 +242,6 @@ def test_a_hang_and_a_loss_are_told_in_list_status_bar_and_commands(
     open_panel: OpenPanel, pictures: Path
 ) -> None:
     notebook, panel = open_panel("hang_and_loss", LOAD, START, HANG, PIDS)
-    notebook.run(0)
-    notebook.run(1)
     pids = re.findall(r"pid=(\d+)", notebook.run(3))
     notebook.start(2)
     page = panel.page
@@ -270,8 +265,6 @@ def test_a_hang_and_a_loss_are_told_in_list_status_bar_and_commands(
 @pytest.mark.slow
 def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -> None:
     notebook, panel = open_panel("palette", LOAD, START)
-    notebook.run(0)
-    notebook.run(1)
     panel.wait_for_states("idle")
     page = panel.page
     notebook.command("apputils:activate-command-palette")
@@ -289,9 +282,7 @@ def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -
 def test_another_cluster_of_the_same_name_is_shown_without_what_the_first_has_said(
     open_panel: OpenPanel,
 ) -> None:
-    notebook, panel = open_panel("same_name", LOAD, START, PIDS, "%dist_stop", START)
-    for index in range(3):
-        notebook.run(index)
+    notebook, panel = open_panel("same_name", LOAD, START, PIDS, "%dist_stop", START, ran=3)
     panel.wait_for_text(".jdp-output", "pid=")
     notebook.run(3)
     panel.node.locator('.jd-topology[data-cluster-state="gone"]').wait_for()
@@ -310,8 +301,7 @@ def test_a_cluster_lives_while_somebody_looks_at_it_in_the_panel_and_ends_when_n
     open_panel: OpenPanel,
 ) -> None:
     start = "%dist_start -n 1 --name demo --keep 5s"
-    notebook, panel = open_panel("looked_at", LOAD, start)
-    notebook.run(0)
+    notebook, panel = open_panel("looked_at", LOAD, start, ran=1)
     panel.page.evaluate(HIDE_PANEL)
     notebook.run(1)
     # An order shows the panel first, and the picture that it is given in.
@@ -364,8 +354,6 @@ def test_axe_finds_nothing_and_the_panel_wears_the_theme(
     open_panel: OpenPanel, pictures: Path, theme: str
 ) -> None:
     notebook, panel = open_panel(f"themes_{theme}", LOAD, START, HANG, width=1100)
-    notebook.run(0)
-    notebook.run(1)
     notebook.start(2)
     notebook.change_theme(f"JupyterLab {theme.capitalize()}")
     for section in ("log", "history"):
@@ -435,10 +423,8 @@ def test_a_broken_feed_is_said_and_connects_again_by_itself(
 def test_settings_change_the_form_the_output_and_the_status_bar(
     panel_lab: JupyterServer, open_panel: OpenPanel
 ) -> None:
-    notebook, panel = open_panel("settings", LOAD, "%dist_start -n 1 --name demo")
+    _, panel = open_panel("settings", LOAD, "%dist_start -n 1 --name demo")
     page = panel.page
-    notebook.run(0)
-    notebook.run(1)
     page.locator(".jdp-status-button").wait_for()
     save = """text => window.jupyterapp.serviceManager.settings.save(
       '@jupyter-dist/labextension:plugin', text)"""

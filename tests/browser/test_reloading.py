@@ -29,11 +29,9 @@ while not os.path.exists({str(gate)!r}):
     time.sleep(0.05)
 print("after the reload")"""
     notebook = open_notebook(
-        a_notebook(LOAD, START, cell, "%dist_output", "%%spmd\nrank"), "reloaded_in_mid_cell"
+        a_notebook(LOAD, START, cell, "%dist_output", "%%spmd\nrank"), "reloaded_in_mid_cell", ran=2
     )
     page = notebook.page
-    notebook.run(0)
-    notebook.run(1)
     wait_until_all_are("idle", page)
     notebook.start(2)
     notebook.wait_for_text(2, "[0-3] before the reload")

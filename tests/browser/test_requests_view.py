@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_dist.model.topology import EngineView, GpuView, HostView, Topology
+from jupyter_dist.model.hosts.topology import EngineView, GpuView, HostView, Topology
 from tests.matrix import only
 
 pytestmark = pytest.mark.browser
@@ -47,9 +47,7 @@ def show(page: Any, topology: Topology) -> None:
 
 @pytest.fixture
 def page(open_view: OpenView) -> Any:
-    page = open_view(has_test_clock=True)
-    show(page, a_topology())
-    return page
+    return open_view(a_topology(), has_test_clock=True)
 
 
 def sent(page: Any) -> list[dict[str, Any]]:
@@ -376,7 +374,7 @@ def test_curves_grow_with_what_is_seen(page: Any) -> None:
         show(page, a_topology(sequence))
     captions = page.locator(".jd-rank-panel figcaption").all_inner_texts()
     assert [caption.split(":")[0] for caption in captions] == ["memory", "CPU"]
-    assert "111 MB now, 101 MB to 111 MB" in captions[0]
+    assert "106 MiB now, 96 MiB to 106 MiB" in captions[0]
     points = page.evaluate(
         "document.querySelector('.jd-rank-panel .jd-curve-line').getAttribute('d').split('L').length"
     )
@@ -411,8 +409,7 @@ def test_texts_of_ranks_are_text_and_never_markup(page: Any) -> None:
 def test_axe_finds_no_violation(open_view: OpenView, scheme: str) -> None:
     if not AXE.exists():
         pytest.skip("no axe-core: run `npm ci` in labextension")
-    page = open_view(height=1100, color_scheme=scheme)
-    show(page, a_topology(2, lost=(3,)))
+    page = open_view(a_topology(2, lost=(3,)), height=1100, color_scheme=scheme)
     request = open_panel(page, 3)
     answer(page, request, "no answer for 2.8 s", ok=False, sections=sections(*PARTS, text=LONG))
     page.click(".jd-explain")
@@ -430,8 +427,7 @@ def test_axe_finds_no_violation(open_view: OpenView, scheme: str) -> None:
 def test_the_panel_can_be_looked_at(
     open_view: OpenView, tmp_path: Any, width: int, scheme: str
 ) -> None:
-    page = open_view(width=width, height=1100, color_scheme=scheme)
-    show(page, a_topology(2, lost=(3,)))
+    page = open_view(a_topology(2, lost=(3,)), width=width, height=1100, color_scheme=scheme)
     request = open_panel(page, 1)
     stack = "rank 1\n  In[3]:12: loss = train(batch)\n▶ In[2]:40 in train: comm.all_reduce(grads)"
     told = [

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_dist.views.modules import joined_modules, joined_styles
+from jupyter_dist.views.topology.script_modules import joined_modules, joined_styles
 
 from .topologies import many, many_with_gpus, show
 
@@ -20,14 +20,13 @@ MEASURE = """tick => {
   document.querySelector('.jd-topology').getBoundingClientRect();
   const start = realNow(); model.show(states[tick]); return realNow() - start; }"""
 # 10 ms is the aim, which benchmarks/topology_view.py measures on a quiet machine. A shared one is
-# slower, so that the quickest update counts: were nodes made anew, that one would be slow as well.
+# slower, so that the quickest update counts: were nodes made again, that one would be slow as well.
 SCRIPT_BOUND_MS = 40
 
 
 @pytest.mark.parametrize("make", [many, many_with_gpus])
 def test_an_update_of_512_ranks_is_quick(open_view: OpenView, make: Callable[..., Any]) -> None:
-    page = open_view(width=1000, height=900, has_test_clock=True)
-    show(page, make(512))
+    page = open_view(make(512), width=1000, height=900, has_test_clock=True)
     states = msgspec.json.encode([make(512, tick) for tick in range(1, 22)]).decode()
     page.evaluate("states => { window.states = JSON.parse(states); }", states)
     times_ms = []
@@ -41,8 +40,7 @@ def test_an_update_of_512_ranks_is_quick(open_view: OpenView, make: Callable[...
 
 
 def test_an_update_makes_no_nodes_and_writes_only_what_changed(open_view: OpenView) -> None:
-    page = open_view(width=1000, height=900, has_test_clock=True)
-    show(page, many_with_gpus(512, 1))
+    page = open_view(many_with_gpus(512, 1), width=1000, height=900, has_test_clock=True)
     page.clock.run_for(PAUSE_MS)
     page.evaluate(
         """() => { window.made = 0; window.writes = 0;

@@ -16,9 +16,8 @@ def detail_of(page: Any, rank: int) -> str:
 
 
 def test_a_rank_tells_what_its_process_uses_of_its_gpus(open_view: Callable[..., Any]) -> None:
-    page = open_view()
-    show(page, recorded_hgx())
-    assert "uses 117 GB of GPU memory" in detail_of(page, 1)
+    page = open_view(recorded_hgx())
+    assert "uses 109 GiB of GPU memory" in detail_of(page, 1)
     show(page, a_cluster(a_host("node-a", [an_engine(0, 0, "busy")])))
     assert "of GPU memory" not in detail_of(page, 0), "it is not known"
 

@@ -56,9 +56,7 @@ def started(open_notebook: OpenNotebook) -> Callable[..., LabNotebook]:
     """Open a notebook with these cells behind the first two, which have run."""
 
     def open_started(name: str, *cells: str) -> LabNotebook:
-        notebook = open_notebook(a_notebook(LOAD, START, *cells), name)
-        notebook.run(0)
-        notebook.run(1)
+        notebook = open_notebook(a_notebook(LOAD, START, *cells), name, ran=2)
         wait_until_all_are("idle", notebook.page)
         return notebook
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_dist.model.topology import LinkGroup, NicView
+from jupyter_dist.model.hosts.topology import LinkGroup, NicView
 
 from .topologies import (
     BRIDGED_LINKS,
@@ -56,15 +56,13 @@ def heads(page: Any) -> list[bool]:
 def test_each_group_of_gpus_that_are_joined_alike_is_one_line(
     open_view: OpenView, links: tuple[LinkGroup, ...], labels: list[str]
 ) -> None:
-    page = open_view()
-    show(page, with_gpus(links))
+    page = open_view(with_gpus(links))
     assert page.locator(".jd-link-label").all_text_contents() == labels
     assert page.locator(".jd-route").count() == len(labels)
 
 
 def test_overlapping_pairs_are_arcs_as_thick_as_they_have_lanes(open_view: OpenView) -> None:
-    page = open_view()
-    show(page, with_gpus(CUBE_LINKS))
+    page = open_view(with_gpus(CUBE_LINKS))
     titles = page.locator(".jd-link title").all_text_contents()
     assert len(titles) == 16
     assert titles[0] == "NVLink ×2: GPUs 0-1"  # noqa: RUF001
@@ -76,8 +74,7 @@ def test_overlapping_pairs_are_arcs_as_thick_as_they_have_lanes(open_view: OpenV
 
 
 def test_pcie_beside_nvlink_is_said_and_not_drawn(open_view: OpenView) -> None:
-    page = open_view()
-    show(page, with_gpus(HGX_LINKS))
+    page = open_view(with_gpus(HGX_LINKS))
     page.hover(".jd-host-head")
     said = text_of(page, ".jd-detail")
     assert "NVLink ×18 (through NVSwitch): GPUs 0-7" in said  # noqa: RUF001
@@ -85,8 +82,7 @@ def test_pcie_beside_nvlink_is_said_and_not_drawn(open_view: OpenView) -> None:
 
 
 def test_ports_tell_speed_and_rdma_and_alike_ones_share_a_port(open_view: OpenView) -> None:
-    page = open_view()
-    show(page, made_hgx())
+    page = open_view(made_hgx())
     ports = page.locator(".jd-host >> nth=0").locator(".jd-port")
     assert ports.locator("text").all_text_contents() == ["eth0 25G", "8 × 400G"]  # noqa: RUF001
     assert [port.locator(".jd-rdma").count() for port in ports.all()] == [0, 1]
@@ -104,8 +100,7 @@ def test_a_port_that_is_down_says_so(open_view: OpenView) -> None:
 
 
 def test_the_network_between_hosts_is_named_by_interface_and_speed(open_view: OpenView) -> None:
-    page = open_view()
-    show(page, three_hosts())
+    page = open_view(three_hosts())
     label = page.locator(".jd-link-label[data-kind=network]")
     assert label.text_content() == "eth0 · 10 Gb/s"
     whole = three_hosts()
@@ -121,8 +116,7 @@ def lit(page: Any) -> list[str]:
 
 
 def test_edges_light_up_while_ranks_are_in_the_same_collective(open_view: OpenView) -> None:
-    page = open_view()
-    show(page, three_hosts())
+    page = open_view(three_hosts())
     # The two ranks of each host, and the network between the hosts.
     assert lit(page) == ["all_reduce 17 "] * 4
     style = page.evaluate(
@@ -199,8 +193,7 @@ def test_a_peer_is_counted_as_its_communicator_counts(open_view: OpenView) -> No
 
 
 def test_a_hang_stops_the_flow_and_marks_who_is_awaited(open_view: OpenView) -> None:
-    page = open_view()
-    show(page, hung())
+    page = open_view(hung())
     awaited = "[data-awaited=yes]"
     assert page.locator(awaited).get_attribute("data-rank") == "4"
     assert text_content(page, f"{awaited} .jd-doing") == "awaited · 14 s"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_dist.model.topology import Topology
+from jupyter_dist.model.hosts.topology import Topology
 from tests.matrix import each_value_once
 
 from .conftest import VIEW_ORIGIN, serve_view
@@ -145,8 +145,7 @@ def test_nothing_is_clipped_and_nothing_lies_over_anything_else(
 def test_ground_and_text_follow_the_page(
     open_view: OpenView, scheme: str, ground: tuple[int, ...]
 ) -> None:
-    page = open_view(color_scheme=scheme)
-    show(page, local())
+    page = open_view(local(), color_scheme=scheme)
     colour = "getComputedStyle(document.querySelector('%s')).%s"
     assert page.evaluate(colour % (".jd-topology", "backgroundColor")) == f"rgb{ground}"
     page.evaluate(
@@ -160,11 +159,9 @@ def test_ground_and_text_follow_the_page(
 def test_nothing_moves_where_people_want_less_motion(open_view: OpenView) -> None:
     moving = """() => [...document.querySelectorAll('.jd-topology *')]
       .filter((node) => getComputedStyle(node).animationName !== 'none').length"""
-    page = open_view()
-    show(page, three_hosts())
+    page = open_view(three_hosts())
     assert page.evaluate(moving) > 0
-    calm = open_view(reduced_motion="reduce")
-    show(calm, three_hosts())
+    calm = open_view(three_hosts(), reduced_motion="reduce")
     assert calm.evaluate(moving) == 0
     assert calm.locator(".jd-flow").count() == 4, "what is lit stays lit"
 
@@ -172,8 +169,7 @@ def test_nothing_moves_where_people_want_less_motion(open_view: OpenView) -> Non
 def test_forced_colours_leave_shapes_that_tell_states_apart(
     open_view: OpenView, pictures: Path
 ) -> None:
-    page = open_view(forced_colors="active")
-    show(page, two_hosts())
+    page = open_view(two_hosts(), forced_colors="active")
     page.screenshot(path=pictures / "topology_forced_colours.png", full_page=True)
     looks = page.evaluate(
         """() => [...document.querySelectorAll('.jd-cell')].map((cell) => {

@@ -79,7 +79,7 @@ def test_the_wheel_holds_the_panel_the_servers_switch_and_nothing_large(wheel: P
     assert SERVER in data
     assert {f"{PANEL}/package.json", f"{PANEL}/install.json"} <= set(data)
     assert [name for name in data if name.startswith(f"{PANEL}/static/remoteEntry.")]
-    assert "jupyter_dist/views/static/view.js" in names
+    assert "jupyter_dist/views/topology/static/view.js" in names
     strangers = [
         name
         for name in names

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from jupyter_dist.model.topology import (
+from jupyter_dist.model.hosts.topology import (
     CollectiveView,
     EngineView,
     GpuProcess,

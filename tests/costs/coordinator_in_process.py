@@ -20,7 +20,7 @@ from jupyter_dist.control.poller import Waker
 from jupyter_dist.control.router import Router
 from jupyter_dist.coordinator import coordinator as loop
 from jupyter_dist.coordinator.coordinator import Coordinator
-from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 from jupyter_dist.protocol import codec
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.identity import line_identity
@@ -191,7 +191,7 @@ class InProcess:
     def advance(self, later_s: float = 0.0) -> None:
         """Let the fence go on, after some time."""
         self.now_s += later_s
-        self.coordinator._fence.advance(self.now_s)
+        self.coordinator._scheduler.advance(self.now_s)
 
     def tick(self, later_s: float = 0.0) -> None:
         """Let the loop's tick come, after some time."""

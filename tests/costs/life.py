@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from jupyter_dist.model.names import NameInfo, RankNames
+from jupyter_dist.model.ranks.variable_facts import NameInfo, RankNames
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
     Answered,
     AskRanks,
-    Attend,
     AwaitReady,
     CellOutput,
     CellResult,
@@ -22,6 +21,7 @@ from jupyter_dist.protocol.messages import (
     HealRanks,
     Hello,
     InterruptCell,
+    JoinCollective,
     ListNames,
     ObjectFetched,
     ObjectsStored,
@@ -102,7 +102,7 @@ class Life:
         with self._event("tick while engines start"):
             cluster.tick()
         self._form("")
-        assert cluster.coordinator._audience.has_been_ready
+        assert cluster.coordinator._client_registry.has_been_ready
 
     def _form(self, when: str) -> None:
         """Let all ranks join the present generation."""
@@ -198,7 +198,9 @@ class Life:
         """Let all ranks come to a barrier of objects in their cell."""
         ranks = tuple(self._cluster.ranks)
         for rank in ranks:
-            attend = Attend(rank, self._cell_id, "objects 1", ranks, "barrier", "barrier_object()")
+            attend = JoinCollective(
+                rank, self._cell_id, "objects 1", ranks, "barrier", "barrier_object()"
+            )
             self._cluster.say(rank, attend)
         with self._event("meeting of all ranks in a cell"):
             self._cluster.take()
@@ -212,7 +214,7 @@ class Life:
         self._cluster.ask(SubmitCell(f"request-{self._cells}", "pass", label=self._cells))
         self._cluster.take()
         self._cluster.advance()
-        assert self._cluster.coordinator._fence.cell is not None
+        assert self._cluster.coordinator._scheduler.cell is not None
 
     def _end_cell(
         self,
@@ -227,7 +229,7 @@ class Life:
                 self._cluster.say(rank, result)
         self._cluster.take()
         self._cluster.advance()
-        assert self._cluster.coordinator._fence.current is None
+        assert self._cluster.coordinator._scheduler.current is None
 
     # --- objects and questions ---
 
@@ -265,7 +267,7 @@ class Life:
     def _end_transfer(self) -> None:
         self._cluster.take()
         self._cluster.advance()
-        assert self._cluster.coordinator._fence.current is None
+        assert self._cluster.coordinator._scheduler.current is None
 
     def _ask(self) -> None:
         cluster = self._cluster
@@ -305,10 +307,10 @@ class Life:
             cluster.advance()
             self._answer(3)
             cluster.advance()
-        assert cluster.coordinator._fence.current is None
+        assert cluster.coordinator._scheduler.current is None
 
     def _lose(self, name: str) -> None:
-        """Let a rank's process end by itself."""
+        """Let a rank's process end on its own."""
         cluster = self._cluster
         gone = pb.EngineExited(engine=cluster.engine_names[LOST_RANK], pid=99, exit_code=3)
         cluster.agents.put(cluster.host_of(LOST_RANK), engine_exited=gone)

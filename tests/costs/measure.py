@@ -13,10 +13,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import psutil
 
 from jupyter_dist import Cluster
+from jupyter_dist.cluster.connection.connection import Connection
 from tests.processes.leftovers import agents_of, coordinator_of, engines_of, zygotes_of
 
 TIMES = {2: 20, 8: 16, 64: 6}
@@ -28,6 +30,8 @@ IDLE_S = 3.0
 TURNS = 10
 QUIET_S = 0.01
 LONGEST_S = 1.0
+SLICE_S = 1.0
+"""So long a client waits at a time: it looks around after each, and more often where all is slow."""
 NAMES = ("python_calls", "messages", "bytes", "agent_messages", "agent_bytes", "blocks", "modules")
 STANDING = ("blocks", "modules")
 
@@ -101,7 +105,10 @@ def _difference(before, after):
 
 def inside(ranks):
     """Return the costs that processes count of themselves, by event."""
-    with Cluster.start(f"localhost:{ranks}", comm="ring", timeout_s=120) as cluster:
+    with (
+        Cluster.start(f"localhost:{ranks}", comm="ring", timeout_s=120) as cluster,
+        mock.patch.object(Connection.receive, "__defaults__", (SLICE_S,)),
+    ):
         counts = Inside(cluster)
         start = counts.settled()
         found = {"start": start}
@@ -148,7 +155,7 @@ def inside(ranks):
 
 
 def wakeups(process):
-    """Return how often its threads have gone to sleep by themselves."""
+    """Return how often its threads have gone to sleep on their own."""
     count = 0
     for path in Path(f"/proc/{process.pid}/task").glob("*/status"):
         with contextlib.suppress(OSError):

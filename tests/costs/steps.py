@@ -40,7 +40,7 @@ SET_METHODS = {
     "__le__": lambda left, right: len(left) if len(left) <= _len(right) else 0,
     "__eq__": lambda left, right: len(left) if len(left) == _len(right) else 0,
 }
-"""How many elements what is done with two sets walks at most; a generator counts by itself."""
+"""How many elements what is done with two sets walks at most; a generator counts on its own."""
 
 
 def _len(value) -> int:

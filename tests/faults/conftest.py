@@ -2,8 +2,8 @@
 
 import pytest
 
-from jupyter_dist.model.health import HealthPolicy
-from jupyter_dist.model.spec import ClusterSpec, HostSpec
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
+from jupyter_dist.model.spec.liveness import HealthPolicy
 from tests.processes.conftest import (  # noqa: F401  (fixtures for these tests, too)
     ClusterFactory,
     home,

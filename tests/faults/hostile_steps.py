@@ -1,6 +1,5 @@
 """A walk with the steps of hostile programs: children, resets, odd output, pushes that block."""
 
-import contextlib
 import os
 import subprocess
 
@@ -10,7 +9,7 @@ from jupyter_dist import Cluster
 from jupyter_dist.errors import TransferError
 from tests.hostile import ends, output
 from tests.hostile.displays import DISPLAYS
-from tests.processes.leftovers import agents_of, wait_until
+from tests.processes.leftovers import agents_of, is_alive, wait_until
 
 from .chaos import Chaos
 from .moments import Slow
@@ -78,7 +77,9 @@ class HostileWalk(Chaos):
         else:
             self.in_time(self.cluster.heal, victim)
             self.ranks[victim] = Rank(self.cluster.topology().engines[victim].pid)
-        wait_until(lambda: not lives(child), GONE_WITHIN_S, f"{kind} of a rank that is gone ends")
+        wait_until(
+            lambda: not is_alive(child), GONE_WITHIN_S, f"{kind} of a rank that is gone ends"
+        )
 
     def reset_connection(self):
         """A TCP connection to the coordinator is reset: nobody is lost."""
@@ -138,13 +139,6 @@ class HostileWalk(Chaos):
         finally:
             for cluster in clusters:
                 cluster.stop()
-
-
-def lives(process):
-    """Tell whether it runs; a zombie has ended."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 def tcp_of(process):

@@ -100,7 +100,7 @@ class InACollective(InCell):
 
 
 class Printing(InCell):
-    """Ranks print so much that somebody has to wait."""
+    """Ranks print so much that someone has to wait."""
 
     def code(self, scene):
         """Number the lines."""

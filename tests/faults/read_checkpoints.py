@@ -15,9 +15,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 import saved_tree
 
-from jupyter_dist.checkpoint import directory
-from jupyter_dist.checkpoint.part_file import PartReader
-from jupyter_dist.model.checkpoint_manifest import value_of
+from jupyter_dist.checkpoint.format.manifest import value_of
+from jupyter_dist.checkpoint.format.part_file import PartReader
+from jupyter_dist.checkpoint.format.sharding import box_shape, slices
+from jupyter_dist.checkpoint.storage import directory
 
 
 def assemble(checkpoint, manifest, entry):
@@ -26,8 +27,8 @@ def assemble(checkpoint, manifest, entry):
     parts = {part.name: part for part in manifest.files}
     for piece in entry.pieces:
         with PartReader(checkpoint / piece.file, parts[piece.file]) as reader:
-            block = reader.array(piece, entry.dtype)
-        whole[tuple(slice(start, stop) for start, stop in piece.box)] = block
+            block = reader.read(piece).view(entry.dtype).reshape(box_shape(piece.box))
+        whole[slices(piece.box)] = block
     return whole
 
 

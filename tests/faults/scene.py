@@ -4,7 +4,7 @@ from pathlib import Path
 
 import psutil
 
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.hosts.rank import name_ranks
 from tests.processes.leftovers import wait_until
 
 from . import promises

@@ -169,7 +169,7 @@ def assert_reports_are_true(saving, result, steps):
 
 
 def break_off(saving, choice, moment):
-    """Kill somebody at this moment of a save; what stands there then is whole.
+    """Kill someone at this moment of a save; what stands there then is whole.
 
     Gives the phase in which that was, and the newest step that can be loaded.
     """

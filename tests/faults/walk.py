@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import CellRefused
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.hosts.rank import name_ranks
 
 from .conftest import describe
 from .faults import ARM
@@ -158,7 +158,7 @@ class Walk:
             self.ranks[number] = Rank(engines[number].pid)
 
     def shrink_now(self):
-        """Go on with fewer ranks, and begin anew when there are too few."""
+        """Go on with fewer ranks, and begin again when there are too few."""
         self.note("shrunk")
         shrunken = self.in_time(self.cluster.shrink)
         self.ranks = [rank for rank in self.ranks if not rank.is_lost]

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_dist.model.communicator_choice import HostDevices, too_old_to_share
+from jupyter_dist.coordinator.agents.communicator_choice import HostDevices, too_old_to_share
 from jupyter_dist.probe.gpus import count_gpus
 from jupyter_dist.probe.software import list_versions
 from tests.ranks import Ranks
 
 from ..processes.conftest import home, in_background, start, sweep  # noqa: F401, TID252  (fixtures)
+from .ranks_programs import HAS_CUDA, SETUP, SMALL, total
 
 CELL_S = 90.0
 """The longest that a cell may take."""
@@ -63,6 +64,27 @@ def ranks(start):  # noqa: F811  (the fixture above)
         if as_hosts:
             made.values("import os\nos.environ['NCCL_HOSTID'] = f'rank-{rank}'")
         return made
+
+    return make
+
+
+@pytest.fixture
+def two(ranks):
+    """Start two ranks whose NCCL is formed."""
+    made = ranks(2)
+    assert made.values(SETUP) == total(2)
+    return made
+
+
+@pytest.fixture
+def with_library(ranks):
+    """Start two ranks that have torch or JAX with CUDA."""
+
+    def make(library):
+        two = ranks(2, **SMALL)
+        if "False" in two.values(f"{HAS_CUDA}has_cuda({library!r})"):
+            pytest.skip(f"{library} is not installed with CUDA")
+        return two
 
     return make
 

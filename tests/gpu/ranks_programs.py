@@ -3,6 +3,25 @@
 from pathlib import Path
 
 FOLDER = str(Path(__file__).parent / "programs")
+SETUP = "import cupy, os, time\nx = cupy.full(4, rank + 1.0, 'f4')\nfloat(comm.all_reduce(x)[0])"
+SMALL = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+"""Environment in which JAX leaves memory of a GPU to others."""
+HAS_CUDA = """\
+def has_cuda(library):
+    try:
+        if library == 'torch':
+            import torch
+            return torch.cuda.is_available()
+        import jax
+        return jax.default_backend() == 'gpu'
+    except ImportError:
+        return False
+"""
+
+
+def total(size):
+    """Return what ranks give that add up their ranks, each and one."""
+    return [str(size * (size + 1) / 2)] * size
 
 
 def call(what, *arguments, arrays="cupy"):

@@ -4,11 +4,10 @@ import pytest
 
 from jupyter_dist.errors import UsageError
 
-from .ranks_programs import check
+from .ranks_programs import SETUP, check, total
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
 
-SETUP = "import cupy\nx = cupy.full(4, rank + 1.0, 'f4')\nfloat(comm.all_reduce(x)[0])"
 ROOM_BYTES = 64 << 30
 """Two ranks with two buffers of 6 GiB each, and what comparing them takes."""
 
@@ -23,7 +22,7 @@ def test_results_go_beside_the_input_over_it_and_across_it(ranks):
 def test_memory_of_an_asynchronous_pool_is_as_good(ranks):
     two = ranks(2)
     two.values("import cupy\ncupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)")
-    assert two.values(SETUP) == ["3.0"] * 2
+    assert two.values(SETUP) == total(2)
     assert all(int(count) > 200 for count in two.values(check("gpu_outs.check")))
 
 
@@ -54,9 +53,7 @@ def test_sparse_matrices_are_what_scipy_computes(ranks, stream):
 # --- streams -------------------------------------------------------------------------------------
 
 
-def test_each_call_may_have_a_stream_of_its_own(ranks):
-    two = ranks(2)
-    two.values(SETUP)
+def test_each_call_may_have_a_stream_of_its_own(two):
     code = (
         "streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]\n"
         "found = []\n"
@@ -92,7 +89,7 @@ def test_a_stream_for_each_thread_is_refused_or_right(ranks, blocking):
     names = {rank.error.ename for rank in result}
     assert UsageError.__name__ in names
     assert names <= {"UsageError", "PeerFailed"}
-    assert two.values(SETUP) == ["3.0"] * 2
+    assert two.values(SETUP) == total(2)
 
 
 # --- how much ------------------------------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 import pytest
 
-from jupyter_dist.model.bench import OPS
+from jupyter_dist.model.bench.measurements import OPS
 from jupyter_dist.probe.gpus import GpuWatch, count_gpus
 
-from .ranks_programs import call
+from .ranks_programs import HAS_CUDA, SMALL, call
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
 
-SMALL = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 SEEN = (
     "import os, cupy\n"
     "os.environ['CUDA_VISIBLE_DEVICES'], cupy.cuda.runtime.getDeviceCount(), "
@@ -77,16 +76,8 @@ def test_every_collective_is_measured_and_right(ranks, count):
 
 def libraries(made):
     """Which of torch and JAX are there with CUDA, as options of gpu_saved.make."""
-    code = (
-        "def has(library):\n"
-        "    try:\n"
-        "        if library == 'torch':\n"
-        "            import torch\n            return torch.cuda.is_available()\n"
-        "        import jax\n        return jax.default_backend() == 'gpu'\n"
-        "    except ImportError:\n        return False\n"
-        "f\"torch={has('torch')}, jax={has('jax')}\""
-    )
-    return made.values(code)[0].strip("'\"")
+    code = f"{HAS_CUDA}', '.join(f'{{name}}={{has_cuda(name)}}' for name in ('torch', 'jax'))"
+    return made.values(code)[0].strip("'")
 
 
 def test_arrays_are_saved_and_restored_bit_by_bit_where_they_lay(ranks, tmp_path):

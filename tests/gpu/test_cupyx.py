@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from ..processes.leftovers import wait_until  # noqa: TID252  (as the conftest beside)
+from .ranks_programs import total
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 
@@ -15,10 +16,6 @@ INIT = (
     "x, y = cupy.full(4, rank + 1.0, 'f4'), cupy.empty(4, 'f4')\n"
 )
 SUM = "group.all_reduce(x, y)\nfloat(y[0])"
-
-
-def total(size):
-    return [str(size * (size + 1) / 2)] * size
 
 
 def test_one_rank_has_a_group_of_its_own(ranks):

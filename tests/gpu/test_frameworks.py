@@ -1,4 +1,4 @@
-"""JAX and torch on real GPUs: formed without an argument, and formed anew after a loss."""
+"""JAX and torch on real GPUs: formed without an argument, and formed again after a loss."""
 
 import os
 import signal
@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from ..processes.leftovers import wait_until  # noqa: TID252  (as the conftest beside)
+from .ranks_programs import SMALL, total
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
@@ -26,11 +27,6 @@ TORCH = "import torch\nimport torch.distributed as dist\ndist.init_process_group
 TORCH_SUM = (
     "given = torch.full((4,), rank + 1.0, device='cuda')\ndist.all_reduce(given)\nfloat(given[0])"
 )
-SMALL = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-
-
-def total(size):
-    return [str(size * (size + 1) / 2)] * size
 
 
 def test_jax_finds_gpus_and_adds_up(ranks):

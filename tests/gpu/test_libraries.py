@@ -6,26 +6,6 @@ from .ranks_programs import check
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
 
-SMALL = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-HAS_CUDA = {
-    "torch": "import torch\nhas = torch.cuda.is_available()",
-    "jax": "import jax\nhas = jax.default_backend() == 'gpu'",
-}
-
-
-@pytest.fixture
-def with_library(ranks):
-    """Start ranks that have a library with CUDA."""
-
-    def make(library, count=2):
-        made = ranks(count, **SMALL)
-        code = f"try:\n    {HAS_CUDA[library].replace(chr(10), chr(10) + '    ')}\n"
-        if "False" in made.values(code + "except ImportError:\n    has = False\nhas"):
-            pytest.skip(f"{library} is not installed with CUDA")
-        return made
-
-    return make
-
 
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_every_type_and_view_agrees_with_numpy(with_library, library):

@@ -1,4 +1,4 @@
-"""Calls on real GPUs that never end by themselves: who says so, how soon, and what is left."""
+"""Calls on real GPUs that never end on their own: who says so, how soon, and what is left."""
 
 import json
 import os
@@ -13,19 +13,17 @@ from tests.suspending import resume, suspend
 
 from ..processes.leftovers import wait_until  # noqa: TID252  (as the conftest beside)
 from ..processes.listener import Listener  # noqa: TID252
+from .ranks_programs import SETUP, total
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(120)]
 
-SETUP = "import cupy, os, time\nx = cupy.full(4, rank + 1.0, 'f4')\nfloat(comm.all_reduce(x)[0])"
-SUM = ["3.0"] * 2
+SUM = total(2)
 
 
 # --- the deadline --------------------------------------------------------------------------------
 
 
-def test_a_deadline_holds_while_the_main_thread_waits_in_the_driver(ranks, in_background):
-    two = ranks(2)
-    assert two.values(SETUP) == SUM
+def test_a_deadline_holds_while_the_main_thread_waits_in_the_driver(two, in_background):
     code = (
         "comm.timeout_s = 2\n"
         "if rank == 0:\n"
@@ -109,12 +107,8 @@ CAUSES = {
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_ranks_are_told_within_seconds(
-    ranks, in_background, tmp_path, record_property, sweep, cause
-):
+def test_ranks_are_told_within_seconds(two, in_background, tmp_path, record_property, sweep, cause):
     deed, error = CAUSES[cause]
-    two = ranks(2)
-    assert two.values(SETUP) == SUM
     limit_s = 2 if cause == "timeout" else 60
     two.values(f"comm.timeout_s = {limit_s}")
     running = in_background(two.run, MEASURED.format(folder=str(tmp_path), deed=deed), timeout_s=80)
@@ -156,10 +150,8 @@ float(z[0])
 
 
 @pytest.fixture
-def hanging(ranks, in_background, tmp_path):
+def hanging(two, in_background, tmp_path):
     """Two ranks of which one is a call ahead; it ends when the gate is touched."""
-    two = ranks(2)
-    assert two.values(SETUP) == SUM
     address = two.values("os.environ.get('NCCL_RAS_ADDR', '')")[0].strip("'")
     version = int(two.values("from cupy.cuda import nccl\nnccl.get_version()")[0])
     if not address or version < 22807:
@@ -250,9 +242,7 @@ class Levels:
 
 
 @pytest.mark.timeout(240)
-def test_communicators_that_were_aborted_leave_nothing(ranks):
-    two = ranks(2)
-    assert two.values(SETUP) == SUM
+def test_communicators_that_were_aborted_leave_nothing(two):
     levels = Levels(two)
     for _ in range(ROUNDS):
         result = two.run("if rank:\n    1 / 0\ncomm.all_reduce(x).get()", timeout_s=30)
@@ -263,9 +253,7 @@ def test_communicators_that_were_aborted_leave_nothing(ranks):
 
 
 @pytest.mark.timeout(240)
-def test_communicators_that_were_split_off_and_dropped_leave_nothing(ranks):
-    two = ranks(2)
-    assert two.values(SETUP) == SUM
+def test_communicators_that_were_split_off_and_dropped_leave_nothing(two):
     levels = Levels(two)
     code = (
         "child = comm.split(0, -rank)\nfound = float(child.all_reduce(x)[0])\n"

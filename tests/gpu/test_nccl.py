@@ -9,16 +9,12 @@ import pytest
 
 from jupyter_dist.probe.gpus import count_gpus
 
-from .ranks_programs import check
+from ..processes.leftovers import wait_until  # noqa: TID252  (as the conftest beside)
+from .ranks_programs import SETUP, check, total
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 
 EVERYTHING = check("gpu_everything.check")
-SETUP = "import cupy, time\nx = cupy.full(4, rank + 1.0, 'f4')\nfloat(comm.all_reduce(x)[0])"
-
-
-def total(size):
-    return [str(size * (size + 1) / 2)] * size
 
 
 def test_one_rank_does_everything(ranks):
@@ -48,9 +44,7 @@ def test_cupys_binding_does_where_nccl4py_is_missing(ranks):
     assert two.values("comm._device.clique.api.name") == ["'cupy'"] * 2
 
 
-def test_groups_and_splits(ranks):
-    two = ranks(2)
-    two.values(SETUP)
+def test_groups_and_splits(two):
     code = (
         "other = 1 - rank\nroom = cupy.empty(4, 'f4')\n"
         "with comm.group():\n    comm.send(x, other)\n    comm.recv(room, other)\n"
@@ -61,9 +55,7 @@ def test_groups_and_splits(ranks):
     assert two.values(code) == ["(2.0, 3.0, 1, 3.0)", "(1.0, 3.0, 0, 3.0)"]
 
 
-def test_results_are_ordered_by_the_stream(ranks):
-    two = ranks(2)
-    two.values(SETUP)
+def test_results_are_ordered_by_the_stream(two):
     code = (
         "a = cupy.random.random((2000, 2000), dtype='f4')\n"
         "out = cupy.zeros(1 << 20, 'f4')\n"
@@ -97,26 +89,10 @@ def test_results_are_ordered_by_the_stream(ranks):
         ),
     ],
 )
-def test_arrays_of_other_libraries_come_back_as_theirs(ranks, module, make, read):
-    two = ranks(2, XLA_PYTHON_CLIENT_PREALLOCATE="false")
-    has = (
-        f"try:\n    import {module}\n"
-        "    has = torch.cuda.is_available() if 'torch' in dir() else "
-        "jax.default_backend() == 'gpu'\n"
-        "except ImportError:\n    has = False\nhas"
-    )
-    if "False" in two.values(has):
-        pytest.skip(f"{module} is not installed with CUDA")
-    found = two.values(f"y = comm.all_reduce({make})\n{read}")
+def test_arrays_of_other_libraries_come_back_as_theirs(with_library, module, make, read):
+    found = with_library(module).values(f"import {module}\ny = comm.all_reduce({make})\n{read}")
     assert found[0] == found[1]
     assert found[0].endswith(", 3.0)")
-
-
-def wait_for_line(path, within_s=60.0):
-    deadline_s = time.monotonic() + within_s
-    while not path.exists():
-        assert time.monotonic() < deadline_s, f"{path} never came"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("as_hosts", [False, True])
@@ -133,7 +109,7 @@ def test_when_a_rank_dies_the_others_raise_soon(
     )
     running = in_background(three.run, code)
     for rank in range(3):
-        wait_for_line(tmp_path / str(rank))
+        wait_until((tmp_path / str(rank)).exists, 60, f"rank {rank} comes to its call")
     time.sleep(1.0)
     start_s = time.monotonic()
     os.kill(pids[2], signal.SIGKILL)
@@ -147,9 +123,7 @@ def test_when_a_rank_dies_the_others_raise_soon(
     assert took_s < limit_s, f"took {took_s:.2f} s"
 
 
-def test_when_a_rank_raises_the_others_do_and_the_next_cell_works(ranks):
-    two = ranks(2)
-    two.values(SETUP)
+def test_when_a_rank_raises_the_others_do_and_the_next_cell_works(two):
     for _ in range(3):
         code = "if rank:\n    time.sleep(0.5)\n    1 / 0\ny = comm.all_reduce(x)\ny.get()"
         result = two.run(code)
@@ -158,9 +132,7 @@ def test_when_a_rank_raises_the_others_do_and_the_next_cell_works(ranks):
         assert two.values(SETUP) == total(2)
 
 
-def test_a_call_that_nobody_joins_ends_at_its_deadline(ranks):
-    two = ranks(2)
-    two.values(SETUP)
+def test_a_call_that_nobody_joins_ends_at_its_deadline(two):
     code = "comm.timeout_s = 2\nif rank == 0:\n    y = comm.all_reduce(x)\ntime.sleep(5 * rank)"
     result = two.run(code)
     assert result[0].error.ename == "CollectiveTimeout"
@@ -171,17 +143,13 @@ def test_a_call_that_nobody_joins_ends_at_its_deadline(ranks):
     assert two.values("comm.timeout_s = 60\n" + SETUP) == total(2)
 
 
-def test_the_cell_ends_when_its_device_does(ranks):
-    two = ranks(2)
-    two.values(SETUP)
+def test_the_cell_ends_when_its_device_does(two):
     result = two.run("if rank:\n    time.sleep(1)\ny = comm.all_reduce(x)\nNone")
     assert result.ok
     assert result[0].duration_s > 0.9
 
 
-def test_an_interrupt_reaches_a_rank_that_waits_in_the_driver(ranks, in_background):
-    two = ranks(2)
-    two.values(SETUP)
+def test_an_interrupt_reaches_a_rank_that_waits_in_the_driver(two, in_background):
     code = "if rank == 0:\n    comm.all_reduce(x).get()\nelse:\n    time.sleep(60)"
     running = in_background(two.run, code)
     time.sleep(3)
@@ -199,16 +167,12 @@ def test_a_rank_that_never_comes_is_named(ranks):
     assert "rank 1" in result[0].error.evalue
 
 
-def test_calls_are_compared_before_they_are_queued(ranks):
-    two = ranks(2)
-    two.values(SETUP)
+def test_calls_are_compared_before_they_are_queued(two):
     result = two.run("comm.check = True\ncomm.all_reduce(x if rank else x.astype('f8'))")
     assert {rank.error.ename for rank in result} == {"CollectiveMismatch"}
 
 
-def test_ends_are_recorded_by_the_clock_of_the_device(ranks):
-    two = ranks(2)
-    two.values(SETUP)
+def test_ends_are_recorded_by_the_clock_of_the_device(two):
     two.values("for _ in range(10):\n    comm.all_reduce(x, out=x)\ntime.sleep(0.5)")
     log = two.cluster.collectives(last=5)
     for host in log.hosts:

@@ -43,7 +43,7 @@ EXITS = (
         "TimeoutError",
     ),
     Deed(
-        "a fork that exits by itself",
+        "a fork that exits on its own",
         "import os\npid = os.fork()\nif not pid: os._exit(5)\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])",
         value="5",
     ),

@@ -1,10 +1,12 @@
 """Clusters on the hosts of a lab: how tests start them, and what they may leave: nothing."""
 
+import os
+
 import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import StartFailed
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 from tests.patience import Stopwatch
 from tests.processes.conftest import ClusterFactory
 from tests.processes.leftovers import wait_until
@@ -14,6 +16,14 @@ GRACE_S = 15.0
 """Seconds after a cluster's end within which nothing of it may be left on any machine."""
 START_TIMEOUT_S = 90.0
 """Nothing is measured by it."""
+
+
+def skip_for(reason):
+    """Skip the tests that need a lab for this reason, unless it is empty; where CI runs as root fail."""
+    if reason and os.environ.get("CI") and os.geteuid() == 0:
+        pytest.fail(f"CI must run these tests: {reason}")
+    if reason:
+        pytest.skip(reason)
 
 
 class LabClusters(ClusterFactory):

@@ -5,30 +5,22 @@ instead, so that nobody believes they ran.
 """
 
 import contextlib
-import os
 
 import pytest
 
 from tests.processes.conftest import in_background, within  # noqa: F401  (fixtures for these tests, too)
 from tests.processes.leftovers import Home
 
-from .clusters import GRACE_S, LabClusters
+from .clusters import GRACE_S, LabClusters, skip_for
 from .lab import HostsLab, why_not
 
 HOSTS = ("nodeA", "nodeB", "nodeC")
 
 
-def _skip_without_lab():
-    if reason := why_not():
-        if os.environ.get("CI") and os.geteuid() == 0:
-            pytest.fail(f"CI must run these tests: {reason}")
-        pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
 def hosts_lab(tmp_path_factory):
     """Three hosts for all tests; a test takes `lab`."""
-    _skip_without_lab()
+    skip_for(why_not())
     with HostsLab(HOSTS, tmp_path_factory.mktemp("hosts")) as lab:
         yield lab
 
@@ -50,7 +42,7 @@ def lab(hosts_lab):
 @pytest.fixture
 def make_lab(tmp_path):
     """Build labs of this test's own: `make_lab("nodeA", "nodeB")`; they end with the test."""
-    _skip_without_lab()
+    skip_for(why_not())
     with contextlib.ExitStack() as labs:
 
         def make(*names, **options):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.matrix import only
 from tests.processes.leftovers import wait_until
-from tests.processes.listener import Listener
+from tests.processes.listener import begin
 
 from .clusters import values
 
@@ -46,9 +46,7 @@ def test_data_that_is_under_way_when_the_network_breaks_arrives_after_it(
     lab, start, in_background, within
 ):
     cluster = start("nodeA:1,nodeB:1,nodeC:1")
-    listener = Listener()
-    cell = in_background(cluster.run, FOR_A_WHILE, watcher=listener)
-    listener.wait_for("here", ranks=range(3))
+    cell = begin(in_background, cluster, FOR_A_WHILE)
     lab.drop("nodeB")
     time.sleep(BREAK_S)
     lab.heal("nodeB")
@@ -61,13 +59,10 @@ def test_connections_that_are_reset_cost_no_rank_and_no_result(lab, start, in_ba
     cluster = start("nodeA:1,nodeB:2")
     values(cluster.run("kept = rank"))
     pids = values(cluster.run("import os; os.getpid()"))
-    listener = Listener()
-    cell = in_background(
-        cluster.run,
-        "import time; print('here'); time.sleep(3); total = comm.all_reduce(kept + 1); int(total)",
-        watcher=listener,
+    code = (
+        "import time; print('here'); time.sleep(3); total = comm.all_reduce(kept + 1); int(total)"
     )
-    listener.wait_for("here", ranks=range(3))
+    cell = begin(in_background, cluster, code)
     lab.reset_connections("nodeB")
     with within(15):
         assert values(cell.result(20)) == ["6"] * 3

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from jupyter_dist.cluster.doctor import examine
-from jupyter_dist.cluster.specification import specify
-from jupyter_dist.model.diagnosis import NOTEBOOK
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.cluster.doctor.diagnosis import NOTEBOOK
+from jupyter_dist.cluster.doctor.examination import examine
+from jupyter_dist.cluster.spec.specification import specify
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.probe.host_answers import MARKER_PREFIX
-from jupyter_dist.views.findings_table import findings_text
+from jupyter_dist.views.tables.findings_table import findings_text
 from tests.patience import wait_until
 from tests.processes.leftovers import command_of
 

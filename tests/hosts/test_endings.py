@@ -8,7 +8,7 @@ import pytest
 from jupyter_dist import Cluster
 from tests.matrix import only
 from tests.processes.leftovers import coordinator_of, wait_until
-from tests.processes.listener import Listener
+from tests.processes.listener import begin
 
 from .clusters import START_TIMEOUT_S, LabClusters, crash, values
 
@@ -58,9 +58,7 @@ def test_a_coordinator_that_is_killed_takes_everything_with_it(
 ):
     cluster = start(THREE)
     if is_busy:
-        listener = Listener()
-        in_background(cluster.run, IN_A_COLLECTIVE, watcher=listener)
-        listener.wait_for("here", ranks=range(3))
+        begin(in_background, cluster, IN_A_COLLECTIVE)
     coordinator_of(cluster).kill()
     start.assert_no_process_left(WITHIN_S)
     cluster.detach()
@@ -95,9 +93,7 @@ def test_a_host_that_is_cut_off_costs_its_ranks_and_not_the_others(
     start, lab, in_background, within
 ):
     cluster = start(THREE)
-    listener = Listener()
-    running = in_background(cluster.run, IN_A_COLLECTIVE, watcher=listener)
-    listener.wait_for("here", ranks=range(3))
+    running = begin(in_background, cluster, IN_A_COLLECTIVE)
     lab.cut("nodeB")
     with within(WITHIN_S):
         result = running.result(40)
@@ -139,9 +135,7 @@ def test_hosts_may_be_gone_in_many_ways_at_once(many, start_on_many, in_backgrou
     cluster = start_on_many(",".join(f"{host}:1" for host in many.names))
     idle = start_on_many("first:1,silent:1,last:1")
     assert idle.run("kept = rank").ok
-    listener = Listener()
-    running = in_background(cluster.run, IN_A_COLLECTIVE, watcher=listener)
-    listener.wait_for("here", ranks=range(6))
+    running = begin(in_background, cluster, IN_A_COLLECTIVE)
     for host, fault in FAULTS.items():
         fault(many, host)
     with within(WITHIN_S):

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_dist.errors import InstallFailed, UsageError
-from jupyter_dist.launch.install import install_on
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.launch.ssh.install import install_on
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.version import __version__
 
 from .clusters import GRACE_S
@@ -250,8 +250,8 @@ def test_ctrl_c_ends_it_on_the_host_too(lab, silent_index):
 def test_the_end_of_the_one_who_installs_ends_it_on_the_host_too(lab, silent_index):
     make_environment(lab, "nodeA")
     code = (
-        "import sys; from jupyter_dist.launch.install import install_on\n"
-        "from jupyter_dist.model.spec import HostSpec\n"
+        "import sys; from jupyter_dist.launch.ssh.install import install_on\n"
+        "from jupyter_dist.model.spec.cluster_spec import HostSpec\n"
         "name, python, setup, *ssh = sys.argv[1:]\n"
         "host = HostSpec(name, ssh=tuple(ssh), python=python, setup=(setup,))\n"
         f"install_on(host, {__version__!r}, None, sys.stdout.buffer, {TIMEOUT_S})"

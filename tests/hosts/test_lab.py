@@ -239,7 +239,7 @@ def test_some_packets_are_lost(lab):
     lab.lose("nodeA", 30)
     with socket.socket(type=socket.SOCK_DGRAM) as here:
         here.bind((lab.head_address, 7001))
-        # The usual buffer is too small for all of them: it would lose packets by itself.
+        # The usual buffer is too small for all of them: it would lose packets on its own.
         here.setsockopt(socket.SOL_SOCKET, RECEIVE_BUFFER, 4 << 20)
         assert lab.run("nodeA", [PYTHON, "-c", code]).returncode == 0
         here.setblocking(False)
@@ -374,7 +374,7 @@ def test_leftovers_are_named_and_removed(lab):
             lab.remove_leftovers(host)
     assert f"nodeA: process: {PYTHON} {' '.join(SLEEPER)}" in told
     assert "nodeB: process: bash -c echo up; sleep 63; exit # jupyter_dist" in told
-    assert "nodeB: somebody listens on port 7000" in told
+    assert "nodeB: someone listens on port 7000" in told
     assert [line for line in told if "file" in line] == [
         f"nodeB: file {file}" for file in files[:2]
     ]

@@ -5,7 +5,7 @@ import ipaddress
 import psutil
 import pytest
 
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 from tests.matrix import only
 from tests.processes.leftovers import coordinator_of, wait_until
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 from .clusters import values
 

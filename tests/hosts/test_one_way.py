@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.processes.listener import Listener
+from tests.processes.listener import Listener, begin
 
 from .clusters import values
 
@@ -31,8 +31,7 @@ def test_who_waits_for_whose_data_and_on_which_way_it_stays_is_said(
     cluster = start("nodeA:1,nodeB:1")
     kept = values(cluster.run("import tempfile\nends = tempfile.mktemp()\nends"))
     listener = Listener()
-    cell = in_background(cluster.run, SUMS, watcher=listener)
-    listener.wait_for("here", ranks=range(2))
+    cell = begin(in_background, cluster, SUMS, listener)
     lab.separate(PLACES[sender], PLACES[taker], "out")
     way = f"from {PLACES[sender]} to {PLACES[taker]}"
     listener.wait_for_note(way, within_s=20)
@@ -53,8 +52,7 @@ def test_among_three_hosts_the_way_is_named_on_which_data_stays(lab, start, in_b
     cluster = start("nodeA:1,nodeB:1,nodeC:1")
     kept = values(cluster.run("import tempfile\nends = tempfile.mktemp()\nends"))
     listener = Listener()
-    cell = in_background(cluster.run, SUMS, watcher=listener)
-    listener.wait_for("here", ranks=range(3))
+    cell = begin(in_background, cluster, SUMS, listener)
     lab.separate("nodeA", "nodeC", "out")
     listener.wait_for_note("from nodeA to nodeC", within_s=20)
     note = next(note for note in listener.notes if "from nodeA to nodeC" in note)

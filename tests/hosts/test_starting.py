@@ -11,11 +11,11 @@ import numpy as np
 import psutil
 import pytest
 
-from jupyter_dist.launch.connection_file import connection_path, read_connection
-from jupyter_dist.model.spec import HostSpec
-from jupyter_dist.model.start_stage import StartStage
+from jupyter_dist.launch.files.connection_file import connection_path, read_connection
+from jupyter_dist.model.hosts.start_stage import StartStage
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 from tests.patience import Stopwatch
-from tests.processes.listener import Listener
+from tests.processes.listener import begin
 
 from . import open_lab
 from .clusters import parts, values, waiting
@@ -186,27 +186,7 @@ def test_no_secret_is_on_a_command_line_or_in_an_environment(start, home, lab):
     assert seen + secrets_seen(home, lab, secrets) == []
 
 
-@pytest.mark.slow
-def test_progress_says_what_each_host_is_doing(start, lab):
-    told = []
-    doors = {
-        "waiting for nodeA, nodeB (ssh connects, setup runs)": lab.path("nodeA", "/root/go"),
-        "waiting for nodeB (ssh connects, setup runs)": lab.path("nodeB", "/root/go"),
-    }
-
-    def on_progress(step):
-        told.append(step)
-        if step.stage in doors:
-            doors[step.stage].touch()
-
-    start([waiting("nodeA"), waiting("nodeB")], on_progress=on_progress)
-    stages = list(dict.fromkeys(step.stage for step in told))
-    assert [stage for stage in stages if stage in doors] == list(doors)
-    assert stages[-1] == "starting ranks"
-    assert {step.world_size for step in told} == {2}
-
-
-def test_each_host_is_told_by_its_stage(start, lab):
+def test_progress_tells_each_host_by_its_stage(start, lab):
     told = []
 
     def on_progress(step):
@@ -218,6 +198,11 @@ def test_each_host_is_told_by_its_stage(start, lab):
             lab.path("nodeB", "/root/go").touch()
 
     start([waiting("nodeA"), waiting("nodeB")], on_progress=on_progress)
+    stages = list(dict.fromkeys(step.stage for step in told))
+    for hosts in ("nodeA, nodeB", "nodeB"):
+        assert f"waiting for {hosts} (ssh connects, setup runs)" in stages
+    assert stages[-1] == "starting ranks"
+    assert {step.world_size for step in told} == {2}
     first = told[0].hosts
     assert [(host.host, host.stage) for host in first] == [
         ("nodeA", StartStage.SSH),
@@ -262,11 +247,9 @@ def test_large_objects_travel_to_hosts_and_back(start):
 @pytest.mark.slow
 def test_a_cell_is_interrupted_on_all_hosts(start, in_background, within):
     cluster = start(THREE)
-    listener = Listener()
-    running = in_background(
-        cluster.run, "kept = rank\nprint('here')\nimport time\ntime.sleep(60)", watcher=listener
+    running = begin(
+        in_background, cluster, "kept = rank\nprint('here')\nimport time\ntime.sleep(60)"
     )
-    listener.wait_for("here", ranks=range(3))
     with within(5):
         assert cluster.interrupt() == (0, 1, 2)
         result = running.result(10)

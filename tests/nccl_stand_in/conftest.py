@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 from tests.nccl_stand_in.building import COMPILER, PLUGIN, compile_library
 from tests.ranks import Ranks
 

@@ -12,6 +12,8 @@ import nbformat
 import psutil
 import pytest
 
+from tests.reasons import WITHOUT_TORCH
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
@@ -150,7 +152,6 @@ def test_the_notebook_about_jax_trains_and_goes_on_after_a_rank_was_killed(execu
 
 
 SIXTH = [path for path in NOTEBOOKS if path.name.startswith("06")]
-WITHOUT_TORCH = "torch is no requirement of the tests: its wheel on PyPI brings gigabytes of CUDA"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Real clusters in directories of their own; after each test nothing of them is left."""
 
+import os
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from tests import patience
 from tests.gpu_programs import first_contact, program  # noqa: F401  (fixtures)
 from tests.patience import PatientFuture, wait_until
 
+from .driver import Driver
 from .leftovers import Home
 
 START_TIMEOUT_S = 90.0
@@ -88,6 +90,26 @@ class SharedCluster:
             self._home.enter(monkeypatch)
             self._factory = ClusterFactory(self._home)
             self.cluster = self._factory(self._hosts, **self._options)
+        self._world_size = self.cluster.world_size
+
+    def whole(self):
+        """Give it with all its ranks: new ones in the place of those that tests have lost.
+
+        It is started anew where it has stopped, become smaller or is busy.
+        """
+        topology = self.cluster.topology()
+        states = [engine.state for engine in topology.engines]
+        is_idle = topology.state == "ready" and {*states} <= {"idle", "lost"}
+        if not is_idle or len(states) < self._world_size:
+            self.close()
+            self.restart()
+        elif "lost" in states:
+            self.cluster.heal()
+        return self.cluster
+
+    def enter(self, monkeypatch):
+        """Have a test look for clusters where this one is."""
+        self._home.enter(monkeypatch)
 
     @property
     def temp_dir(self):
@@ -112,9 +134,8 @@ def shared(tmp_path_factory):
     shared.close()
 
 
-@pytest.fixture
-def four(shared):
-    """Four ranks that are all idle before and after the test."""
+def unharmed(shared):
+    """Give a cluster that all tests share; its ranks are idle before and after the test."""
     pids = [engine.pid for engine in shared.cluster.topology().engines]
     yield shared.cluster
     try:
@@ -127,6 +148,39 @@ def four(shared):
         shared.close()
         shared.restart()
         raise
+
+
+@pytest.fixture
+def four(shared):
+    """Four ranks that are all idle before and after the test."""
+    yield from unharmed(shared)
+
+
+@pytest.fixture
+def driver(home):
+    """Another process that may drive a cluster, as a notebook does."""
+    driver = Driver()
+    yield driver
+    driver.close()
+
+
+HELD = "import os, time\n{first}\nwhile not os.path.exists({path!r}): time.sleep(0.05)\n{then}"
+
+
+@pytest.fixture
+def hold(tmp_path):
+    """Code of a cell that runs until `hold.release()`."""
+
+    class Hold:
+        path = tmp_path / "go on"
+
+        def __call__(self, first="print('here')", then="'done'"):
+            return HELD.format(first=first, path=str(self.path), then=then)
+
+        def release(self):
+            self.path.touch()
+
+    return Hold()
 
 
 @pytest.fixture
@@ -153,3 +207,17 @@ def in_background():
 def within():
     """Assert that a block of code ends within so many seconds of a machine that has time."""
     return patience.within
+
+
+@pytest.fixture
+def first_of_all(tmp_path, monkeypatch):
+    """Have every interpreter that starts from now on run this code while it loads."""
+
+    def have(code):
+        folder = tmp_path / "first of all"
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(code)
+        paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+
+    return have

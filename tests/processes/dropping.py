@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import DistError
-from jupyter_dist.launch.lifeline import process_lives
+from jupyter_dist.launch.processes.process_life import process_lives
 
 PARTS = ("_cells", "_control", "_watch", "_lines")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jupyter_dist.launch.lifeline import die_with_parent
+from jupyter_dist.launch.processes.process_life import die_with_parent
 
 MOST_BYTES = 65536
 
@@ -59,7 +59,7 @@ def serve(orders):
             return what
         for descriptor in descriptors:
             os.close(descriptor)
-        # Its handle stays valid when its number belongs to somebody else.
+        # Its handle stays valid when its number belongs to someone else.
         handle = os.pidfd_open(pid)
         socket.send_fds(orders, [json.dumps(pid).encode()], [handle])
         os.close(handle)

@@ -6,7 +6,7 @@ from .leftovers import wait_until
 from .listener import Listener
 
 SOON_S = 5.0
-"""Within this time after it is certain that somebody waits in vain, the cell has to say so;"""
+"""Within this time after it is certain that someone waits in vain, the cell has to say so;"""
 PATIENCE_S = 3.0
 """which it is not before."""
 

@@ -2,13 +2,14 @@
 
 import contextlib
 import os
+import signal
 import time
 from pathlib import Path
 
 import psutil
 
 from jupyter_dist import Cluster
-from jupyter_dist.launch.private_dir import make_private_dir
+from jupyter_dist.launch.processes.private_dir import make_private_dir
 from tests.patience import Stopwatch, wait_until
 
 
@@ -54,7 +55,7 @@ class Home:
             f"process {process.pid}: {' '.join(command_of(process))}"
             for process in self.processes()
         ]
-        if self._ports.intersection(_listening("self").values()):
+        if self._ports.intersection(listening("self").values()):
             found += [
                 f"listening socket on port {connection.laddr.port}"
                 for connection in psutil.net_connections("tcp")
@@ -113,7 +114,7 @@ def ports_of(*processes):
         with contextlib.suppress(OSError):  # it has just ended
             network = os.readlink(f"/proc/{process.pid}/ns/net")
             if network not in tables:
-                tables[network] = _listening(process.pid)
+                tables[network] = listening(process.pid)
             held = set(_descriptors(process.pid))
             found += [port for socket, port in tables[network].items() if socket in held]
     return found
@@ -125,12 +126,14 @@ def _descriptors(pid):
             yield os.readlink(f"/proc/{pid}/fd/{name}")
 
 
-def _listening(pid):
+def listening(pid):
     """Return the ports of all sockets that listen in the network of a process."""
+    tables = [Path(f"/proc/{pid}/net/{name}") for name in ("tcp", "tcp6")]
     return {
         f"socket:[{words[9]}]": int(words[1].rpartition(":")[2], 16)
-        for table in ("tcp", "tcp6")
-        for words in map(str.split, Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:])
+        for table in tables
+        if table.exists()  # not each machine has IPv6
+        for words in map(str.split, table.read_text().splitlines()[1:])
         if words[3] == "0A"
     }
 
@@ -166,6 +169,19 @@ def zygotes_of(cluster):
 def engines_of(cluster):
     """The engines in rank order."""
     return [psutil.Process(engine.pid) for engine in cluster.topology().engines]
+
+
+def pids_of(cluster):
+    """The process of each rank."""
+    return {engine.rank: engine.pid for engine in cluster.topology().engines}
+
+
+def kill_ranks(cluster, *ranks):
+    """Kill ranks, and wait until the cluster knows."""
+    known, states = pids_of(cluster), cluster.status
+    for rank in ranks:
+        os.kill(known[rank], signal.SIGKILL)
+    wait_until(lambda: all(states().ranks[rank] == "lost" for rank in ranks), 5, "the loss is told")
 
 
 def _children(process, module):

@@ -1,23 +1,17 @@
 """The program that each rank of test_arrays_of_libraries.py runs: one scenario, as JSON lines."""
 
 import functools
-import json
 import operator
-import sys
-import threading
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse
-from ring_rank import KEY, open_sockets, play, say
+from ring_rank import run_rank as run_scenario
+from ring_rank import say
 
-from jupyter_dist.collective.dtypes import EXTENSION_NAMES, find_dtype
-from jupyter_dist.collective.group import Group
-from jupyter_dist.collective.host import HostCommunicator
+from jupyter_dist.collective.calls.dtypes import EXTENSION_NAMES, find_dtype
 from jupyter_dist.collective.nccl.communicator import NcclCommunicator
-from jupyter_dist.collective.ring.addresses import address_of, bind_listener
-from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.errors import CollectiveMismatch, UsageError
 
 warnings.simplefilter("error")
@@ -327,14 +321,4 @@ def sparse(comm):
     say(done=True)
 
 
-def run_rank(rank, size, scenario, *extra):
-    sockets_before = open_sockets()
-    listener = bind_listener("127.0.0.1")
-    say(address=address_of(listener))
-    peers = json.loads(sys.stdin.readline())
-    group = Group(int(rank), int(size), 3)
-    comm = HostCommunicator(group, RingTransport(group, listener, peers, KEY))
-    comm.timeout_s = 60.0
-    play(comm, globals()[scenario], *extra)
-    comm.close()
-    say(left=open_sockets() - sockets_before, threads=threading.active_count())
+run_rank = functools.partial(run_scenario, scenarios=globals())

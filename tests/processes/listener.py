@@ -51,3 +51,11 @@ class Listener:
                 left_s = watch.left_s(within_s)
                 assert left_s > 0, f"{what!r} did not come; got {self.text} and {self.notes}"
                 self._news.wait(left_s)
+
+
+def begin(in_background, cluster, code, listener=None, word="here", **options):
+    """Run a cell that prints a word, and wait until every rank has; gives its future."""
+    listener = listener or Listener()
+    future = in_background(cluster.run, code, watcher=listener, **options)
+    listener.wait_for(word, ranks=options.get("ranks") or range(cluster.world_size))
+    return future

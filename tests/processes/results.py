@@ -5,3 +5,13 @@ def values(result):
     """What the last expression was on each rank; fails with what went wrong."""
     assert result.ok, [str(rank.error) for rank in result]
     return [rank.value_repr for rank in result]
+
+
+def statuses(result):
+    """How the cell ended on each rank."""
+    return [rank.status for rank in result]
+
+
+def errors(result):
+    """What each rank raised, as it is told."""
+    return [str(rank.error) for rank in result]

@@ -1,8 +1,6 @@
 """The program that each rank of a pool runs: it does what it is told until nobody is there."""
 
-import contextlib
 import faulthandler
-import os
 import pickle
 import signal
 import sys
@@ -11,22 +9,13 @@ import traceback
 from multiprocessing.connection import Connection
 
 import numpy as np
-from ring_values import lay_out, make
+from ring_values import lay_out, make, open_sockets
 
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.errors import DistError, UsageError
-
-
-def open_sockets():
-    """How many sockets this process has."""
-    links = []
-    for fd in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            links.append(os.readlink(f"/proc/self/fd/{fd}"))
-    return sum(link.startswith("socket:") for link in links)
 
 
 class Member:

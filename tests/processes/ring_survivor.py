@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 from ring_member import Member, serve, write
 
-from jupyter_dist.engine.swallowed_interrupts import SwallowedInterrupts
+from jupyter_dist.engine.execution.swallowed_interrupts import SwallowedInterrupts
 from jupyter_dist.errors import CommunicatorError
 
 MOST_ELEMENTS = 1 << 20

@@ -2,8 +2,6 @@
 
 import os
 import stat
-import subprocess
-import sys
 import threading
 from itertools import pairwise
 
@@ -13,38 +11,22 @@ from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterGone, NoCluster
 
 from .leftovers import coordinator_of, wait_until
-from .listener import Listener
+from .listener import begin
+from .programs import run_script
 
 
 def connection_file(home, cluster):
     return home.runtime_dir / f"jupyter-dist-{cluster.name}.json"
 
 
-def run_script(script, *arguments):
-    """Run a program of its own; gives what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_connection_file_is_for_its_owner_only(start, home):
-    path = connection_file(home, start("localhost:1", name="mine"))
+def test_the_connection_file_is_for_its_owner_only_and_comes_back_when_it_is_deleted(start, home):
+    cluster = start("localhost:1", name="mine")
+    path = connection_file(home, cluster)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(home.runtime_dir.stat().st_mode) & 0o022 == 0
     assert [entry.name for entry in home.runtime_dir.iterdir()] == [path.name]
     for entry in home.temp_dir.iterdir():
         assert stat.S_IMODE(entry.stat().st_mode) == 0o700
-
-
-def test_a_deleted_connection_file_comes_back(start, home):
-    cluster = start("localhost:1")
-    path = connection_file(home, cluster)
     before = path.read_bytes()
     path.unlink()
     assert cluster.run("1").ok
@@ -103,10 +85,8 @@ def test_two_clients_run_cells_and_each_gets_its_own(start, in_background):
 
 def test_a_second_client_attaches_while_a_cell_runs(start, in_background):
     cluster = start("localhost:2")
-    listener = Listener()
     code = "import time\nprint('here')\ntime.sleep(60)"
-    running = in_background(cluster.run, code, watcher=listener)
-    listener.wait_for("here", ranks=range(2))
+    running = begin(in_background, cluster, code)
     second = start.attach(cluster.name)
     assert set(second.status().ranks.values()) == {"busy"}
     assert second.interrupt() == (0, 1)
@@ -119,12 +99,6 @@ def test_without_a_cluster_there_is_nothing_to_attach_to(home):
         Cluster.attach()
     with pytest.raises(NoCluster, match="no cluster named 'mine' is running"):
         Cluster.attach("mine")
-
-
-def test_an_unknown_name_is_answered_with_those_that_run(start):
-    start("localhost:1", name="here")
-    with pytest.raises(NoCluster, match=r"'there' is running\. Running now: here\."):
-        Cluster.attach("there")
 
 
 @pytest.mark.slow
@@ -144,6 +118,8 @@ def test_a_client_that_detaches_leaves_the_cluster_to_others(start):
     assert not cluster.is_running
     with pytest.raises(ClusterGone, match="detached"):
         cluster.run("1")
+    with pytest.raises(NoCluster, match=rf"'there' is running\. Running now: {cluster.name}\."):
+        Cluster.attach("there")
     assert second.run("kept")[0].value_repr == "1"
     second.stop()
 
@@ -151,10 +127,8 @@ def test_a_client_that_detaches_leaves_the_cluster_to_others(start):
 def test_a_cluster_that_another_client_stops_is_gone(start, in_background):
     cluster = start("localhost:1")
     second = start.attach()
-    listener = Listener()
     code = "import time\nprint('here')\ntime.sleep(60)"
-    running = in_background(second.run, code, watcher=listener)
-    listener.wait_for("here", ranks=[0])
+    running = begin(in_background, second, code)
     cluster.stop()
     assert isinstance(running.exception(5), ClusterGone)
     assert "%dist_start" in str(running.exception())
@@ -179,25 +153,6 @@ def test_the_topology_is_watched_until_the_end(start):
     assert all(later.sequence > earlier.sequence for earlier, later in pairwise(seen))
     cluster.stop()
     assert over.wait(30)
-
-
-def test_a_killed_client_leaves_the_cluster_to_be_attached_to(start, home):
-    script = (
-        "import sys\n"
-        "from jupyter_dist import Cluster\n"
-        "cluster = Cluster.start('localhost:2', name='orphaned')\n"
-        "cluster.run('kept = rank')\n"
-        "print('ready', flush=True)\n"
-        "cluster.run('import time; time.sleep(1)')\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
-    ) as client:
-        assert client.stdout.readline() == "ready\n"
-        client.kill()
-    cluster = start.attach("orphaned")
-    home.remember(cluster)
-    assert [rank.value_repr for rank in cluster.run("kept")] == ["0", "1"]
 
 
 def test_a_program_that_ends_without_stopping_leaves_the_cluster(start, home):

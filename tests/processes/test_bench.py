@@ -1,14 +1,12 @@
 """Collectives are measured on real ranks, and wrong ones are found."""
 
-import subprocess
-import sys
-
 import pytest
 
-from jupyter_dist.errors import RankRaised, UsageError
-from jupyter_dist.model.bench import OPS
-from jupyter_dist.model.bench_verdict import has_wrong_results, judge
+from jupyter_dist.errors import RankRaised
+from jupyter_dist.model.bench.measurements import OPS
+from jupyter_dist.views.tables.bench_verdict import has_wrong_results, judge
 
+from .programs import dist
 from .results import values
 
 BREAK_ALL_REDUCE = """
@@ -21,13 +19,6 @@ def wrong(array, op="sum", out=None):
 if rank == 1:
     comm.all_reduce = wrong
 """
-
-
-def bench_in_terminal(cluster, *options):
-    """Run `jupyter dist bench`; gives (exit status, stdout, stderr)."""
-    command = [sys.executable, "-m", "jupyter_dist.cli", "bench", cluster.name, *options]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    return run.returncode, run.stdout, run.stderr
 
 
 @pytest.mark.parametrize("world_size", [2, 3])
@@ -66,11 +57,11 @@ def test_a_wrong_collective_is_found_and_named(start):
         "all_reduce: wrong results on rank 1; wrong elements: 3 at 512 B"
     )
     assert {point.wrong for point in report.of("broadcast")} == {0}
-    options = ["--ops", "all_reduce", "--min", "512", "--max", "512"]
-    status, out, err = bench_in_terminal(cluster, *options)
+    options = [cluster.name, "--ops", "all_reduce", "--min", "512", "--max", "512"]
+    status, out, err = dist("bench", *options)
     assert (status, err) == (1, "")
     assert "✗ all_reduce: wrong results on rank 1" in out
-    status, out, _ = bench_in_terminal(cluster, *options, "--no-check")
+    status, out, _ = dist("bench", *options, "--no-check")
     assert status == 0
     assert "wrong results" not in out
 
@@ -82,7 +73,7 @@ def test_a_rank_that_raises_meanwhile_is_shown_as_in_any_cell(start):
         cluster.bench("all_reduce,reduce", max_bytes=64)
     assert {point.wrong for point in cluster.bench("reduce", max_bytes=64).points} == {0}
     values(cluster.run("if rank == 1: comm.reduce = lambda *_, **__: 1 / 0"))
-    status, out, err = bench_in_terminal(cluster, "--ops", "reduce", "--max", "64")
+    status, out, err = dist("bench", cluster.name, "--ops", "reduce", "--max", "64")
     assert status == 1
     assert "ZeroDivisionError" in out
     assert "rank 1: ZeroDivisionError" in err
@@ -93,11 +84,6 @@ def test_nothing_of_a_bench_is_left_on_the_ranks(four):
     before = values(four.run(look))
     four.bench("broadcast", max_bytes=8, timeout_s=5)
     assert values(four.run(look)) == before
-
-
-def test_what_cannot_be_measured_is_refused_and_no_rank_runs(four):
-    with pytest.raises(UsageError, match="dtype 'object'"):
-        four.bench(dtype="object")
 
 
 def test_without_a_communicator_the_way_to_one_is_told(start):

@@ -1,4 +1,4 @@
-"""What cupyx.distributed and multihost_utils offer, one test for each row of docs/collectives.md."""
+"""What cupyx.distributed offers, one test for each row of docs/collectives.md."""
 
 import pytest
 
@@ -12,9 +12,6 @@ def numpy_on_all(four):
 
 def outcome(cluster, code, **options):
     return values(cluster.run(code, **options))
-
-
-# --- cupyx.distributed ---------------------------------------------------------------------------
 
 
 def test_a_cell_has_its_communicator_without_rank_host_or_port(four):
@@ -240,52 +237,3 @@ def test_a_rank_that_does_not_come_is_named_after_the_deadline(four, within):
     finally:
         four.run("comm.timeout_s = 1800.0")
     assert "rank 2" in result[0].error.evalue
-
-
-# --- multihost_utils -----------------------------------------------------------------------------
-
-
-def test_an_object_of_one_rank_goes_to_all_exactly(four):
-    code = (
-        "tree = {'step': 2**40, 'w': [np.float64(1) / 3], 'name': 'rank 1'} if rank == 1 else None\n"
-        "got = comm.broadcast_object(tree, root=1)\n"
-        "got['step'], bool(got['w'][0] == 1 / 3), got['name']"
-    )
-    assert outcome(four, code) == ["(1099511627776, True, 'rank 1')"] * 4
-
-
-def test_objects_of_any_shape_are_gathered(four):
-    code = "[np.shape(x) for x in comm.all_gather_object(np.ones(rank))]"
-    assert outcome(four, code) == ["[(0,), (1,), (2,), (3,)]"] * 4
-
-
-def test_objects_of_some_ranks_are_gathered(four):
-    code = "comm.all_gather_object('abcd'[rank], ranks=[1, 3]) if rank % 2 else None"
-    assert outcome(four, code) == [None, "['b', 'd']", None, "['b', 'd']"]
-
-
-def test_barriers_of_different_names_are_a_mismatch(four):
-    result = four.run("comm.barrier('save' if rank else 'load')", label=4)
-    assert all(rank.error is not None for rank in result)
-    told = " ".join(rank.error.evalue for rank in result)
-    assert "save" in told
-    assert "load" in told
-
-
-def test_equal_data_is_equal_nan_and_all(four):
-    code = "comm.assert_equal({'w': np.array([1.0, np.nan]), 'lr': float('nan'), 's': {'a', 'b'}})"
-    assert four.run(code).ok
-
-
-def test_different_data_is_named_by_path_ranks_and_values(four):
-    result = four.run("comm.assert_equal({'lr': 0.1 if rank != 2 else 0.2, 'n': 3})")
-    for rank in result:
-        assert rank.error.ename == "ValuesDiffer", str(rank.error)
-        for word in ("['lr']", "rank 2", "0.2", "0.1"):
-            assert word in rank.error.evalue
-
-
-def test_a_type_that_differs_is_a_difference(four):
-    result = four.run("comm.assert_equal(np.ones(2, 'f4' if rank == 3 else 'f8'))")
-    assert all(rank.error.ename == "ValuesDiffer" for rank in result)
-    assert "float32" in result[0].error.evalue

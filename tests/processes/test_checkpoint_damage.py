@@ -3,11 +3,12 @@
 import hashlib
 import os
 import subprocess
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from jupyter_dist.checkpoint import manifest_file
+from jupyter_dist.checkpoint.format import manifest_file
 
 from .results import values
 
@@ -110,21 +111,39 @@ def rewrite(place, change):
     )
 
 
-@pytest.mark.parametrize("where", [0.1, 0.5, 0.9])
-def test_a_flipped_bit_in_the_data_is_found(where, ranks, place):
+def flip_data(part):
+    flip(part, part.stat().st_size // 2)
+
+
+def flip_header(part):
+    flip(part, 12)
+
+
+def cut_off(part):
+    os.truncate(part, part.stat().st_size - 1)
+
+
+def take_another(part):
+    part.write_bytes((part.parent.with_name("step-00000001") / part.name).read_bytes())
+
+
+def lead_elsewhere(part):
+    elsewhere = part.parent.parent.with_name("elsewhere.safetensors")
+    part.rename(elsewhere)
+    part.symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize(
+    "spoil", [flip_data, flip_header, Path.unlink, cut_off, take_another, lead_elsewhere]
+)
+def test_a_part_that_is_not_what_was_saved_is_named(spoil, ranks, place):
     part = newest(place) / "arrays-00002.safetensors"
-    flip(part, int(part.stat().st_size * where))
-    assert_refused(ranks, place, 2, "CheckpointDamaged", "arrays-00002.safetensors")
+    spoil(part)
+    assert_refused(ranks, place, 2, "CheckpointDamaged", part.name)
     assert_first_loads(ranks, place)
 
 
-def test_a_flipped_bit_in_the_header_of_a_part_is_found(ranks, place):
-    flip(newest(place) / "arrays-00001.safetensors", 12)
-    assert_refused(ranks, place, 2, "CheckpointDamaged", "arrays-00001.safetensors")
-    assert_first_loads(ranks, place)
-
-
-@pytest.mark.parametrize("where", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("where", [0.1, 0.9])
 def test_a_flipped_bit_in_the_manifest_is_found(where, ranks, place):
     manifest = newest(place) / "manifest.json"
     flip(manifest, int(manifest.stat().st_size * where))
@@ -132,33 +151,6 @@ def test_a_flipped_bit_in_the_manifest_is_found(where, ranks, place):
     assert_first_loads(ranks, place)
     found = values(ranks.run(f"checkpoint.latest({str(place)!r}).step"))
     assert found == ["1"] * 4, "a manifest that is not whole is not found"
-
-
-def test_a_missing_part_is_named(ranks, place):
-    (newest(place) / "arrays-00003.safetensors").unlink()
-    assert_refused(ranks, place, 2, "CheckpointDamaged", "arrays-00003.safetensors")
-    assert_first_loads(ranks, place)
-
-
-def test_a_part_that_is_cut_off_is_found(ranks, place):
-    part = newest(place) / "arrays-00000.safetensors"
-    os.truncate(part, part.stat().st_size - 1)
-    assert_refused(ranks, place, 2, "CheckpointDamaged", "arrays-00000.safetensors")
-    assert_first_loads(ranks, place)
-
-
-def test_a_part_of_another_checkpoint_is_found(ranks, place):
-    part = "arrays-00001.safetensors"
-    (newest(place) / part).write_bytes((place / "step-00000001" / part).read_bytes())
-    assert_refused(ranks, place, 2, "CheckpointDamaged", part)
-
-
-def test_a_part_that_is_a_link_is_not_followed(ranks, place, tmp_path):
-    part = newest(place) / "arrays-00001.safetensors"
-    elsewhere = tmp_path / "elsewhere.safetensors"
-    part.rename(elsewhere)
-    part.symlink_to(elsewhere)
-    assert_refused(ranks, place, 2, "CheckpointDamaged", part.name)
 
 
 @pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/hostname", "sub/../../x", ".."])

@@ -1,21 +1,16 @@
 """Checkpoints as a person asks for them: in Python, at the keyboard, and in a terminal."""
 
-import atexit
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import RankRaised
 from jupyter_dist.magics import extension
+from tests.ipython_shell import shell_with_magics
 
-from .leftovers import wait_until
+from .leftovers import kill_ranks, wait_until
+from .programs import dist
 from .results import values
 
 STATE = """
@@ -39,10 +34,6 @@ def ranks(four):
 
 def saved_values(cluster):
     return [eval(value) for value in values(cluster.run(LOOK))]
-
-
-def part_of(directory):
-    return min(Path(directory).rglob("step-*/arrays-*.safetensors"))
 
 
 def test_variables_come_back_as_they_were(ranks, tmp_path):
@@ -94,12 +85,6 @@ def test_what_cannot_be_saved_is_named_and_the_rest_is_saved(ranks, tmp_path):
     assert "not saved: lines on ranks 0-3 (" in str(saved)
 
 
-def test_a_name_that_nobody_has_is_an_error_and_nothing_is_there(ranks, tmp_path):
-    with pytest.raises(RankRaised, match="nothere"):
-        ranks.checkpoint("run", "weights nothere", directory=tmp_path)
-    assert not list(tmp_path.glob("run/step-*"))
-
-
 def test_objects_that_only_pickle_can_read_are_loaded_when_asked_for(ranks, tmp_path):
     ranks.checkpoint("run", "maker step", directory=tmp_path)
     values(ranks.run(CHANGE))
@@ -141,18 +126,6 @@ def test_saving_in_the_background_lets_cells_go_on_and_is_found_when_it_is_whole
     assert saved_values(ranks) == [(SUM, None, 7)] * 4, "as it was when it was saved"
 
 
-def test_what_is_damaged_changes_nothing(ranks, tmp_path):
-    ranks.checkpoint("run", "weights mine step", directory=tmp_path)
-    part = part_of(tmp_path)
-    data = bytearray(part.read_bytes())
-    data[-1] ^= 1
-    part.write_bytes(data)
-    values(ranks.run("step = 8"))
-    with pytest.raises(RankRaised, match=r"CheckpointDamaged.*not those that were saved"):
-        ranks.restore("run", directory=tmp_path)
-    assert saved_values(ranks) == [(SUM, rank, 8) for rank in range(4)]
-
-
 def test_an_error_is_one_line_and_shows_no_code_of_ours(ranks, tmp_path):
     with pytest.raises(RankRaised, match="CheckpointNotFound") as caught:
         ranks.restore("run", directory=tmp_path)
@@ -164,22 +137,12 @@ def test_an_error_is_one_line_and_shows_no_code_of_ours(ranks, tmp_path):
 
 
 @pytest.fixture
-def shell(home, tmp_path, monkeypatch):
+def shell(home, tmp_path):
     """An IPython shell with our extension loaded."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    InteractiveShell.clear_instance()
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "nocolor"
-    shell = InteractiveShell.instance(config=config)
-    shell.run_line_magic("load_ext", "jupyter_dist")
-    yield shell
-    if extension._CURRENT[shell].running is not None:
-        extension._CURRENT[shell].get().stop()
-    shell.run_line_magic("unload_ext", "jupyter_dist")
-    shell.restore_sys_module_state()
-    InteractiveShell.clear_instance()
-    atexit.unregister(shell.atexit_operations)  # a second for each shell
+    with shell_with_magics(tmp_path / "ipython") as shell:
+        yield shell
+        if extension._CURRENT[shell].running is not None:
+            extension._CURRENT[shell].get().stop()
 
 
 def test_a_rank_is_replaced_and_all_go_back_to_where_was_saved_last(shell, tmp_path, capsys):
@@ -195,12 +158,12 @@ def test_a_rank_is_replaced_and_all_go_back_to_where_was_saved_last(shell, tmp_p
     assert "[0-2] saved " in told
     assert f"as step 0: {place}/run/step-00000000" in told
     cluster = extension._CURRENT[shell].get()
-    kill(cluster, 0)
+    kill_ranks(cluster, 0)
     told = run("%dist_heal")
     assert "all ranks can go back to step 0 (mine, step, weights), saved at " in told
     assert f"%dist_restore --dir {place}/run" in told
     run("%%spmd --ranks 1,2\nstep = 100")
-    kill(cluster, 2)
+    kill_ranks(cluster, 2)
     told = run("%dist_heal --resume")
     assert "replaced rank 2" in told
     assert "[0-2] restored " in told
@@ -208,19 +171,7 @@ def test_a_rank_is_replaced_and_all_go_back_to_where_was_saved_last(shell, tmp_p
     assert saved_values(cluster) == [(SUM, rank, 7) for rank in range(3)]
 
 
-def kill(cluster, rank):
-    os.kill(cluster.topology().engines[rank].pid, signal.SIGKILL)
-    wait_until(lambda: cluster.status().ranks[rank] == "lost", 5, "the loss is told")
-
-
 # --- in a terminal ---
-
-
-def dist(*words):
-    """Run `jupyter dist …`; gives (exit status, stdout, stderr)."""
-    command = [sys.executable, "-m", "jupyter_dist.cli", *map(str, words)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    return run.returncode, run.stdout, run.stderr
 
 
 @pytest.mark.slow

@@ -4,12 +4,12 @@ import concurrent.futures
 
 import pytest
 
-from jupyter_dist.checkpoint.directory import latest
+from jupyter_dist.checkpoint.storage.directory import latest
 
 from .results import values
 
 GIVE_UP = """
-from jupyter_dist.checkpoint.background import Background
+from jupyter_dist.checkpoint.save.background import Background
 start = Background.start
 def interrupted(*_):
     raise KeyboardInterrupt
@@ -37,7 +37,7 @@ def test_a_rank_interrupted_when_all_have_agreed_is_not_waited_for(start, tmp_pa
 
 HOLD = """
 import os, time
-from jupyter_dist.checkpoint.part_file import PartWriter
+from jupyter_dist.checkpoint.format.part_file import PartWriter
 finish = PartWriter.finish
 def held(self):
     while not os.path.exists(GO):
@@ -79,8 +79,3 @@ def test_a_cluster_that_is_stopped_tells_what_was_not_saved_behind_cells(start, 
     with pytest.warns(UserWarning, match="rank 1: ZeroDivisionError: division by zero"):
         cluster.stop()
     assert latest(tmp_path / "run") is None
-
-
-def test_nothing_is_waited_for_where_nothing_is_saved(start):
-    cluster = start("localhost:2")
-    assert values(cluster.run("checkpoint.wait(0.01)")) == [None] * 2

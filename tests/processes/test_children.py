@@ -7,8 +7,8 @@ import subprocess
 import psutil
 import pytest
 
-from jupyter_dist.launch.descendants import _parents
-from jupyter_dist.launch.descendants import children_of as children_of_process
+from jupyter_dist.launch.processes.descendants import _parents
+from jupyter_dist.launch.processes.descendants import children_of as children_of_process
 from tests.matrix import each_value_once, only
 from tests.suspending import suspend
 
@@ -20,7 +20,7 @@ from .leftovers import (
     wait_until,
     zygotes_of,
 )
-from .listener import Listener
+from .listener import begin
 
 END_TIMEOUT_S = 12.0
 
@@ -78,9 +78,7 @@ def children_of(cluster, in_background, state="idle"):
     assert len(found) == 9 * cluster.world_size
     assert all(is_alive(process) for _, process in found)
     if STATES[state]:
-        listener = Listener()
-        in_background(cluster.run, f"print('here')\n{STATES[state]}", watcher=listener)
-        listener.wait_for("here", ranks=range(cluster.world_size))
+        begin(in_background, cluster, f"print('here')\n{STATES[state]}")
     if state == "stopped":
         for engine in engines_of(cluster):
             suspend(engine.pid)

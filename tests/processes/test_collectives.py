@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from jupyter_dist.errors import UsageError
-from jupyter_dist.model.spec import HostSpec
-from jupyter_dist.views.collectives_table import collectives_text
+from jupyter_dist.model.spec.cluster_spec import HostSpec
+from jupyter_dist.views.tables.collectives_table import collectives_text
 from tests.suspending import resume, suspend
 
 from .leftovers import engines_of, wait_until
@@ -196,7 +196,7 @@ def test_the_timeline_of_a_run_shows_who_waited_for_whom(start, tmp_path):
 def test_a_timeline_is_not_written_over_what_is_not_ours(four, tmp_path):
     path = tmp_path / "data.json"
     path.write_text("{}")
-    with pytest.raises(UsageError, match="is no timeline of ours"):
+    with pytest.raises(UsageError, match="is not a timeline of jupyter-dist"):
         four.timeline(path)
     assert four.timeline(path, force=True).rank_count == 4
     assert four.timeline(path).rank_count == 4

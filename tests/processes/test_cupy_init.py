@@ -5,15 +5,11 @@ import pytest
 from jupyter_dist.probe.gpus import count_gpus
 
 from .leftovers import wait_until
-from .results import values
+from .results import errors, values
 
 pytest.importorskip("cupy", reason="CuPy is not installed (pip install 'jupyter-dist[cuda12]')")
 
 IMPORT = "import warnings\nwarnings.simplefilter('ignore')\nimport cupyx.distributed as cd\n"
-
-
-def errors(result):
-    return [str(rank.error) for rank in result]
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from jupyter_dist.cluster import doctor_scripts
-from jupyter_dist.cluster.doctor import examine
-from jupyter_dist.cluster.doctor_scripts import STARTER, HostScripts
-from jupyter_dist.cluster.specification import specify
+from jupyter_dist.cluster.doctor import doctor_scripts
+from jupyter_dist.cluster.doctor.doctor_scripts import STARTER, HostScripts
+from jupyter_dist.cluster.doctor.examination import examine
+from jupyter_dist.cluster.spec.specification import specify
 from jupyter_dist.probe.host_answers import MARKER_PREFIX
 
 from .leftovers import wait_until
@@ -39,9 +39,12 @@ class Script:
         self.process = subprocess.Popen(HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.process.stdin.write(b"%d\n%s" % (len(program), program))
 
-    def ask(self, **command):
-        self.process.stdin.write(json.dumps({"id": 1, **command}).encode() + b"\n")
+    def tell(self, command):
+        self.process.stdin.write(json.dumps(command).encode() + b"\n")
         self.process.stdin.flush()
+
+    def ask(self, **command):
+        self.tell({"id": 1, **command})
         return json.loads(self.process.stdout.readline().partition(b"mark ")[2])
 
     def ends(self, within_s=30):
@@ -104,23 +107,19 @@ def test_an_interpreter_that_does_not_exist_is_named(home):
     assert "there is no Python at /no/such/python" in finding.what
 
 
-def test_a_script_ends_with_its_stdin(script):
+ENDINGS = {
+    "its stdin is closed": lambda one: one.process.stdin.close(),
+    "it is told to": lambda one: one.tell({"do": "end"}),
+    "SIGTERM": lambda one: one.process.send_signal(signal.SIGTERM),
+    "SIGHUP": lambda one: one.process.send_signal(signal.SIGHUP),
+    "SIGINT": lambda one: one.process.send_signal(signal.SIGINT),
+}
+
+
+@pytest.mark.parametrize("end", ENDINGS.values(), ids=ENDINGS)
+def test_a_script_ends_and_cleans_up(script, end):
     one = script()
-    one.process.stdin.close()
-    assert one.ends() == 0
-
-
-def test_a_script_ends_when_it_is_told_to(script):
-    one = script()
-    one.process.stdin.write(b'{"do": "end"}\n')
-    one.process.stdin.flush()
-    assert one.ends() == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_script_that_is_signalled_cleans_up(script, number):
-    one = script()
-    one.process.send_signal(number)
+    end(one)
     assert one.ends() == 0
 
 
@@ -132,8 +131,7 @@ def test_a_script_ends_when_nobody_says_anything_any_more(script):
 def test_a_script_ends_in_the_middle_of_what_it_does(script):
     one = script()
     silent = [("192.0.2.1", 9, "word")]
-    command = {"id": 2, "do": "reach", "timeout_s": 60, "targets": silent}
-    one.process.stdin.write(json.dumps(command).encode() + b"\n")
+    one.tell({"id": 2, "do": "reach", "timeout_s": 60, "targets": silent})
     one.process.stdin.close()
     assert one.ends() == 0
 
@@ -215,7 +213,7 @@ def test_ctrl_c_ends_every_script_at_once(home, within):
 def test_nothing_is_left_when_the_doctor_is_killed(home):
     hold = (
         "import sys, time\n"
-        "from jupyter_dist.cluster.doctor_scripts import STARTER, HostScripts\n"
+        "from jupyter_dist.cluster.doctor.doctor_scripts import STARTER, HostScripts\n"
         "scripts = HostScripts()\n"
         "scripts.start('a', [sys.executable, '-c', STARTER])\n"
         "scripts.ask({'a': {'do': 'hello'}}, 20)\n"

@@ -8,9 +8,9 @@ import pytest
 
 from jupyter_dist.errors import UsageError
 from tests.matrix import only
+from tests.reasons import WITHOUT_TORCH
 
 from .results import values
-from .test_gloo import WITHOUT_TORCH
 
 TWO_HOSTS = "localhost:2,127.0.0.1:1"
 ORDER = "import os, sys\n(list({'alpha', 'beta', 'gamma', 'delta'}), sys.flags.hash_randomization)"
@@ -68,7 +68,7 @@ def test_numbers_of_threads_that_somebody_has_chosen_stay(start, monkeypatch):
     cluster = start("localhost:2", env={"OMP_NUM_THREADS": "6"}, jax="never")
     assert variables(cluster, "OMP_NUM_THREADS", "NPROC") == [["6", "5"]] * 2
     blas = variables(cluster, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    assert blas == [["6", "6"]] * 2, "as they do by themselves"
+    assert blas == [["6", "6"]] * 2, "as they do on their own"
 
 
 def test_torch_goes_by_these_numbers(start):
@@ -114,12 +114,6 @@ def test_jax_makes_as_many_devices_of_the_cores_as_were_asked_for(start):
     assert values(cluster.run("import jax\njax.local_device_count()")) == ["3", "3"]
 
 
-def test_no_rank_leaves_a_core_file(start):
-    cluster = start("localhost:1", jax="never")
-    limits = "import resource\nresource.getrlimit(resource.RLIMIT_CORE)"
-    assert values(cluster.run(limits)) == ["(0, 0)"]
-
-
 # --- what libraries say of themselves ---
 
 CONNECTED = (
@@ -159,6 +153,10 @@ given.add_argument("--lr", type=float, default=0.1)
 
 
 @pytest.mark.parametrize("start_method", only(["fork"], ["fork", "spawn"]))
-def test_programs_find_no_arguments_and_no_prompt_of_a_rank(start, start_method):
+def test_programs_find_no_arguments_and_no_prompt_of_a_rank_and_leave_no_core_file(
+    start, start_method
+):
     cluster = start("localhost:1", start_method=start_method, jax="never")
     assert values(cluster.run(PROGRAM)) == ["(0.1, [''], False)"]
+    limits = "import resource\nresource.getrlimit(resource.RLIMIT_CORE)"
+    assert values(cluster.run(limits)) == ["(0, 0)"]

@@ -1,4 +1,4 @@
-"""What waits for a busy rank says so, and can be taken back."""
+"""What waits for a busy rank says so, and can be cancelled."""
 
 import os
 import signal
@@ -8,29 +8,19 @@ import pytest
 from jupyter_dist.errors import TransferError
 
 from .leftovers import wait_until
-from .listener import Listener
+from .listener import begin
 
-HELD = "import os, time\nprint('here')\nwhile not os.path.exists({path!r}): time.sleep(0.05)"
 BUSY = "rank 0 is still busy with In[7]"
 
 
 @pytest.fixture
-def hold(tmp_path, in_background):
-    """Keep rank 0 of a cluster busy until `hold.release()`."""
+def occupy(hold, in_background):
+    """Keep rank 0 of a cluster busy until `hold.release()`; gives the future of its cell."""
 
-    class Hold:
-        path = tmp_path / "go on"
+    def occupy(cluster):
+        return begin(in_background, cluster, hold(), ranks=[0], label=7)
 
-        def __call__(self, cluster):
-            listener = Listener()
-            code = HELD.format(path=str(self.path))
-            self.running = in_background(cluster.run, code, ranks=[0], label=7, watcher=listener)
-            listener.wait_for("here", ranks=[0])
-
-        def release(self, *_said):
-            self.path.touch()
-
-    return Hold()
+    return occupy
 
 
 def press_ctrl_c(_said):
@@ -42,47 +32,47 @@ def beside(cluster, start):
     return start.attach(cluster.name)
 
 
-def test_push_and_pull_say_whom_they_wait_for(start, hold):
+def test_push_and_pull_say_whom_they_wait_for(start, hold, occupy):
     cluster = start("localhost:2")
-    hold(cluster)
+    running = occupy(cluster)
     heard = []
     other = beside(cluster, start)
     other.push({"x": 1}, on_stage=lambda said: (heard.append(said), hold.release()))
     assert BUSY in heard[0]
-    assert hold.running.result(10).ok
+    assert running.result(10).ok
     hold.path.unlink()
-    hold(cluster)
+    running = occupy(cluster)
     heard.clear()
     got = other.pull("x", on_stage=lambda said: (heard.append(said), hold.release()))
     assert got == {0: 1, 1: 1}
     assert BUSY in heard[0]
-    assert hold.running.result(10).ok
+    assert running.result(10).ok
 
 
-def test_ctrl_c_takes_back_a_push_that_waits(start, hold):
+def test_ctrl_c_takes_back_a_push_that_waits(start, hold, occupy):
     cluster = start("localhost:2")
-    hold(cluster)
+    running = occupy(cluster)
     other = beside(cluster, start)
-    with pytest.raises(KeyboardInterrupt, match="is taken back"):
+    with pytest.raises(KeyboardInterrupt, match="is cancelled"):
         other.push({"never": 1}, on_stage=press_ctrl_c)
     hold.release()
-    assert hold.running.result(10).ok, "the cell that ran was left alone"
+    assert running.result(10).ok, "the cell that ran was left alone"
     with pytest.raises(TransferError, match="never"):
         other.pull("never")
 
 
-def test_healing_and_shrinking_say_whom_they_wait_for_and_can_be_taken_back(start, hold):
+def test_healing_and_shrinking_say_whom_they_wait_for_and_can_be_taken_back(start, hold, occupy):
     cluster = start("localhost:3")
-    hold(cluster)
+    running = occupy(cluster)
     os.kill(cluster.topology().engines[2].pid, signal.SIGKILL)
     wait_until(lambda: cluster.status().ranks[2] == "lost", 5, "the rank is known to be lost")
     for repair in (cluster.heal, cluster.shrink):
-        with pytest.raises(KeyboardInterrupt, match="is taken back"):
+        with pytest.raises(KeyboardInterrupt, match="is cancelled"):
             repair(on_stage=press_ctrl_c)
     heard = []
     healed = cluster.heal(on_stage=lambda said: (heard.append(said), hold.release()))
     assert BUSY in heard[0]
     assert any("forming generation" in said for said in heard)
-    assert hold.running.result(10).ok
+    assert running.result(10).ok
     assert list(healed.replaced) == [2]
     assert cluster.run("comm.barrier()").ok

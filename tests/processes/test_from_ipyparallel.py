@@ -170,10 +170,6 @@ def test_each_host_has_as_many_ranks_as_it_has_engines_of_theirs(start):
     assert Cluster.running() == [cluster.name]
 
 
-def test_ranks_can_be_more_or_fewer(start):
-    assert start(slots=2, name="mine").world_size == 2
-
-
 def test_their_engines_are_free_once_it_runs(start, theirs, within):
     start(slots=1)
     with within(5):
@@ -220,15 +216,14 @@ def test_it_ends_with_our_cluster_and_not_with_theirs(home, tmp_path):
     with cluster:
         assert values(cluster.run(SUM)) == ["1"] * 2
         (agent,) = agents(theirs, cluster)
-    assert not is_alive(agent)
-    wait_until(lambda: not theirs.guests(), 5, "nothing of ours is left")
+    wait_until(lambda: not is_alive(agent) and not theirs.guests(), 5, "nothing of ours is left")
 
 
 def test_nothing_that_opens_our_cluster_passes_through_theirs(start, theirs):
     start(slots=1)
     records = theirs.client.db_query({"msg_id": {"$ne": ""}}, keys=["msg_id", "buffers"])
     passed = b"".join(bytes(each) for record in records for each in record["buffers"] or ())
-    sealed = b64decode(re.findall(rb"'invitation': '([^']+)'", passed)[-1])
+    sealed = b64decode(re.findall(rb"'ticket': '([^']+)'", passed)[-1])
     assert len(sealed) > len(READABLE)
     for secret in (b"PRIVATE KEY", b"private_key", READABLE):
         assert secret not in passed

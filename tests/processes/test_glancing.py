@@ -3,11 +3,10 @@
 import pytest
 
 from jupyter_dist import Cluster
-from jupyter_dist.cluster.glance import Glance
-from jupyter_dist.launch.connection_file import running_clusters
+from jupyter_dist.cluster.connection.status_probe import StatusProbe
+from jupyter_dist.launch.files.connection_file import running_clusters
 from tests.suspending import resume, suspend
 
-from .driver import Driver
 from .leftovers import coordinator_of, wait_until
 
 
@@ -18,7 +17,7 @@ def look():
 
     def make(name):
         (info,) = [info for info in running_clusters() if info.name == name]
-        glances.append(Glance(info))
+        glances.append(StatusProbe(info))
         return glances[-1]
 
     yield make
@@ -77,13 +76,12 @@ def test_a_stopped_coordinator_holds_nobody_up_and_is_heard_again(start, look, w
 
 
 @pytest.mark.slow
-def test_looking_keeps_no_cluster_alive(home, look):
-    driver = Driver()
+def test_looking_keeps_no_cluster_alive(home, look, driver):
     assert driver.do("cluster = Cluster.start('localhost:1', name='short', keep_s=1.0)") == "ok"
     seen = answer(look("short"))
     home.processes()
     driver.close()
-    wait_until(lambda: answer_or_end(seen), 15, "it has ended, although somebody looked")
+    wait_until(lambda: answer_or_end(seen), 15, "it has ended, although someone looked")
 
 
 def answer_or_end(glance):

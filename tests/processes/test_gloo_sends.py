@@ -123,6 +123,6 @@ def asleep_in_gloo():
     loaded = gloo_sends._find_loaded(TORCH_LIBRARY)
     with open("/proc/self/mem", "rb", buffering=0) as memory:
         return sum(
-            gloo_sends._find_buffer(memory.fileno(), address, loaded.buffer_class) != 0
+            gloo_sends._find_buffer(memory.fileno(), address, loaded[0]) != 0
             for address in gloo_sends._list_sleeping()
         )

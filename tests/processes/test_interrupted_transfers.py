@@ -1,4 +1,4 @@
-"""A push or pull that blocks in a rank is named, and ends when somebody wants it to."""
+"""A push or pull that blocks in a rank is named, and ends when someone wants it to."""
 
 import contextlib
 import os
@@ -17,8 +17,9 @@ lock = threading.Lock(); lock.acquire()
 class Blocks:
     def __init__(self, code): self.code = code
     def __reduce__(self): eval(self.code); return (int, ())
-def deaf(seconds):
+def unresponsive(seconds, mark):
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    open(mark, "x").close()
     try: ctypes.CDLL(None).sleep(seconds)
     finally: signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
 state = f"kept {rank}"
@@ -123,9 +124,13 @@ def test_everybody_hears_who_holds_it_up_and_where(prepared, in_background):
 
 
 @pytest.mark.slow
-def test_a_rank_that_does_not_answer_the_interrupt_is_left_to_itself(prepared, in_background):
-    moving = in_background(pull, prepared, "deaf(9)")
+def test_a_rank_that_does_not_answer_the_interrupt_is_left_to_itself(
+    prepared, in_background, tmp_path
+):
+    is_unresponsive = tmp_path / "is_unresponsive"
+    moving = in_background(pull, prepared, f"unresponsive(9, {str(is_unresponsive)!r})")
     await_busy(prepared, "pull of thing")
+    wait_until(is_unresponsive.exists, 10, "signals are blocked there")
     prepared.interrupt()
     with pytest.raises(TransferError, match="rank 1: is still busy"):
         moving.result(15)

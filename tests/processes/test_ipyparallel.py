@@ -1,13 +1,15 @@
 """Programs of ipyparallel on the ranks: views, their places beside cells, and what is said of it."""
 
 import os
+import signal
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from ipyparallel import Reference, error, interactive, require
 
 from jupyter_dist.errors import UsageError
-from tests.patience import wait_until
+from tests.patience import let_pass, wait_until
 
 from .listener import Listener
 
@@ -51,6 +53,7 @@ def hold(four, client, tmp_path):
             return client[list(ranks)].apply_async(interactive(hold_on), str(path))
 
         release = staticmethod(path.touch)
+        wait = f"wait_for({str(path)!r})\n"
 
     yield Hold()
     path.touch()
@@ -125,6 +128,11 @@ def test_an_error_of_a_task_names_the_rank_and_spares_the_others(view):
     with pytest.raises(error.CompositeError) as caught:
         view.apply_sync(interactive(lambda: 1 / (rank - 1)))  # noqa: F821
     assert "[1:apply]ZeroDivisionError" in str(caught.value)
+    shown = "".join(caught.value.elist[0][2])
+    assert "lambda" in shown
+    assert "jupyter_dist" not in shown
+    with pytest.raises(error.CompositeError, match="SystemExit"):
+        view.execute("exit()", silent=False, block=True)
     assert view["rank"] == [0, 1, 2, 3]
 
 
@@ -133,6 +141,80 @@ def test_what_a_task_prints_goes_to_its_client_only(four, view):
     assert result.wait_for_output(10)
     assert [text.strip() for text in result.stdout] == [f"from {n}" for n in range(4)]
     assert [rank.stdout for rank in four.run("print('cell')")] == ["cell\n"] * 4
+
+
+def test_code_runs_in_the_shell_of_the_rank(client, view):
+    asked = client[0].execute("%precision 3\n!echo from a process\n1 / 3", silent=False)
+    reply = asked.get(20)
+    assert asked.wait_for_output(20)  # it may come after the reply
+    assert reply.execute_result["data"]["text/plain"] == "0.333"
+    assert reply.stdout.split() == ["from", "a", "process"]
+    view.execute("%precision %r", block=True)
+
+
+def test_output_arrives_while_the_task_runs(client, hold):
+    asked = client[0].execute(f"print('begun')\n{hold.wait}")
+    wait_until(lambda: asked.stdout == "begun\n", 20, "the output")
+    assert not asked.done()
+    hold.release()
+    asked.get(20)
+
+
+def test_rich_output_and_bars_arrive(client, view):
+    code = (
+        "from IPython.display import HTML, display\nfrom tqdm import tqdm\n"
+        "display(HTML('<b>bold</b>'))\nfor _ in tqdm(range(3), desc='steps'): pass\n"
+    )
+    asked = client[0].execute(code)
+    asked.get(20)
+    assert asked.wait_for_output(20)
+    assert [output["data"]["text/html"] for output in asked.outputs] == ["<b>bold</b>"]
+    assert "steps: 100% 3/3 it [" in asked.stderr
+
+
+def test_a_result_is_as_it_was_when_the_task_ended(client, view):
+    view.execute("import numpy as np; x = np.zeros(1 << 20)", block=True)
+    first = client[0].apply_async(interactive(lambda: x))  # noqa: F821
+    client[0].execute("x += 1", block=True)
+    np.testing.assert_array_equal(first.get(20), np.zeros(1 << 20))
+
+
+def test_tasks_that_have_not_begun_can_be_aborted(four, client, hold):
+    held = hold(0)
+    _see(four, lambda engine: engine.rank == 0 and engine.state == "busy")
+    second, third, fourth = (client[0].apply_async(os.getpid) for _ in range(3))
+    client[0].abort([second, third], block=True)
+    for aborted in (second, third):
+        with pytest.raises(error.TaskAborted):
+            aborted.get(20)
+    hold.release()
+    assert held.get(20) == [True]
+    assert fourth.get(20) == four.topology().engines[0].pid
+
+
+def test_code_behind_code_that_failed_is_not_run(client, hold):
+    failing = client[0].execute(f"{hold.wait}1 / 0", silent=False)
+    behind = client[0].execute("after = True", silent=False)
+    applied = client[0].apply_async(interactive(lambda: "after" in globals()))
+    let_pass(0.5)  # until all have come; nothing tells of a task that waits
+    hold.release()
+    with pytest.raises(error.RemoteError, match="ZeroDivisionError"):
+        failing.get(20)
+    with pytest.raises(error.TaskAborted):
+        behind.get(20)
+    assert applied.get(20) is False
+
+
+def test_clearing_leaves_a_rank_its_place_and_its_communicator(client, view):
+    view.push({"mine": 1}, block=True)
+    client.clear(block=True)
+    left = interactive(lambda: sorted({"mine", "rank", "comm"} & set(globals())))
+    assert view.apply_sync(left) == [["comm", "rank"]] * 4
+
+
+def test_requests_that_nobody_knows_are_refused(client, view):
+    with pytest.raises(error.RemoteError, match="does not answer 'complete' requests"):
+        client._send_control_request(1, "complete_request", content={}, block=True)
 
 
 # --- beside cells ---
@@ -218,6 +300,24 @@ def test_a_cell_that_waits_behind_a_task_is_interrupted_with_it(four, hold, in_b
     assert {rank.status for rank in cell.result(20)} == {"interrupted"}
     with pytest.raises(error.RemoteError, match="KeyboardInterrupt"):
         held.get(10)
+
+
+def test_a_client_interrupts_the_task_and_not_the_cell_behind_it(four, client, hold, in_background):
+    held = hold(2)
+    _see(four, lambda engine: engine.rank == 2 and engine.state == "busy")
+    cell = in_background(four.run, "print('well')")
+    _see(four, lambda engine: engine.rank == 2 and "then" in engine.cell)
+    client.send_signal(signal.SIGINT, targets=2, block=True)
+    with pytest.raises(error.RemoteError, match="KeyboardInterrupt"):
+        held.get(10)
+    assert [rank.stdout for rank in cell.result(20)] == ["well\n"] * 4
+
+
+def test_idle_ranks_take_no_notice_of_an_interrupt_and_other_signals_are_refused(client, view):
+    client.send_signal(signal.SIGINT, block=True)
+    with pytest.raises(error.RemoteError, match="Accepted: SIGINT"):
+        client.send_signal(signal.SIGTERM, targets=1, block=True)
+    assert view["rank"] == [0, 1, 2, 3]
 
 
 def test_ranks_meet_anew_after_the_task_of_one_of_them(four, hold, in_background):

@@ -1,20 +1,18 @@
 """How ranks become engines of ipyparallel and leave it, and what is left when something is killed."""
 
 import os
-import signal
 import threading
 
 import psutil
 import pytest
-from ipyparallel import error, interactive
+from ipyparallel import Client, error, interactive
 
 from jupyter_dist.errors import ClusterGone, FrameworkError
 from tests.matrix import only
 from tests.patience import Spell, Stopwatch
 from tests.suspending import resume, suspend
 
-from .driver import Driver
-from .leftovers import command_of, coordinator_of, engines_of, is_alive, wait_until
+from .leftovers import command_of, coordinator_of, engines_of, is_alive, kill_ranks, wait_until
 
 FOREVER = "import time\nwhile True: time.sleep(0.01)"
 
@@ -29,12 +27,6 @@ def controllers_of(cluster):
 def busy(client, *ranks):
     """Have ranks run something without end; gives the result to come when they do."""
     return client[list(ranks)].execute(FOREVER, block=False)
-
-
-def kill(cluster, rank):
-    """Kill a rank, and wait until the cluster knows."""
-    os.kill(cluster.topology().engines[rank].pid, signal.SIGKILL)
-    wait_until(lambda: cluster.status().ranks[rank] == "lost", 5, "the loss is told")
 
 
 def pids(client):
@@ -63,8 +55,10 @@ def test_leaving_ends_the_controller_and_spares_the_ranks(start, within):
     client = cluster.ipyparallel()
     client[:].push({"kept": 3}, block=True)
     (controller,) = controllers_of(cluster)
+    open_files = "len(__import__('os').listdir('/proc/self/fd'))"
     with within(8):
         assert cluster.leave_ipyparallel() is True
+    before_it = [rank.value_repr for rank in cluster.run(open_files)]
     assert not is_alive(controller)
     assert cluster.leave_ipyparallel() is False
     assert [rank.value_repr for rank in cluster.run("kept")] == ["3", "3"]
@@ -74,9 +68,23 @@ def test_leaving_ends_the_controller_and_spares_the_ranks(start, within):
         assert pids(outer) == before
         with cluster.ipyparallel() as inner:
             assert inner.ids == [0, 1]
-        assert len(controllers_of(cluster)) == 1, "somebody else uses it"
+        assert len(controllers_of(cluster)) == 1, "someone else uses it"
         assert outer[:]["kept"] == [3, 3]
     assert controllers_of(cluster) == [], "it has ended with the last block"
+    assert [rank.value_repr for rank in cluster.run(open_files)] == before_it
+
+
+@pytest.mark.slow
+def test_a_client_that_shuts_engines_down_ends_their_membership_and_not_the_ranks(start):
+    cluster = start("localhost:2")
+    with cluster.ipyparallel() as client:
+        client[:].push({"kept": 7}, block=True)
+        with Client(connection_info=client.connection_info) as theirs:
+            theirs.shutdown(block=True)
+        wait_until(lambda: client.ids == [], 10, "the engines are unregistered")
+    assert [rank.value_repr for rank in cluster.run("kept")] == ["7", "7"]
+    with cluster.ipyparallel() as again:
+        assert again[:]["kept"] == [7, 7]
 
 
 @pytest.mark.slow
@@ -125,15 +133,12 @@ def test_a_killed_coordinator_leaves_no_process(start, home, sweep):
 
 
 @pytest.mark.slow
-def test_a_killed_program_leaves_nothing_when_its_cluster_ends(home):
-    driver = Driver()
-    try:
-        assert driver.do("cluster = Cluster.start('localhost:2', keep_s=0.5)") == "ok"
-        assert driver.do("client = cluster.ipyparallel()") == "ok"
-        assert driver.do("assert client[:]['rank'] == [0, 1]") == "ok"
-        assert any("ipyparallel.controller" in " ".join(command_of(p)) for p in home.processes())
-    finally:
-        driver.close()
+def test_a_killed_program_leaves_nothing_when_its_cluster_ends(home, driver):
+    assert driver.do("cluster = Cluster.start('localhost:2', keep_s=0.5)") == "ok"
+    assert driver.do("client = cluster.ipyparallel()") == "ok"
+    assert driver.do("assert client[:]['rank'] == [0, 1]") == "ok"
+    assert any("ipyparallel.controller" in " ".join(command_of(p)) for p in home.processes())
+    driver.close()
     wait_until(lambda: not home.processes(), 20, "no process is left")
 
 
@@ -143,7 +148,7 @@ def test_a_replaced_rank_is_the_same_engine_again(start, within):
     before = pids(client)
     running = busy(client, 1)
     with within(8):
-        kill(cluster, 1)
+        kill_ranks(cluster, 1)
         with pytest.raises(error.CompositeError, match="Engine 1 died"):
             running.get(5)
     assert client.ids == [0, 2, 3]
@@ -166,7 +171,7 @@ def test_a_replaced_rank_is_the_same_engine_again(start, within):
 def test_the_others_are_engines_beside_a_lost_rank_and_then_under_their_new_numbers(start):
     cluster = start("localhost:4")
     cluster.run("mine = rank")
-    kill(cluster, 1)
+    kill_ranks(cluster, 1)
     client = cluster.ipyparallel()
     assert client.ids == [0, 2, 3]
     assert client[:]["rank"] == [0, 2, 3]
@@ -187,7 +192,7 @@ def test_ranks_meet_anew_behind_the_task_of_one_of_them(start, in_background, tm
     wait = f"import os, time\nwhile not os.path.exists({str(path)!r}): time.sleep(0.01)"
     held = client[2].execute(wait, block=False)
     wait_until(lambda: "execute" in str(cluster.status()), 5, "the task is told")
-    kill(cluster, 0)
+    kill_ranks(cluster, 0)
     stages = []
     repaired = in_background(lambda: getattr(cluster, repair)(on_stage=stages.append))
     kept = 2 if repair == "heal" else 1

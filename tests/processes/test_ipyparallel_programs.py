@@ -4,10 +4,9 @@ import sys
 
 import pytest
 from ipyparallel import interactive
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
 from jupyter_dist.magics import extension
+from tests.ipython_shell import shell_with_magics
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`apply_async` is deprecated:DeprecationWarning"),
@@ -15,20 +14,12 @@ pytestmark = [
 
 
 @pytest.fixture
-def shell(four, tmp_path, monkeypatch):
+def shell(four, tmp_path):
     """An IPython shell whose notebook has the four ranks."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    InteractiveShell.clear_instance()
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "nocolor"
-    shell = InteractiveShell.instance(config=config)
-    shell.run_line_magic("load_ext", "jupyter_dist")
-    extension._CURRENT[shell].set(four)
-    yield shell
-    shell.run_line_magic("dist_ipyparallel", "--stop")
-    shell.run_line_magic("unload_ext", "jupyter_dist")
-    InteractiveShell.clear_instance()
+    with shell_with_magics(tmp_path / "ipython") as shell:
+        extension._CURRENT[shell].set(four)
+        yield shell
+        shell.run_line_magic("dist_ipyparallel", "--stop")
 
 
 # --- %px ---

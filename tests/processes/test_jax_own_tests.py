@@ -46,13 +46,13 @@ SETTINGS = {
 
 KNOWN = {
     "multihost_utils_test.MultiHostUtilsTest.test_process_allgather_cache_hit": (
-        "ours: C++ does not launch programs that span processes by itself, so that each is seen"
+        "ours: C++ does not launch programs that span processes on its own, so that each is seen"
     ),
     "pjit_test.ArrayPjitMultiHost.test_no_python_shard_arg_fallback": (
-        "ours: C++ does not launch programs that span processes by itself, so that each is seen"
+        "ours: C++ does not launch programs that span processes on its own, so that each is seen"
     ),
     "wait_barrier_test.WaitBarrierTest.test_non_participant_calls_fails": (
-        "JAX alone, if its service is recoverable as ours is: a failed barrier begins anew"
+        "JAX alone, if its service is recoverable as ours is: a failed barrier begins again"
     ),
 }
 """Test cases that fail, and why: with JAX 0.10.2 alone as well, or because of what we do."""

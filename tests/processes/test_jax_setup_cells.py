@@ -1,11 +1,8 @@
 """Setup cells that use JAX run on a new rank alone, which has JAX with the others by then."""
 
-import os
-import signal
-
 import pytest
 
-from .leftovers import wait_until
+from .leftovers import kill_ranks
 from .results import values
 
 pytest.importorskip("jax")
@@ -16,9 +13,7 @@ CALL = "jax.distributed.initialize()"
 
 def replace(cluster, rank):
     """Kill a rank, and give what healing says."""
-    (pid,) = [engine.pid for engine in cluster.topology().engines if engine.rank == rank]
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: cluster.status().ranks[rank] == "lost", 5, "the loss is told")
+    kill_ranks(cluster, rank)
     return cluster.heal()
 
 

@@ -7,7 +7,7 @@ from tests.matrix import only
 from tests.suspending import resume, suspend
 
 from .leftovers import agents_of, is_alive, wait_until
-from .listener import Listener
+from .listener import begin
 from .results import values
 
 pytest.importorskip("jax")
@@ -64,10 +64,8 @@ def test_who_has_failed_in_one_of_them_does_not_begin_the_next(
     late = (victim + 2) % 4
     early = [rank for rank in range(4) if rank not in (victim, late)]
     before = {engine.rank: engine.pid for engine in four.topology().engines}
-    listener = Listener()
     code = STEP.format(folder=str(tmp_path), late=late)
-    answer = in_background(four.run, code, watcher=listener)
-    listener.wait_for("here", ranks=range(4))
+    answer = begin(in_background, four, code)
     (agent,), process = agents_of(four), psutil.Process(before[victim])
     suspend(agent.pid)  # nobody tells of the death, so that nothing is refused or torn for it
     try:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jupyter_dist.views.collectives_table import collectives_text
+from jupyter_dist.views.tables.collectives_table import collectives_text
 from tests.matrix import only
 
 from .hangs import SOON_S, Hang

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_dist.views.collectives_table import collectives_text
+from jupyter_dist.views.tables.collectives_table import collectives_text
 
 from .conftest import SharedCluster
 from .hangs import Hang

@@ -1,22 +1,19 @@
 """Who has what and who does what, while a cell runs: for a second client, and at the keyboard."""
 
-import atexit
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from IPython.core.completer import provisionalcompleter
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
 from jupyter_dist import Cluster
-from jupyter_dist.cluster import questions
+from jupyter_dist.cluster.variables import rank_queries as questions
 from jupyter_dist.magics import extension
+from tests.ipython_shell import shell_with_magics
 from tests.suspending import resume, suspend
 
 from .leftovers import wait_until
 from .listener import Listener
+from .programs import dist
 
 BEFORE = """
 import numpy as np
@@ -55,7 +52,7 @@ def occupied(shared):
 @pytest.fixture
 def busy(occupied, shared, monkeypatch):
     """The ranks that run a cell, in whose home this test is."""
-    shared._home.enter(monkeypatch)
+    shared.enter(monkeypatch)
     return occupied
 
 
@@ -68,22 +65,12 @@ def other(busy):
 
 
 @pytest.fixture
-def shell(busy, tmp_path, monkeypatch):
+def shell(busy, tmp_path):
     """An IPython shell with our extension loaded, attached to the busy ranks."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    InteractiveShell.clear_instance()
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "nocolor"
-    shell = InteractiveShell.instance(config=config)
-    shell.run_line_magic("load_ext", "jupyter_dist")
-    shell.run_line_magic("dist_attach", f"{busy.name} --no-follow")
-    yield shell
-    extension._CURRENT[shell].get().detach()
-    shell.run_line_magic("unload_ext", "jupyter_dist")
-    shell.restore_sys_module_state()
-    InteractiveShell.clear_instance()
-    atexit.unregister(shell.atexit_operations)  # a second for each shell
+    with shell_with_magics(tmp_path / "ipython") as shell:
+        shell.run_line_magic("dist_attach", f"{busy.name} --no-follow")
+        yield shell
+        extension._CURRENT[shell].get().detach()
 
 
 @pytest.fixture
@@ -93,14 +80,6 @@ def stopped(busy):
     suspend(pid)
     yield pid
     resume(pid)
-
-
-def dist(*words):
-    """Run `jupyter dist …` as a person does; gives what it wrote."""
-    command = [sys.executable, "-m", "jupyter_dist.cli.__main__", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def complete(shell, code):
@@ -233,6 +212,6 @@ def test_objects_of_the_ranks_are_described_while_they_run_a_cell(shell, within)
 
 
 def test_the_terminal_shows_the_same(busy):
-    assert "only rank 0 has it" in dist("who", busy.name, "--only", "only")
-    assert "ranks 0,2-3" in dist("stacks", busy.name).splitlines()
-    assert dist("explain", busy.name) == "In[7] runs; nothing is odd about it\n"
+    assert "only rank 0 has it" in dist("who", busy.name, "--only", "only")[1]
+    assert "ranks 0,2-3" in dist("stacks", busy.name)[1].splitlines()
+    assert dist("explain", busy.name) == (0, "In[7] runs; nothing is odd about it\n", "")

@@ -7,13 +7,10 @@ import pytest
 
 from tests.patience import let_pass
 
+from .conftest import SharedCluster, unharmed
 from .leftovers import engines_of, wait_until
-from .listener import Listener
-from .results import values
-
-
-def statuses(result):
-    return [rank.status for rank in result]
+from .listener import begin
+from .results import statuses, values
 
 
 def errors(result):
@@ -27,21 +24,24 @@ def assert_meets(cluster, ranks=None):
     assert values(result) == [str(list(chosen))] * len(chosen)
 
 
-def run_until_here(cluster, in_background, code, **options):
+def run_until_here(cluster, in_background, code):
     """Run a cell that says `here` first, and wait until all have said it."""
-    listener = Listener()
     whole = f"import os, signal, time\nprint('here')\n{code}"
-    running = in_background(cluster.run, whole, watcher=listener, **options)
-    listener.wait_for("here", ranks=range(cluster.world_size))
-    return running
+    return begin(in_background, cluster, whole)
 
 
-@pytest.fixture(params=["auto", "none"])
-def cluster(request, start):
+@pytest.fixture(scope="module")
+def shared_without(tmp_path_factory):
+    """The cluster of this module that has no communicator."""
+    shared = SharedCluster(tmp_path_factory.mktemp("without"), comm="none")
+    yield shared
+    shared.close()
+
+
+@pytest.fixture(params=["shared", "shared_without"], ids=["auto", "none"])
+def cluster(request):
     """Four ranks with a communicator, and four without."""
-    if request.param == "auto":
-        return request.getfixturevalue("four")
-    return start("localhost:4", comm="none")
+    yield from unharmed(request.getfixturevalue(request.param))
 
 
 # --- what works ------------------------------------------------------------------------------
@@ -133,12 +133,9 @@ def test_array_and_object_collectives_take_turns(four):
 
 
 def test_a_cell_that_meets_all_the_time_prints_all_the_same(four, in_background, tmp_path):
-    listener = Listener()
     go = tmp_path / "go"
-    begin = "import os\nprint('begun')\n"
     code = f"while comm.broadcast_object(not os.path.exists({str(go)!r})): comm.barrier('turn')"
-    running = in_background(four.run, begin + code, watcher=listener)
-    listener.wait_for("begun", ranks=range(4))
+    running = begin(in_background, four, f"import os\nprint('here')\n{code}")
     assert not running.done()
     go.touch()
     assert running.result(10).ok
@@ -296,7 +293,7 @@ def test_more_than_the_coordinator_should_carry_is_refused_at_once(four, within)
         result = four.run(code)
     assert result[0].error.ename == "UsageError"
     text = str(result[0].error)
-    assert "broadcast_object(root=0) #1 would send 270.0 MiB" in text
+    assert "broadcast_object(root=0) #1 would send 270 MiB" in text
     assert "Accepted: 256 MiB" in text
     assert "comm.broadcast" in text
     assert statuses(result) == ["raised", "peer_failed", "peer_failed", "peer_failed"]
@@ -309,7 +306,7 @@ def test_more_than_the_coordinator_should_carry_in_sum_is_refused_on_all(four, w
         result = four.run(code)
     first = next(rank for rank in result if rank.status == "raised")  # others may be released
     assert first.error.ename == "UsageError"
-    assert "gather_object(root=0) #1 would send 270.0 MiB" in str(first.error)
+    assert "gather_object(root=0) #1 would send 270 MiB" in str(first.error)
     assert {rank.status for rank in result} <= {"raised", "peer_failed"}
     assert_meets(four)
 

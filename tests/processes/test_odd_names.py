@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import DistError, NoCluster, UsageError
-from jupyter_dist.launch.connection_file import ConnectionInfo, connection_path
+from jupyter_dist.launch.files.connection_file import ConnectionInfo, connection_path
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
 START = (

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from jupyter_dist.checkpoint.directory import find
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.checkpoint.storage.directory import find
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 from tests.matrix import only
 
 from .leftovers import agents_of, coordinator_of, engines_of, is_alive, wait_until, zygotes_of
@@ -31,11 +31,11 @@ found
 """
 SHORT_TIMES = """
 import sys
-from jupyter_dist.model import preemption
-preemption.DEFAULT_LEFT_S = 6.0
+from jupyter_dist.model.ranks import preemption_agreement
+preemption_agreement.DEFAULT_LEFT_S = 6.0
 if "jupyter_dist.agent" in sys.orig_argv:
-    from jupyter_dist.agent import preempt_watch
-    preempt_watch.INTERVAL_S = 0.5
+    from jupyter_dist.agent.host import preemption_watch
+    preemption_watch.INTERVAL_S = 0.5
 """
 WAIT = "import time\nprint('waits', flush=True)\nfor _ in range(10**6): time.sleep(0.01)"
 
@@ -51,12 +51,9 @@ def two(start):
 
 
 @pytest.fixture
-def short_times(tmp_path, monkeypatch):
+def short_times(first_of_all):
     """What starts from now on takes 6 s to be left after SIGTERM, and asks commands twice a second."""
-    (tmp_path / "times").mkdir()
-    (tmp_path / "times" / "sitecustomize.py").write_text(SHORT_TIMES)
-    folders = [str(tmp_path / "times"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
+    first_of_all(SHORT_TIMES)
 
 
 @pytest.fixture
@@ -106,18 +103,33 @@ def await_end(agent):
     wait_until(lambda: not is_alive(agent), 10, "the agent has ended")
 
 
+def save_together(cluster, running, code, within_s=30):
+    """Take a host away while all ranks are in a cell; give the one value that it has, and notes."""
+    future, listener = running(cluster, code)
+    agent = terminate(cluster)
+    first, second = values(future.result(within_s))
+    assert first == second
+    await_end(agent)
+    return first, listener
+
+
+def terminate_all(cluster):
+    """Send SIGTERM to all processes of the hosts, as scancel does; gives the agents."""
+    agents = agents_of(cluster)
+    await_agents(cluster)
+    for process in (*agents, *zygotes_of(cluster), *engines_of(cluster)):
+        process.send_signal(signal.SIGTERM)
+    return agents
+
+
 # --- all ranks save at one call ---
 
 
 @pytest.mark.parametrize("pace", ["0.002", "0.001 + 0.006 * rank"], ids=["together", "far apart"])
 def test_all_ranks_save_at_the_same_call_and_the_agent_waits_for_them(two, running, pace):
-    future, listener = running(two, loop(pace))
-    agent = terminate(two)
-    first, second = values(future.result(30))
-    assert first == second
+    first, listener = save_together(two, running, loop(pace))
     assert int(first.strip("[]")) > 10
     listener.wait_for_note("b will be taken away (SIGTERM)")
-    await_end(agent)
     assert values(two.run("text", ranks=0)) == ["'b will be taken away (SIGTERM)'"]
     assert values(two.run("checkpoint.notice is None", ranks=0)) == ["True"]
     note = two.topology().note
@@ -127,26 +139,8 @@ def test_all_ranks_save_at_the_same_call_and_the_agent_waits_for_them(two, runni
 
 def test_with_steps_all_ranks_save_at_the_same_step(two, running):
     code = loop("0.002 + 0.004 * rank", "1000 + 10 * number") + "\n1000 + 10 * found[0]"
-    future, _ = running(two, code)
-    agent = terminate(two)
-    first, second = values(future.result(30))
-    assert first == second
+    first, _ = save_together(two, running, code)
     assert int(first) % 10 == 0
-    await_end(agent)
-
-
-@pytest.mark.slow
-def test_the_agent_waits_until_the_cell_has_saved_what_it_wanted_to(two, running, tmp_path):
-    code = loop() + (
-        "\nimport pathlib\ntime.sleep(0.5)"
-        f"\npathlib.Path({str(tmp_path)!r}, f'saved-{{rank}}').write_text(str(found[0]))"
-    )
-    future, _ = running(two, code)
-    agent = terminate(two)
-    assert future.result(30).ok
-    await_end(agent)
-    one, other = (tmp_path / f"saved-{rank}" for rank in (0, 1))
-    assert one.read_text() == other.read_text()
 
 
 @pytest.mark.slow
@@ -166,21 +160,14 @@ def test_a_second_notice_works_as_the_first(two, running):
     await_end(first)
     await_lost(two, 0, 1)
     assert set(two.heal().replaced) == {0, 1}
-    future, _ = running(two, loop())
-    agent = terminate(two)
-    one, other = values(future.result(30))
-    assert one == other
-    await_end(agent)
+    save_together(two, running, loop())
     assert two.topology().note.startswith("b will be taken away")
 
 
 def test_signals_for_all_processes_of_a_job_end_no_rank_before_it_has_saved(two, running):
     """As scancel and Slurm's --signal send them."""
     future, _ = running(two, loop() + "\ntime.sleep(0.3)\nfound")
-    agents = agents_of(two)
-    await_agents(two)
-    for process in (*agents, *zygotes_of(two), *engines_of(two)):
-        process.send_signal(signal.SIGTERM)
+    agents = terminate_all(two)
     first, second = values(future.result(30))
     assert first == second
     for agent in agents:
@@ -200,10 +187,7 @@ def test_a_rank_that_has_not_asked_yet_lives_on_when_all_processes_are_signalled
     )
     future, listener = running(two, prelude + loop() + "\ntime.sleep(0.3)\nfound", ranks=(0,))
     listener.wait_for("imports", (1,))
-    agents = agents_of(two)
-    await_agents(two)
-    for process in (*agents, *zygotes_of(two), *engines_of(two)):
-        process.send_signal(signal.SIGTERM)
+    agents = terminate_all(two)
     listener.wait_for_note("will be taken away")
     go_on.touch()
     first, second = values(future.result(30))
@@ -325,11 +309,7 @@ def test_a_function_that_hangs_is_ended_and_the_rank_lives(two, running):
     code = "@checkpoint.on_preempt\ndef hang():\n    import time\n    time.sleep(600)\n"
     others = "for _ in range(9): checkpoint.on_preempt(lambda: None)"  # the time is for all of them
     two.run(code + others, ranks=0).raise_first()
-    future, listener = running(two, loop())
-    agent = terminate(two)
-    first, second = values(future.result(90))
-    assert first == second
-    await_end(agent)
+    _, listener = save_together(two, running, loop(), within_s=90)
     assert "hang() of on_preempt was ended" in two.topology().note
     assert values(two.run("rank", ranks=0)) == ["0"]
     assert listener.notes
@@ -361,7 +341,7 @@ def test_a_command_tells_that_a_host_will_be_taken_away_and_its_agent_stays(
     listener.wait_for_note("(again)")
 
 
-# --- saving by itself ---
+# --- saving on its own ---
 
 
 @pytest.mark.parametrize("how", only(["in a cell"], ["idle", "in a cell"]))
@@ -425,11 +405,7 @@ def test_what_cannot_be_saved_is_told_and_the_rank_goes_on(start, running, tmp_p
     (tmp_path / "file").write_text("in the way")
     two = start(HOSTS, one_machine=True, save_on_preempt=str(tmp_path / "file"))
     two.run("x = rank\ncheckpoint.mark('x')").raise_first()
-    future, _ = running(two, loop())
-    agent = terminate(two)
-    first, second = values(future.result(30))
-    assert first == second
-    await_end(agent)
+    save_together(two, running, loop())
     assert "what is marked was not saved" in two.topology().note
 
 
@@ -449,12 +425,8 @@ def test_jax_hears_of_it_at_one_step_on_all_ranks(two, running):
         "        found = step\n        break\n"
         "found"
     )
-    future, _ = running(two, code)
-    agent = terminate(two)
-    first, second = values(future.result(40))
-    assert first == second
+    first, _ = save_together(two, running, code, within_s=40)
     assert int(first) > 100
-    await_end(agent)
 
 
 # --- what goes wrong meanwhile ---

@@ -1,45 +1,13 @@
 """Bars of tqdm, real ones, on real ranks: one bar of all of them, live and at the end."""
 
-import threading
-
 import pytest
 
-from jupyter_dist.views.cell_output import CellOutputView
-from tests.patience import Stopwatch
+from jupyter_dist.views.cell.cell_output import CellOutputView
 
 from .listener import Listener
+from .pages import Page, show
 
 pytest.importorskip("tqdm", reason="tqdm is not installed")
-SLOW = """from tqdm import tqdm
-import time
-for _ in tqdm(range(500), desc="slow"):
-    time.sleep(0.01 * (1 + rank))"""
-
-
-class Page:
-    """What a notebook shows of one cell; others wait for words on it."""
-
-    def __init__(self):
-        self.texts = []
-        self._news = threading.Condition()
-
-    def __call__(self, bundle, /, *, raw, display_id):
-        with self._news:
-            self.texts.append(bundle["text/html"])
-            self.text = bundle["text/plain"]
-            self._news.notify_all()
-        return self
-
-    def update(self, bundle, *, raw):
-        self(bundle, raw=raw, display_id=True)
-
-    def wait_for(self, *words, within_s=10.0):
-        watch = Stopwatch()
-        with self._news:
-            while not (self.texts and all(word in self.texts[-1] for word in words)):
-                left_s = watch.left_s(within_s)
-                assert left_s, self.texts[-1:]
-                self._news.wait(left_s)
 
 
 @pytest.fixture
@@ -47,13 +15,16 @@ def shown(four):
     """Run a cell, and give the result and the lines that stay of it."""
 
     def run(code):
-        page = Page()
-        view = CellOutputView(world_size=4, display=page)
-        result = four.run(code, watcher=view)
-        view.finish(result)
+        result, page = show(four, code)
         return result, page.text.splitlines()
 
     return run
+
+
+SLOW = """from tqdm import tqdm
+import time
+for _ in tqdm(range(500), desc="slow"):
+    time.sleep(0.01 * (1 + rank))"""
 
 
 @pytest.mark.parametrize(

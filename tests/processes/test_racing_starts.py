@@ -9,16 +9,23 @@ import sys
 import pytest
 
 from jupyter_dist import Cluster
-from jupyter_dist.cluster import coordinator_process
+from jupyter_dist.cluster.connection import coordinator_process
 from jupyter_dist.errors import StartFailed
-from jupyter_dist.launch.connection_file import running_clusters
-from jupyter_dist.model.open_files import files_of_the_coordinator
+from jupyter_dist.launch.files.connection_file import running_clusters
+from jupyter_dist.launch.processes.open_files import files_of_the_coordinator
+
+from .programs import run_program
 
 RACERS = 6
+SITE = """
+import os, sys, time
+if sys.orig_argv[-1] == 'jupyter_dist.coordinator':
+    """
+"""What a module does in coordinators alone, while Python loads or while it works."""
 RACE = """
 import sys
 from jupyter_dist import Cluster
-from jupyter_dist.cluster import coordinator_process
+from jupyter_dist.cluster.connection import coordinator_process
 begun = []
 init = coordinator_process.CoordinatorProcess.__init__
 def count(self, spec):
@@ -31,12 +38,6 @@ with Cluster.start("localhost:1", timeout_s=60) as cluster:
     print(cluster.name, *begun, flush=True)
     sys.stdin.readline()
 """
-SITE = """
-import os, sys, time
-if {where}:
-    {what}
-"""
-IN_COORDINATOR = "sys.orig_argv[-1] == 'jupyter_dist.coordinator'"
 
 
 def test_starts_that_race_choose_names_at_once_and_start_one_coordinator_each(home):
@@ -61,19 +62,6 @@ def test_starts_that_race_choose_names_at_once_and_start_one_coordinator_each(ho
             racer.communicate("over\n")
 
 
-@pytest.fixture
-def custom(tmp_path, monkeypatch):
-    """Have a module do something in a process while Python loads, or while it works."""
-
-    def make(what, where=IN_COORDINATOR):
-        folder = tmp_path / "site"
-        folder.mkdir()
-        (folder / "sitecustomize.py").write_text(SITE.format(where=where, what=what))
-        monkeypatch.setenv("PYTHONPATH", str(folder))
-
-    return make
-
-
 def fail_to_start(within, **options):
     """Start in vain; gives what was said."""
     with within(12), pytest.raises(StartFailed) as caught:
@@ -82,30 +70,33 @@ def fail_to_start(within, **options):
 
 
 @pytest.mark.usefixtures("sweep")
-def test_a_silent_coordinator_is_told_with_where_it_is_and_what_to_do(custom, within, monkeypatch):
+def test_a_silent_coordinator_is_told_with_where_it_is_and_what_to_do(
+    first_of_all, within, monkeypatch
+):
     monkeypatch.setattr(coordinator_process, "_END_TIMEOUT_S", 0.5)
-    custom("import zmq; zmq.has = lambda _: time.sleep(60)")
-    said = fail_to_start(within, name="silent", timeout_s=2)
-    for fact in ("did not report within 2 s", "opening its ports", "new_context", "timeout_s=4"):
+    first_of_all(SITE + "import zmq; zmq.has = lambda _: time.sleep(60)")
+    # Time enough for a busy machine to get as far as that.
+    said = fail_to_start(within, name="silent", timeout_s=5)
+    for fact in ("did not report within 5 s", "opening its ports", "new_context", "timeout_s=10"):
         assert fact in said
 
 
-def test_one_that_does_not_even_begin_is_told_so(home, custom, within):
-    custom("time.sleep(60)")
+def test_one_that_does_not_even_begin_is_told_so(home, first_of_all, within):
+    first_of_all(SITE + "time.sleep(60)")
     said = fail_to_start(within, timeout_s=1)
     for fact in ("cluster-1", "had not begun", "it sleeps", "CPU time", "timeout_s=2"):
         assert fact in said
 
 
-def test_one_that_is_killed_is_told_with_its_signal(home, custom, within):
-    custom("os.kill(os.getpid(), 9)")
+def test_one_that_is_killed_is_told_with_its_signal(home, first_of_all, within):
+    first_of_all(SITE + "os.kill(os.getpid(), 9)")
     said = fail_to_start(within)
     assert "by SIGKILL" in said
     assert "Start it again" in said
 
 
-def test_what_a_module_prints_while_it_is_loaded_is_no_report(home, custom):
-    custom("print('hello'); print('[]')")
+def test_what_a_module_prints_while_it_is_loaded_is_no_report(home, first_of_all):
+    first_of_all(SITE + "print('hello'); print('[]')")
     with Cluster.start("localhost:1") as cluster:
         assert cluster.run("1").ok
 
@@ -137,9 +128,7 @@ def test_a_hard_limit_that_is_too_low_is_named_with_what_is_needed(home):
         "from jupyter_dist import Cluster\n"
         "Cluster.start('localhost:400', oversubscribe=True)\n"
     )
-    words = [sys.executable, "-c", program]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    last = ended.stderr.splitlines()[-1]
+    last = run_program("-c", program).stderr.splitlines()[-1]
     assert "StartFailed" in last
     for number in (512, 600, files_of_the_coordinator(400, 1)):
         assert str(number) in last
@@ -166,8 +155,7 @@ def test_a_program_that_has_no_file_left_is_told_so(home):
         (20, 256, "StartFailed"),
         (0, 512, "started"),
     ):
-        words = [sys.executable, "-c", program, str(left), str(hard)]
-        ended = subprocess.run(words, capture_output=True, text=True, timeout=90, check=False)
+        ended = run_program("-c", program, left, hard)
         assert said in ended.stdout, (left, hard, ended)
         assert said == "started" or "256" in ended.stdout
 

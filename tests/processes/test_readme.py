@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from .programs import run_program
+
 ROOT = Path(__file__).parents[2]
 SAMPLES = re.findall(
     r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
@@ -49,14 +51,7 @@ def samples(word):
 
 def run_cells(cells):
     """Run cells in an IPython of their own; give for each whether it went well, and its words."""
-    done = subprocess.run(
-        [sys.executable, "-c", SHELL],
-        input=json.dumps(cells),
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
+    done = run_program("-c", SHELL, input=json.dumps(cells), timeout=150)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from jupyter_dist.errors import FrameworkError, UsageError
-from jupyter_dist.frameworks.jax.relay import Relay
+from jupyter_dist.frameworks.jax.service.relay import Relay
 
 from .leftovers import wait_until
 
@@ -60,12 +60,13 @@ def descriptors():
     return set(os.listdir("/proc/self/fd"))
 
 
-@pytest.fixture(params=["127.0.0.1", "::1"])
+@pytest.fixture
 def service(request):
+    address = getattr(request, "param", "127.0.0.1")
     try:
-        service = Service(request.param)
+        service = Service(address)
     except OSError:
-        pytest.skip(f"this machine has no {request.param}")
+        pytest.skip(f"this machine has no {address}")
     yield service
     service.close()
 
@@ -112,6 +113,7 @@ def is_held_open(client):
         return False
 
 
+@pytest.mark.parametrize("service", ["127.0.0.1", "::1"], indirect=True)
 def test_bytes_go_both_ways(pair):
     client, served = pair
     client.sendall(b"to the service")

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from jupyter_dist.errors import FrameworkError, UsageError
-from jupyter_dist.frameworks.jax import relay_process
-from jupyter_dist.frameworks.jax.relay_process import RelayProcess, prepare
+from jupyter_dist.frameworks.jax.service import relay_process
+from jupyter_dist.frameworks.jax.service.relay_process import RelayProcess, prepare
 from tests.patience import Stopwatch
 
 from .leftovers import command_of, is_alive, wait_until
@@ -156,7 +156,7 @@ def test_an_interrupt_of_all_does_not_reach_it(relay):
 def test_it_ends_with_its_parent_though_a_child_has_its_pipes(service):
     code = (
         "import os, sys, time\n"
-        "from jupyter_dist.frameworks.jax.relay_process import RelayProcess\n"
+        "from jupyter_dist.frameworks.jax.service.relay_process import RelayProcess\n"
         "relay = RelayProcess(sys.argv[1])\n"
         "child = os.fork()\n"
         "if not child:\n    time.sleep(30)\n    os._exit(0)\n"

@@ -10,14 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jupyter_dist.launch.remote_command import (
+from jupyter_dist.launch.ssh.remote_command import (
     NO_PYTHON,
     SETUP_FAILED,
     python_script,
     shell_for,
     ssh_command,
 )
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 SAY = "import json, os, sys; print(json.dumps([os.getpid(), sys.executable, *sys.argv[1:]]))"
 

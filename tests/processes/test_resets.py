@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from .leftovers import agents_of, coordinator_of, wait_until
-from .listener import Listener
+from .listener import Listener, begin
 from .results import values
 
 SEVERAL_RESETS = 5
@@ -71,8 +71,7 @@ def test_resets_while_a_cell_runs_lose_none_of_its_lines_and_double_none(
 ):
     pids = values(four.run("import os\nkept = os.getpid()\nkept"))
     listener = Listener()
-    cell = in_background(four.run, PRINTS, watcher=listener)
-    listener.wait_for("here", ranks=range(4))
+    cell = begin(in_background, four, PRINTS, listener)
     for _ in range(SEVERAL_RESETS):
         for port in ports_of(four):
             reset(port)
@@ -154,9 +153,7 @@ def test_a_reset_between_ranks_is_told_as_one_and_the_next_cell_has_a_new_commun
     four, in_background, within
 ):
     pids = values(four.run("import os\nkept = os.getpid()\nkept"))
-    listener = Listener()
-    cell = in_background(four.run, REDUCE_ON, watcher=listener)
-    listener.wait_for("here", ranks=range(4))
+    cell = begin(in_background, four, REDUCE_ON)
     for port in ring_ports_of(1, pids):
         reset(port)
     with within(10):

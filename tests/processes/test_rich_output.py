@@ -1,43 +1,17 @@
 """Figures, tables, formulas and widgets of real libraries, from ranks to what a person sees."""
 
+import functools
 import json
 
 import pytest
 
-from jupyter_dist.views.cell_output import CellOutputView
-
-
-class Page:
-    """What a notebook shows of one cell."""
-
-    def __call__(self, bundle, /, *, raw, display_id):
-        self.bundle = bundle
-        return self
-
-    def update(self, bundle, *, raw):
-        self.bundle = bundle
-
-    @property
-    def html(self):
-        return self.bundle["text/html"]
-
-    @property
-    def text(self):
-        return self.bundle["text/plain"]
+from .pages import show
 
 
 @pytest.fixture
 def shown(four):
     """Run a cell on all ranks, and give the result and the page."""
-
-    def run(code):
-        page = Page()
-        view = CellOutputView(world_size=4, display=page)
-        result = four.run(code, watcher=view)
-        view.finish(result)
-        return result, page
-
-    return run
+    return functools.partial(show, four)
 
 
 def mimes(result):

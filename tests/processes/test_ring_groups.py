@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_dist.collective.breakage import Breakage
+from jupyter_dist.collective.broken import Breakage
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.collective.ring.transport import RingTransport
-from jupyter_dist.model.addresses import split_address
+from jupyter_dist.model.hosts.addresses import split_address
 
 from .ring_calls import RING, check, collectives, expected, given_by, step_of
 from .ring_pool import Pool

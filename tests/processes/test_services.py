@@ -11,8 +11,8 @@ import sys
 import psutil
 import pytest
 
-from jupyter_dist.agent import services
-from jupyter_dist.agent.services import Services
+from jupyter_dist.agent.host import service_processes as services
+from jupyter_dist.agent.host.service_processes import Services
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from tests.suspending import suspend
 
@@ -27,7 +27,7 @@ needs_jax = pytest.mark.skipif(
 PARENT = """
 import sys
 from pathlib import Path
-from jupyter_dist.agent.services import Services
+from jupyter_dist.agent.host.service_processes import Services
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 def tell(event):
@@ -236,7 +236,7 @@ def test_a_helper_process_ends_when_its_stdin_is_closed():
 
 
 def test_a_helper_process_without_a_parent_ends_at_once():
-    command = [sys.executable, "-P", "-m", "jupyter_dist.launch.lifeline", "1"]
+    command = [sys.executable, "-P", "-m", "jupyter_dist.launch.processes.process_life", "1"]
     with subprocess.Popen([*command, "this"], stdin=subprocess.PIPE) as helper:
         assert helper.wait(SOON_S) == 1
 

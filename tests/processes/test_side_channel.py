@@ -6,9 +6,9 @@ import signal
 import pytest
 
 from jupyter_dist import Cluster
-from jupyter_dist.cluster.questions import ask_ranks
-from jupyter_dist.model.names import RankNames
-from jupyter_dist.model.stacks import RankStacks
+from jupyter_dist.cluster.variables.rank_queries import ask_ranks
+from jupyter_dist.model.ranks.stacks import RankStacks
+from jupyter_dist.model.ranks.variable_facts import RankNames
 from jupyter_dist.protocol.messages import (
     AskRanks,
     CompleteCode,
@@ -23,7 +23,7 @@ from tests.suspending import resume, suspend
 
 from .held import CALL, Native
 from .leftovers import wait_until
-from .listener import Listener
+from .listener import Listener, begin
 
 WITHIN_S = 2.5
 TIMEOUT_S = 30.0
@@ -59,7 +59,7 @@ True"""
 def other(shared, four):
     """A second client of the cluster."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        shared._home.enter(monkeypatch)
+        shared.enter(monkeypatch)
         client = Cluster.attach(four.name)
     yield client
     client.detach()
@@ -86,13 +86,9 @@ def running(four, in_background, tmp_path):
     go = tmp_path / "go-on"
 
     def run(code, ranks=None):
-        listener = Listener()
-        wanted = range(4) if ranks is None else ranks
         assert four.run(f"import os, time\ngo = {str(go)!r}\n{PAUSE}").ok
-        future = in_background(
-            four.run, f"import time\nprint('here')\n{code}", ranks, watcher=listener, label=7
-        )
-        listener.wait_for("here", ranks=wanted)
+        whole = f"import time\nprint('here')\n{code}"
+        future = begin(in_background, four, whole, ranks=ranks, label=7)
         return Running(future, go.touch)
 
     yield run
@@ -240,14 +236,12 @@ def test_a_stopped_rank_is_told_as_stopped_and_the_others_answer(four, other, ru
 )
 def test_a_signal_that_user_code_has_taken_is_not_sent(start, in_background, native, handler):
     cluster = start("localhost:1")
-    listener = Listener()
     code = (
         "import os, signal\n"
         f"before = signal.signal(signal.SIGUSR1, {handler})\n"
         f"print('here')\n{native.code}"
     )
-    cell = in_background(cluster.run, code, watcher=listener)
-    listener.wait_for("here", ranks=[0])
+    cell = begin(in_background, cluster, code)
     native.hold([cluster.topology().engines[0].pid])
     stacks, _ = ask(cluster, ReadStacks(), timeout_s=FROM_OUTSIDE_S)
     assert stacks[0].source == "none"
@@ -296,8 +290,7 @@ def test_output_goes_on_streaming_while_questions_are_answered(
         "    time.sleep(0.1)\n"
         f"    if os.path.exists({str(go)!r}): break"
     )
-    cell = in_background(four.run, code, watcher=listener)
-    listener.wait_for("step-0.", ranks=range(4))
+    cell = begin(in_background, four, code, listener, word="step-0.")
     while any("step-4." not in listener.text[rank] for rank in range(4)):
         assert not cell.done()
         ask(other, ListNames())

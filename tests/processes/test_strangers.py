@@ -13,6 +13,7 @@ import zmq
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from zmq.utils.monitor import recv_monitor_message
 
+from jupyter_dist.errors import ErrorCode
 from jupyter_dist.protocol import codec
 from jupyter_dist.protocol.codec import VERSION, encode
 from jupyter_dist.protocol.messages import Hello, Leave, PushObjects, Refused, SubmitCell
@@ -150,7 +151,7 @@ def test_another_version_is_refused_naming_both(four, sockets):
     visitor.send_multipart([b"jupyter-dist/0", b"whatever"])
     answer = hear(visitor)
     assert isinstance(answer, Refused)
-    assert answer.error == "VersionMismatch"
+    assert answer.code == ErrorCode.VERSION_MISMATCH
     assert "jupyter-dist/0" in answer.reason
     assert VERSION.decode() in answer.reason
     assert "Install the same jupyter-dist on both" in answer.reason
@@ -177,7 +178,7 @@ def test_a_message_that_is_none_is_refused(four, sockets, frames):
     visitor.send_multipart(frames)
     answer = hear(visitor)
     assert isinstance(answer, Refused)
-    assert answer.error in ("MalformedMessage", "VersionMismatch")
+    assert answer.code in (ErrorCode.MALFORMED_MESSAGE, ErrorCode.VERSION_MISMATCH)
     assert four.run("1").ok
 
 
@@ -226,7 +227,7 @@ def test_grpc_without_our_certificate_is_refused_on_every_port(four, how):
 
 def _foreign_certificate():
     """Root, key and certificate of another cluster."""
-    from jupyter_dist.coordinator.certificates import Authority
+    from jupyter_dist.coordinator.agents.certificates import Authority
 
     authority = Authority()
     issued = authority.issue_agent("localhost")

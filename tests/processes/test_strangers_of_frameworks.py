@@ -54,10 +54,10 @@ def test_who_greets_otherwise_breaks_no_framework(formed):
     ports = every_port(cluster)
     with zmq.Context() as context, contextlib.ExitStack() as stack:
         for port in ports:
-            for greeting in (*GREETINGS, os.urandom(64)):
+            for hello in (*GREETINGS, os.urandom(64)):
                 visitor = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
                 with contextlib.suppress(ConnectionError):
-                    visitor.sendall(greeting)
+                    visitor.sendall(hello)
             lasting = stack.enter_context(context.socket(zmq.DEALER))
             lasting.linger = 0
             lasting.connect(f"tcp://127.0.0.1:{port}")

@@ -1,21 +1,17 @@
-"""Code gets to the ranks: copied, imported, changed, loaded anew; and what goes wrong is told."""
+"""Code gets to the ranks: copied, imported, changed, loaded again; and what goes wrong is told."""
 
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from jupyter_dist.cluster import moving
-from jupyter_dist.cluster.sync import _Sync
+from jupyter_dist.cluster import transfer as moving
+from jupyter_dist.cluster.code.sync import _Sync
 from jupyter_dist.errors import RankRaised, SyncFailed, UsageError
-from jupyter_dist.launch.rsync import RsyncOrder, RsyncRun
-from jupyter_dist.model.spec import HostSpec
 
 from .leftovers import agents_of, wait_until
+from .programs import dist
 from .results import values
 
 
@@ -94,7 +90,7 @@ def test_modules_that_changed_are_named_and_loaded_anew_when_asked(four, project
     result = four.sync(name, reload=True)
     assert result.reload.ok
     assert {rank.stdout for rank in result.reload} == {
-        f"loaded anew: {name}.rates, {name}.model, {name}\n"
+        f"loaded again: {name}.rates, {name}.model, {name}\n"
     }
     assert values(four.run(f"(g(), {name}.f(), {name}.untouched.runs)")) == ["(0.7, 0.7, [1])"] * 4
     again = four.sync(name, reload=True)
@@ -259,31 +255,15 @@ def test_without_any_agent_the_sync_says_so(start, project):
     assert (caught.value.host, caught.value.reason) == ("localhost", "it is lost")
 
 
-@pytest.mark.skipif(shutil.which("rsync") is None, reason="this machine has no rsync")
-def test_an_rsync_that_hangs_ends_with_its_ssh(home, project):
-    host = HostSpec("far", ssh=("sh", "-c", "sleep 60"))
-    order = RsyncOrder(host, "rsync", str(project.path.parent), ("x",), "/nowhere", "..")
-    run = RsyncRun(order)
-    wait_until(lambda: "sleep" in {p.name() for p in home.processes()}, 5, "its ssh runs")
-    assert not run.wait(0.1)
-    run.close()
-    wait_until(lambda: not home.processes(), 5, "both have ended")
-
-
 def test_the_terminal_can_sync_too(start, home, project):
     cluster = start("localhost:2", name="demo")
     project.write("model.py", "x = 1")
-    command = [sys.executable, "-m", "jupyter_dist.cli", "sync", project.name, "--reload"]
-
-    def sync():
-        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-
-    done = sync()
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"copied {project.name} (2 files, 5 B) to 1 host in ")
+    status, out, err = dist("sync", project.name, "--reload")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"copied {project.name} (2 files, 5 B) to 1 host in ")
     cluster.run(f"import {project.name}.model as m")
     project.write("model.py", "x = 1/0")
-    done = sync()
-    assert done.returncode == 1
-    assert "rank 0: ZeroDivisionError: division by zero" in done.stderr
-    assert "model.py" in done.stdout
+    status, out, err = dist("sync", project.name, "--reload")
+    assert status == 1
+    assert "rank 0: ZeroDivisionError: division by zero" in err
+    assert "model.py" in out

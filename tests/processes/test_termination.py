@@ -6,9 +6,9 @@ import sys
 CHILDREN = 300
 ENDS = f"""
 import os, signal, time
-from jupyter_dist.engine.termination import Termination
+from jupyter_dist.engine.leaving.sigterm import SigtermHandler
 
-Termination().install()
+SigtermHandler().install()
 before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
 for _ in range({CHILDREN}):
     pid = os.fork()

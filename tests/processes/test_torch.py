@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.reasons import WITHOUT_TORCH
+
 from .listener import Listener
 from .ports import free_port
-from .results import values
-from .test_gloo import WITHOUT_TORCH
-from .test_interrupts import interrupted_run, statuses
+from .results import statuses, values
+from .test_interrupts import interrupted_run
 
 DIGITS = Path(__file__).parents[2] / "notebooks" / "data" / "digits.npz"
 CLEAN = """
@@ -208,7 +209,7 @@ def test_an_interrupt_ends_a_wait_within_seconds(ranks, in_background, within):
     assert statuses(result) == ["interrupted"] * 4
     assert {rank.error.ename for rank in result} == {"KeyboardInterrupt"}
     assert values(ranks.run("kept.tolist()"))[3] == "[3, 4, 5]"
-    assert values(ranks.run(SUM)) == ["[4.0, 4.0, 4.0]"] * 4, "formed anew by itself"
+    assert values(ranks.run(SUM)) == ["[4.0, 4.0, 4.0]"] * 4, "formed again on its own"
 
 
 def test_the_group_that_was_formed_anew_is_what_a_repeated_init_gets(ranks):

@@ -6,13 +6,13 @@ import socket
 import pytest
 
 from tests.matrix import only
+from tests.reasons import WITHOUT_TORCH
 
 from .conftest import SharedCluster
+from .leftovers import kill_ranks
 from .listener import Listener
 from .ports import free_port
 from .results import values
-from .test_gloo import WITHOUT_TORCH
-from .test_healing import kill
 from .test_torch import CLEAN, INIT, errors, keep_caches_in
 
 SUM = "x = torch.ones(3); dist.all_reduce(x); x.tolist()"
@@ -113,7 +113,7 @@ def test_it_serves_again_after_errors_and_on_ranks_that_are_new(two, port):
     two.run("setup(rank, world_size)\nif rank == 1:\n    raise LookupError\ndist.barrier()")
     assert values(two.run(f"{SUM}")) == ["[2.0, 2.0, 2.0]"] * 2
     assert values(two.run(AT)) == [str(port)] * 2, "where it was"
-    kill(two, 0)
+    kill_ranks(two, 0)
     two.heal()
     found = f"import os, torch, torch.distributed as dist\n({AT}, os.environ['MASTER_PORT'])"
     assert values(two.run(found)) == [str((port, str(port)))] * 2

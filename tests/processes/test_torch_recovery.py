@@ -4,13 +4,12 @@ import pytest
 
 from jupyter_dist.errors import CellRefused
 from tests.matrix import only
+from tests.reasons import WITHOUT_TORCH
 
-from .conftest import ClusterFactory
-from .leftovers import Home
-from .listener import Listener
+from .conftest import SharedCluster
+from .leftovers import kill_ranks
+from .listener import Listener, begin
 from .results import values
-from .test_gloo import WITHOUT_TORCH
-from .test_healing import kill
 from .test_torch import CLEAN, keep_caches_in
 
 INIT = "import torch, torch.distributed as dist\ndist.init_process_group()"
@@ -39,48 +38,10 @@ def prepare(cluster, folder):
     values(cluster.run(f"{INIT}\ngroup = dist.group.WORLD\nkept = torch.arange(3) + rank"))
 
 
-class Three:
-    """One cluster of three ranks, because torch's import takes seconds in each new one."""
-
-    def __init__(self, root):
-        self._root = root
-        self._count = 0
-        self._factory = None
-
-    def get(self):
-        """Give it with all its ranks; a new one if it has stopped, become smaller or is busy."""
-        if self._factory is not None and not self._can_be_healed():
-            self.close()
-        if self._factory is None:
-            self._count += 1
-            self._home = Home(self._root / str(self._count))
-            with pytest.MonkeyPatch.context() as monkeypatch:
-                self._home.enter(monkeypatch)
-                self._factory = ClusterFactory(self._home)
-                self._cluster = self._factory("localhost:3", timeout_s=60.0)
-        return self._cluster
-
-    def close(self):
-        """Stop it; nothing may be left."""
-        if self._factory is not None:
-            factory, self._factory = self._factory, None
-            factory.close()
-            self._home.assert_nothing_left()
-
-    def _can_be_healed(self):
-        topology = self._cluster.topology()
-        states = [engine.state for engine in topology.engines]
-        if topology.state != "ready" or len(states) < 3 or not {*states} <= {"idle", "lost"}:
-            return False
-        if "lost" in states:
-            self._cluster.heal()
-        return True
-
-
 @pytest.fixture(scope="module")
 def shared_three(tmp_path_factory):
-    """The cluster of all tests that cost some of its ranks."""
-    shared = Three(tmp_path_factory.mktemp("three"))
+    """The cluster of all tests that cost some of its ranks: torch's import takes seconds in a new one."""
+    shared = SharedCluster(tmp_path_factory.mktemp("three"), "localhost:3", timeout_s=60.0)
     yield shared
     shared.close()
 
@@ -88,7 +49,7 @@ def shared_three(tmp_path_factory):
 @pytest.fixture
 def three(shared_three, tmp_path):
     """Three ranks with a default group, for tests that cost some of them."""
-    cluster = shared_three.get()
+    cluster = shared_three.whole()
     prepare(cluster, tmp_path)
     return cluster
 
@@ -109,7 +70,7 @@ def test_ranks_that_die_in_a_collective_are_replaced_and_sums_are_right(three, w
         assert outcome.status == ("lost" if rank in victims else "peer_failed"), str(outcome.error)
     with within(120):
         healed = three.heal()
-    assert "torch's default group was formed anew" in str(healed)
+    assert "torch's default group was formed again" in str(healed)
     assert values(three.run(SUM)) == ["[3.0, 3.0]"] * 3
     survivors = [rank for rank in range(3) if rank not in victims]
     assert values(three.run("kept.tolist()", survivors)) == [
@@ -186,7 +147,7 @@ def test_a_backward_pass_of_ddp_is_ended_and_its_variables_are_named(ranks, with
     values(ranks.run("del half\nmodel = DistributedDataParallel(model.module)", watcher=next_cell))
     values(ranks.run(step, watcher=one_later))
     told = "\n".join(next_cell.notes)
-    assert "torch's default group was formed anew" in told
+    assert "torch's default group was formed again" in told
     assert "model (DDP): model = DistributedDataParallel(model.module)" in told
     assert "half (group): half = dist.new_group(…) once more" in told
     assert not any("torch" in note for note in one_later.notes)
@@ -208,7 +169,7 @@ if rank == 1:
     with within(25):
         values(ranks.run("del ours", watcher=listener))
     (told,) = (note for note in listener.notes if "torch" in note)
-    assert "could not be formed anew" in told
+    assert "could not be formed again" in told
     assert "rank 1: LookupError: stuck" in told
     values(ranks.run(CLEAN))
     values(ranks.run(INIT))
@@ -222,14 +183,14 @@ def test_variables_of_the_old_group_are_named_with_what_to_do(three):
         "model = DistributedDataParallel(torch.nn.Linear(4, 1))\nhalf = dist.new_group([0, 1])"
     )
     values(three.run(code))
-    kill(three, 2)
+    kill_ranks(three, 2)
     told = str(three.heal())
     assert "model (DDP): model = DistributedDataParallel(model.module)" in told
     assert "half (group): half = dist.new_group(…) once more" in told
 
 
 def test_those_who_stay_form_a_smaller_group(three):
-    kill(three, 0)
+    kill_ranks(three, 0)
     three.shrink()
     assert values(three.run("(dist.get_rank(), dist.get_world_size())")) == ["(0, 2)", "(1, 2)"]
     assert values(three.run(SUM)) == ["[2.0, 2.0]"] * 2
@@ -242,7 +203,7 @@ def test_the_arguments_of_the_first_call_are_kept(three):
         "dist.init_process_group('cpu:gloo', timeout=datetime.timedelta(seconds=77))"
     )
     values(three.run(code))
-    kill(three, 1)
+    kill_ranks(three, 1)
     three.heal()
     timeout = "dist.group.WORLD._get_backend(torch.device('cpu')).options._timeout.total_seconds()"
     found = values(three.run(f"import torch, torch.distributed as dist; {timeout}"))
@@ -250,9 +211,9 @@ def test_the_arguments_of_the_first_call_are_kept(three):
 
 
 @pytest.mark.slow
-def test_a_group_of_the_user_and_gloo_of_comm_do_not_touch_each_other(start):
+def test_a_group_of_the_user_and_comm_do_not_touch_each_other(start):
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
-    cluster = start("localhost:2", comm="gloo", timeout_s=60.0)
+    cluster = start("localhost:2", timeout_s=60.0)
     values(cluster.run(INIT))
     cluster.run("if rank == 1:\n    raise LookupError('deep')\ncomm.all_reduce(1)")
     assert values(cluster.run(SUM)) == ["[2.0, 2.0]"] * 2
@@ -288,7 +249,7 @@ def test_a_rank_that_dies_while_the_group_is_formed_anew_is_replaced(three, with
     values(three.run(OURS + DIES))
     three.run(f"{DEEP}dist.barrier()")
     with within(60), pytest.raises(CellRefused, match="rank 2 of this cluster is lost"):
-        three.run("rank")  # before this cell it is formed anew
+        three.run("rank")  # before this cell it is formed again
     with within(120):
         three.heal()
     assert values(three.run(SUM)) == ["[3.0, 3.0]"] * 3
@@ -297,9 +258,7 @@ def test_a_rank_that_dies_while_the_group_is_formed_anew_is_replaced(three, with
 
 @pytest.mark.slow
 def test_stopping_does_not_wait_for_groups(three, in_background, within):
-    listener = Listener()
     code = "print('here')\nif rank:\n    dist.barrier()\nimport time\ntime.sleep(60)"
-    in_background(three.run, code, watcher=listener)
-    listener.wait_for("here", ranks=range(3))
+    begin(in_background, three, code)
     with within(50):
         three.stop()

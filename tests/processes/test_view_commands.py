@@ -1,6 +1,7 @@
 """What buttons ask, of real clusters: while ranks compute, stand still, are lost, or all are gone."""
 
 import contextlib
+import functools
 import os
 import signal
 import statistics
@@ -9,13 +10,13 @@ import time
 
 import pytest
 
-from jupyter_dist.views.view_commands import ViewCommands
+from jupyter_dist.views.topology.view_commands import ViewCommands
 from tests.patience import Stopwatch
 from tests.suspending import resume, suspend
 
+from . import listener
 from .held import Native
 from .leftovers import coordinator_of, wait_until
-from .listener import Listener
 
 WITHIN_S = 3.0
 """What a rank tells is complete after this time, whatever the rank does."""
@@ -133,13 +134,7 @@ class View:
 def begin(in_background):
     """Begin a cell on a cluster; gives its future when all ranks have said `here`."""
 
-    def begin(cluster, code, ranks=None):
-        listener = Listener()
-        running = in_background(cluster.run, code, ranks, watcher=listener, label=7)
-        listener.wait_for("here", ranks=range(cluster.world_size) if ranks is None else ranks)
-        return running
-
-    return begin
+    return functools.partial(listener.begin, in_background, label=7)
 
 
 def test_every_request_is_answered_while_a_cell_computes(four, begin, within):
@@ -218,7 +213,7 @@ def test_a_rank_that_stands_still_holds_up_only_what_it_is_asked(four, begin, wi
 
 def test_a_rank_whose_interpreter_is_held_shows_its_stack(four, begin, tmp_path):
     with contextlib.closing(Native(tmp_path)) as native:
-        running, view = begin(four, f"print('here')\n{native.code}", (2,)), View(four)
+        running, view = begin(four, f"print('here')\n{native.code}", ranks=(2,)), View(four)
         native.hold([four.topology().engines[2].pid])
 
         def report():
@@ -266,15 +261,15 @@ def test_a_rank_that_lives_is_replaced_when_it_is_named(start):
     assert (before[0] == after[0], before[1] == after[1]) == (False, True)
 
 
-@pytest.mark.parametrize("kind", ["interrupt", "stacks", "explain", "heal", "rank"])
-def test_after_the_end_of_the_cluster_each_request_says_so(start, sweep, kind, within):
+def test_after_the_end_of_the_cluster_each_request_says_so(start, sweep, within):
     cluster = start("localhost:1")
-    view = View(cluster)
+    views = {kind: View(cluster) for kind in ("interrupt", "stacks", "explain", "heal", "rank")}
     coordinator_of(cluster).kill()
-    with within(WITHIN_S):
-        answer = view.ask(kind, **({"rank": 0} if kind == "rank" else {}))
-    assert not answer["ok"]
-    assert "its coordinator has ended" in answer["text"]
+    for kind, view in views.items():
+        with within(WITHIN_S):
+            answer = view.ask(kind, **({"rank": 0} if kind == "rank" else {}))
+        assert not answer["ok"], kind
+        assert "its coordinator has ended" in answer["text"]
     assert view.ask("stop")["ok"]  # there is nothing left to be ended
 
 

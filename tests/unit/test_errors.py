@@ -24,7 +24,7 @@ from jupyter_dist.errors import (
 CLASSES = [
     kind
     for _, kind in inspect.getmembers(errors, inspect.isclass)
-    if kind.__module__ == errors.__name__
+    if kind.__module__ == errors.__name__ and kind is not errors.ErrorCode
 ]
 
 
@@ -109,6 +109,8 @@ def test_a_failed_peer_without_a_rank_does_not_name_one():
 def test_a_mismatch_names_both_calls():
     text = str(CollectiveMismatch(0, "all_reduce(f4)", 1, "barrier()"))
     assert text == "rank 0 called all_reduce(f4), but rank 1 called barrier()"
+    text = str(CollectiveMismatch(0, "step()", 1, "step()", difference=", on another mesh"))
+    assert text == "rank 0 called step(), on another mesh, but rank 1 called step()"
 
 
 @pytest.mark.parametrize("error", [RankLost(1, "killed"), PeerFailed(1, "left")])

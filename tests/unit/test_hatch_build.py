@@ -72,7 +72,7 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Npm:
     for name in ("package.json", "package-lock.json", "tsconfig.json", "install.json"):
         write(tmp_path, f"labextension/{name}", "{}")
     write(tmp_path, "labextension/src/index.ts", "export {};")
-    write(tmp_path, "jupyter_dist/views/static/view.js", "export {};")
+    write(tmp_path, "jupyter_dist/views/topology/static/view.js", "export {};")
     npm = Npm(tmp_path)
     monkeypatch.delenv(hatch_build.CHOICE_VARIABLE, raising=False)
     monkeypatch.setattr(hatch_build.shutil, "which", lambda name: f"/usr/bin/{name}")
@@ -103,7 +103,9 @@ def test_the_panel_is_built_once_and_goes_where_jupyter_looks_for_it(npm: Npm) -
     assert len(npm.calls) == 2
 
 
-@pytest.mark.parametrize("name", ["labextension/src/index.ts", "jupyter_dist/views/static/view.js"])
+@pytest.mark.parametrize(
+    "name", ["labextension/src/index.ts", "jupyter_dist/views/topology/static/view.js"]
+)
 def test_a_change_of_a_source_has_the_panel_built_again(npm: Npm, name: str) -> None:
     initialize(npm.root)
     write(npm.root, name, "export const changed = 1;")

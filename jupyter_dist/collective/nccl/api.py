@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from jupyter_dist.errors import CommunicatorError
 
@@ -12,80 +13,12 @@ Launch = Callable[..., None]
 """Queues something on a stream. Takes pointers, counts and codes in the order of nccl.h."""
 
 
-class NcclApi(Protocol):
-    """What is needed of NCCL. A handle is whatever stands for an ncclComm_t.
-
-    Calls raise `failure`, which has NCCL's result code as its `status`.
-    """
-
-    name: str
-    is_polled: bool
-    """What is called may go on after the return: `state` says IN_PROGRESS meanwhile."""
-    failure: type[Exception]
-
-    def new_id(self) -> bytes:
-        """Make the id of a communicator to be; this process must be its rank 0."""
-
-    def init(self, size: int, unique_id: bytes, rank: int, name: str) -> Any:
-        """Begin to form a communicator on the current device; may block until all have come."""
-
-    def state(self, handle: Any) -> int:
-        """Give the result code of what goes on in the background."""
-
-    def explain(self, handle: Any, status: int) -> str:
-        """Say what a result code means, with NCCL's last words."""
-
-    def abort(self, handle: Any) -> None:
-        """End everything that the communicator has on the device, and the communicator."""
-
-    def finalize(self, handle: Any) -> None:
-        """Begin the end of a communicator that has nothing on the device any more."""
-
-    def destroy(self, handle: Any) -> None:
-        """End a communicator that is finalized."""
-
-    @property
-    def all_reduce(self) -> Launch:
-        """Take source, target, count, datatype, op, handle, stream."""
-
-    @property
-    def broadcast(self) -> Launch:
-        """Take source, target, count, datatype, root, handle, stream."""
-
-    @property
-    def reduce(self) -> Launch:
-        """Take source, target, count, datatype, op, root, handle, stream."""
-
-    @property
-    def all_gather(self) -> Launch:
-        """Take source, target, count of the source, datatype, handle, stream."""
-
-    @property
-    def reduce_scatter(self) -> Launch:
-        """Take source, target, count of the target, datatype, op, handle, stream."""
-
-    @property
-    def send(self) -> Launch:
-        """Take source, count, datatype, peer, handle, stream."""
-
-    @property
-    def recv(self) -> Launch:
-        """Take target, count, datatype, peer, handle, stream."""
-
-    @property
-    def group_start(self) -> Launch:
-        """Begin a group: what this thread calls until its end begins together."""
-
-    @property
-    def group_end(self) -> Launch:
-        """End the group."""
-
-
 class Nccl4py:
     """NVIDIA's binding. Communicators do not block, so that each wait has an end."""
 
     name = "nccl4py"
     is_polled = True
+    """What is called may go on after the return: `state` says IN_PROGRESS meanwhile."""
 
     def __init__(self, binding: Any) -> None:
         self._nccl = binding
@@ -93,19 +26,30 @@ class Nccl4py:
         """NCCL keeps a pointer to the name in the configuration of each communicator."""
         self.failure: type[Exception] = binding.NCCLError
         self.state: Callable[[Any], int] = binding.comm_get_async_error
+        """Gives the result code of what goes on in the background."""
         self.finalize: Callable[[Any], None] = binding.comm_finalize
+        """Begins the end of a communicator that has nothing on the device any more."""
         self.all_reduce: Launch = binding.all_reduce
+        """Takes source, target, count, datatype, op, handle, stream."""
         self.broadcast: Launch = binding.broadcast
+        """Takes source, target, count, datatype, root, handle, stream."""
         self.reduce: Launch = binding.reduce
+        """Takes source, target, count, datatype, op, root, handle, stream."""
         self.all_gather: Launch = binding.all_gather
+        """Takes source, target, count of the source, datatype, handle, stream."""
         self.reduce_scatter: Launch = binding.reduce_scatter
+        """Takes source, target, count of the target, datatype, op, handle, stream."""
         self.send: Launch = binding.send
+        """Takes source, count, datatype, peer, handle, stream."""
         self.recv: Launch = binding.recv
+        """Takes target, count, datatype, peer, handle, stream."""
         self.group_start: Launch = binding.group_start
+        """Begins a group: what this thread calls until its end begins together."""
         self.group_end: Launch = binding.group_end
+        """Ends the group."""
 
     def new_id(self) -> bytes:
-        """Make the id of a communicator to be."""
+        """Make the id of a communicator to be; this process must be its rank 0."""
         return bytes(self._nccl.get_unique_id())
 
     def init(self, size: int, unique_id: bytes, rank: int, name: str) -> Any:
@@ -133,7 +77,7 @@ class Nccl4py:
             self._configs.pop(handle, None)
 
     def explain(self, handle: Any, status: int) -> str:
-        """Say what a result code means, with NCCL's last words."""
+        """Return what a result code means, with NCCL's last words."""
         meaning = str(self._nccl.get_error_string(status))
         last = "" if handle is None else str(self._nccl.get_last_error(handle)).strip()
         return f"{meaning}: {last}" if last else meaning
@@ -152,6 +96,13 @@ class CuPyNccl:
         self.failure: type[Exception] = binding.NcclError
         self.group_start: Launch = binding.groupStart
         self.group_end: Launch = binding.groupEnd
+        self.all_reduce: Launch = partial(_call_handle, "allReduce")
+        self.broadcast: Launch = partial(_call_handle, "broadcast")
+        self.reduce: Launch = partial(_call_handle, "reduce")
+        self.all_gather: Launch = partial(_call_handle, "allGather")
+        self.reduce_scatter: Launch = partial(_call_handle, "reduceScatter")
+        self.send: Launch = partial(_call_handle, "send")
+        self.recv: Launch = partial(_call_handle, "recv")
 
     def new_id(self) -> bytes:
         """Make the id of a communicator to be."""
@@ -169,7 +120,7 @@ class CuPyNccl:
             return self._nccl.NcclCommunicator(size, signed, rank)
 
     def state(self, handle: Any) -> int:
-        """Give the result code of what goes on in the background."""
+        """Return the result code of what goes on in the background."""
         try:
             handle.check_async_error()
         except self.failure as error:
@@ -177,7 +128,7 @@ class CuPyNccl:
         return SUCCESS
 
     def explain(self, handle: Any, status: int) -> str:
-        """Say what a result code means; CuPy does not pass on NCCL's last words."""
+        """Return what a result code means; CuPy does not pass on NCCL's last words."""
         del handle
         try:
             meaning = str(self.failure(status))
@@ -198,40 +149,18 @@ class CuPyNccl:
         """End a communicator that has nothing on the device any more."""
         handle.destroy()
 
-    def all_reduce(self, *args: Any) -> None:
-        """Take source, target, count, datatype, op, handle, stream."""
-        source, target, count, datatype, op, handle, stream = args
-        handle.allReduce(source, target, count, datatype, op, stream)
 
-    def broadcast(self, *args: Any) -> None:
-        """Take source, target, count, datatype, root, handle, stream."""
-        source, target, count, datatype, root, handle, stream = args
-        handle.broadcast(source, target, count, datatype, root, stream)
+NcclApi = Nccl4py | CuPyNccl
+"""What is needed of NCCL. A handle is whatever stands for an ncclComm_t.
 
-    def reduce(self, *args: Any) -> None:
-        """Take source, target, count, datatype, op, root, handle, stream."""
-        source, target, count, datatype, op, root, handle, stream = args
-        handle.reduce(source, target, count, datatype, op, root, stream)
+Calls raise `failure`, which has NCCL's result code as its `status`.
+"""
 
-    def all_gather(self, *args: Any) -> None:
-        """Take source, target, count of the source, datatype, handle, stream."""
-        source, target, count, datatype, handle, stream = args
-        handle.allGather(source, target, count, datatype, stream)
 
-    def reduce_scatter(self, *args: Any) -> None:
-        """Take source, target, count of the target, datatype, op, handle, stream."""
-        source, target, count, datatype, op, handle, stream = args
-        handle.reduceScatter(source, target, count, datatype, op, stream)
-
-    def send(self, *args: Any) -> None:
-        """Take source, count, datatype, peer, handle, stream."""
-        source, count, datatype, peer, handle, stream = args
-        handle.send(source, count, datatype, peer, stream)
-
-    def recv(self, *args: Any) -> None:
-        """Take target, count, datatype, peer, handle, stream."""
-        target, count, datatype, peer, handle, stream = args
-        handle.recv(target, count, datatype, peer, stream)
+def _call_handle(method: str, *args: Any) -> None:
+    """Call what CuPy's communicator has: the handle is not among its arguments, but has it."""
+    *told, handle, stream = args
+    getattr(handle, method)(*told, stream)
 
 
 def find_api() -> NcclApi:

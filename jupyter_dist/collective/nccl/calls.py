@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jupyter_dist.collective import arguments
+from jupyter_dist.collective.calls import arguments
 from jupyter_dist.collective.nccl import launch
 from jupyter_dist.collective.nccl.codes import find_reduction
 from jupyter_dist.collective.nccl.launch import Plan
@@ -39,22 +39,17 @@ class DeviceCalls(DeviceMessages):
         source = self.take("all_reduce", array)
         key = ("all_reduce", source.dtype, source.shape, op)
         plan = self._find_plan(key) or self._plan_reduction(key, source, op, source.shape)
-        room = self._find_room(plan, out)
-        self._run(plan, self._apart(source, room[0]), room[0])
-        return self._give(room, out)
+        output = self._find_room(plan, out)
+        self._run(plan, self._apart(source, output[0]), output[0])
+        return self._give(output, out)
 
     def broadcast(self, array: Any, root: int = 0, out: Any = None) -> Any:
-        """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
+        """Return the root's array to everybody; elsewhere `array` tells shape and dtype."""
         root = arguments.peer("broadcast", "root", root, self.size)
         source = self.take("broadcast", array)
         key = ("broadcast", source.dtype, source.shape, root)
         plan = self._plans.get(key) or self._plan_movement(key, source, root, source.shape)
-        room = self._find_room(plan, out)
-        if self.rank == root:
-            self._run(plan, self._apart(source, room[0]), room[0])
-        else:
-            self._run(plan, None, room[0])
-        return self._give(room, out)
+        return self._run_into(plan, source if self.rank == root else None, out)
 
     def reduce(self, array: Any, root: int = 0, op: str = "sum", out: Any = None) -> Any:
         """Reduce over all ranks into the root; the others get None and need no `out`."""
@@ -65,9 +60,7 @@ class DeviceCalls(DeviceMessages):
         if self.rank != root:
             self._run(plan, source, None)
             return None
-        room = self._find_room(plan, out)
-        self._run(plan, self._apart(source, room[0]), room[0])
-        return self._give(room, out)
+        return self._run_into(plan, source, out)
 
     def all_gather(self, array: Any, out: Any = None, *, tiled: bool = False) -> Any:
         """Collect every rank's array: shape (size, *array.shape), tiled along the first axis."""
@@ -75,9 +68,7 @@ class DeviceCalls(DeviceMessages):
         key = ("all_gather", source.dtype, source.shape, tiled)
         shape = arguments.gathered_shape(source.shape, self.size, tiled=tiled)
         plan = self._plans.get(key) or self._plan_movement(key, source, -1, shape)
-        room = self._find_room(plan, out)
-        self._run(plan, self._apart(source, room[0], -self.rank * plan.count), room[0])
-        return self._give(room, out)
+        return self._run_into(plan, source, out, -self.rank * plan.count)
 
     def reduce_scatter(self, array: Any, op: str = "sum", out: Any = None) -> Any:
         """Reduce `array` of shape (size, …) over all ranks; rank i gets row i."""
@@ -86,10 +77,8 @@ class DeviceCalls(DeviceMessages):
         key = ("reduce_scatter", source.dtype, source.shape, op)
         shape = source.shape[1:]
         plan = self._find_plan(key) or self._plan_reduction(key, source, op, shape)
-        room = self._find_room(plan, out)
         own_row = self.rank * (source.nbytes // self.size)
-        self._run(plan, self._apart(source, room[0], own_row), room[0])
-        return self._give(room, out)
+        return self._run_into(plan, source, out, own_row)
 
     def all_to_all(self, array: Any, out: Any = None) -> Any:
         """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
@@ -97,9 +86,7 @@ class DeviceCalls(DeviceMessages):
         arguments.check_rows("all_to_all", source.shape, self.size)
         key = ("all_to_all", source.dtype, source.shape)
         plan = self._plans.get(key) or self._plan_movement(key, source, -1, source.shape, True)
-        room = self._find_room(plan, out)
-        self._run(plan, self._apart(source, room[0], None), room[0])
-        return self._give(room, out)
+        return self._run_into(plan, source, out, None)
 
     def gather(self, array: Any, root: int = 0, out: Any = None) -> Any:
         """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
@@ -111,12 +98,10 @@ class DeviceCalls(DeviceMessages):
         if self.rank != root:
             self._run(plan, source, None)
             return None
-        room = self._find_room(plan, out)
-        self._run(plan, self._apart(source, room[0], -self.rank * plan.count), room[0])
-        return self._give(room, out)
+        return self._run_into(plan, source, out, -self.rank * plan.count)
 
     def scatter(self, array: Any, root: int = 0, out: Any = None) -> Any:
-        """Give row i of the root's array of shape (size, …) to rank i.
+        """Return row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
         """
@@ -130,12 +115,8 @@ class DeviceCalls(DeviceMessages):
         row = source[0] if self.rank == root else source
         key = ("scatter", source.dtype, shape, root)
         plan = self._plans.get(key) or self._plan_movement(key, row, root, shape)
-        room = self._find_room(plan, out)
-        if self.rank == root:
-            self._run(plan, self._apart(source, room[0], root * plan.count), room[0])
-        else:
-            self._run(plan, None, room[0])
-        return self._give(room, out)
+        given = source if self.rank == root else None
+        return self._run_into(plan, given, out, root * plan.count)
 
     # --- what calls of one signature have in common ------------------------------------------
 
@@ -156,7 +137,7 @@ class DeviceCalls(DeviceMessages):
         if how.widened:
             launched = launch.widened(launched)
         count = source.size // self.size if operation == "reduce_scatter" else source.size
-        signature = self.journal.sign(operation, source, op, root)
+        signature = self.log.sign(operation, source, op, root)
         plan = Plan(
             signature,
             launched,
@@ -182,7 +163,7 @@ class DeviceCalls(DeviceMessages):
     ) -> Plan:
         operation = key[0]
         arguments.check_dtype(operation, source, source.dtype)
-        signature = self.journal.sign(operation, source, root=root)
+        signature = self.log.sign(operation, source, root=root)
         nbytes = source.nbytes // self.size if is_split else source.nbytes
         launched: launch.Launched = getattr(launch, operation)
         plan = Plan(signature, launched, shape, source.dtype, nbytes, root=root)
@@ -196,8 +177,15 @@ class DeviceCalls(DeviceMessages):
 
     # --- where results go --------------------------------------------------------------------
 
+    def _run_into(self, plan: Plan, source: Any, out: Any, offset: int | None = 0) -> Any:
+        """Run a call whose result goes to `out` or else to new room; `offset` as in `_apart`."""
+        output = self._find_room(plan, out)
+        given = None if source is None else self._apart(source, output[0], offset)
+        self._run(plan, given, output[0])
+        return self._give(output, out)
+
     def _find_room(self, plan: Plan, out: Any) -> Room:
-        """Give room in `out` when the result fits into it exactly, new room when it is None.
+        """Return room in `out` when the result fits into it exactly, new room when it is None.
 
         NCCL writes in the order of C. For an `out` in Fortran's there is room beside it.
         """
@@ -211,15 +199,15 @@ class DeviceCalls(DeviceMessages):
             return self.cuda.empty(plan.shape, plan.dtype), view
         return view if view.shape == plan.shape else view.reshape(plan.shape), None
 
-    def _give(self, room: Room, out: Any) -> Any:
+    def _give(self, output: Room, out: Any) -> Any:
         if out is None:
-            return self.library.give(room)
-        if room[1] is not None:
-            self._write(room[1], room[0])
+            return self.library.give(output)
+        if output[1] is not None:
+            self._write(output[1], output[0])
         return out
 
     def _apart(self, source: Any, target: Any, offset: int | None = 0) -> Any:
-        """Give a copy of the input where the result would overwrite it too early.
+        """Return a copy of the input where the result would overwrite it too early.
 
         With the target so far ahead NCCL works in place; with None it never does.
         """
@@ -227,10 +215,7 @@ class DeviceCalls(DeviceMessages):
         if ahead >= source.nbytes or -ahead >= target.nbytes or ahead == offset:
             return source
         self._check_copy("a call whose out overlaps its input")
-        copied = self.cuda.empty(source.shape, source.dtype)
-        stream = self.find_stream("copy")
-        self._copy(source, copied, stream)
-        return copied
+        return self._copied(source, self.find_stream("copy"))
 
 
 def _contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -6,14 +6,13 @@ from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any
 
-from jupyter_dist.collective.breakage import Breakage, Broken
-from jupyter_dist.collective.call import Call
-from jupyter_dist.collective.journal import Journal
+from jupyter_dist.collective.broken import Breakage, Broken
+from jupyter_dist.collective.call_log import CallLog
+from jupyter_dist.collective.calls.call import Call
 from jupyter_dist.collective.nccl.api import IN_PROGRESS, REMOTE_ERROR, SUCCESS, NcclApi
-from jupyter_dist.collective.nccl.cuda import Cuda
-from jupyter_dist.collective.nccl.pausing import pause
+from jupyter_dist.collective.nccl.cuda import Cuda, pause
 from jupyter_dist.errors import CollectiveTimeout, CommunicatorError
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.hosts.rank import name_ranks
 
 INIT_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
@@ -21,7 +20,7 @@ _FINALIZE_TIMEOUT_S = 2.0
 """Other ranks may be gone already; then it is aborted."""
 _READY_PATIENCE_S = 10.0
 """So much later than others a rank may say that it is ready."""
-_NAMING_PATIENCE_S = 0.5
+NAMING_PATIENCE_S = 0.5
 """NCCL does not say which peer it lost; the coordinator does, if it is a lost rank."""
 _SLICE_S = 0.2
 _LONGEST_PAUSE_S = 1e-3
@@ -38,7 +37,7 @@ class Clique:
     NCCL is called within a turn of the journal only, so that no two threads do at once.
     """
 
-    def __init__(self, journal: Journal, find_api: Callable[[], NcclApi]) -> None:
+    def __init__(self, log: CallLog, find_api: Callable[[], NcclApi]) -> None:
         self.api: NcclApi
         self.handle: Any = None
         """Of NCCL; None before it is formed and after its end."""
@@ -47,8 +46,8 @@ class Clique:
         self.lost: Breakage | None = None
         """Why the main thread shall stop waiting, as the link thread says."""
         self.init_timeout_s = INIT_TIMEOUT_S
-        self.rank = journal.group.rank
-        self._journal = journal
+        self.rank = log.group.rank
+        self._log = log
         self._find_api = find_api
         self._init: _Init | None = None
         self._end: threading.Thread | None = None
@@ -62,7 +61,7 @@ class Clique:
         self.failures = (self.api.failure,)
         unique_id = self._share_id()
         deadline_s = monotonic() + self.init_timeout_s
-        group = self._journal.group
+        group = self._log.group
         name = f"jupyter-dist {group.label} generation {group.generation}"
         # An abort may take it away from another thread.
         init = self._init = _Init(self.api, cuda, (group.size, unique_id, group.rank, name))
@@ -78,7 +77,7 @@ class Clique:
 
     def _share_id(self) -> bytes:
         """Make the id in the first member, which listens for the others; give it to all."""
-        group = self._journal.group
+        group = self._log.group
         mine = b""
         problem = ""
         if group.rank == 0:
@@ -115,7 +114,7 @@ class Clique:
 
     def _tell_ready(self, is_ready: bool, left_s: float) -> None:
         """Let everybody know who has got there; raises CollectiveTimeout unless all have."""
-        group = self._journal.group
+        group = self._log.group
         told = self._meet("nccl ready", "all_gather", [b"1" if is_ready else b""], left_s)
         late = [member for member, said in zip(group.members, told, strict=True) if not bytes(said)]
         if not late:
@@ -129,28 +128,28 @@ class Clique:
 
     def _meet(self, purpose: str, kind: str, frames: list[bytes], left_s: float) -> list[Any]:
         """Bring these frames to a meeting of all members; give what came back, member by member."""
-        journal = self._journal
-        members = journal.group.members
-        if journal.group.size == 1:
+        log = self._log
+        members = log.group.members
+        if log.group.size == 1:
             return list(frames)
-        if journal.control is None:
+        if log.control is None:
             raise CommunicatorError("NCCL cannot be formed without a control channel")
         is_told_all = kind == "all_gather"
-        timeout_s = left_s + _READY_PATIENCE_S if is_told_all else journal.scope.timeout_s
-        brought = journal.control.meet(
-            f"{purpose} {journal.group.label}",
+        timeout_s = left_s + _READY_PATIENCE_S if is_told_all else log.scope.timeout_s
+        brought = log.control.meet(
+            f"{purpose} {log.group.label}",
             kind,
             members,
-            frames if is_told_all or journal.group.rank == 0 else (),
+            frames if is_told_all or log.group.rank == 0 else (),
             claim=_FORMING,
-            site="" if journal.recorder is None else journal.recorder.site,
+            site="" if log.recorder is None else log.recorder.site,
             root=-1 if is_told_all else members[0],
             timeout_s=timeout_s,
         )
         if is_told_all:
             return [brought[member][0] for member in members]
         # The root gets nothing back: it has what it has brought.
-        return list(frames) if journal.group.rank == 0 else list(brought[members[0]])
+        return list(frames) if log.group.rank == 0 else list(brought[members[0]])
 
     # --- calls -------------------------------------------------------------------------------
 
@@ -159,7 +158,7 @@ class Clique:
         state = self.api.state(self._living_handle())
         if state == SUCCESS:
             return
-        timeout_s = self._journal.scope.timeout_s
+        timeout_s = self._log.scope.timeout_s
         start_s = monotonic()
         pause_s = 0.0
         while state == IN_PROGRESS:
@@ -167,7 +166,7 @@ class Clique:
             waited_s = monotonic() - start_s
             if waited_s > timeout_s:
                 text = f"waited {timeout_s:g} s for its peers to begin {call}"
-                raise Broken(Breakage("timeout", self._journal.group.world_rank, text))
+                raise Broken(Breakage("timeout", self._log.group.world_rank, text))
             if waited_s > _LONGEST_PAUSE_S:
                 pause_s = min(_LONGEST_PAUSE_S, pause_s + 1e-5)
             pause(pause_s)
@@ -176,11 +175,11 @@ class Clique:
             raise self._judge(state, call)
 
     def judge(self, error: BaseException, call: Call) -> Broken | CommunicatorError:
-        """Say what an error that NCCL raised means for this call."""
+        """Return what an error that NCCL raised means for this call."""
         return self._judge(int(getattr(error, "status", 1)), call)
 
     def _judge(self, status: int, call: Call) -> Broken | CommunicatorError:
-        patience_s = _NAMING_PATIENCE_S if status == REMOTE_ERROR else 0.0
+        patience_s = NAMING_PATIENCE_S if status == REMOTE_ERROR else 0.0
         deadline_s = monotonic() + patience_s
         while self.lost is None and monotonic() < deadline_s:
             sleep(_LONGEST_PAUSE_S)
@@ -189,9 +188,9 @@ class Clique:
         return CommunicatorError(f"NCCL failed in {call}: {self.explain(status)}")
 
     def find_state(self) -> int:
-        """Give the result code of what goes on in the background."""
+        """Return the result code of what goes on in the background."""
         handle = self.handle
-        if handle is None:  # aborted meanwhile, for which somebody has given the reason
+        if handle is None:  # aborted meanwhile, for which someone has given the reason
             return SUCCESS
         try:
             return self.api.state(handle)
@@ -199,7 +198,7 @@ class Clique:
             return int(getattr(error, "status", 1))
 
     def explain(self, status: int) -> str:
-        """Say what a result code means, with NCCL's last words."""
+        """Return what a result code means, with NCCL's last words."""
         return self.api.explain(self.handle, status)
 
     def check_lost(self) -> None:
@@ -208,7 +207,7 @@ class Clique:
             raise Broken(self.lost)
 
     def _living_handle(self) -> Any:
-        """Give the handle; raises Broken or CommunicatorError when an abort has taken it."""
+        """Return the handle; raises Broken or CommunicatorError when an abort has taken it."""
         handle = self.handle
         if handle is None:
             self.check_lost()

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jupyter_dist.collective.dtypes import dtype_code
+from jupyter_dist.collective.calls.dtypes import dtype_code
 from jupyter_dist.errors import UsageError
 
 INT8, UINT8, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16 = range(10)
@@ -45,7 +45,7 @@ class Reduction(NamedTuple):
 
 
 def find_reduction(operation: str, dtype: np.dtype[Any], op: str) -> Reduction:
-    """Say how NCCL reduces these; raises UsageError for what it cannot."""
+    """Return how NCCL reduces these; raises UsageError for what it cannot."""
     code = dtype_code(dtype)
     if code in _TYPES:
         return Reduction(_TYPES[code], _OPS[op])

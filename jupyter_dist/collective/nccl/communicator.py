@@ -2,26 +2,26 @@
 
 import signal
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from jupyter_dist.collective import counted
-from jupyter_dist.collective.arguments import check_no_stream
-from jupyter_dist.collective.arrays import is_on_device
-from jupyter_dist.collective.breakage import Breakage
-from jupyter_dist.collective.global_arrays import is_global
+from jupyter_dist.collective.base import BaseCommunicator
+from jupyter_dist.collective.broken import Breakage
+from jupyter_dist.collective.calls import counted
+from jupyter_dist.collective.calls.arguments import check_no_stream
+from jupyter_dist.collective.calls.arrays import is_on_device
+from jupyter_dist.collective.calls.global_arrays import is_global
 from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.collective.nccl.api import find_api
 from jupyter_dist.collective.nccl.calls import DeviceCalls
 from jupyter_dist.collective.nccl.cuda import load_cuda
-from jupyter_dist.collective.nccl.device import Ways
-from jupyter_dist.collective.nccl.family import Family
+from jupyter_dist.collective.nccl.device import NoArray, Ways
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary
 from jupyter_dist.collective.nccl.messages import mixed
-from jupyter_dist.collective.objects import ObjectCollectives
 from jupyter_dist.collective.sparse.calls import WAYS
 from jupyter_dist.collective.sparse.matrices import is_sparse
 from jupyter_dist.errors import CommunicatorError, UsageError
@@ -42,7 +42,7 @@ def _wake_main() -> None:
 _WAYS = Ways(load_cuda, find_api, _wake_main)
 
 
-class NcclCommunicator(ObjectCollectives):
+class NcclCommunicator(BaseCommunicator):
     """Takes arrays where they lie: those on the device by NCCL, all others by `host`.
 
     NCCL is loaded and formed at the first call with an array on the device; all members must
@@ -53,53 +53,15 @@ class NcclCommunicator(ObjectCollectives):
     kind = "nccl"
 
     def __init__(self, host: HostCommunicator, ways: Ways = _WAYS) -> None:
-        journal = host.journal
-        self.rank = host.rank
-        self.size = host.size
-        self.generation = host.generation
-        self.world_ranks = host.world_ranks
-        self.group_label = host.group_label
-        self.control = host.control
-        self.recorder = host.recorder
+        super().__init__(host.log)
         self._host = host
         self._ways = ways
-        self._device = DeviceCalls(
-            journal.group, journal.scope, journal.recorder, journal.control, ways
-        )
-        self._device.journal.tie(journal)
+        self._device = DeviceCalls(host.log, ways)
+        self._device.log.tie(host.log)
         self._plain: type[Any] = self._device.ndarray
         """Arrays of this type go to the device as things stand, which is most of the time."""
         self._is_grouped = False
-        self._family = Family(self._device)
-
-    # --- settings, which both parts share ----------------------------------------------------
-
-    @property
-    def timeout_s(self) -> float:
-        """Deadline for each operation in seconds, here and in what is split off."""
-        return self._host.timeout_s
-
-    @timeout_s.setter
-    def timeout_s(self, seconds: float) -> None:
-        self._host.timeout_s = seconds
-
-    @property
-    def check(self) -> bool:
-        """Ranks compare each collective before they begin it, here and in what is split off."""
-        return self._host.check
-
-    @check.setter
-    def check(self, is_wanted: bool) -> None:
-        self._host.check = is_wanted
-
-    @property
-    def participants(self) -> frozenset[int] | None:
-        """The ranks that run the current cell; None means all."""
-        return self._host.participants
-
-    @participants.setter
-    def participants(self, ranks: frozenset[int] | None) -> None:
-        self._host.participants = ranks
+        self._family = _Family(self._device)
 
     @property
     def stream(self) -> Any:
@@ -114,10 +76,6 @@ class NcclCommunicator(ObjectCollectives):
         self._device.stream = given
         self._find_plain()
 
-    def __repr__(self) -> str:
-        where = f"group {self.group_label}, " if self.group_label else ""
-        return f"<nccl communicator: {where}rank {self.rank} of {self.size}>"
-
     # --- collectives -------------------------------------------------------------------------
 
     def all_reduce(
@@ -129,7 +87,7 @@ class NcclCommunicator(ObjectCollectives):
         return self._pass_on("all_reduce", array, out, (array, op, out), stream)
 
     def broadcast(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
-        """Give the root's array to everybody; elsewhere `array` tells shape and dtype."""
+        """Return the root's array to everybody; elsewhere `array` tells shape and dtype."""
         return self._pass_on("broadcast", array, out, (array, root, out), stream)
 
     def reduce(
@@ -177,7 +135,7 @@ class NcclCommunicator(ObjectCollectives):
         return self._pass_on("gather", array, out, (array, root, out), stream)
 
     def scatter(self, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
-        """Give row i of the root's array of shape (size, …) to rank i.
+        """Return row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
         """
@@ -324,7 +282,7 @@ class NcclCommunicator(ObjectCollectives):
         return type(given) is self._plain or self._find_library(given) is not None
 
     def _find_library(self, given: Any) -> DeviceLibrary | None:
-        """Give the library of an array on the device; None for everything else."""
+        """Return the library of an array on the device; None for everything else."""
         if type(given) in _HOST_TYPES or not is_on_device(given):
             return None
         self._device.load()
@@ -333,8 +291,41 @@ class NcclCommunicator(ObjectCollectives):
 
     def _find_plain(self) -> None:
         has_stream = self._device.stream is not None
-        self._plain = _NoArray if has_stream else self._device.ndarray
+        self._plain = NoArray if has_stream else self._device.ndarray
 
 
-class _NoArray:
-    """Stands where every array has to be looked at."""
+class _Family:
+    """The device of one communicator, and its children, which the user may drop before their end.
+
+    The main thread and the link thread use it.
+    """
+
+    def __init__(self, own: DeviceCalls) -> None:
+        self._own = own
+        self._children: list[tuple[weakref.ref[object], _Family]] = []
+        self._parting = threading.Lock()
+
+    def adopt(self, owner: object, child: "_Family") -> None:
+        """Take in what was split off; `owner` is the communicator that the user has."""
+        self._children.append((weakref.ref(owner), child))
+
+    def devices(self) -> Iterator[DeviceCalls]:
+        """Yield its own device, and those of all descendants."""
+        yield self._own
+        for _owner, child in list(self._children):
+            yield from child.devices()
+
+    def end_dropped(self) -> None:
+        """End children that are no longer referenced, once their calls have ended."""
+        if not self._parting.acquire(blocking=False):
+            return  # another thread does it
+        try:
+            for each in list(self._children):
+                if each[1]._is_over(each[0]()):  # noqa: SLF001  (of the same kind)
+                    self._children.remove(each)
+        finally:
+            self._parting.release()
+
+    def _is_over(self, owner: object | None) -> bool:
+        self.end_dropped()
+        return owner is None and not self._children and self._own.end_if_idle()

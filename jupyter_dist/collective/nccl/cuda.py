@@ -1,12 +1,13 @@
 """What is needed of CuPy: memory, streams, events and the clock of one device."""
 
+import math
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from time import monotonic_ns
+from time import monotonic_ns, sleep
 from typing import Any
 
-from jupyter_dist.collective.dtypes import is_extension
-from jupyter_dist.collective.nccl.pausing import pause
+from jupyter_dist.collective.calls.dtypes import is_extension
 from jupyter_dist.cuda_driver import SUCCESS, EventDriver, RuntimeDriver, load_driver
 from jupyter_dist.errors import CommunicatorError
 
@@ -58,10 +59,7 @@ class Cuda:
         """Make an array, also of the small floats that CuPy itself makes none of."""
         if not is_small_float(dtype):
             return self.cupy.empty(shape, dtype)
-        count = 1
-        for length in shape:
-            count *= length
-        memory = self.cupy.cuda.alloc(count * dtype.itemsize)
+        memory = self.cupy.cuda.alloc(math.prod(shape) * dtype.itemsize)
         return self.ndarray(shape, dtype, memory)
 
     def view(self, pointer: int, given: Any, layout: tuple[Any, Any, Any]) -> Any:
@@ -94,7 +92,7 @@ class Cuda:
     # --- streams -----------------------------------------------------------------------------
 
     def is_capturing(self, stream: int) -> bool:
-        """Tell whether what is queued on this stream is recorded into a graph, not carried out."""
+        """Return whether this stream records what is queued into a graph, and does not run it."""
         return stream not in _LEGACY_STREAMS and bool(self._runtime.streamIsCapturing(stream))
 
     def stream_of(self, given: Any) -> Any:
@@ -151,7 +149,7 @@ class Cuda:
     # --- events and the clock ----------------------------------------------------------------
 
     def take_events(self) -> tuple[int, int]:
-        """Give two events that nobody waits for."""
+        """Return two events that nobody waits for."""
         try:
             return self._idle_events.pop()
         except IndexError:
@@ -195,7 +193,7 @@ class Cuda:
         self._base, self._base_ns = event, monotonic_ns()
 
     def time_of(self, event: int, now_ns: int) -> int:
-        """Give when an event that is done has happened, in ns of CLOCK_MONOTONIC."""
+        """Return when an event that is done has happened, in ns of CLOCK_MONOTONIC."""
         if not self._base:
             return now_ns
         elapsed_ms = self._driver.elapsed_ms(self._base, event)
@@ -204,7 +202,7 @@ class Cuda:
         return min(now_ns, self._base_ns + int(elapsed_ms * 1e6))
 
     def explain(self, status: int) -> str:
-        """Say what a result code of CUDA means."""
+        """Return what a result code of CUDA means."""
         return str(self._runtime.CUDARuntimeError(status))
 
 
@@ -221,6 +219,15 @@ class _Pointer:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self._pointer
+
+
+def pause(seconds: float) -> None:
+    """Let other threads and processes run; 0 goes on at once where none wants to."""
+    if seconds > 0:
+        sleep(seconds)
+    else:
+        # Not sleep(0): a sleep of any length takes Linux's timer slack too, some 50 µs.
+        os.sched_yield()
 
 
 def load_cuda() -> Cuda:

@@ -8,22 +8,18 @@ from typing import Any
 
 import msgspec
 
-from jupyter_dist.collective.breakage import Breakage
-from jupyter_dist.collective.call import Call
-from jupyter_dist.collective.control import Control
-from jupyter_dist.collective.group import Group, Scope
-from jupyter_dist.collective.journal import Journal
+from jupyter_dist.collective.broken import Breakage
+from jupyter_dist.collective.call_log import CallLog
+from jupyter_dist.collective.calls.call import Call
 from jupyter_dist.collective.nccl.api import SUCCESS, NcclApi
 from jupyter_dist.collective.nccl.clique import END_TIMEOUT_S, Clique
-from jupyter_dist.collective.nccl.cuda import PER_THREAD_STREAM, Cuda
+from jupyter_dist.collective.nccl.cuda import PER_THREAD_STREAM, Cuda, pause
 from jupyter_dist.collective.nccl.launch import Plan
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary, Libraries
 from jupyter_dist.collective.nccl.outstanding import Outstanding, Queued
-from jupyter_dist.collective.nccl.pausing import pause
 from jupyter_dist.collective.nccl.watcher import Watcher
-from jupyter_dist.collective.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError, UsageError
-from jupyter_dist.model.rank import format_ranks
+from jupyter_dist.model.hosts.rank import format_ranks
 
 _DEPTH = 4
 """User code is so many calls above the recorder, or more."""
@@ -44,7 +40,7 @@ class Ways(msgspec.Struct, frozen=True):
     """Makes the main thread raise `lost_error` as soon as it runs Python again."""
 
 
-class _Nothing:
+class NoArray:
     """Stands for a type that no array has."""
 
 
@@ -56,22 +52,18 @@ class Device:
     library: DeviceLibrary
     """Of the arrays of the present call."""
 
-    def __init__(
-        self,
-        group: Group,
-        scope: Scope,
-        recorder: CollectiveRecorder | None,
-        control: Control | None,
-        ways: Ways,
-    ) -> None:
+    def __init__(self, host_log: CallLog, ways: Ways) -> None:
+        group = host_log.group
         # With a name of its own: its calls are numbered apart from those on host memory.
         label = f"{group.label or format_ranks(group.members)}~device"
         own = msgspec.structs.replace(group, label=label)
-        self.journal = Journal(own, scope, recorder, control, self._fall_apart)
-        self.clique = Clique(self.journal, ways.find_api)
-        self.ndarray: type[Any] = _Nothing
+        self.log = CallLog(
+            own, host_log.scope, host_log.recorder, host_log.control, self._fall_apart
+        )
+        self.clique = Clique(self.log, ways.find_api)
+        self.ndarray: type[Any] = NoArray
         """CuPy's arrays."""
-        self.plain: type[Any] = _Nothing
+        self.plain: type[Any] = NoArray
         """Arrays that are taken as they are: CuPy's, while no other library is in use."""
         self.stream: Any = None
         """Set by the user; None is the current one of the arrays' library."""
@@ -81,7 +73,7 @@ class Device:
         self._keeps = False
         """Arrays must be kept until their call has ended."""
         self._ways = ways
-        self._recorder = recorder
+        self._recorder = host_log.recorder
         self._outstanding: Outstanding | None = None
         self._watcher: Watcher
         self._lost: CommunicatorError | None = None
@@ -95,7 +87,7 @@ class Device:
             self.libraries = Libraries(self.cuda)
             self.library = self.libraries.cupy
             outstanding = Outstanding(self.cuda, self._recorder)
-            self._watcher = Watcher(self.cuda, outstanding, self.clique, self.journal)
+            self._watcher = Watcher(self.cuda, outstanding, self.clique, self.log)
             self.ndarray = self.plain = self.cuda.ndarray
             self._outstanding = outstanding  # last: with it other threads take all as loaded
 
@@ -103,7 +95,7 @@ class Device:
     def using(self, library: DeviceLibrary) -> Iterator[None]:
         """Take arrays of this library within the block, on its stream or the user's."""
         usual, self.library = self.library, library
-        self.plain = self.ndarray if library is self.libraries.cupy else _Nothing
+        self.plain = self.ndarray if library is self.libraries.cupy else NoArray
         self._keeps = self.stream is not None or library.keeps
         try:
             with self.cuda.on(self.stream if self.stream is not None else library.stream()):
@@ -122,7 +114,7 @@ class Device:
     # --- one call ----------------------------------------------------------------------------
 
     def find_stream(self, operation: str) -> int:
-        """Give the current stream; raises UsageError when it is being captured."""
+        """Return the current stream; raises UsageError when it is being captured."""
         stream: int = self.cuda.current_stream().ptr
         self._check_not_captured(operation, stream)
         return stream
@@ -130,17 +122,17 @@ class Device:
     def _check_not_captured(self, operation: str, stream: int) -> None:
         if self.cuda.is_capturing(stream):
             raise UsageError(
-                f"{operation} was called while its stream is captured into a CUDA graph: nobody "
-                "could tell when it runs, or that it failed. Call it outside of the capture."
+                f"{operation} was called while its stream is captured into a CUDA graph: when "
+                "it runs, or that it fails, could not be seen. Call it outside of the capture."
             )
 
     def _check_formable(self, operation: str) -> None:
         """Raise CommunicatorError when NCCL has to be formed and not all members are here."""
-        journal = self.journal
-        participants = None if self.clique.handle is not None else journal.participants
+        log = self.log
+        participants = None if self.clique.handle is not None else log.participants
         if participants is not None and len(participants) < self.size:
             raise CommunicatorError(
-                f"{journal.where_it_runs}; {operation} is the first call on device "
+                f"{log.where_it_runs}; {operation} is the first call on device "
                 f"memory, for which NCCL is formed by all {self.size} ranks. Run a cell with a "
                 "call on device memory on all of them first, such as comm.all_reduce(x)."
             )
@@ -156,20 +148,20 @@ class Device:
 
         `prepare` is for messages: it numbers them, and gives what to send and what to receive.
         """
-        journal, recorder = self.journal, self._recorder
+        log, recorder = self.log, self._recorder
         stream = self.find_stream(plan.signature.operation)
-        journal.enter(plan.signature.operation)
+        log.enter(plan.signature.operation)
         try:
             if prepare is not None and plan.count:
                 self._check_formable(plan.signature.operation)
             if prepare is None:
-                call = journal.number(plan.signature)
+                call = log.number(plan.signature)
             else:
                 call, source, target = prepare()
             token = -1 if recorder is None else recorder.begin(call, _DEPTH)
             try:
-                if prepare is None and journal.scope.is_checked:
-                    journal.compare(call)
+                if prepare is None and log.scope.is_checked:
+                    log.compare(call)
                 if plan.count:
                     self._launch(call, token, plan, stream, source, target)
                 elif recorder is not None:
@@ -182,7 +174,7 @@ class Device:
                     raise told from None
                 raise
         finally:
-            journal.leave()
+            log.leave()
         if self._lost is not None:
             # An abort has waited for this call to leave, and came over it on this thread.
             self._ways.wake_main()
@@ -228,7 +220,7 @@ class Device:
             cause = error
             if isinstance(error, self.clique.failures):
                 cause = self.clique.judge(error, call)
-            return self.journal.blame(cause, call) or cause
+            return self.log.blame(cause, call) or cause
         finally:
             self._is_raising = False
 
@@ -278,7 +270,7 @@ class Device:
     def abort(self, breakage: Breakage) -> None:
         """Break it, from any thread; what is on the device then has no result."""
         self.clique.lost = self.clique.lost or breakage
-        self.journal.break_within(breakage, _LEAVE_PATIENCE_S)
+        self.log.break_within(breakage, _LEAVE_PATIENCE_S)
 
     def lost_error(self) -> CommunicatorError | None:
         """Give, once, the error of calls that were on the device when it broke."""
@@ -304,7 +296,7 @@ class Device:
 
     def close(self) -> None:
         """Release everything; calling it again changes nothing."""
-        self.journal.forget()
+        self.log.forget()
         outstanding = self._outstanding
         if outstanding is None:
             return
@@ -321,13 +313,13 @@ class Device:
         outstanding = self._outstanding
         if outstanding is None:
             return True
-        if len(outstanding) or not self.journal.try_enter():
+        if len(outstanding) or not self.log.try_enter():
             return False
         try:
-            self.journal.forget()
+            self.log.forget()
             self.clique.finish()
         finally:
-            self.journal.leave()
+            self.log.leave()
         if not self.clique.await_end(0.0):
             return False
         self._watcher.end(self.cuda.release)

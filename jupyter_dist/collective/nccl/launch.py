@@ -5,11 +5,11 @@ Arrays are CuPy's, C-contiguous and checked; the current stream of CuPy is `stre
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from jupyter_dist.collective.call import Call, Signature
+from jupyter_dist.collective.calls.call import Message, Signature
 from jupyter_dist.collective.nccl.api import NcclApi
 from jupyter_dist.collective.nccl.clique import Clique
 from jupyter_dist.collective.nccl.codes import UINT8
@@ -45,19 +45,10 @@ What it gives is to be called when NCCL has queued its part: until then NCCL's s
 """
 
 
-class Message(NamedTuple):
-    """One array between two ranks: sent to the peer, or to be filled from it."""
-
-    call: Call
-    array: Any
-    peer: int
-
-
 def all_reduce(
-    clique: Clique, cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
+    clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
 ) -> None:
     """Reduce over all ranks into `target`."""
-    del cuda
     clique.api.all_reduce(
         source.data.ptr,
         target.data.ptr,
@@ -69,9 +60,8 @@ def all_reduce(
     )
 
 
-def reduce(clique: Clique, cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any) -> None:
+def reduce(clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any) -> None:
     """Reduce over all ranks into the root's `target`, which is None elsewhere."""
-    del cuda
     clique.api.reduce(
         source.data.ptr,
         0 if target is None else target.data.ptr,
@@ -85,10 +75,9 @@ def reduce(clique: Clique, cuda: Cuda, plan: Plan, stream: int, source: Any, tar
 
 
 def reduce_scatter(
-    clique: Clique, cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
+    clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
 ) -> None:
     """Reduce `source` (size, …) over all ranks; row `rank` goes to `target`."""
-    del cuda
     clique.api.reduce_scatter(
         source.data.ptr,
         target.data.ptr,
@@ -107,25 +96,24 @@ def widened(plain: Launched) -> Launched:
         clique: Clique, cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
     ) -> Then:
         wide = source.astype(plan.widened)
-        room = None if target is None else cuda.cupy.empty(target.shape, plan.widened)
-        plain(clique, cuda, plan, stream, wide, room)
-        return partial(_narrow, cuda, wide, room, target)
+        output = None if target is None else cuda.cupy.empty(target.shape, plan.widened)
+        plain(clique, cuda, plan, stream, wide, output)
+        return partial(_narrow, cuda, wide, output, target)
 
     return launched
 
 
-def _narrow(cuda: Cuda, wide: Any, room: Any, target: Any) -> None:
+def _narrow(cuda: Cuda, wide: Any, output: Any, target: Any) -> None:
     """Convert back; `wide` is kept until here, so that others get its memory after NCCL only."""
     del wide
     if target is not None:
-        cuda.cupy.copyto(target, room, casting="unsafe")
+        cuda.cupy.copyto(target, output, casting="unsafe")
 
 
 def broadcast(
-    clique: Clique, cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
+    clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
 ) -> None:
     """Give the root's `source` to everybody's `target`."""
-    del cuda
     target_pointer = target.data.ptr
     source_pointer = target_pointer if source is None else source.data.ptr
     clique.api.broadcast(
@@ -134,10 +122,9 @@ def broadcast(
 
 
 def all_gather(
-    clique: Clique, cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
+    clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
 ) -> None:
     """Collect every rank's `source` in `target` (size, …)."""
-    del cuda
     clique.api.all_gather(
         source.data.ptr, target.data.ptr, plan.count, UINT8, clique.handle, stream
     )
@@ -199,14 +186,13 @@ def _exchange_rows(clique: Clique, cuda: Cuda, stream: int, sent: _Rows, receive
 
 def exchange(
     clique: Clique,
-    cuda: Cuda,
-    plan: Plan,
+    _cuda: Cuda,
+    _plan: Plan,
     stream: int,
     sent: Sequence[Message],
     received: Sequence[Message],
 ) -> None:
     """Send and receive all of these at once, none of them to or from this rank itself."""
-    del cuda, plan
     api, handle = clique.api, clique.handle
     calls = [
         partial(api.send, end.array.data.ptr, end.array.nbytes, UINT8, end.peer, handle, stream)

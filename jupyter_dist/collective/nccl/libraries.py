@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from jupyter_dist.collective.arrays import is_on_device
-from jupyter_dist.collective.dtypes import EXTENSION_NAMES, find_dtype
+from jupyter_dist.collective.calls.arrays import check_no_grad, is_of, is_on_device
+from jupyter_dist.collective.calls.dtypes import EXTENSION_NAMES, find_dtype
 from jupyter_dist.collective.nccl.cuda import Cuda, is_small_float
 from jupyter_dist.errors import UsageError
 
@@ -16,44 +16,44 @@ Room = tuple[Any, Any]
 """A new array as CuPy sees it, and as its own library does."""
 
 
-class DeviceLibrary(Protocol):
+class DeviceLibrary:
     """How arrays of one library get in and out."""
 
     name: str
-    keeps: bool
-    """Memory must be kept until a call is done: the library does not order it by our stream."""
-    is_filled_later: bool
-    """Results may be given out before they are there: who uses them waits on the stream."""
-
-    def stream(self) -> Any:
-        """Give the library's own current stream; None for CuPy's."""
-
-    def view(self, operation: str, given: Any) -> Any:
-        """View an array, without a copy; raises TypeError and UsageError."""
-
-    def view_out(self, operation: str, given: Any) -> Any:
-        """View an array that will be written to; raises TypeError and UsageError."""
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Room:
-        """Make a new array."""
-
-    def give(self, room: Room) -> Any:
-        """Give what the caller gets."""
-
-
-class CuPyArrays:
-    """CuPy's own, and those of libraries that CuPy knows by a protocol: results are CuPy's."""
-
-    name = "CuPy"
     keeps = False
+    """Memory must be kept until a call is done: the library does not order it by our stream."""
     is_filled_later = True
+    """Results may be given out before they are there: who uses them waits on the stream."""
 
     def __init__(self, cuda: Cuda) -> None:
         self._cuda = cuda
 
     def stream(self) -> Any:
-        """Give None: CuPy's current one."""
+        """Return the library's own current stream; None for CuPy's, for which JAX's wait too."""
         return None
+
+    def view(self, operation: str, given: Any) -> Any:
+        """View an array, without a copy; raises TypeError and UsageError."""
+        raise NotImplementedError
+
+    def view_out(self, operation: str, given: Any) -> Any:
+        """View an array that will be written to; raises TypeError and UsageError."""
+        return self.view(operation, given)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Room:
+        """Make a new array."""
+        array = self._cuda.empty(shape, dtype)
+        return array, array
+
+    def give(self, output: Room) -> Any:
+        """Return what the caller gets."""
+        return output[1]
+
+
+class CuPyArrays(DeviceLibrary):
+    """CuPy's own, and those of libraries that CuPy knows by a protocol: results are CuPy's."""
+
+    name = "CuPy"
 
     def view(self, operation: str, given: Any) -> Any:
         """View an array, without a copy."""
@@ -65,33 +65,18 @@ class CuPyArrays:
             return self._cuda.cupy.from_dlpack(given)
         raise TypeError(f"{operation} got {type(given).__name__}, which is no array")
 
-    def view_out(self, operation: str, given: Any) -> Any:
-        """View an array that will be written to."""
-        return self.view(operation, given)
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Room:
-        """Make a new array."""
-        array = self._cuda.empty(shape, dtype)
-        return array, array
-
-    def give(self, room: Room) -> Any:
-        """Give what the caller gets."""
-        return room[1]
-
-
-class TorchTensors:
+class TorchTensors(DeviceLibrary):
     """Tensors on the device, by their pointers: CuPy then need not know their types."""
 
     name = "torch"
-    keeps = False
-    is_filled_later = True
 
     def __init__(self, cuda: Cuda) -> None:
-        self._cuda = cuda
+        super().__init__(cuda)
         self._torch: Any = sys.modules["torch"]
 
     def stream(self) -> Any:
-        """Give torch's current stream."""
+        """Return torch's current stream."""
         return self._cuda.stream_of(int(self._torch.cuda.current_stream().cuda_stream))
 
     def view(self, operation: str, given: Any) -> Any:
@@ -120,11 +105,7 @@ class TorchTensors:
 
     def view_out(self, operation: str, given: Any) -> Any:
         """View a tensor that will be written to."""
-        if given.requires_grad:
-            raise UsageError(
-                "a torch tensor that requires grad cannot be written to: autograd would not "
-                "know. Pass x.detach(), which shares its memory."
-            )
+        check_no_grad(given)
         return self.view(operation, given)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Room:
@@ -133,12 +114,8 @@ class TorchTensors:
         tensor = self._torch.empty(shape, dtype=kind, device=f"cuda:{self._cuda.device_id}")
         return self.view("empty", tensor), tensor
 
-    def give(self, room: Room) -> Any:
-        """Give what the caller gets."""
-        return room[1]
 
-
-class JaxArrays:
+class JaxArrays(DeviceLibrary):
     """JAX's arrays. They come and go by DLPack, which lets streams wait for each other."""
 
     name = "JAX"
@@ -146,12 +123,8 @@ class JaxArrays:
     is_filled_later = False
 
     def __init__(self, cuda: Cuda) -> None:
-        self._cuda = cuda
+        super().__init__(cuda)
         self._jax: Any = sys.modules["jax"]
-
-    def stream(self) -> Any:
-        """Give None: JAX's own streams wait for CuPy's."""
-        return None
 
     def view(self, operation: str, given: Any) -> Any:
         """View an array, without a copy unless DLPack does not know its type."""
@@ -181,9 +154,9 @@ class JaxArrays:
         """Make a new array, which JAX gets to see when it is queued to be filled."""
         return self._cuda.empty(shape, dtype), None
 
-    def give(self, room: Room) -> Any:
-        """Give what the caller gets."""
-        view = room[0]
+    def give(self, output: Room) -> Any:
+        """Return what the caller gets."""
+        view = output[0]
         known = _integers_for(view.dtype)
         if known is None:
             return self._jax.dlpack.from_dlpack(view)
@@ -194,7 +167,7 @@ class JaxArrays:
 
 
 def _integers_for(dtype: Any) -> Any:
-    """Give integers of the same size for types that DLPack may not carry; None for all others."""
+    """Return integers of the same size for types that DLPack may not carry; None for all others."""
     if dtype.kind != "b" and not is_small_float(dtype):
         return None
     return np.dtype(f"u{dtype.itemsize}")
@@ -213,23 +186,16 @@ class Libraries:
         }
 
     def find(self, given: Any) -> DeviceLibrary | None:
-        """Give the library of this array; None when it does not lie on a CUDA device."""
+        """Return the library of this array; None when it does not lie on a CUDA device."""
         if isinstance(given, self._ndarray):
             return self.cupy
         if not is_on_device(given):
             return None
-        name = _name_of(given)
+        kinds = (("torch", "Tensor"), ("jax", "Array"))
+        name = next((module for module, kind in kinds if is_of(module, kind, given)), "")
         if name not in self._made:
             self._made[name] = self._makers[name]()
         return self._made[name]
-
-
-def _name_of(given: Any) -> str:
-    for module, name in (("torch", "Tensor"), ("jax", "Array")):
-        kind = getattr(sys.modules.get(module), name, None)
-        if kind is not None and isinstance(given, kind):
-            return module
-    return ""
 
 
 def other_device(operation: str, found: int, own: int) -> UsageError:

@@ -1,40 +1,26 @@
 """Messages between two ranks in device memory, and groups of calls."""
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
-
-from jupyter_dist.collective import arguments
-from jupyter_dist.collective.call import Call, Signature
-from jupyter_dist.collective.control import Control
-from jupyter_dist.collective.group import Group, Scope
+from jupyter_dist.collective.call_log import CallLog
+from jupyter_dist.collective.calls import arguments
+from jupyter_dist.collective.calls.call import Signature
+from jupyter_dist.collective.exchange import End, Exchange, Messages, check_filled_later
 from jupyter_dist.collective.nccl import launch
 from jupyter_dist.collective.nccl.device import Device, Ways
-from jupyter_dist.collective.nccl.launch import Message, Plan
+from jupyter_dist.collective.nccl.launch import Plan
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary, other_device
-from jupyter_dist.collective.recorder import CollectiveRecorder
-from jupyter_dist.errors import CommunicatorError, UsageError
+from jupyter_dist.errors import UsageError
 
 
-class _End(NamedTuple):
-    """One end of a message, which gets its number when it travels."""
-
-    signature: Signature
-    array: Any
-    peer: int
-
-
-class _Grouped:
+class _Grouped(Exchange):
     """Calls that wait for the end of their group, all on one stream."""
 
     def __init__(self) -> None:
-        self.sent: list[_End] = []
-        self.received: list[_End] = []
-        self.then: list[Callable[[], None]] = []
+        super().__init__()
         self.collectives: list[tuple[Plan, Any, Any]] = []
         self.library: DeviceLibrary | None = None
         self.stream = 0
@@ -45,19 +31,11 @@ class _Grouped:
 class DeviceMessages(Device):
     """The part of DeviceCalls that is not a collective. Arrays are of the library in use."""
 
-    def __init__(
-        self,
-        group: Group,
-        scope: Scope,
-        recorder: CollectiveRecorder | None,
-        control: Control | None,
-        ways: Ways,
-    ) -> None:
-        super().__init__(group, scope, recorder, control, ways)
+    def __init__(self, host_log: CallLog, ways: Ways) -> None:
+        super().__init__(host_log, ways)
         self._plans: dict[tuple[Any, ...], Plan] = {}
-        self._to_self: deque[Any] = deque()
+        self._messages = Messages(self.log)
         self._grouped: _Grouped | None = None
-        self._groups = 0
         self._run: Callable[[Plan, Any, Any], None] = self.queue
         """Carries out a collective: now, or within a group when that ends."""
 
@@ -66,14 +44,14 @@ class DeviceMessages(Device):
     def send(self, array: Any, dest: int) -> None:
         """Send to one rank, which calls recv."""
         dest = arguments.peer("send", "dest", dest, self.size)
-        exchange = _Grouped()
+        exchange = Exchange()
         self._add_sent(exchange, "send", array, dest)
         self._pass_on("send", exchange)
 
     def recv(self, array_or_template: Any, source: int) -> Any:
         """Receive from one rank; a writable array is filled and returned, else a new one is."""
         source = arguments.peer("recv", "source", source, self.size)
-        exchange = _Grouped()
+        exchange = Exchange()
         answer = self._add_received(exchange, "recv", array_or_template, source)
         self._pass_on("recv", exchange)
         return answer()
@@ -82,7 +60,7 @@ class DeviceMessages(Device):
         """Send to one rank while receiving from another (or the same)."""
         dest = arguments.peer("send_recv", "dest", dest, self.size)
         source = arguments.peer("send_recv", "source", source, self.size)
-        exchange = _Grouped()
+        exchange = Exchange()
         self._add_sent(exchange, "send_recv", send_array, dest)
         answer = self._add_received(exchange, "send_recv", recv_array, source)
         self._pass_on("send_recv", exchange)
@@ -168,17 +146,13 @@ class DeviceMessages(Device):
         operation = plan.signature.operation
         grouped = self._grouped
         assert grouped is not None
-        self.journal.check_possible(operation)
+        self.log.check_possible(operation)
         self._join_group(grouped, self.find_stream(operation))
         grouped.collectives.append((plan, source, target))
 
     def _join_group(self, grouped: _Grouped, stream: int) -> None:
         """Check that a call can wait for the end of the group."""
-        if not self.library.is_filled_later:
-            raise UsageError(
-                f"inside comm.group() results come later, which {self.library.name} cannot show. "
-                "Pass numpy, torch or CuPy arrays, or make the call outside the group."
-            )
+        check_filled_later(self.library.is_filled_later, self.library.name)
         if grouped.library is not None and grouped.stream != stream:
             raise UsageError(
                 "comm.group() got calls on two CUDA streams. Accepted: one. Set comm.stream, or "
@@ -187,104 +161,65 @@ class DeviceMessages(Device):
         grouped.library, grouped.stream = self.library, stream
         grouped.current = self.cuda.current_stream()
 
-    def _add_sent(self, exchange: _Grouped, operation: str, given: Any, dest: int) -> None:
+    def _add_sent(self, exchange: Exchange, operation: str, given: Any, dest: int) -> None:
         array = self.take(operation, given)
         arguments.check_dtype(operation, given, array.dtype)
-        self.journal.check_taking_part(operation, [dest])
-        exchange.sent.append(_End(self.journal.sign("send", array, root=dest), array, dest))
+        self.log.check_taking_part(operation, [dest])
+        exchange.sent.append(End(self.log.sign("send", array, root=dest), array, dest))
 
     def _add_received(
-        self, exchange: _Grouped, operation: str, given: Any, source: int
+        self, exchange: Exchange, operation: str, given: Any, source: int
     ) -> Callable[[], Any]:
         """Plan to receive; give what tells the caller's answer."""
         template = given if type(given) is self.plain else self._view(operation, given)
         arguments.check_dtype(operation, given, template.dtype)
-        self.journal.check_taking_part(operation, [source])
-        signature = self.journal.sign("recv", template, root=source)
+        self.log.check_taking_part(operation, [source])
+        signature = self.log.sign("recv", template, root=source)
         if not self.library.is_filled_later:
-            room = self.library.empty(template.shape, template.dtype)
-            exchange.received.append(_End(signature, room[0], source))
-            return partial(self.library.give, room)
+            output = self.library.empty(template.shape, template.dtype)
+            exchange.received.append(End(signature, output[0], source))
+            return partial(self.library.give, output)
         view = self._view_out(operation, given)
         if view.flags.c_contiguous:
-            exchange.received.append(_End(signature, view, source))
+            exchange.received.append(End(signature, view, source))
         else:
             beside = self.cuda.empty(view.shape, view.dtype)
-            exchange.received.append(_End(signature, beside, source))
+            exchange.received.append(End(signature, beside, source))
             exchange.then.append(partial(self._write, view, beside))
         return lambda: given
 
     def _write(self, view: Any, array: Any) -> None:
         self.cuda.cupy.copyto(self.cuda.as_known(view), self.cuda.as_known(array))
 
-    def _pass_on(self, operation: str, exchange: _Grouped) -> None:
+    def _pass_on(self, operation: str, exchange: Exchange) -> None:
         grouped = self._grouped
         if grouped is None:
             self._run_exchange(operation, exchange)
             return
-        self.journal.check_intact()
+        self.log.check_intact()
         self._join_group(grouped, self.find_stream(operation))
-        grouped.sent += exchange.sent
-        grouped.received += exchange.received
-        grouped.then += exchange.then
+        grouped.take_in(exchange)
 
-    def _run_exchange(self, operation: str, exchange: _Grouped) -> None:
+    def _run_exchange(self, operation: str, exchange: Exchange) -> None:
         stream = self.find_stream(operation)
-        self._to_self = self._pass_to_self(exchange, stream)
-        sent = [end for end in exchange.sent if end.peer != self.rank]
-        received = [end for end in exchange.received if end.peer != self.rank]
-        if sent or received:
-            nbytes = sum(end.array.nbytes for end in (*sent, *received))
-            meant = Signature(operation, nbytes=nbytes, group=self.journal.group.label)
+        others = self._messages.pass_to_self(
+            exchange,
+            lambda array: self._copied(array, stream),
+            lambda output, array: self._copy(array, output, stream),
+        )
+        if others.sent or others.received:
+            nbytes = others.find_nbytes()
+            meant = Signature(operation, nbytes=nbytes, group=self.log.group.label)
             plan = Plan(meant, launch.exchange, (), None, nbytes)
-            self.queue(plan, None, None, partial(self._number, meant, sent, received))
+            number = partial(self._messages.number, operation, others)
+            self.queue(plan, None, None, number)
         for action in exchange.then:
             action()
 
-    def _number(
-        self, meant: Signature, sent: Sequence[_End], received: Sequence[_End]
-    ) -> tuple[Call, list[Message], list[Message]]:
-        journal = self.journal
-        outward = [
-            Message(journal.number_sent(end.signature, end.peer), end.array, end.peer)
-            for end in sent
-        ]
-        inward = [
-            Message(journal.number_received(end.signature, end.peer), end.array, end.peer)
-            for end in received
-        ]
-        if meant.operation == "group":
-            self._groups += 1
-            return Call(meant, self._groups), outward, inward
-        first = (outward or inward)[0].call
-        shown = msgspec.structs.replace(first.signature, operation=meant.operation)
-        return Call(shown, first.sequence), outward, inward
-
-    def _pass_to_self(self, exchange: _Grouped, stream: int) -> deque[Any]:
-        """Receive what this rank sends itself; give what stays for later."""
-        waiting = deque(self._to_self)
-        for end in exchange.sent:
-            if end.peer == self.rank:
-                copied = self.cuda.empty(end.array.shape, end.array.dtype)
-                self._copy(end.array, copied, stream)
-                waiting.append(copied)
-        for end in exchange.received:
-            if end.peer == self.rank:
-                self._take_from(waiting, end.array, stream)
-        return waiting
-
-    def _take_from(self, waiting: deque[Any], room: Any, stream: int) -> None:
-        if not waiting:
-            raise CommunicatorError(
-                f"rank {self.rank} receives from itself but has sent itself nothing. Send first."
-            )
-        sent = waiting[0]
-        if (sent.shape, sent.dtype) != (room.shape, room.dtype):
-            raise CommunicatorError(
-                f"rank {self.rank} sent itself {sent.dtype}{list(sent.shape)} but receives "
-                f"{room.dtype}{list(room.shape)}. Pass a template like what was sent."
-            )
-        self._copy(waiting.popleft(), room, stream)
+    def _copied(self, array: Any, stream: int) -> Any:
+        copied = self.cuda.empty(array.shape, array.dtype)
+        self._copy(array, copied, stream)
+        return copied
 
     def _copy(self, source: Any, target: Any, stream: int) -> None:
         self.cuda.copy(source.data.ptr, target.data.ptr, source.nbytes, stream)

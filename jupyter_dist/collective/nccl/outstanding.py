@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from jupyter_dist.collective.call import Call
+from jupyter_dist.collective.calls.call import Call
 from jupyter_dist.collective.nccl.cuda import DONE, Cuda
-from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.cuda_driver import NOT_READY
 
 _LOOK_EACH = 256

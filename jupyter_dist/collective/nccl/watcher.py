@@ -5,27 +5,22 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from time import monotonic_ns
 
-from jupyter_dist.collective.breakage import Breakage
-from jupyter_dist.collective.journal import Journal
+from jupyter_dist.collective.broken import Breakage
+from jupyter_dist.collective.call_log import CallLog
 from jupyter_dist.collective.nccl.api import IN_PROGRESS, REMOTE_ERROR, SUCCESS
-from jupyter_dist.collective.nccl.clique import Clique
+from jupyter_dist.collective.nccl.clique import NAMING_PATIENCE_S, Clique
 from jupyter_dist.collective.nccl.cuda import Cuda
 from jupyter_dist.collective.nccl.outstanding import Outstanding
-
-_NAMING_PATIENCE_NS = 500_000_000
-"""NCCL does not say which peer it lost; the coordinator does, if it is a lost rank."""
 
 
 class Watcher:
     """Asks the driver and NCCL how calls go. Its methods never wait for either on other threads."""
 
-    def __init__(
-        self, cuda: Cuda, outstanding: Outstanding, clique: Clique, journal: Journal
-    ) -> None:
+    def __init__(self, cuda: Cuda, outstanding: Outstanding, clique: Clique, log: CallLog) -> None:
         self._cuda = cuda
         self._outstanding = outstanding
         self._clique = clique
-        self._journal = journal
+        self._log = log
         self._requests: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_asked = False
         self._thread: threading.Thread | None = None
@@ -48,11 +43,11 @@ class Watcher:
         outstanding = self._outstanding
         if not len(outstanding):
             return None
-        world_rank = self._journal.group.world_rank
+        world_rank = self._log.group.world_rank
         if outstanding.problem:
             text = f"cannot go on: its device reports {outstanding.problem}"
             return Breakage("left", world_rank, text)
-        timeout_s = self._journal.scope.timeout_s
+        timeout_s = self._log.scope.timeout_s
         overdue = outstanding.find_overdue(monotonic_ns(), timeout_s)
         if overdue is None:
             return self._found
@@ -98,7 +93,7 @@ class Watcher:
             self._found = self._find_nccl_breakage()
 
     def _find_nccl_breakage(self) -> Breakage | None:
-        if not self._journal.try_enter():
+        if not self._log.try_enter():
             return None  # the main thread is in NCCL, and looks for itself
         try:
             clique = self._clique
@@ -107,12 +102,12 @@ class Watcher:
             state = clique.find_state()
             text = "" if state in (SUCCESS, IN_PROGRESS) else clique.explain(state)
         finally:
-            self._journal.leave()
+            self._log.leave()
         if not text:
             return None
         now_ns = monotonic_ns()
         self._failed_since_ns = self._failed_since_ns or now_ns
-        if state == REMOTE_ERROR and now_ns - self._failed_since_ns < _NAMING_PATIENCE_NS:
+        if state == REMOTE_ERROR and now_ns - self._failed_since_ns < NAMING_PATIENCE_S * 1e9:
             return None
-        world_rank = self._journal.group.world_rank
+        world_rank = self._log.group.world_rank
         return Breakage("left", world_rank, f"cannot go on: NCCL failed: {text}")

@@ -4,7 +4,7 @@ import errno
 import socket
 
 from jupyter_dist.errors import no_free_port
-from jupyter_dist.model.addresses import join_address
+from jupyter_dist.model.hosts.addresses import join_address
 
 _BACKLOG = 512
 

@@ -1,11 +1,11 @@
 """How each collective moves its data, over a flow.
 
 Whatever the operation, each rank sends a header to its right neighbour and checks the one of its
-left: when ranks call different things, some neighbours differ, so somebody notices before any
+left: when ranks call different things, some neighbours differ, so someone notices before any
 result is handed out. Large arrays travel round the ring in pieces, so that receiving, reducing
 and passing on overlap; small ones go directly to everybody, which takes one step instead of n-1.
 
-Every array is C-contiguous and one-dimensional unless a shape is given.
+Every array is C-contiguous and one-dimensional unless a shape is given. An average is a sum here.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from jupyter_dist.collective.call import Array
+from jupyter_dist.collective.calls.call import Array
 from jupyter_dist.collective.ring.flow import Flow, as_bytes
 from jupyter_dist.collective.ring.streams import Piece
 
@@ -44,7 +44,7 @@ def piece_bounds(start: int, stop: int, itemsize: int) -> Iterator[tuple[int, in
 
 
 def is_direct(nbytes: int, size: int) -> bool:
-    """Say whether an array of so many bytes goes directly to everybody."""
+    """Return whether an array of so many bytes goes directly to everybody."""
     return nbytes <= SMALL_BYTES and size <= DIRECT_RANKS
 
 
@@ -156,7 +156,10 @@ def broadcast(flow: Flow, target: Array, root: int) -> None:
 
 
 def reduce(flow: Flow, source: Array, target: Array, root: int, ufunc: np.ufunc) -> None:
-    """Reduce along the ring, ending at the root; elsewhere `target` is room for partial results."""
+    """Reduce along the ring, ending at the root; elsewhere `target` is room for partial results.
+
+    It may be `source` itself.
+    """
     if flow.size == 1:
         np.copyto(target, source)
         return
@@ -251,16 +254,16 @@ def _reduced(
     is_last: bool = False,
 ) -> Iterator[Piece]:
     """Receive partial results, add ours into `target`, and pass them on unless we are the last."""
-    room = np.empty(max(1, PIECE_BYTES // source.itemsize), source.dtype)
+    output = np.empty(max(1, PIECE_BYTES // source.itemsize), source.dtype)
 
     def add(low: int, high: int) -> None:
-        ufunc(source[low:high], room[: high - low], out=target[low:high])
+        ufunc(source[low:high], output[: high - low], out=target[low:high])
         if not is_last:
             flow.send(flow.right, as_bytes(target[low:high]))
 
     for start, stop in chunks:
         for low, high in piece_bounds(start, stop, source.itemsize):
-            yield as_bytes(room[: high - low]), partial(add, low, high)
+            yield as_bytes(output[: high - low]), partial(add, low, high)
 
 
 def _gathered(flow: Flow, target: Array, chunks: Bounds, passed_on: int) -> Iterator[Piece]:

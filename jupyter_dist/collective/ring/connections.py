@@ -12,15 +12,15 @@ import threading
 import time
 from collections.abc import Sequence
 
-from jupyter_dist.collective.breakage import Breakage
-from jupyter_dist.collective.call import Call, Signature
+from jupyter_dist.collective.broken import Breakage
+from jupyter_dist.collective.calls.call import Call, Signature
 from jupyter_dist.collective.ring import handshake
 from jupyter_dist.collective.ring.acceptor import Acceptor
 from jupyter_dist.collective.ring.handshake import Membership
 from jupyter_dist.collective.ring.stopped import Certainty, Stopped
 from jupyter_dist.collective.ring.wire import BREAKAGE_BYTES, pack_breakage, unpack_breakage
 from jupyter_dist.errors import MalformedMessage
-from jupyter_dist.model.addresses import split_address
+from jupyter_dist.model.hosts.addresses import split_address
 
 SLICE_S = 0.2
 """The longest wait in one piece, so that Ctrl-C is always heard."""
@@ -216,7 +216,7 @@ class Connections:
             challenge += received
         proof = handshake.answer_challenge(self.me, hello, challenge)
         if proof is None:
-            raise ConnectionRefusedError("whoever answers there does not know the key")
+            raise ConnectionRefusedError("the peer that answers there does not know the key")
         return proof
 
     def _wait_for(self, connection: socket.socket, event: int, peer: int, deadline: float) -> None:

@@ -7,14 +7,14 @@ passed on round a ring while the rest is still under way.
 
 import select
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 
 import numpy as np
 
-from jupyter_dist.collective.breakage import Breakage
-from jupyter_dist.collective.call import Array, Call
+from jupyter_dist.collective.broken import Breakage
+from jupyter_dist.collective.calls.call import Array, Call, OnWaiting
 from jupyter_dist.collective.ring.connections import (
     GRACE_S,
     SLICE_S,
@@ -29,7 +29,7 @@ from jupyter_dist.collective.ring.wire import (
     unpack_header,
 )
 from jupyter_dist.errors import MalformedMessage
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.model.hosts.rank import name_ranks
 
 _PIECES_PER_EVENT = 4
 _MOST_BUFFERS = 16
@@ -45,12 +45,19 @@ def as_bytes(array: Array) -> memoryview:
 class Flow:
     """One operation on the wire. Made, filled by an algorithm, run once."""
 
-    def __init__(self, links: Connections, call: Call, timeout_s: float, site: str = "") -> None:
+    def __init__(
+        self,
+        links: Connections,
+        call: Call,
+        timeout_s: float,
+        site: str,
+        on_waiting: OnWaiting | None,
+    ) -> None:
         self.call = call
         self._site = site
         self.other_site = ""
         """Another line, on which a peer made the same call."""
-        self.on_waiting: Callable[[Call, Sequence[int]], object] = lambda _call, _ranks: None
+        self._on_waiting = on_waiting
         self.rank = links.me.rank
         self.size = links.me.size
         self.left = (self.rank - 1) % self.size
@@ -81,7 +88,7 @@ class Flow:
 
     def _reach(self, peer: int) -> Outgoing:
         connection = self._links.outgoing(peer, self._deadline)
-        outgoing = Outgoing(peer, connection, 0)
+        outgoing = Outgoing(peer, connection)
         self._outgoing[peer] = outgoing
         self._by_fd[connection.fileno()] = outgoing
         self._poll.register(connection, select.POLLIN)
@@ -95,10 +102,10 @@ class Flow:
             if not outgoing.is_blocked:
                 self._push(outgoing)
 
-    def receive(self, peer: int, room: memoryview, call: Call | None = None) -> None:
+    def receive(self, peer: int, output: memoryview, call: Call | None = None) -> None:
         """Receive from a peer: a header that must say the same as ours, then these bytes."""
         incoming = self._from(peer)
-        incoming.add(self._whole(incoming, room, call))
+        incoming.add(self._whole(incoming, output, call))
 
     def expect(self, peer: int, payload_bytes: int, pieces: Iterable[Piece] = ()) -> None:
         """Receive from a peer: a header as for `receive`, then pieces, which come one by one."""
@@ -122,14 +129,14 @@ class Flow:
             self._headers[payload_bytes] = header
         return header
 
-    def _whole(self, incoming: Incoming, room: memoryview, call: Call | None) -> Iterator[Piece]:
-        beyond = room.nbytes if room.nbytes <= _TOGETHER_BYTES else 0
-        received = self._await_header(incoming, call, room.nbytes, beyond)
+    def _whole(self, incoming: Incoming, output: memoryview, call: Call | None) -> Iterator[Piece]:
+        beyond = output.nbytes if output.nbytes <= _TOGETHER_BYTES else 0
+        received = self._await_header(incoming, call, output.nbytes, beyond)
         yield received, None
         if beyond:
-            room[:] = received[HEADER_BYTES:]
+            output[:] = received[HEADER_BYTES:]
         else:
-            yield room, None
+            yield output, None
 
     def _stream(
         self, incoming: Incoming, payload_bytes: int, pieces: Iterable[Piece]
@@ -140,7 +147,7 @@ class Flow:
     def _await_header(
         self, incoming: Incoming, call: Call | None, payload_bytes: int, beyond: int
     ) -> memoryview:
-        """Give room for a header, which is judged once it is there, and some bytes beyond it."""
+        """Return room for a header, which is judged once it is there, and some bytes beyond it."""
         expected = self._header(call, payload_bytes)
         received = memoryview(bytearray(HEADER_BYTES + beyond))
         incoming.beyond = beyond
@@ -177,7 +184,8 @@ class Flow:
                 raise Stopped(self._overdue())
             if now >= self._looks_at:
                 self._look_for_absent()
-                self.on_waiting(self.call, self._find_late())
+                if self._on_waiting is not None:
+                    self._on_waiting(self.call, self._find_late())
             wait_s = min(SLICE_S, self._deadline - now, max(0.0, self._looks_at - now))
             for fd, events in self._poll.poll(1000 * wait_s):
                 end = self._by_fd.get(fd)
@@ -186,7 +194,8 @@ class Flow:
                 elif end is not None:
                     self._pull(end)
                 else:
-                    self._wake_up()
+                    self._links.listen_to_wake()
+                    self._attach_all()
 
     def _is_waiting(self) -> bool:
         for incoming in self._incoming.values():
@@ -205,10 +214,6 @@ class Flow:
         """Return the ranks of the cluster whose data has not come."""
         ends = self._incoming.values()
         return [self._world_ranks[end.peer] for end in ends if end.rest is not None]
-
-    def _wake_up(self) -> None:
-        self._links.listen_to_wake()
-        self._attach_all()
 
     def _attach_all(self) -> None:
         for incoming in self._incoming.values():

@@ -34,7 +34,7 @@ class Membership(msgspec.Struct, frozen=True):
 
 
 def write_hello(me: Membership, peer: int) -> bytes:
-    """Say who connects to whom, with a fresh nonce."""
+    """Return who connects to whom, with a fresh nonce."""
     return _HELLO.pack(_MAGIC, me.generation, me.rank, peer, os.urandom(_NONCE_BYTES))
 
 
@@ -62,7 +62,7 @@ def answer_challenge(me: Membership, hello: bytes, challenge: bytes) -> bytes | 
 
 
 def is_proof(me: Membership, hello: bytes, challenge: bytes, proof: bytes) -> bool:
-    """Say whether the connecting side knows the key."""
+    """Return whether the connecting side knows the key."""
     return hmac.compare_digest(proof, _mac(me, b"connecting", hello, challenge[:_NONCE_BYTES]))
 
 

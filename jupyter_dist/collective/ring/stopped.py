@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from jupyter_dist.collective.breakage import Breakage
+from jupyter_dist.collective.broken import Breakage
 
 
 class Certainty(IntEnum):

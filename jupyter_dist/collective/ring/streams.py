@@ -12,10 +12,10 @@ Piece = tuple[memoryview, Callable[[], None] | None]
 class Outgoing:
     """What one peer is still to get."""
 
-    def __init__(self, peer: int, connection: socket.socket, owed: int) -> None:
+    def __init__(self, peer: int, connection: socket.socket) -> None:
         self.peer = peer
         self.connection = connection
-        self.owed = owed
+        self.owed = 0
         """Bytes of this operation that have not left yet, queued or still to be computed."""
         self.queue: deque[memoryview] = deque()
         self.is_blocked = False

@@ -1,15 +1,19 @@
 """The transport of the ring: one flow of bytes for each operation, until one breaks."""
 
+import contextlib
 import hashlib
 import hmac
 import re
 import socket
+import sys
+import warnings
 from collections.abc import Callable, Sequence
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 
-from jupyter_dist.collective.breakage import Breakage, Broken
-from jupyter_dist.collective.call import UFUNCS, Array, Call
+from jupyter_dist.collective.broken import Breakage, Broken
+from jupyter_dist.collective.calls.call import Call, Message, OnWaiting
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.ring import algorithms
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
@@ -17,14 +21,20 @@ from jupyter_dist.collective.ring.connections import Connections
 from jupyter_dist.collective.ring.flow import Flow, as_bytes
 from jupyter_dist.collective.ring.handshake import Membership
 from jupyter_dist.collective.ring.stopped import Stopped
-from jupyter_dist.collective.transport import Message
-from jupyter_dist.collective.user_line import warn_user
-from jupyter_dist.model.addresses import split_address
-from jupyter_dist.model.records import SYMMETRIC
+from jupyter_dist.model.hosts.addresses import split_address
+from jupyter_dist.model.ranks.records import SYMMETRIC
+from jupyter_dist.model.ranks.source_files import PACKAGE_DIR
+
+_OURS = (PACKAGE_DIR, contextlib.__file__)
+_Given = ParamSpec("_Given")
 
 
 class RingTransport:
-    """Moves numpy arrays over TCP; see HostTransport for what each method does.
+    """Moves numpy arrays over TCP; the communicator has checked them, and numbered the call.
+
+    Arrays are C-contiguous, and flat unless a shape is given. Each method but abort is called from
+    one thread at a time, and raises Broken when it cannot go on; then only `leave` and `close`
+    follow.
 
     `listener` is bound and listening already (see `bind_listener`) and belongs to the transport
     from now on; `peers` are the ranks' addresses as `host:port`, in rank order; `key` is the secret
@@ -53,50 +63,34 @@ class RingTransport:
         self._timeout_s = 60.0
         self._site = ""
         self._warned: set[tuple[str, str, str]] = set()
-        self.on_waiting: Callable[[Call, Sequence[int]], object] = lambda _call, _ranks: None
+        self.on_waiting: OnWaiting | None = None
+        """Called now and then while data of these ranks of the cluster has not come; or never."""
 
     def enter(self, timeout_s: float, site: str) -> None:
         """Tell how long the operation that comes next may take, and where it was called."""
         self._timeout_s = timeout_s
         self._site = site
 
-    def all_reduce(self, call: Call, source: Array, target: Array, reduction: str) -> None:
-        """Reduce over all ranks into `target`."""
-        ufunc = UFUNCS[reduction]
-        self._run(call, lambda flow: algorithms.all_reduce(flow, source, target, ufunc))
-
-    def broadcast(self, call: Call, target: Array, root: int) -> None:
-        """Give the root's `target` to everybody."""
-        self._run(call, lambda flow: algorithms.broadcast(flow, target, root))
-
-    def reduce(self, call: Call, source: Array, target: Array, root: int, reduction: str) -> None:
-        """Reduce into the root's `target`, which elsewhere is room to work in."""
-        ufunc = UFUNCS[reduction]
-        self._run(call, lambda flow: algorithms.reduce(flow, source, target, root, ufunc))
-
-    def all_gather(self, call: Call, source: Array, stack: Array) -> None:
-        """Collect every rank's `source` in `stack`."""
-        self._run(call, lambda flow: algorithms.all_gather(flow, source, stack))
-
-    def reduce_scatter(self, call: Call, rows: Array, target: Array, reduction: str) -> None:
-        """Reduce `rows` over all ranks; row `rank` goes to `target`."""
-        ufunc = UFUNCS[reduction]
-        self._run(call, lambda flow: algorithms.reduce_scatter(flow, rows, target, ufunc))
-
-    def all_to_all(self, call: Call, rows: Array, target: Array) -> None:
-        """Send row i of `rows` to rank i; row i of `target` comes from rank i."""
-        self._run(call, lambda flow: algorithms.all_to_all(flow, rows, target))
-
-    def gather(self, call: Call, source: Array, stack: Array | None, root: int) -> None:
-        """Collect every rank's `source` in the root's `stack`."""
-        self._run(call, lambda flow: algorithms.gather(flow, source, stack, root))
-
-    def scatter(self, call: Call, stack: Array | None, target: Array, root: int) -> None:
-        """Give row i of the root's `stack` to rank i's `target`."""
-        self._run(call, lambda flow: algorithms.scatter(flow, stack, target, root))
+    def run(
+        self,
+        call: Call,
+        algorithm: Callable[Concatenate[Flow, _Given], None],
+        *given: _Given.args,
+        **named: _Given.kwargs,
+    ) -> None:
+        """Carry out one of `algorithms`, or what is like them, on these arrays."""
+        flow = Flow(self._links, call, self._timeout_s, self._site, self.on_waiting)
+        try:
+            # numpy says nothing of a NaN in a minimum, ml_dtypes would.
+            with np.errstate(invalid="ignore"):
+                algorithm(flow, *given, **named)
+        except Stopped as stop:
+            raise Broken(self._settle(stop, call)) from None
+        if flow.other_site and call.operation in SYMMETRIC:
+            self._warn_of(call, flow.other_site)
 
     def exchange(self, call: Call, sent: Sequence[Message], received: Sequence[Message]) -> None:
-        """Send and receive all of these at once."""
+        """Send and receive all of these at once, none of them to or from this rank itself."""
 
         def algorithm(flow: Flow) -> None:
             for message in sent:
@@ -107,14 +101,14 @@ class RingTransport:
                 flow.receive(message.peer, as_bytes(message.array), message.call)
             flow.run()
 
-        self._run(call, algorithm)
+        self.run(call, algorithm)
 
     def barrier(self, call: Call) -> None:
         """Wait until every rank is here."""
         # Without data only a direct exchange makes everybody wait for everybody.
         size = self._me.size
         steps = np.zeros(size if size > algorithms.DIRECT_RANKS else 0, np.uint8)
-        self._run(call, lambda flow: algorithms.all_reduce(flow, steps, steps, np.add))
+        self.run(call, algorithms.all_reduce, steps, steps, np.add)
 
     def prepare_split(self) -> str:
         """Open the listener of the next communicator; give its address."""
@@ -151,18 +145,6 @@ class RingTransport:
             self._next_listener.close()
             self._next_listener = None
 
-    def _run(self, call: Call, algorithm: Callable[[Flow], None]) -> None:
-        flow = Flow(self._links, call, self._timeout_s, self._site)
-        flow.on_waiting = self.on_waiting
-        try:
-            # numpy says nothing of a NaN in a minimum, ml_dtypes would.
-            with np.errstate(invalid="ignore"):
-                algorithm(flow)
-        except Stopped as stop:
-            raise Broken(self._settle(stop, call)) from None
-        if flow.other_site and call.operation in SYMMETRIC:
-            self._warn_of(call, flow.other_site)
-
     def _warn_of(self, call: Call, other_site: str) -> None:
         """Warn once that equal calls stand on different lines: most likely their order differs.
 
@@ -179,7 +161,7 @@ class RingTransport:
             if call.operation == "barrier"
             else ("their results are mixed up")
         )
-        warn_user(
+        _warn_user(
             f"{call.operation} was called at {lines[0]} on some ranks and at {lines[1]} on "
             f"others. If these are two different calls, {what}: %%spmd --check makes that an error."
         )
@@ -196,3 +178,12 @@ class RingTransport:
 def _natural(site: str) -> list[int | str]:
     """Return a key by which `In[4]:9` comes before `In[4]:10`."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", site)]
+
+
+def _warn_user(text: str) -> None:
+    """Raise a RuntimeWarning at the innermost line that is not in this package."""
+    frame = sys._getframe(1)  # noqa: SLF001  (inspect's is slower)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    # Without a registry: how often this is said is for the caller to decide.
+    warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)

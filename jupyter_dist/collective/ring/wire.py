@@ -7,8 +7,8 @@ no data ever flows, so that it never has to wait behind a half-sent payload.
 
 import struct
 
-from jupyter_dist.collective.breakage import Breakage, BreakageKind
-from jupyter_dist.collective.call import OPERATIONS, REDUCTIONS, SHAPE_BYTES, Call, Signature
+from jupyter_dist.collective.broken import Breakage, BreakageKind
+from jupyter_dist.collective.calls.call import OPERATIONS, REDUCTIONS, SHAPE_BYTES, Call, Signature
 from jupyter_dist.errors import MalformedMessage
 
 _SITE_BYTES = 64

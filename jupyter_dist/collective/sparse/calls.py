@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jupyter_dist.collective.arguments import check_no_stream, peer
+from jupyter_dist.collective.calls.arguments import check_no_stream, peer
 from jupyter_dist.collective.sparse.matrices import (
     WORDS,
     Header,
@@ -63,7 +63,7 @@ def reduce(
 
 
 def broadcast(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
-    """Give the root's matrix to everybody; elsewhere `array` tells the format."""
+    """Return the root's matrix to everybody; elsewhere `array` tells the format."""
     _check(comm, "broadcast", stream)
     root = peer("broadcast", "root", root, comm.size)
     check_out("broadcast", out, array)
@@ -71,8 +71,8 @@ def broadcast(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: 
     if comm.rank == root:
         comm.broadcast(pack(array, header), root)
         return fill(out, array.copy())
-    room = array_module(array).empty(header.nbytes, np.uint8)
-    return fill(out, unpack(comm.broadcast(room, root), header, array))
+    output = array_module(array).empty(header.nbytes, np.uint8)
+    return fill(out, unpack(comm.broadcast(output, root), header, array))
 
 
 def all_gather(
@@ -106,7 +106,7 @@ def gather(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: Any
 
 
 def scatter(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
-    """Give matrix i of the root's list to rank i; elsewhere `array` tells the format."""
+    """Return matrix i of the root's list to rank i; elsewhere `array` tells the format."""
     _check(comm, "scatter", stream)
     root = peer("scatter", "root", root, comm.size)
     matrices = _listed(comm, "scatter", array) if comm.rank == root else [array]
@@ -180,8 +180,8 @@ def send_recv(
     words = array_module(send_array).asarray(header.words(), np.int64)
     told = comm.send_recv(words, dest, arrays.empty(WORDS, np.int64), source)
     coming = header_of(told.tolist())
-    room = arrays.empty(coming.nbytes, np.uint8)
-    came = comm.send_recv(pack(send_array, header), dest, room, source)
+    output = arrays.empty(coming.nbytes, np.uint8)
+    came = comm.send_recv(pack(send_array, header), dest, output, source)
     return fill(recv_array, unpack(came, coming, recv_array))
 
 

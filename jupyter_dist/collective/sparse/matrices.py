@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jupyter_dist.collective.arguments import check_dtype
-from jupyter_dist.collective.dtypes import CODE_BYTES, dtype_code
+from jupyter_dist.collective.calls.arguments import check_dtype
+from jupyter_dist.collective.calls.dtypes import CODE_BYTES, dtype_code
 from jupyter_dist.errors import UsageError
 
 FORMATS = ("coo", "csr", "csc")
@@ -45,7 +45,7 @@ class Header(NamedTuple):
         return self.nnz, self.nnz, self.shape[self.format == "csc"] + 1
 
     def places(self) -> list[int]:
-        """Say where in the bytes each of the three arrays begins, and where all ends."""
+        """Return where in the bytes each of the three arrays begins, and where all ends."""
         sizes = (self.dtype.itemsize, self.index_bytes, self.index_bytes)
         spans = (count * size for count, size in zip(self.counts(), sizes, strict=True))
         return list(accumulate((-(-span // _ALIGNMENT) * _ALIGNMENT for span in spans), initial=0))
@@ -66,7 +66,7 @@ def header_of(words: Sequence[int]) -> Header:
 
 
 def is_sparse(given: Any) -> bool:
-    """Tell whether this is a sparse matrix, or a list that begins with one."""
+    """Return whether this is a sparse matrix, or a list that begins with one."""
     kind = type(given)
     if kind in _NEVER_SPARSE:
         return False
@@ -76,13 +76,13 @@ def is_sparse(given: Any) -> bool:
 
 
 def is_matrix(given: Any) -> bool:
-    """Tell whether this is a sparse matrix or array, of scipy or of CuPy."""
+    """Return whether this is a sparse matrix or array, of scipy or of CuPy."""
     kind = type(given)
     return hasattr(kind, "tocoo") and hasattr(kind, "nnz") and hasattr(kind, "format")
 
 
 def describe(operation: str, given: Any) -> Header:
-    """Give the header of a matrix; raises TypeError and UsageError for what cannot travel."""
+    """Return the header of a matrix; raises TypeError and UsageError for what cannot travel."""
     if not is_matrix(given):
         raise TypeError(
             f"{operation} got {type(given).__name__} where a sparse matrix must stand. Accepted: "
@@ -148,7 +148,7 @@ def combine(matrices: Sequence[Any], op: str) -> Any:
 
 
 def multiplies_matrices(matrix: Any) -> bool:
-    """Tell whether `*` is the product of matrices, as for csr_matrix; for csr_array it is not."""
+    """Return whether `*` is the product of matrices, as for csr_matrix; for csr_array it is not."""
     return all(kind.__name__ != "sparray" for kind in type(matrix).__mro__)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from jupyter_dist.collective.calls.call import OPERATIONS
 from jupyter_dist.collective.sparse.matrices import (
     Header,
     array_module,
@@ -19,16 +20,6 @@ from jupyter_dist.errors import CollectiveMismatch
 REDUCTIONS = ("sum", "prod")
 _MEANT = (*REDUCTIONS, "prod of matrices")
 """What ranks tell each other: `*` of some classes multiplies numbers, and of others matrices."""
-_OPERATIONS = (
-    "all_reduce",
-    "broadcast",
-    "reduce",
-    "all_gather",
-    "reduce_scatter",
-    "all_to_all",
-    "gather",
-    "scatter",
-)
 Told = Sequence[Sequence[Header]]
 """Of each rank, the headers of all matrices that it has brought."""
 
@@ -50,7 +41,7 @@ def tell(
     way = _MEANT.index(op)
     if op == "prod" and multiplies_matrices(matrices[0]):
         way += 1
-    meant = [_OPERATIONS.index(operation), way, root]
+    meant = [OPERATIONS.index(operation), way, root]
     words = [meant + header.words() for header in headers]
     told = comm.all_gather(array_module(matrices[0]).asarray(words, np.int64)).tolist()
     for rank, rows in enumerate(told):
@@ -63,7 +54,7 @@ def tell(
 
 def _call(operation: int, reduction: int, root: int) -> str:
     """Write what a rank has called, as `reduce(sparse, sum, root=2)`."""
-    name = _OPERATIONS[operation]
+    name = OPERATIONS[operation]
     words = ["sparse"]
     words += [_MEANT[reduction]] if "reduce" in name else []
     words += [f"root={root}"] if root >= 0 else []
@@ -82,8 +73,8 @@ def exchange(
     arrays = array_module(like)
     rooms = {rank: arrays.empty(count, np.uint8) for rank, count in nbytes.items()}
     with comm.group():
-        for rank, room in rooms.items():
-            comm.recv(room, rank)
+        for rank, output in rooms.items():
+            comm.recv(output, rank)
         for rank, packed in sent.items():
             comm.send(packed, rank)
     return rooms

@@ -6,37 +6,36 @@ It needs no host and no port: what ranks must know of each other goes over the c
 import importlib
 import sys
 from collections.abc import Callable
-from functools import wraps
 from time import monotonic
 from types import ModuleType
 from typing import Any, ClassVar
 
-import msgspec
-
 from jupyter_dist.errors import FrameworkError, UsageError
-from jupyter_dist.frameworks.cupy.claims import CLAIM, Claim, find_problem, write_number
-from jupyter_dist.frameworks.cupy.group import Failure, Group
-from jupyter_dist.frameworks.cupy.modules import (
-    find_lack,
-    give_mpi,
-    make_interruptible,
+from jupyter_dist.frameworks.cupy.group import Group, make_interruptible
+from jupyter_dist.frameworks.cupy.group_requests import (
+    CLAIM,
+    GroupRequest,
+    find_problem,
+    write_number,
 )
 from jupyter_dist.frameworks.cupy.store import Store, StoreProxy, refuse_proxy
+from jupyter_dist.frameworks.framework import Failure, Framework
 from jupyter_dist.frameworks.import_hooks import ImportHooks
-from jupyter_dist.frameworks.surroundings import Surroundings
-from jupyter_dist.model.formed import Formed
+from jupyter_dist.frameworks.rank_context import RankContext
+from jupyter_dist.frameworks.rank_facts import gather_facts
+from jupyter_dist.frameworks.replacing import replace
+from jupyter_dist.model.ranks.initialized import Formed
 
 _PACKAGE = "cupyx.distributed"
 
 
-class CuPy:
-    """CuPy as a framework; see frameworks.framework.Framework."""
+class CuPy(Framework):
+    """CuPy as a framework. It does not `leave`: NCCL would wait for the others."""
 
     name: ClassVar[str] = "cupy"
 
-    def __init__(self, surroundings: Surroundings, hooks: ImportHooks) -> None:
-        self._surroundings = surroundings
-        self._hooks = hooks
+    def __init__(self, context: RankContext, hooks: ImportHooks) -> None:
+        super().__init__(context, hooks)
         self._group: Group | None = None
         self._made = 0
         """How many groups this rank has made."""
@@ -60,16 +59,16 @@ class CuPy:
         return group
 
     def formed(self) -> Formed | None:
-        """Say what stands."""
+        """Return what stands."""
         group = self._present
         if group is None:
             return None
-        info = self._surroundings.info
+        info = self._context.info
         is_broken = group.torn is not None
         return Formed(self.name, group.generation, info.world_size, group.calls, is_broken)
 
     def form(self, settings: str, reason: str) -> tuple[str, ...]:
-        """Give up what was before: its object is the user's, who makes another one."""
+        """Return up what was before: its object is the user's, who makes another one."""
         del settings
         group, self._group = self._present, None
         if group is None:
@@ -82,7 +81,7 @@ class CuPy:
         return (note,)
 
     def _find_variables(self, group: Group) -> list[str]:
-        variables = self._surroundings.user_namespace()
+        variables = self._context.user_namespace()
         return sorted(name for name, value in variables.items() if value is group.backend)
 
     # --- CuPy's modules, as they are loaded ---
@@ -92,44 +91,33 @@ class CuPy:
         store.TCPStore, store.TCPStoreProxy = Store, refuse_proxy
 
     def _take_stop(self, module: ModuleType) -> None:
-        base = getattr(module, "_Backend", None)
-        if base is None:
-            return
-        stop: Callable[[Any], None] = base.stop
+        replace(getattr(module, "_Backend", None), "stop", self._stop)
 
-        @wraps(stop)
-        def stop_group(backend: Any) -> None:
-            stop(backend)
-            if (group := self._group_of(backend)) is not None:
-                group.is_stopped = True
-
-        base.stop = stop_group
+    def _stop(self, stop: Callable[[Any], None], backend: Any) -> None:
+        stop(backend)
+        if (group := self._group_of(backend)) is not None:
+            group.is_stopped = True
 
     def _take_calls(self, module: ModuleType) -> None:
         """Have every collective come by; and NCCL form communicators without blocking ■."""
-        backend_type = getattr(module, "NCCLBackend", None)
-        dispatch = getattr(backend_type, "_dispatch_arg_type", None)
-        if backend_type is None or dispatch is None:
-            return  # another CuPy: its calls are neither counted nor broken
+        # Of another CuPy, calls are neither counted nor broken.
+        if replace(getattr(module, "NCCLBackend", None), "_dispatch_arg_type", self._dispatch):
+            make_interruptible(module, lambda: self._failure)
 
-        @wraps(dispatch)
-        def dispatch_group(backend: Any, function: str, args: tuple[Any, ...]) -> None:
-            group = self._group_of(backend)
-            if group is None or not group.is_outermost():
-                dispatch(backend, function, args)
-            else:
-                self._call(group, function, args, lambda: dispatch(backend, function, args))
-
-        backend_type._dispatch_arg_type = dispatch_group  # noqa: SLF001
-        make_interruptible(module, lambda: self._failure)
+    def _dispatch(
+        self, dispatch: Callable[..., None], backend: Any, function: str, args: tuple[Any, ...]
+    ) -> None:
+        group = self._group_of(backend)
+        if group is None or not group.is_outermost():
+            dispatch(backend, function, args)
+        else:
+            self._call(group, function, args, lambda: dispatch(backend, function, args))
 
     def _take_init(self, module: ModuleType) -> None:
         """Put ours in the place of init_process_group, before others take its name."""
-        patched: Any = module
-        init: Callable[..., Any] = patched.init_process_group
 
-        @wraps(init)
-        def init_group(
+        def init_group(  # noqa: PLR0913  (what CuPy's takes)
+            init: Callable[..., Any],
             n_devices: Any,
             rank: Any,
             *,
@@ -139,44 +127,42 @@ class CuPy:
             use_mpi: bool = False,
         ) -> Any:
             del host, port  # there is no server
-            claim = self._look_around(n_devices, rank, backend, use_mpi)
-            return self._init(init, claim)
+            return self._init(init, self._look_around(n_devices, rank, backend, use_mpi))
 
-        patched.init_process_group = init_group
+        replace(module, "init_process_group", init_group)
 
     # --- init_process_group ---
 
-    def _look_around(self, n_devices: Any, rank: Any, backend: Any, use_mpi: bool) -> Claim:
+    def _look_around(self, n_devices: Any, rank: Any, backend: Any, use_mpi: bool) -> GroupRequest:
         cupy: Any = importlib.import_module("cupy")
         nccl: Any = importlib.import_module("cupy.cuda.nccl")
         formed = ""
         if (group := self._present) is not None:
             formed = ", ".join(self._find_variables(group)) or f"number {group.number}"
-        return Claim(
+        return GroupRequest(
             write_number(n_devices),
             write_number(rank),
             str(backend),
             bool(use_mpi),
             str(cupy.__version__),
             int(nccl.get_version()) if nccl.available else 0,
-            find_lack(cupy, nccl),
+            _find_lack(cupy, nccl),
             formed,
             self._made,
         )
 
-    def _init(self, init: Callable[..., Any], claim: Claim) -> Any:
-        brought = self._surroundings.agree(CLAIM, msgspec.json.encode(claim))
-        claims = {rank: msgspec.json.decode(each, type=Claim) for rank, each in brought.items()}
+    def _init(self, init: Callable[..., Any], claim: GroupRequest) -> Any:
+        claims = gather_facts(self._context, CLAIM, claim)
         problem, is_mistake = find_problem(claims)
         if problem:
             raise UsageError(problem) if is_mistake else FrameworkError(problem)
         if claim.use_mpi:
-            give_mpi()
+            _give_mpi()
         # Ranks may have made different numbers of groups: one of them may be new.
         self._made = max(each.number for each in claims.values()) + 1
         store: Any = sys.modules[f"{_PACKAGE}._store"]
-        store.TCPStoreProxy = self._make_proxy
-        info = self._surroundings.info
+        store.TCPStoreProxy = lambda *_: StoreProxy(self._context, self._made)
+        info = self._context.info
         try:
             made = init(
                 info.world_size,
@@ -188,12 +174,9 @@ class CuPy:
             )
         finally:
             store.TCPStoreProxy = refuse_proxy
-        self._group = Group(made, self._surroundings.generation, self._made)
+        self._group = Group(made, self._context.generation, self._made)
         made.__dict__["_jupyter_dist_group"] = self._group
         return made
-
-    def _make_proxy(self, *_: object) -> StoreProxy:
-        return StoreProxy(self._surroundings, self._made)
 
     # --- calls ---
 
@@ -208,7 +191,7 @@ class CuPy:
         if self._failure is not None:
             raise self._failure.to_error()
         array = args[0]
-        token = self._surroundings.begin_call(
+        token = self._context.begin_call(
             self.name,
             function,
             group.calls + 1,
@@ -221,12 +204,9 @@ class CuPy:
             group.launch(function, call, sys.modules["cupy"].cuda, args[-1])
             is_ok = True
         finally:
-            self._surroundings.end_call(token, is_ok=is_ok)
+            self._context.end_call(token, is_ok=is_ok)
 
     # --- cells ---
-
-    def prepare_cell(self, code: str) -> None:
-        """Nothing is to be got ready: the user calls init_process_group."""
 
     def settle(self) -> None:
         """Wait until the device has done what the cell has begun; raises PeerFailed."""
@@ -234,7 +214,7 @@ class CuPy:
             group.settle()
 
     def explain(self, error: BaseException) -> BaseException | None:
-        """Say who has failed, where NCCL only says that its communicator is gone."""
+        """Return who has failed, where NCCL only says that its communicator is gone."""
         group = self._present
         if group is None or group.torn is None or type(error).__name__ != "NcclError":
             return None
@@ -256,5 +236,27 @@ class CuPy:
         if self._failure is not None and (group := self._present) is not None:
             group.look(self._failure)
 
-    def leave(self) -> None:
-        """Leave all to the end of the process: NCCL would wait for the others."""
+
+def _find_lack(cupy: Any, nccl: Any) -> str:
+    """Return what is missing for a process group; empty: nothing."""
+    if not nccl.available:
+        return (
+            "CuPy finds no NCCL. Install it for CuPy's CUDA version: pip install "
+            "nvidia-nccl-cu12 (or nvidia-nccl-cu13). comm works without it, in host memory."
+        )
+    if not cupy.cuda.is_available():
+        return "CuPy finds no GPU, or no driver. comm works without one, in host memory."
+    return ""
+
+
+def _give_mpi() -> None:
+    """Give cupyx.distributed the MPI it has not loaded on its own; raises FrameworkError."""
+    try:
+        mpi = importlib.import_module("mpi4py.MPI")
+    except ImportError as error:
+        raise FrameworkError(
+            f"use_mpi=True needs mpi4py: {error}. Without use_mpi nothing is missing: what CuPy "
+            "would use MPI for goes over the control channel."
+        ) from error
+    nccl_comm: Any = sys.modules["cupyx.distributed._nccl_comm"]
+    nccl_comm.MPI, nccl_comm._mpi_available = mpi, True  # noqa: SLF001

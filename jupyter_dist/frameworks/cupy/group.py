@@ -1,36 +1,24 @@
 """One process group of CuPy on this rank: what it has begun, and its end."""
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from jupyter_dist.cuda_driver import NOT_READY, SUCCESS, EventDriver, load_driver
-from jupyter_dist.errors import CollectiveTimeout, FrameworkError, PeerFailed
-from jupyter_dist.frameworks.framework import GRACE_S
+from jupyter_dist.errors import CollectiveTimeout, FrameworkError
+from jupyter_dist.frameworks.blocking_call import BlockingCall
+from jupyter_dist.frameworks.framework import GRACE_S, Failure
 
 INIT_TIMEOUT_S = 120.0
-_SLICE_S = 0.2
 _ANSWER_PATIENCE_S = 0.2
 """So long the driver may take to say what is under way."""
 _MOST_EVENTS = 64
 _PAIRWISE = frozenset({"send", "recv", "send_recv"})
 """Not every rank calls these, so that they are not counted."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Which rank of the cell has failed (-1: the cell was interrupted), and when we knew."""
-
-    rank: int
-    reason: str
-    since_s: float
-
-    def to_error(self) -> PeerFailed:
-        """Give what calls raise."""
-        return PeerFailed(self.rank, self.reason)
 
 
 class Group:
@@ -54,12 +42,12 @@ class Group:
 
     @property
     def backend(self) -> Any:
-        """Give the object that the user has; None when nobody has it any more."""
+        """Return the object that the user has; None when nobody has it any more."""
         return self._backend()
 
     @property
     def is_busy(self) -> bool:
-        """Say whether something is under way, on this thread or on the device."""
+        """Return whether something is under way, on this thread or on the device."""
         return self._is_launching or any(map(self._is_pending, list(self._events.values())))
 
     def _is_pending(self, event: Any) -> bool:
@@ -81,7 +69,7 @@ class Group:
             raise self.torn.to_error()
 
     def is_outermost(self) -> bool:
-        """Say whether the next call is the user's own, and not a part of one."""
+        """Return whether the next call is the user's own, and not a part of one."""
         return self._depth == 0
 
     def launch(self, operation: str, call: Callable[[], None], cuda: Any, stream: Any) -> None:
@@ -153,6 +141,23 @@ class Group:
             raise self.torn.to_error()
 
 
+def make_interruptible(module: ModuleType, find_failure: Callable[[], Failure | None]) -> None:
+    """Have communicators formed on another thread; `module` is cupyx.distributed._nccl_comm."""
+    nccl: Any = getattr(module, "nccl", None)
+    if nccl is None or not hasattr(nccl, "NcclCommunicator"):
+        return  # there is no NCCL
+
+    def make(*args: Any, **options: Any) -> Any:
+        return form_communicator(
+            lambda: nccl.NcclCommunicator(*args, **options),
+            sys.modules["cupy"].cuda,
+            find_failure,
+        )
+
+    patched: Any = module
+    patched.nccl = SimpleNamespace(**{**vars(nccl), "NcclCommunicator": make})
+
+
 def form_communicator(
     make: Callable[[], Any], cuda: Any, find_failure: Callable[[], Failure | None]
 ) -> Any:
@@ -161,21 +166,13 @@ def form_communicator(
     Raises what NCCL raises, PeerFailed, CollectiveTimeout.
     """
     device_id = cuda.Device().id
-    made: list[Any] = []
-    raised: list[BaseException] = []
-    done = threading.Event()
-
-    def work() -> None:
-        try:
-            cuda.Device(device_id).use()
-            made.append(make())
-        except Exception as error:  # noqa: BLE001  (the main thread raises it)
-            raised.append(error)
-        done.set()
-
-    threading.Thread(target=work, daemon=True, name="cupy init").start()
     deadline_s = monotonic() + INIT_TIMEOUT_S
-    while not done.wait(_SLICE_S):
+
+    def work() -> Any:
+        cuda.Device(device_id).use()
+        return make()
+
+    def look_around() -> None:
         if (failure := find_failure()) is not None:
             raise failure.to_error()
         if monotonic() > deadline_s:
@@ -183,6 +180,5 @@ def form_communicator(
                 f"NCCL did not form CuPy's process group within {INIT_TIMEOUT_S:g} s. All ranks "
                 "have come: look at the network that it uses (NCCL_DEBUG=INFO tells)."
             )
-    if raised:
-        raise raised[0]
-    return made[0]
+
+    return BlockingCall(work, "cupy init").wait(look_around)

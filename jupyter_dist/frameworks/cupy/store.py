@@ -4,12 +4,10 @@ CuPy's own has a fixed port, a child process that must be forked and stays behin
 and a barrier that deadlocks when it is called twice.
 """
 
-from collections.abc import Callable
-
 import msgspec
 
 from jupyter_dist.errors import FrameworkError
-from jupyter_dist.frameworks.surroundings import Surroundings
+from jupyter_dist.frameworks.rank_context import RankContext
 
 BARRIER = "barrier() of CuPy's process group"
 _BARRIER_TIMEOUT_S = 3600.0
@@ -35,49 +33,32 @@ class Store:
 class StoreProxy:
     """Stands for TCPStoreProxy: what one process group knows in common."""
 
-    def __init__(self, surroundings: Surroundings, number: int) -> None:
-        self._surroundings = surroundings
+    def __init__(self, context: RankContext, number: int) -> None:
+        self._context = context
         self._number = number
 
     def __setitem__(self, key: str, value: Value) -> None:
-        self._surroundings.put(self._name(key), msgspec.msgpack.encode(_to_plain(value)))
+        if not isinstance(value, bytes | int | tuple):
+            raise TypeError(f"CuPy's store takes bytes and numbers, not {type(value).__name__}")
+        self._context.put(self._name(key), msgspec.msgpack.encode(value))
 
     def __getitem__(self, key: str) -> Value:
-        data = self._surroundings.get(self._name(key), _VALUE_TIMEOUT_S)
-        return _from_plain(msgspec.msgpack.decode(data))
+        data = self._context.get(self._name(key), _VALUE_TIMEOUT_S)
+        value = msgspec.msgpack.decode(data)
+        return tuple(value) if isinstance(value, list) else value
 
     def barrier(self) -> None:
         """Wait until all ranks are here."""
-        everyone = tuple(range(self._surroundings.info.world_size))
-        self._surroundings.compare("cupy", everyone, claim=BARRIER, timeout_s=_BARRIER_TIMEOUT_S)
+        everyone = tuple(range(self._context.info.world_size))
+        self._context.compare("cupy", everyone, claim=BARRIER, timeout_s=_BARRIER_TIMEOUT_S)
 
     def _name(self, key: str) -> str:
         return f"cupy {self._number} {key}"
 
 
-MakeProxy = Callable[..., StoreProxy]
-
-
 def refuse_proxy(*_: object) -> StoreProxy:
-    """Stand for the proxy where nobody has asked the other ranks."""
+    """Stand for the proxy where the other ranks were not asked."""
     raise FrameworkError(
         "in a cell, make CuPy's process group on all ranks by "
         "cupyx.distributed.init_process_group(world_size, rank), not NCCLBackend()."
     )
-
-
-def _to_plain(value: Value) -> object:
-    """Tell bytes from a tuple of numbers, which is what older CuPy has for an id."""
-    if not isinstance(value, bytes | int | tuple):
-        raise TypeError(f"CuPy's store takes bytes and numbers, not {type(value).__name__}")
-    return value
-
-
-def _from_plain(value: object) -> Value:
-    match value:
-        case bytes() | int():
-            return value
-        case list():
-            return tuple(value)
-        case _:
-            raise TypeError(f"{value!r} is nothing that CuPy's store takes")

@@ -9,7 +9,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from jupyter_dist.errors import FrameworkError
-from jupyter_dist.frameworks.ipyparallel.session import Dict, Place, Speech
+from jupyter_dist.frameworks.ipyparallel.session import Dict, MessageSession, Place
 
 JOIN_TIMEOUT_S = 10.0
 FAREWELL_S = 0.5
@@ -23,7 +23,7 @@ _HEART = "inproc://heart"
 class Channels:
     """All sockets of one membership, in a context of their own; one thread uses them."""
 
-    def __init__(self, place: Place, speech: Speech) -> None:
+    def __init__(self, place: Place, speech: MessageSession) -> None:
         self._place = place
         self._speech = speech
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -235,7 +235,7 @@ def _beat(ping: Any, pong: Any, seen: Any) -> None:
 
 
 def _slices(deadline_s: float, is_wanted: Callable[[], bool], what: str) -> Iterator[None]:
-    """Go on until somebody stops; raises FrameworkError when it takes too long."""
+    """Go on until someone stops; raises FrameworkError when it takes too long."""
     while True:
         yield
         if not is_wanted():
@@ -248,7 +248,7 @@ def _slices(deadline_s: float, is_wanted: Callable[[], bool], what: str) -> Iter
 
 
 def receive_all(socket: "zmq.Socket[bytes]") -> Iterable[list["zmq.Frame"]]:
-    """Give all messages that have arrived."""
+    """Return all messages that have arrived."""
     while True:
         try:
             yield socket.recv_multipart(zmq.NOBLOCK, copy=False)

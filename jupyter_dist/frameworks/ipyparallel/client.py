@@ -1,5 +1,6 @@
 """ipyparallel's client for the ranks of a cluster; it never waits for a controller that is gone."""
 
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -9,10 +10,10 @@ from typing import Any
 
 import ipyparallel
 from ipyparallel import error
+from ipyparallel.serialize import canning
 from tornado.ioloop import PeriodicCallback
 
-from jupyter_dist.frameworks.ipyparallel.batches import teach_joblib
-from jupyter_dist.frameworks.ipyparallel.orders import EVERYWHERE
+from jupyter_dist.frameworks.ipyparallel.controller_messages import EVERYWHERE
 
 _WATCH_INTERVAL_MS = 500
 _HEARD_WITHIN_S = 2.0
@@ -20,6 +21,28 @@ _BUSY_AFTER_S = 0.5
 """A rank that has not carried out the smallest task after this time is busy with a cell."""
 _OUTPUT_AFTER_S = 0.1
 """What a task has shown comes just before its result, or has got lost."""
+
+
+class CannedBatch(canning.CannedObject):  # type: ignore[misc]  # not typed
+    """A batch of joblib's whose functions travel as code, as those of views do.
+
+    joblib would send their names only, and ranks know nothing of a notebook.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        self.buffers: list[bytes] = []  # ipyparallel looks for large ones
+        self.kind, (calls, *self.rest) = batch.__reduce__()
+        self.calls = [(canning.can(function), *given) for function, *given in calls]
+
+    def get_object(self, g: dict[str, Any] | None = None) -> Any:
+        """Return the batch, with `g` for the global names."""
+        calls = [(canning.uncan(function, g), *given) for function, *given in self.calls]
+        return self.kind(calls, *self.rest)
+
+
+def teach_joblib() -> None:
+    """Let batches travel like this from now on; joblib is there already."""
+    canning.can_map.setdefault(sys.modules["joblib.parallel"].BatchedCalls, CannedBatch)
 
 
 class RanksClient(ipyparallel.Client):  # type: ignore[misc]  # it is not typed
@@ -58,7 +81,7 @@ class RanksClient(ipyparallel.Client):  # type: ignore[misc]  # it is not typed
         self._fail_outstanding()
 
     def load_balanced_view(self, *arguments: Any, **options: Any) -> Any:
-        """Give a view that sends each task to a rank that has time."""
+        """Return a view that sends each task to a rank that has time."""
         view = super().load_balanced_view(*arguments, **options)
         register = view.register_joblib_backend
 
@@ -103,7 +126,7 @@ class RanksClient(ipyparallel.Client):  # type: ignore[misc]  # it is not typed
                 return
 
     def _forget(self, msg_ids: list[str]) -> None:
-        """Keep nothing of tasks that nobody has asked for."""
+        """Keep nothing of tasks that were not asked for."""
         self.purge_local_results(msg_ids)
         for msg_id in msg_ids:
             self.history.remove(msg_id)

@@ -1,6 +1,6 @@
 """The main of an ipyparallel controller that is one process, and ends with whoever started it.
 
-    python -P -m jupyter_dist.launch.lifeline PARENT_PID <this module>
+    python -P -m jupyter_dist.launch.processes.process_life PARENT_PID <this module>
 
 ipyparallel's own is nine processes, of which eight live on when the first one is killed. Here its
 schedulers, relays and heart monitor are threads of one process, so the kernel ends all of them
@@ -13,6 +13,8 @@ import resource
 import socket
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ipyparallel.controller.app as controller_app
@@ -20,7 +22,7 @@ import msgspec
 from traitlets.config import Config
 
 from jupyter_dist.errors import DistError
-from jupyter_dist.frameworks.ipyparallel.orders import (
+from jupyter_dist.frameworks.ipyparallel.controller_messages import (
     EVERYWHERE,
     LOOPBACK,
     End,
@@ -40,6 +42,8 @@ health, which tells a stopped or busy process from one that is gone; the coordin
 unregistered at once."""
 _FAREWELL_S = 0.2
 """For the last messages to leave."""
+_Tell = Callable[[Told], None]
+"""Says one line to the coordinator."""
 
 
 class BroadcastScheduler(controller_app.BroadcastScheduler):  # type: ignore[misc]  # not typed
@@ -69,7 +73,7 @@ class Controller(controller_app.IPController):  # type: ignore[misc]  # not type
         """Leave signals as they are: nothing has to be tidied up."""
 
     def next_port(self, pool_name: str = "common") -> int:
-        """Give a free port that nobody else gets until it is used.
+        """Return a free port that nobody else gets until it is used.
 
         It stays bound by a socket that does not listen, beside which ZeroMQ may bind it as well.
         """
@@ -95,7 +99,7 @@ class Controller(controller_app.IPController):  # type: ignore[misc]  # not type
     def get_python_scheduler_args(
         self, scheduler_name: str, scheduler_class: type, *arguments: Any, **options: Any
     ) -> dict[str, Any]:
-        """Say how a scheduler is made."""
+        """Return how a scheduler is made."""
         if scheduler_class is controller_app.BroadcastScheduler:
             scheduler_class = BroadcastScheduler
         found: dict[str, Any] = super().get_python_scheduler_args(
@@ -110,7 +114,7 @@ class Controller(controller_app.IPController):  # type: ignore[misc]  # not type
         return super().bind(place, url)
 
     def connections(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Give what clients and engines need to connect, with the keys."""
+        """Return what clients and engines need to connect, with the keys."""
         base = {
             "ssh": "",
             "key": self.session.key.decode("ascii"),
@@ -149,7 +153,7 @@ def _thread(kwargs: dict[str, Any], **arguments: Any) -> threading.Thread:
 def main() -> None:
     """Serve until told to end, or until stdin is closed."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    mouth = _Mouth(os.dup(1))
+    tell = partial(_tell, os.dup(1))
     os.dup2(2, 1)  # whatever is printed meanwhile goes to the log
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Open)
     # A scheduler of dask, which it may become as well, writes there, too.
@@ -157,52 +161,45 @@ def main() -> None:
     try:
         controller = make_controller(order)
     except (DistError, OSError) as error:
-        mouth.tell(Failed(str(error)))
+        tell(Failed(str(error)))
         os._exit(1)
-    _watch_registrations(controller.hub, mouth)
-    controller.loop.add_callback(mouth.tell, Serving(*controller.connections()))
-    threading.Thread(target=_take_orders, args=(controller, mouth), daemon=True).start()
+    _watch_registrations(controller.hub, tell)
+    controller.loop.add_callback(tell, Serving(*controller.connections()))
+    threading.Thread(target=_take_orders, args=(controller, tell), daemon=True).start()
     controller.start()
     os._exit(0)
 
 
-class _Mouth:
-    """Where it tells the coordinator."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def tell(self, told: Told) -> None:
-        """Say one line."""
-        os.write(self._descriptor, msgspec.json.encode(told) + b"\n")
+def _tell(descriptor: int, told: Told) -> None:
+    os.write(descriptor, msgspec.json.encode(told) + b"\n")
 
 
-def _watch_registrations(hub: Any, mouth: _Mouth) -> None:
+def _watch_registrations(hub: Any, tell: _Tell) -> None:
     """Have the hub tell of each engine whose heart it has heard."""
     finish = hub.finish_registration
 
     def finish_and_tell(heart: bytes) -> None:
         finish(heart)
         if heart in hub.hearts:
-            mouth.tell(Registered(hub.hearts[heart]))
+            tell(Registered(hub.hearts[heart]))
 
     hub.finish_registration = finish_and_tell
 
 
-def _take_orders(controller: Controller, mouth: _Mouth) -> None:
+def _take_orders(controller: Controller, tell: _Tell) -> None:
     """Hand what comes on stdin to the controller's loop."""
     decoder = msgspec.json.Decoder(Order)
     for line in sys.stdin.buffer:
-        controller.loop.add_callback(_obey, controller, mouth, decoder.decode(line))
+        controller.loop.add_callback(_obey, controller, tell, decoder.decode(line))
     controller.loop.add_callback(_end, controller)
 
 
-def _obey(controller: Controller, mouth: _Mouth, order: Order) -> None:
+def _obey(controller: Controller, tell: _Tell, order: Order) -> None:
     match order:
         case Unregister():
             for rank in order.ranks:
                 controller.hub.unregister_engine(None, {"content": {"id": rank}})
-            mouth.tell(Unregistered(order.ranks))
+            tell(Unregistered(order.ranks))
         case End() | Open():
             _end(controller)
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,37 +14,31 @@ _NEED_LOOP = ("become_dask_worker", "stop_distributed_worker")
 
 
 def needs_loop(call: object) -> bool:
-    """Tell whether this function is one of them."""
+    """Return whether this function is one of them."""
     is_theirs = getattr(call, "__module__", "") == "ipyparallel.util"
     return is_theirs and getattr(call, "__name__", "") in _NEED_LOOP
 
 
-class _Loop(threading.Thread):
-    """An event loop on a thread of its own, for the worker of dask; it stays for the next one."""
+@cache
+def _start_loop() -> tuple[asyncio.AbstractEventLoop, SimpleNamespace]:
+    """Return an event loop on a thread of its own, and what those functions keep their worker in.
 
-    def __init__(self) -> None:
-        super().__init__(name="parallel-dask", daemon=True)
-        self.loop = asyncio.new_event_loop()
-        self.kernel = SimpleNamespace(
-            log=logging.getLogger("ipyparallel"), dask_worker=None, distributed_worker=None
-        )
-        """What those functions keep their worker in."""
+    It serves until the process ends.
+    """
+    loop = asyncio.new_event_loop()
 
-    def run(self) -> None:
-        """Serve until the process ends."""
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+    def serve() -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
 
-
-_loop: _Loop | None = None
+    threading.Thread(target=serve, name="parallel-dask", daemon=True).start()
+    log = logging.getLogger("ipyparallel")
+    return loop, SimpleNamespace(log=log, dask_worker=None, distributed_worker=None)
 
 
 def call(shell: Any, function: Callable[..., Any], arguments: Any, options: Any) -> Any:
     """Call the function where a loop runs, and wait until what it has begun is done."""
-    global _loop  # noqa: PLW0603  (one for the process, as its kernel would be)
-    if _loop is None:
-        _loop = _Loop()
-        _loop.start()
+    loop, kernel = _start_loop()
 
     async def within() -> Any:
         before = asyncio.all_tasks()
@@ -53,9 +48,8 @@ def call(shell: Any, function: Callable[..., Any], arguments: Any, options: Any)
         return result
 
     # Only now: libraries take a shell with a kernel for a notebook.
-    shell.kernel = _loop.kernel
+    shell.kernel = kernel
     try:
-        future = asyncio.run_coroutine_threadsafe(within(), _loop.loop)
-        return future.result(_START_TIMEOUT_S)
+        return asyncio.run_coroutine_threadsafe(within(), loop).result(_START_TIMEOUT_S)
     finally:
         del shell.kernel

@@ -4,20 +4,25 @@ It speaks for the rank and runs nothing: tasks go to the main thread one at a ti
 waits for one of them at most.
 """
 
+import contextlib
+import os
+import signal
+import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import ipyparallel
+
 from jupyter_dist.errors import FrameworkError
-from jupyter_dist.frameworks.ipyparallel.bell import Bell
 from jupyter_dist.frameworks.ipyparallel.channels import Channels, receive_all
-from jupyter_dist.frameworks.ipyparallel.publishing import teach_publishing
-from jupyter_dist.frameworks.ipyparallel.requests import answer_at_once, is_interrupt
-from jupyter_dist.frameworks.ipyparallel.session import Dict, Speech
+from jupyter_dist.frameworks.ipyparallel.session import Dict, MessageSession, refusal
+from jupyter_dist.frameworks.ipyparallel.task_queue import Seat, TaskQueue
 from jupyter_dist.frameworks.ipyparallel.tasks import Request
-from jupyter_dist.frameworks.ipyparallel.turns import Seat, Turns
+from jupyter_dist.version import __version__
 
 if TYPE_CHECKING:
     import zmq
@@ -28,8 +33,41 @@ IDLE_INTERVAL_S = 0.5
 SILENCE_S = 10.0
 """A controller that has not pinged for so long is gone; for longer, if it pings very rarely."""
 _SILENT_BEATS = 10
+_PUBLISHING = "ipyparallel.datapub"
 _LATE_S = 2.0
 """When this thread itself was held up for so long, silence means nothing."""
+
+
+class Waker:
+    """A pipe that any thread rings, to wake the engine's.
+
+    Also after it was closed: then nothing is written anywhere.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor, self._ringer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        """Can be read from when it has rung."""
+        # Whatever is opened next gets the numbers of what is closed here.
+        self._door = threading.Lock()
+
+    def ring(self) -> None:
+        """Wake who waits."""
+        with self._door:
+            if self._ringer >= 0:
+                with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
+                    os.write(self._ringer, b"!")
+
+    def clear(self) -> None:
+        """Forget that it has rung; only the thread that closes it may."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.descriptor, 4096)
+
+    def close(self) -> None:
+        """Ring no more."""
+        with self._door:
+            os.close(self._ringer)
+            self._ringer = -1
+        os.close(self.descriptor)
 
 
 class ParallelEngine(threading.Thread):
@@ -37,15 +75,15 @@ class ParallelEngine(threading.Thread):
 
     def __init__(self, place: Mapping[str, Any], rank: int, seat: Seat) -> None:
         super().__init__(name="parallel-engine", daemon=True)
-        self._speech = Speech(place, rank)
+        self._speech = MessageSession(place, rank)
         self._seat = seat
-        self._bell = Bell()
+        self._waker = Waker()
         try:
             self._channels = Channels(place, self._speech)
         except BaseException:
-            self._bell.close()
+            self._waker.close()
             raise
-        self._turns = Turns(self._speech, self._channels, seat, self._bell.ring)
+        self._turns = TaskQueue(self._speech, self._channels, seat, self._waker.ring)
         self._silence_s = SILENCE_S
         self._is_wanted = True
         self._is_heard = False
@@ -63,7 +101,7 @@ class ParallelEngine(threading.Thread):
     def leave(self, timeout_s: float) -> None:
         """End the membership, and wait until that is done; a task that runs goes on unheard."""
         self._is_wanted = False
-        self._bell.ring()
+        self._waker.ring()
         self.join(timeout_s)
 
     # --- its life ---
@@ -107,14 +145,14 @@ class ParallelEngine(threading.Thread):
 
     def _close(self) -> None:
         self._channels.close()
-        self._bell.close()
+        self._waker.close()
 
     def _serve(self) -> None:
         channels = self._channels
         looked_s = pinged_s = monotonic()
         while self._is_wanted:
             interval_s = SHOW_INTERVAL_S if self._turns.is_task_running else IDLE_INTERVAL_S
-            channels.wait(self._bell.descriptor, interval_s)
+            channels.wait(self._waker.descriptor, interval_s)
             now_s = monotonic()
             if list(receive_all(channels.pings)) or now_s - looked_s > _LATE_S:
                 pinged_s = now_s
@@ -123,7 +161,7 @@ class ParallelEngine(threading.Thread):
                 self._reason = f"has not heard its controller for {self._silence_s:g} s"
                 self._is_heard = False
                 return
-            self._bell.clear()
+            self._waker.clear()
             self._take_in()
             self._turns.look(now_s)
 
@@ -157,8 +195,64 @@ class ParallelEngine(threading.Thread):
                     "the rank goes on, and %dist_stop ends the cluster"
                 )
                 self._is_wanted = False
-            case _ if is_interrupt(request):
+            case _ if _is_interrupt(request):
                 content = self._turns.interrupt()
             case _:
-                content = answer_at_once(request)
+                content = _answer_at_once(request)
         self._speech.say(socket, f"{request.kind}_reply", content, request.message, request.idents)
+
+
+def teach_publishing(publish: Callable[[dict[str, Any]], None]) -> None:
+    """Have `ipyparallel.datapub.publish_data` be this one: theirs makes a kernel's shell."""
+    module = ModuleType(_PUBLISHING, "Publish objects while a task runs.")
+    module.publish_data = publish  # type: ignore[attr-defined]
+    sys.modules[_PUBLISHING] = ipyparallel.datapub = module
+
+
+# --- requests that are answered without the main thread ---
+
+
+def _is_interrupt(request: Request) -> bool:
+    """Return whether it asks for SIGINT, by whatever name."""
+    if request.kind == "interrupt":
+        return True
+    return request.kind == "signal" and _signal_number(request) == signal.SIGINT
+
+
+def _signal_number(request: Request) -> int:
+    asked = request.content.get("sig")
+    if isinstance(asked, str):
+        return int(getattr(signal, asked, -1))
+    return int(asked) if isinstance(asked, int) else -1
+
+
+def _refuse_signal(request: Request) -> Dict:
+    asked = request.content.get("sig")
+    return refusal(
+        f"an engine of jupyter-dist takes no signal {asked!r}. Accepted: SIGINT. A rank ends with "
+        "its cluster (%dist_stop), or is replaced (%dist_heal)."
+    )
+
+
+_KERNEL = {
+    "protocol_version": "5.3",
+    "implementation": "jupyter-dist",
+    "implementation_version": __version__,
+    "language_info": {"name": "python", "mimetype": "text/x-python", "file_extension": ".py"},
+    "banner": "A rank of jupyter-dist",
+    "help_links": [],
+}
+_ANSWERS: dict[str, Dict] = {
+    "kernel_info": _KERNEL,
+    "history": {"history": []},
+    "comm_info": {"comms": {}},
+}
+
+
+def _answer_at_once(request: Request) -> Dict:
+    """Return what is answered to this request; one that is not known is refused."""
+    if request.kind == "signal":
+        return _refuse_signal(request)
+    if request.kind in _ANSWERS:
+        return {"status": "ok", **_ANSWERS[request.kind]}
+    return refusal(f"an engine of jupyter-dist does not answer {request.kind!r} requests")

@@ -18,7 +18,7 @@ Place = Mapping[str, Any]
 """What ipcontroller-engine.json says: `interface`, and a port or several for each channel."""
 
 
-class Speech:
+class MessageSession:
     """Says and understands messages in the name of one engine, whose id is the rank."""
 
     def __init__(self, place: Place, engine_id: int) -> None:
@@ -47,7 +47,7 @@ class Speech:
         }
 
     def understand(self, frames: Sequence["zmq.Frame"]) -> tuple[list[bytes], Dict]:
-        """Give the way back, and the message; raises ValueError, TypeError if it is not genuine."""
+        """Return the way back, and the message. Raise ValueError, TypeError if it is forged."""
         parts: list[Any] = list(frames)
         idents, rest = self._session.feed_identities(parts, copy=False)
         message = self._session.deserialize(rest, content=True, copy=False)
@@ -84,12 +84,12 @@ class Speech:
         self.say(socket, kind, content, parent, [topic], **more)
 
     def engine_info(self, method: str) -> Dict:
-        """Say who has failed, as ipyparallel's errors show it."""
+        """Return who has failed, as ipyparallel's errors show it."""
         return {"engine_uuid": self.uuid, "engine_id": self.engine_id, "method": method}
 
 
 def _sendable(value: Any, level: int = 0) -> Any:
-    """Give it with all text as UTF-8 can have it, and what is no JSON as text."""
+    """Return it with all text as UTF-8 can have it, and what is no JSON as text."""
     match value:
         case str():
             return plain_text(value)
@@ -107,7 +107,7 @@ def _sendable(value: Any, level: int = 0) -> Any:
 
 
 def error_content(error: ErrorInfo) -> Dict:
-    """Give an error as messages have it."""
+    """Return an error as messages have it."""
     return {
         "status": "error",
         "ename": error.ename,
@@ -117,5 +117,5 @@ def error_content(error: ErrorInfo) -> Dict:
 
 
 def refusal(sentence: str) -> Dict:
-    """Give the answer to a request that is not carried out."""
+    """Return the answer to a request that is not carried out."""
     return error_content(ErrorInfo("NotImplementedError", sentence))

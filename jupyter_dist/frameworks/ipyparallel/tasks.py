@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from jupyter_dist.frameworks.ipyparallel.session import Dict, Speech, error_content
+from jupyter_dist.frameworks.ipyparallel.session import Dict, MessageSession, error_content
 from jupyter_dist.protocol.messages import ErrorInfo, Output
 
 
@@ -128,8 +128,8 @@ class Task:
 
     # --- the answer, made by the thread that has taken the request in ---
 
-    def answer(self, speech: Speech, ending: Ending) -> Answer:
-        """Give the answer to a task that has ended."""
+    def answer(self, speech: MessageSession, ending: Ending) -> Answer:
+        """Return the answer to a task that has ended."""
         if ending.error is None:
             content, buffers = self._answer_well(ending.value)
         else:
@@ -142,18 +142,18 @@ class Task:
         return Answer(content, metadata, buffers)
 
     def answer_aborted(self) -> Answer:
-        """Give the answer to a task that was withdrawn."""
+        """Return the answer to a task that was withdrawn."""
         return Answer({"status": "aborted"}, self._describe("aborted"), [])
 
     def _answer_well(self, value: Any) -> tuple[Dict, list[bytes]]:
         del value
         return {"status": "ok"}, []
 
-    def _complete_error(self, speech: Speech) -> Dict:
+    def _complete_error(self, speech: MessageSession) -> Dict:
         return {"engine_info": speech.engine_info(self.request.kind)}
 
     def _describe(self, status: str) -> Dict:
-        """Give what schedulers and clients look at besides the content."""
+        """Return what schedulers and clients look at besides the content."""
         asked = self.request.message["metadata"]
         return {
             "started": self.started or datetime.now(UTC),
@@ -241,7 +241,7 @@ class Execute(Task):
     def _answer_well(self, value: Any) -> tuple[Dict, list[bytes]]:
         return {"status": "ok", "execution_count": self.count, **value}, []
 
-    def _complete_error(self, speech: Speech) -> Dict:
+    def _complete_error(self, speech: MessageSession) -> Dict:
         more = {"execution_count": self.count, "user_expressions": {}, "payload": []}
         return {**super()._complete_error(speech), **more}
 

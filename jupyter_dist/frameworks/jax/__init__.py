@@ -1,1 +1,1 @@
-"""JAX: its distributed runtime formed, watched, broken off and formed anew."""
+"""JAX: its distributed runtime formed, watched, broken off and formed again."""

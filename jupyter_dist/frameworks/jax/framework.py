@@ -1,4 +1,4 @@
-"""JAX on one rank: formed with the others by itself, and given up without loss."""
+"""JAX on one rank: formed with the others on its own, and given up without loss."""
 
 import ast
 import os
@@ -10,13 +10,15 @@ from typing import ClassVar
 import msgspec
 
 from jupyter_dist.errors import CommunicatorError
+from jupyter_dist.frameworks.framework import Framework
 from jupyter_dist.frameworks.import_hooks import ImportHooks
-from jupyter_dist.frameworks.jax import private_runtime, relay_process
-from jupyter_dist.frameworks.jax.initialize import SERVICE, Initializer
-from jupyter_dist.frameworks.jax.launches import Launches
-from jupyter_dist.frameworks.jax.stale import describe_stale
-from jupyter_dist.frameworks.surroundings import Surroundings
-from jupyter_dist.model.formed import Formed
+from jupyter_dist.frameworks.jax.forming.initialize import SERVICE, Initializer
+from jupyter_dist.frameworks.jax.launches.launches import Launches
+from jupyter_dist.frameworks.jax.launches.stale_refs import describe_stale
+from jupyter_dist.frameworks.jax.private import runtime as private_runtime
+from jupyter_dist.frameworks.jax.service import relay_process
+from jupyter_dist.frameworks.rank_context import RankContext
+from jupyter_dist.model.ranks.initialized import Formed
 
 _FIRST_USE = "the first use of JAX's devices"
 _FIRST_USE_TIMEOUT_S = 7 * 24 * 3600.0
@@ -25,20 +27,17 @@ _SETS_VARIABLES = re.compile(r"environ|putenv|%env")
 _IMPORTS_JAX = re.compile(r"^\s*(import|from)\s+jax\b", re.MULTILINE)
 
 
-class Jax:
-    """See frameworks.framework.Framework."""
+class Jax(Framework):
+    """JAX as a framework."""
 
     name: ClassVar[str] = "jax"
 
-    def __init__(self, surroundings: Surroundings, hooks: ImportHooks) -> None:
+    def __init__(self, context: RankContext, hooks: ImportHooks) -> None:
+        super().__init__(context, hooks)
         self.mode = "auto"
         """When it is formed without being asked: at the start, before a cell (auto), never."""
-        self._surroundings = surroundings
-        self._hooks = hooks
-        self._initializer = Initializer(surroundings)
-        self._launches = Launches(surroundings, lambda: self._initializer.why_service_is_gone)
-        self._initializer.on_formed = self._on_formed
-        self._initializer.on_clearing = self._launches.end_mesh
+        self._launches = Launches(context, lambda: self._initializer.why_service_is_gone)
+        self._initializer = Initializer(context, self._launches)
         self._is_memory_told = False
         self._is_due = False
         """It is to be formed in this cell, before it is used or at the end."""
@@ -58,20 +57,20 @@ class Jax:
     def _want_service(self) -> None:
         """Have the service, and the way to it, started while JAX is imported."""
         if self.mode != "never" and self._is_everybody_here():
-            self._surroundings.want_service(SERVICE)
+            self._context.want_service(SERVICE)
             relay_process.prepare()
 
     def _is_everybody_here(self) -> bool:
-        return len(self._surroundings.cell_ranks) == self._surroundings.info.world_size
+        return len(self._context.cell_ranks) == self._context.info.world_size
 
     # --- generations ---
 
     def formed(self) -> Formed | None:
-        """Say what stands at the end of a generation."""
+        """Return what stands at the end of a generation."""
         standing, owed = self._initializer.standing, self._initializer.owed
         if standing is None and owed is not None:
             settings = msgspec.json.encode(owed.settings).decode()
-            size = self._surroundings.info.world_size
+            size = self._context.info.world_size
             return Formed(self.name, 0, size, is_broken=True, settings=settings)
         if standing is None:
             return None
@@ -85,13 +84,10 @@ class Jax:
         )
 
     def form(self, settings: str, reason: str) -> tuple[str, ...]:
-        """Form it anew with all ranks of the present generation, between two cells."""
+        """Form it again with all ranks of the present generation, between two cells."""
         del reason
         self._initializer.form_again(settings)
         return self._describe_stale()
-
-    def _on_formed(self) -> None:
-        self._launches.begin_generation(self._initializer.rank_of_process)
 
     # --- cells ---
 
@@ -133,41 +129,41 @@ class Jax:
             try:
                 private_runtime.make_backends()
             except CommunicatorError:
-                return  # as above; they are found in a later cell, or JAX is formed anew
+                return  # as above; they are found in a later cell, or JAX is formed again
             except RuntimeError as error:
-                self._surroundings.tell(f"JAX found no devices: {error}")
+                self._context.tell(f"JAX found no devices: {error}")
                 return
         if self._initializer.has_cleared:
             for note in self._describe_stale():
-                self._surroundings.tell(note)
+                self._context.tell(note)
 
     def _before_backends(self) -> None:
         """Let all ranks begin to look for devices together: JAX waits where nobody can end it."""
         self._form_if_due()
-        if self._surroundings.cell_ranks:
+        if self._context.cell_ranks:
             self._initializer.refuse_alone()
-        if self._initializer.standing is not None and self._surroundings.cell_ranks:
-            self._surroundings.agree(_FIRST_USE, b"", _FIRST_USE_TIMEOUT_S)
+        if self._initializer.standing is not None and self._context.cell_ranks:
+            self._context.agree(_FIRST_USE, b"", _FIRST_USE_TIMEOUT_S)
 
     def _describe_stale(self) -> tuple[str, ...]:
         self._initializer.has_cleared = False
         devices = set(private_runtime.list_devices())
-        return describe_stale(self._surroundings.user_namespace(), devices)
+        return describe_stale(self._context.user_namespace(), devices)
 
     def _tell_of_memory(self) -> None:
         """Explain once that JAX takes most of a GPU that torch wants as well."""
-        if self._is_memory_told or not self._surroundings.info.device:
+        if self._is_memory_told or not self._context.info.device:
             return
         if shares_gpu(sys.modules, os.environ):
             self._is_memory_told = True
-            self._surroundings.tell(
+            self._context.tell(
                 "JAX and torch use the same GPU, and JAX takes 75 % of its memory at once. Start "
                 "with --env XLA_PYTHON_CLIENT_PREALLOCATE=false, or with "
                 "--env XLA_PYTHON_CLIENT_MEM_FRACTION=.4, to leave some to torch."
             )
 
     def explain(self, error: BaseException) -> BaseException | None:
-        """Give what a cell's error really means."""
+        """Return what a cell's error really means."""
         return self._launches.explain(error)
 
     # --- from the link thread ---
@@ -192,7 +188,7 @@ class Jax:
 
 
 def imports_jax(code: str) -> bool:
-    """Say whether a cell imports JAX and leaves it to us to form it."""
+    """Return whether a cell imports JAX and leaves it to us to form it."""
     try:
         tree = ast.parse(code)
     except SyntaxError:  # magics of IPython
@@ -202,7 +198,7 @@ def imports_jax(code: str) -> bool:
 
 
 def _name(part: ast.AST) -> Iterator[str]:
-    """Give what a part of a program says that matters here."""
+    """Yield what a part of a program says that matters here."""
     match part:
         case ast.Import(names=names):
             yield from (f"import {alias.name.partition('.')[0]}" for alias in names)
@@ -216,7 +212,7 @@ def _name(part: ast.AST) -> Iterator[str]:
 
 
 def shares_gpu(modules: Mapping[str, object], environ: Mapping[str, str]) -> bool:
-    """Say whether JAX will take the memory of a GPU that torch has loaded itself for, too."""
+    """Return whether JAX will take the memory of a GPU that torch has loaded itself for, too."""
     if not {"jax", "torch"} <= set(modules) or "XLA_PYTHON_CLIENT_MEM_FRACTION" in environ:
         return False
     if environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() in {"false", "0"}:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from jupyter_dist.errors import CommunicatorError, DistError, FrameworkError, UsageError
+from jupyter_dist.frameworks.framework import Framework
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.frameworks.mpi.library import (
     StartingEnvironment,
@@ -24,9 +25,10 @@ from jupyter_dist.frameworks.mpi.library import (
     name_library,
 )
 from jupyter_dist.frameworks.mpi.pmi import join_world, map_processes
-from jupyter_dist.frameworks.surroundings import Surroundings
-from jupyter_dist.model.formed import Formed
-from jupyter_dist.model.rank import name_ranks
+from jupyter_dist.frameworks.rank_context import RankContext
+from jupyter_dist.frameworks.rank_facts import gather_facts, group_ranks
+from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.ranks.initialized import Formed
 
 _CLAIM = "from mpi4py import MPI"
 _SEGMENTS = re.compile(r"/dev/shm/mpich_shm_\w+")  # noqa: S108  (MPICH's own names)
@@ -46,14 +48,13 @@ class Facts(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class Mpi:
-    """MPI as a framework; see frameworks.framework.Framework."""
+class Mpi(Framework):
+    """MPI as a framework: nothing reaches a call of it that waits, and its errors say it all."""
 
     name: ClassVar[str] = "mpi"
 
-    def __init__(self, surroundings: Surroundings, hooks: ImportHooks) -> None:
-        self._surroundings = surroundings
-        self._hooks = hooks
+    def __init__(self, context: RankContext, hooks: ImportHooks) -> None:
+        super().__init__(context, hooks)
         self._environment = StartingEnvironment()
         self._formed: Formed | None = None
         self._spent = ""
@@ -67,24 +68,16 @@ class Mpi:
     # --- generations ---
 
     def formed(self) -> Formed | None:
-        """Say what stands; a world that is no more stays broken."""
+        """Return what stands; a world that is no more stays broken."""
         return self._formed
 
     def form(self, settings: str, reason: str) -> tuple[str, ...]:
         """Take note that the world is no more: MPI cannot be started twice in a process."""
-        info, why = self._surroundings.info, settings or reason
+        why = settings or reason
         is_news = self._formed is not None and not self._formed.is_broken
         self._spent = why
-        self._formed = Formed(
-            self.name,
-            self._surroundings.generation,
-            info.world_size,
-            is_broken=True,
-            settings=why,
-        )
-        if not is_news:
-            return ()
-        return (_say_spent(why),)
+        self._formed = self._as_formed(why, is_broken=True)
+        return (_say_spent(why),) if is_news else ()
 
     # --- the import ---
 
@@ -95,10 +88,9 @@ class Mpi:
         if self._spent:
             raise MpiUnavailable(_say_spent(self._spent))
         try:
-            brought = self._surroundings.agree(_CLAIM, msgspec.json.encode(self._look_around()))
+            facts = gather_facts(self._context, _CLAIM, self._look_around())
         except UsageError as error:
             raise MpiUnavailable(str(error)) from None
-        facts = {rank: msgspec.json.decode(each, type=Facts) for rank, each in brought.items()}
         if problem := find_problem(facts):
             raise MpiUnavailable(problem)
         if not is_launched(facts):
@@ -106,7 +98,7 @@ class Mpi:
 
     def _look_around(self) -> Facts:
         mpi4py = sys.modules["mpi4py"]
-        info = self._surroundings.info
+        info = self._context.info
         launched = find_launched(os.environ)
         try:
             return Facts(name_library(mpi4py), info.host_rank, launched)
@@ -115,15 +107,15 @@ class Mpi:
 
     def _join(self, host_ranks: list[int]) -> None:
         """Take this rank's place; nobody starts MPI before all have theirs: it waits for ever."""
-        info = self._surroundings.info
+        info = self._context.info
         descriptor, problem = -1, ""
         try:
-            address = self._surroundings.service_address("mpi")
+            address = self._context.service_address("mpi")
             descriptor = join_world(address, info.rank, map_processes(host_ranks))
         except DistError as error:
             problem = str(error)
         try:
-            said = self._surroundings.agree(f"{_CLAIM}: its start", problem.encode())
+            said = self._context.agree(f"{_CLAIM}: its start", problem.encode())
             if problems := {rank: text.decode() for rank, text in said.items() if text}:
                 rank, text = next(iter(sorted(problems.items())))
                 raise MpiUnavailable(f"MPI cannot start on rank {rank}: {text}")
@@ -136,19 +128,18 @@ class Mpi:
     def _settle_in(self, module: ModuleType) -> None:
         """Leave nothing behind, neither in the environment nor in /dev/shm."""
         mpi: Any = module
-        info = self._surroundings.info
-        self._formed = Formed(self.name, self._surroundings.generation, info.world_size)
+        self._formed = self._as_formed("")
         if not mpi.Is_initialized():  # mpi4py.rc.initialize = False: the user calls MPI.Init()
             return
         self._environment.leave()
         mpi.Finalize = self._finalize
         with contextlib.suppress(CommunicatorError):
-            self._surroundings.agree(f"{_CLAIM}: its end", b"")
+            self._context.agree(f"{_CLAIM}: its end", b"")
             _unlink_segments()
 
     def _finalize(self) -> None:
         """Stand for MPI.Finalize: MPI would end the process when its service has gone."""
-        self._surroundings.tell(
+        self._context.tell(
             "MPI.Finalize() does nothing in a cell: MPI ends with its rank, and later cells use it."
         )
 
@@ -160,39 +151,20 @@ class Mpi:
             if name := self._find_use(code):
                 raise FrameworkError(f"this cell uses {name}. {_say_spent(self._spent)}")
         elif self._formed is None and "mpi4py" in code and self._is_wanted_by_all():
-            self._surroundings.want_service("mpi")
+            self._context.want_service("mpi")
 
     def _is_wanted_by_all(self) -> bool:
-        is_everyone = len(self._surroundings.cell_ranks) == self._surroundings.info.world_size
+        is_everyone = len(self._context.cell_ranks) == self._context.info.world_size
         return is_everyone and importlib.util.find_spec("mpi4py") is not None
 
     def _find_use(self, code: str) -> str:
-        """Give a name in the code that stands for something of MPI's."""
-        variables = self._surroundings.user_namespace()
+        """Return a name in the code that stands for something of MPI's."""
+        variables = self._context.user_namespace()
         for name in sorted(find_names(code)):
             kind = type(variables.get(name))
             if name in {"MPI", "mpi4py"} or kind.__module__.partition(".")[0] == "mpi4py":
                 return name
         return ""
-
-    def settle(self) -> None:
-        """Nothing of MPI goes on after its calls have returned."""
-
-    def explain(self, error: BaseException) -> BaseException | None:
-        """MPI's errors mean what they say."""
-        del error
-        return None
-
-    # --- from the link thread ---
-
-    def break_off(self, failed_rank: int, reason: str) -> None:
-        """Nothing reaches a call of MPI that waits."""
-
-    def expect_cell(self) -> None:
-        """There is nothing to forget."""
-
-    def look(self) -> None:
-        """Nothing reaches a call of MPI that waits."""
 
     def leave(self) -> None:
         """Leave no file; MPI is not finalised, which would wait for the others."""
@@ -204,27 +176,24 @@ class Mpi:
 
 
 def is_launched(facts: Mapping[int, Facts]) -> bool:
-    """Say whether a launcher has made the same world of these ranks as the cluster has."""
+    """Return whether a launcher has made the same world of these ranks as the cluster has."""
     return all(each.launched == (rank, len(facts)) for rank, each in facts.items())
 
 
 def find_problem(facts: Mapping[int, Facts]) -> str:
-    """Say why these ranks cannot be one world of MPI; empty: they can."""
+    """Return why these ranks cannot be one world of MPI; empty: they can."""
     lacking = [rank for rank, each in facts.items() if each.problem]
     if lacking:
         return f"{name_ranks(lacking)}: {facts[lacking[0]].problem}"
-    libraries = {each.library for each in facts.values()}
+    libraries = group_ranks({rank: each.library for rank, each in facts.items()})
     if len(libraries) > 1:
-        kinds = "; ".join(
-            f"{name_ranks(rank for rank, each in facts.items() if each.library == library)}: "
-            f"{library}"
-            for library in sorted(libraries)
-        )
+        kinds = "; ".join(f"{name_ranks(who)}: {name}" for name, who in sorted(libraries.items()))
         return f"ranks have different MPI libraries ({kinds}). Install the same one on all hosts."
-    if is_launched(facts) or is_like_mpich(*libraries):
+    (library,) = libraries
+    if is_launched(facts) or is_like_mpich(library):
         return ""
     return (
-        f"mpi4py uses {libraries.pop()} here. Its processes meet only when mpiexec has started "
+        f"mpi4py uses {library} here. Its processes meet only when mpiexec has started "
         "them, so MPI.COMM_WORLD would have this one rank. MPICH works in cells: pip install "
         "mpich, in an environment without the other library (or set MPI4PY_LIBMPI to its "
         "libmpi.so), then %dist_stop and %dist_start. Or use comm, which needs no MPI."
@@ -232,7 +201,7 @@ def find_problem(facts: Mapping[int, Facts]) -> str:
 
 
 def find_names(code: str) -> set[str]:
-    """Give the names that a cell uses or imports; without grammar where it is not plain Python."""
+    """Return the names that a cell uses or imports; all words where it is not plain Python."""
     try:
         tree = ast.parse(code)
     except SyntaxError:  # magics
@@ -248,13 +217,13 @@ def find_names(code: str) -> set[str]:
 
 def _say_spent(why: str) -> str:
     return (
-        f"MPI cannot be formed anew in a process ({why}). It needs new processes on all ranks: "
+        f"MPI cannot be formed again in a process ({why}). It needs new processes on all ranks: "
         "%dist_stop, then %dist_start. Until then comm works."
     )
 
 
 def _is_imported_by_cupy() -> bool:
-    """Say whether cupyx.distributed asks whether there is MPI: no reason to start it."""
+    """Return whether cupyx.distributed asks whether there is MPI: no reason to start it."""
     frame = sys._getframe()  # noqa: SLF001
     while frame.f_back is not None:
         frame = frame.f_back

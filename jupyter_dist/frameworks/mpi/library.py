@@ -52,12 +52,12 @@ def shorten_version(text: str) -> str:
 
 
 def is_like_mpich(library: str) -> bool:
-    """Say whether its processes meet by PMI-1, without having been started together."""
+    """Return whether its processes meet by PMI-1, without having been started together."""
     return library.startswith(_LIKE_MPICH)
 
 
 def find_launched(environ: Mapping[str, str]) -> tuple[int, int] | None:
-    """Give the rank and world size that an MPI launcher gave this process; None: there is none."""
+    """Return the rank and world size that an MPI launcher gave this process, or None."""
     for rank, size in _LAUNCHED:
         if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
             return int(environ[rank]), int(environ[size])

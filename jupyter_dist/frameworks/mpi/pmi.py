@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from jupyter_dist.errors import DistError, FrameworkError
-from jupyter_dist.model.addresses import join_address, split_address
+from jupyter_dist.model.hosts.addresses import join_address, split_address
 
 _MOST_LINE = 1 << 16
-_KEY_LENGTHS = "kvsname_max=256 keylen_max=64 vallen_max=1024"
 
 Replies = list[tuple[int, str]]
 """Lines for connections, by their numbers."""
@@ -33,7 +32,15 @@ class PmiTable:
     def __init__(self, world_size: int, secret: str) -> None:
         self._world_size = world_size
         self._secret = secret
-        self._name = f"jupyter_dist_{secrets.token_hex(4)}"
+        name = f"jupyter_dist_{secrets.token_hex(4)}"
+        self._answers = {
+            "init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+            "get_maxes": "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024",
+            "get_appnum": "cmd=appnum appnum=0",
+            "get_universe_size": f"cmd=universe_size size={world_size}",
+            "get_my_kvsname": f"cmd=my_kvsname kvsname={name}",
+            "finalize": "cmd=finalize_ack rc=0",
+        }
         self._values: dict[str, str] = {}
         self._ranks: dict[int, int] = {}
         """By number of the connection."""
@@ -54,7 +61,9 @@ class PmiTable:
             case "get":
                 return [(member, self._get(fields.get("key", "")))]
             case _:
-                return [(member, self._tell(command))]
+                # Spawning and publishing: MPI raises it.
+                unknown = f"cmd={command}_result rc=-1 msg=not_supported"
+                return [(member, self._answers.get(command, unknown))]
 
     def forget(self, member: int) -> None:
         """Take note that a connection is gone; its place is free again."""
@@ -87,23 +96,6 @@ class PmiTable:
         if value is None:
             return "cmd=get_result rc=-1 msg=key_not_found value=unknown"
         return f"cmd=get_result rc=0 msg=success value={value}"
-
-    def _tell(self, command: str) -> str:
-        match command:
-            case "init":
-                return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
-            case "get_maxes":
-                return f"cmd=maxes {_KEY_LENGTHS}"
-            case "get_appnum":
-                return "cmd=appnum appnum=0"
-            case "get_universe_size":
-                return f"cmd=universe_size size={self._world_size}"
-            case "get_my_kvsname":
-                return f"cmd=my_kvsname kvsname={self._name}"
-            case "finalize":
-                return "cmd=finalize_ack rc=0"
-            case _:  # spawning and publishing: MPI raises it
-                return f"cmd={command}_result rc=-1 msg=not_supported"
 
 
 def read_fields(line: str) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""torch.distributed: its default group is formed by a bare call, and anew after a failure."""
+"""torch.distributed: its default group is formed by a bare call, and again after a failure."""

@@ -5,12 +5,12 @@ import sys
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
-from jupyter_dist.errors import DistError, FrameworkError, PeerFailed
-from jupyter_dist.frameworks.framework import GRACE_S
-from jupyter_dist.frameworks.torch.stack import Doing, Stillness, see_main_thread
-from jupyter_dist.model.user_errors import error_text, is_of
+from jupyter_dist.errors import DistError, FrameworkError
+from jupyter_dist.frameworks.framework import GRACE_S, Failure
+from jupyter_dist.frameworks.torch.stack import Stillness, ThreadActivity, see_main_thread
+from jupyter_dist.model.ranks.user_errors import error_text, is_of
 
 UNSURE_S = 2.0
 """Where it cannot be seen whether the main thread waits for others, it has so long to come back."""
@@ -24,13 +24,6 @@ TOLD_WITHIN_S = 2.0
 """A connection may close before we are told why."""
 
 
-class _Failure(NamedTuple):
-    rank: int
-    """-1: the cell was interrupted."""
-    reason: str
-    at_s: float
-
-
 class Breaking:
     """Knows whether the cell has failed, and ends what still waits; told by the link thread."""
 
@@ -40,7 +33,7 @@ class Breaking:
         self._uses_devices = uses_devices
         """A wait for a device may use all of a core, and be in any line of the user."""
         self._stillness = Stillness()
-        self._failure: _Failure | None = None
+        self._failure: Failure | None = None
         self._torn_s: float | None = None
         """When something was torn last in this cell."""
         self._told = threading.Condition()
@@ -49,8 +42,8 @@ class Breaking:
         """Note the first failure; a rank that failed says more than an interrupt."""
         with self._told:
             if self._failure is None or self._failure.rank < 0 <= failed_rank:
-                at_s = monotonic() if self._failure is None else self._failure.at_s
-                self._failure = _Failure(failed_rank, reason, at_s)
+                since_s = monotonic() if self._failure is None else self._failure.since_s
+                self._failure = Failure(failed_rank, reason, since_s)
             self._told.notify_all()
 
     def expect_cell(self) -> None:
@@ -63,7 +56,7 @@ class Breaking:
         """Raise PeerFailed where waiting for others is of no use any more."""
         failure = self._failure
         if failure is not None and failure.rank >= 0:
-            raise PeerFailed(failure.rank, failure.reason)
+            raise failure.to_error()
 
     def look(self) -> None:
         """Tear what is still under way though it has had its time."""
@@ -71,28 +64,28 @@ class Breaking:
         now_s = monotonic()
         if failure is None or (self._torn_s is not None and now_s - self._torn_s < TEAR_AGAIN_S):
             return
-        if self._is_waiting(failure, now_s - failure.at_s, self._stillness.look(now_s)):
+        if self._is_waiting(failure, now_s - failure.since_s, self._stillness.look(now_s)):
             is_again, self._torn_s = self._torn_s is not None, now_s
             self._tear(is_again)
 
-    def _is_waiting(self, failure: _Failure, waited_s: float, still_s: float) -> bool:
-        """Tell whether the main thread waits for ranks that will not come; work goes on."""
+    def _is_waiting(self, failure: Failure, waited_s: float, still_s: float) -> bool:
+        """Return whether the main thread waits for ranks that will not come; work goes on."""
         if waited_s < GRACE_S:
             return False
         if waited_s >= UNSURE_S and (failure.rank < 0 or self._uses_devices()):
             return True
         match see_main_thread():
-            case Doing.WAITING:
+            case ThreadActivity.WAITING:
                 return still_s >= STILL_S
-            case Doing.UNSURE:
+            case ThreadActivity.UNSURE:
                 return waited_s >= UNSURE_S and still_s >= UNSURE_STILL_S
-            case Doing.WORKING:
+            case ThreadActivity.WORKING:
                 return False
             case never:
                 assert_never(never)
 
     def explain(self, error: BaseException) -> BaseException | None:
-        """Give what an error of torch's really means; None: it means what it says."""
+        """Return what an error of torch's really means; None: it means what it says."""
         if not is_of(error, RuntimeError) or is_of(error, DistError):
             return None
         if "invalid device ordinal" in error_text(error):
@@ -102,18 +95,16 @@ class Breaking:
         failure = self._await_failure()
         if failure is None:
             return None
-        if failure.rank < 0:
-            return KeyboardInterrupt()
-        return PeerFailed(failure.rank, failure.reason)
+        return KeyboardInterrupt() if failure.rank < 0 else failure.to_error()
 
-    def _await_failure(self) -> _Failure | None:
+    def _await_failure(self) -> Failure | None:
         with self._told:
             self._told.wait_for(lambda: self._failure is not None, TOLD_WITHIN_S)
             return self._failure
 
 
 def is_of_transport(error: BaseException) -> bool:
-    """Tell whether an error comes from what moves data: gloo, NCCL or the store."""
+    """Return whether an error comes from what moves data: gloo, NCCL or the store."""
     if not is_of(error, RuntimeError) or is_of(error, DistError):
         return False
     base = getattr(sys.modules.get("torch.distributed"), "DistError", None)

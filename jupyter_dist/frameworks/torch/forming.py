@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -10,32 +10,25 @@ from typing import Any
 import msgspec
 
 from jupyter_dist.errors import DistError, FrameworkError, PeerFailed, UsageError
-from jupyter_dist.frameworks.port_holders import Holder, find_holders, name_holders
-from jupyter_dist.frameworks.surroundings import Surroundings
-from jupyter_dist.frameworks.torch.origins import Origins
+from jupyter_dist.frameworks.port_holders import find_holders, name_holders
+from jupyter_dist.frameworks.rank_context import RankContext
 from jupyter_dist.frameworks.torch.private_c10d import C10d
-from jupyter_dist.frameworks.torch.settings import Arguments
-from jupyter_dist.frameworks.torch.store import (
-    PortInUse,
-    format_address,
-    hang_up,
-    open_store,
-    parse_address,
-    reach_store,
-)
-from jupyter_dist.frameworks.torch.wanted import (
+from jupyter_dist.frameworks.torch.request import (
     CALL,
     ENV,
     FOREIGN,
     PLACE_VARIABLES,
     TCP,
+    Arguments,
+    GroupRequest,
     Place,
-    Wanted,
     check_place,
     check_wanted,
     have_own_ports,
     read_init_method,
 )
+from jupyter_dist.frameworks.torch.store import PortInUse, hang_up, open_store, reach_store
+from jupyter_dist.model.hosts.addresses import join_address, split_address
 
 MEET_TIMEOUT_S = 300.0
 """Loading torch from a cold disk may be part of it."""
@@ -49,11 +42,47 @@ DEFAULT_TIMEOUT_S = 1800.0
 _NUMBER_VARIABLES = ("RANK", "WORLD_SIZE")
 
 
+class Origins:
+    """Knows since which cell variables of the environment have their values.
+
+    It looks now and then; a change belongs to the cell since the last look.
+    """
+
+    def __init__(self, names: Iterable[str], environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._seen = {name: environment.get(name) for name in names}
+        self._since: dict[str, str] = {}
+        self._label = ""
+
+    def enter_cell(self, label: str) -> None:
+        """Note that a cell begins, as `In[3]`."""
+        self._look()
+        self._label = label
+
+    def describe(self, names: Iterable[str]) -> str:
+        """Return what these variables are and since when; empty: none of them is set."""
+        self._look()
+        return " and ".join(
+            f"{name}={self._environment[name]!r} (in os.environ since {self._tell_since(name)})"
+            for name in names
+            if name in self._environment
+        )
+
+    def _tell_since(self, name: str) -> str:
+        return self._since.get(name) or "before the first cell"
+
+    def _look(self) -> None:
+        for name, before in self._seen.items():
+            value = self._environment.get(name)
+            if value != before:
+                self._seen[name], self._since[name] = value, self._label
+
+
 class Forming:
     """Forms the default group, in a cell or between two; the store lives as long as this does."""
 
-    def __init__(self, surroundings: Surroundings, look_around: Callable[[], None]) -> None:
-        self._surroundings = surroundings
+    def __init__(self, context: RankContext, look_around: Callable[[], None]) -> None:
+        self._context = context
         self._look_around = look_around
         """Raises what makes waiting for others useless."""
         self._store: Any = None
@@ -64,7 +93,7 @@ class Forming:
 
     def enter_cell(self) -> None:
         """Note that a cell begins, which may set where to meet."""
-        self._origins.enter_cell(self._surroundings.cell_label)
+        self._origins.enter_cell(self._context.cell_label)
 
     def form(
         self,
@@ -99,7 +128,7 @@ class Forming:
 
     def refuse(self, obstacle: str) -> None:
         """Tell all others that this rank cannot form a group; raises what all of them raise."""
-        self._meet(Wanted(obstacle=obstacle))
+        self._meet(GroupRequest(obstacle=obstacle))
 
     def let_go(self) -> None:
         """Close the store: the group is gone."""
@@ -112,12 +141,14 @@ class Forming:
 
     # --- what this rank wants ------------------------------------------------------------------
 
-    def _want(self, c10d: C10d, arguments: Arguments, kept: Place | None) -> tuple[Wanted, Any]:
-        """Say what this rank wants; on rank 0 with the store that it has opened."""
+    def _want(
+        self, c10d: C10d, arguments: Arguments, kept: Place | None
+    ) -> tuple[GroupRequest, Any]:
+        """Return what this rank wants; on rank 0 with the store that it has opened."""
         import torch
 
-        info = self._surroundings.info
-        wanted = Wanted(version=str(torch.__version__), on_host=info.host_rank)
+        info = self._context.info
+        wanted = GroupRequest(version=str(torch.__version__), on_host=info.host_rank)
         try:
             place = kept or self._read_named_place(arguments)
             wanted = msgspec.structs.replace(
@@ -141,7 +172,7 @@ class Forming:
 
     def _open_store(self, place: Place, *, is_kept: bool) -> tuple[Any, str]:
         """Open it where it is wanted; elsewhere if only this cluster is in the way there."""
-        own, world_size = self._surroundings.bind_host, self._world_size
+        own, world_size = self._context.bind_host, self._context.info.world_size
         host = place.host or own
         try:
             return open_store(host, place.port, world_size, MEET_TIMEOUT_S)
@@ -149,7 +180,9 @@ class Forming:
             holders = find_holders(place.port)
             of_cluster = [holder for holder in holders if holder.is_of_cluster]
             if not (is_kept or of_cluster):
-                raise FrameworkError(self._explain_stranger(str(error), holders, place)) from error
+                raise FrameworkError(
+                    f"{error}, by {name_holders(holders)}. {self._advise(place)}"
+                ) from error
             why = f"it is held by {name_holders(of_cluster or holders)}"
             if any(holder.is_this_process for holder in of_cluster):
                 why = "something in this rank listens there still, as a store of yours"
@@ -159,19 +192,16 @@ class Forming:
                 raise FrameworkError(f"{error}. {advice}") from error
             host, why = own, str(error)
         found = open_store(host, 0, world_size, MEET_TIMEOUT_S)
-        wanted = format_address(place.host or own, place.port)
+        wanted = join_address(place.host or own, place.port)
         rest = "; MASTER_ADDR and MASTER_PORT stay as they are" if place.way == ENV else ""
-        self._surroundings.tell(
+        self._context.tell(
             f"torch: ranks did not meet at {wanted} but at {found[1]}: {why}. Nothing needs to be "
             f"done{rest}."
         )
         return found
 
-    def _explain_stranger(self, said: str, holders: list[Holder], place: Place) -> str:
-        return f"{said}, by {name_holders(holders)}. {self._advise(place)}"
-
     def _advise(self, place: Place) -> str:
-        """Say what the place comes from, and how to have a free one."""
+        """Return what the place comes from, and how to have a free one."""
         if place.way == TCP:
             return "Leave init_method out: a free port is found then"
         said = self._origins.describe(PLACE_VARIABLES)
@@ -181,10 +211,6 @@ class Forming:
             f"The place is from {said}. `for name in ('MASTER_ADDR', 'MASTER_PORT'): "
             "os.environ.pop(name, None)` in a cell on all ranks: a free port is found then"
         )
-
-    @property
-    def _world_size(self) -> int:
-        return self._surroundings.info.world_size
 
     def _read_named_place(self, arguments: Arguments) -> Place:
         """Read it; a UsageError tells since when variables that it names have their values."""
@@ -197,7 +223,7 @@ class Forming:
 
     def _read_place(self, arguments: Arguments) -> Place:
         """Find where the call wants to meet; raises UsageError for wrong numbers, too."""
-        info = self._surroundings.info
+        info = self._context.info
         environment = {
             name: value for name, value in os.environ.items() if self._ours.get(name) != value
         }
@@ -215,22 +241,24 @@ class Forming:
     # --- together with the others --------------------------------------------------------------
 
     def _timeout_s(self, between_cells_s: float) -> float:
-        """Give how long to wait for others: between cells, they must hear in time what failed."""
-        return MEET_TIMEOUT_S if self._surroundings.cell_ranks else between_cells_s
+        """Return how long to wait for others: between cells, they must hear in time what failed."""
+        return MEET_TIMEOUT_S if self._context.cell_ranks else between_cells_s
 
-    def _meet(self, wanted: Wanted) -> dict[int, Wanted]:
+    def _meet(self, wanted: GroupRequest) -> dict[int, GroupRequest]:
         timeout_s = self._timeout_s(BETWEEN_CELLS_S)
-        facts = self._surroundings.agree(CALL, msgspec.msgpack.encode(wanted), timeout_s)
-        everyone = {rank: msgspec.msgpack.decode(each, type=Wanted) for rank, each in facts.items()}
+        facts = self._context.agree(CALL, msgspec.msgpack.encode(wanted), timeout_s)
+        everyone = {
+            rank: msgspec.msgpack.decode(each, type=GroupRequest) for rank, each in facts.items()
+        }
         check_wanted(everyone)
         return everyone
 
-    def _connect(self, first: Wanted, store: Any, backends: str) -> Any:
+    def _connect(self, first: GroupRequest, store: Any, backends: str) -> Any:
         """Connect to the store, and learn whether all others can: torch cannot be stopped later."""
         obstacle = ""
         try:
             if store is None:
-                store = reach_store(first.store, self._world_size, self._look_around)
+                store = reach_store(first.store, self._context.info.world_size, self._look_around)
             self._tell_where(first)
             _settle_device(backends)
         except PeerFailed:
@@ -238,13 +266,13 @@ class Forming:
         except Exception as error:  # noqa: BLE001  (whatever it is, the others must hear of it)
             obstacle = describe(error)
         claim, timeout_s = f"{CALL}, connected", self._timeout_s(CONNECTED_BETWEEN_CELLS_S)
-        facts = self._surroundings.agree(claim, obstacle.encode(), timeout_s)
-        check_wanted({rank: Wanted(obstacle=each.decode()) for rank, each in facts.items()})
+        facts = self._context.agree(claim, obstacle.encode(), timeout_s)
+        check_wanted({rank: GroupRequest(obstacle=each.decode()) for rank, each in facts.items()})
         return store
 
-    def _tell_where(self, first: Wanted) -> None:
+    def _tell_where(self, first: GroupRequest) -> None:
         """Set what other libraries look for; what the user has set agrees with it already."""
-        host, port = parse_address(first.store)
+        host, port = split_address(first.store)
         found = {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
         chosen = {"MASTER_ADDR": first.host, "MASTER_PORT": str(first.port or "")}
         for name in PLACE_VARIABLES:
@@ -257,24 +285,24 @@ class Forming:
             else:
                 os.environ[name] = self._ours[name] = found[name]
 
-    def _take_one_port(self, first: Wanted, everyone: Mapping[int, Wanted]) -> Place:
+    def _take_one_port(self, first: GroupRequest, everyone: Mapping[int, GroupRequest]) -> Place:
         """Set the port of rank 0 on all ranks; from now on it is not a wish of the user."""
-        found = dict(zip(PLACE_VARIABLES, map(str, parse_address(first.store)), strict=True))
+        found = dict(zip(PLACE_VARIABLES, map(str, split_address(first.store)), strict=True))
         os.environ.update(found)
         self.note_ours(found)
-        if self._surroundings.info.rank == min(everyone):
-            self._surroundings.tell(
+        if self._context.info.rank == min(everyone):
+            self._context.tell(
                 f"torch: MASTER_PORT was another one on each rank, as Lightning chooses them: "
                 f"ranks met at {first.store}, and it is {found['MASTER_PORT']} on all of them now."
             )
         return Place(ENV)
 
     def _init(
-        self, original: Callable[..., None], arguments: Arguments, store: Any, first: Wanted
+        self, original: Callable[..., None], arguments: Arguments, store: Any, first: GroupRequest
     ) -> None:
         from torch.distributed import PrefixStore
 
-        info, timeout = self._surroundings.info, arguments.get("timeout")
+        info, timeout = self._context.info, arguments.get("timeout")
         store.set_timeout(timeout or timedelta(seconds=DEFAULT_TIMEOUT_S))
         self._store = store
         self._connecting_to = first.store
@@ -292,7 +320,7 @@ class Forming:
 
 
 def describe(error: Exception) -> str:
-    """Say what has failed, for people on other ranks."""
+    """Return what has failed, for people on other ranks."""
     said = _said(error)
     return said if isinstance(error, DistError) else f"{type(error).__name__}: {said}".rstrip(": ")
 

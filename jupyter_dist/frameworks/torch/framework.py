@@ -1,7 +1,10 @@
 """torch.distributed on this rank: a bare init_process_group() works, and a death is survived."""
 
 import importlib
+import importlib.metadata
 import inspect
+import os
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -12,46 +15,47 @@ from typing import Any, ClassVar
 import msgspec
 
 from jupyter_dist.errors import FrameworkError, PeerFailed
+from jupyter_dist.frameworks.framework import Framework
 from jupyter_dist.frameworks.gloo_sends import (
     TORCH_LIBRARY,
     end_lost_sends,
     ending_lost_sends,
 )
 from jupyter_dist.frameworks.import_hooks import ImportHooks
-from jupyter_dist.frameworks.surroundings import Surroundings
-from jupyter_dist.frameworks.torch import recorder
-from jupyter_dist.frameworks.torch.belongings import name_belongings
+from jupyter_dist.frameworks.rank_context import RankContext
 from jupyter_dist.frameworks.torch.breaking import Breaking, is_of_transport
-from jupyter_dist.frameworks.torch.departed import Departed
 from jupyter_dist.frameworks.torch.forming import Forming, describe
-from jupyter_dist.frameworks.torch.groups import Groups
+from jupyter_dist.frameworks.torch.groups import DestroyedGroups, Groups
 from jupyter_dist.frameworks.torch.private_c10d import MODULE, C10d
+from jupyter_dist.frameworks.torch.request import Place, Settings, arguments_of, settings_of
 from jupyter_dist.frameworks.torch.rpc import MODULE as RPC
 from jupyter_dist.frameworks.torch.rpc import Rpc
-from jupyter_dist.frameworks.torch.settings import Settings, arguments_of, settings_of
-from jupyter_dist.frameworks.torch.wanted import Place
-from jupyter_dist.model.formed import Formed
+from jupyter_dist.frameworks.torch.stale_refs import name_belongings
+from jupyter_dist.model.ranks.initialized import Formed
 
 _Init = Callable[..., None]
+_ENTRIES = 2000
+"""Collectives that torch's own flight recorder remembers; some 500 bytes each."""
+_NEW_NAMES_SINCE = (2, 9)
+"""Later versions warn of the old names."""
 
 
-class Torch:
-    """See frameworks.framework.Framework for what each method does, and who calls it."""
+class Torch(Framework):
+    """torch.distributed as a framework. Who begins an asynchronous collective waits for it."""
 
     name: ClassVar[str] = "torch"
 
-    def __init__(self, surroundings: Surroundings, hooks: ImportHooks) -> None:
-        self._surroundings = surroundings
-        self._hooks = hooks
+    def __init__(self, context: RankContext, hooks: ImportHooks) -> None:
+        super().__init__(context, hooks)
         self._c10d: C10d | None = None
         self._init: _Init | None = None
         """torch's own init_process_group."""
         self._groups = Groups(lambda: self._c10d.groups() if self._c10d is not None else [])
         self._breaking = Breaking(self._tear, self._uses_devices)
-        self._forming = Forming(surroundings, self._breaking.look_around)
-        self._rpc = Rpc(surroundings, self._forming.note_ours)
+        self._forming = Forming(context, self._breaking.look_around)
+        self._rpc = Rpc(context, self._forming.note_ours)
         self._formed: Formed | None = None
-        self._departed = Departed()
+        self._departed = DestroyedGroups()
         self._is_broken = False
         self._is_unclaimed = False
         """Formed between two cells: the next call that agrees with it is content."""
@@ -66,45 +70,41 @@ class Torch:
         self._hooks.after(RPC, self._rpc.take_over)
 
     def _switch_on_recorder(self) -> None:
-        recorder.switch_on(self._surroundings.run_dir)
+        """Set what torch looks at when it is loaded; what the user has set stays."""
+        for name, value in recorder_variables(_installed_version(), self._context.run_dir).items():
+            os.environ.setdefault(name, value)
 
     def _take_over(self, module: ModuleType) -> None:
         """Put ourselves in front of what forms and destroys groups."""
         self._c10d = C10d(module)
-        self._c10d.replace("init_process_group", self._wrap_init)
+        self._init = self._c10d.replace("init_process_group", self._init_group)
         for name in ("destroy_process_group", "_abort_process_group"):
-            self._c10d.replace(name, self._wrap_destroy)
+            self._c10d.replace(name, self._destroy_group)
         self._c10d.watch_makers(self._groups.making)
         self._c10d.set_aside_messages()
 
     # --- what the user calls -----------------------------------------------------------------
 
-    def _wrap_init(self, original: _Init) -> _Init:
-        self._init = original
-        signature = inspect.signature(original)
-
-        def init_process_group(*args: Any, **kwargs: Any) -> None:
-            try:
-                arguments = signature.bind(*args, **kwargs).arguments
-            except TypeError:
-                original(*args, **kwargs)
-                raise  # not reached: torch binds them like this, too
-            if self._must_be_left_alone(arguments):
-                original(*args, **kwargs)
-            elif not self._is_claimed_by(arguments):
-                self._form(arguments)
-
-        return init_process_group
+    def _init_group(self, original: _Init, /, *args: Any, **kwargs: Any) -> None:
+        try:
+            arguments = inspect.signature(original).bind(*args, **kwargs).arguments
+        except TypeError:
+            original(*args, **kwargs)
+            raise  # not reached: torch binds them like this, too
+        if self._must_be_left_alone(arguments):
+            original(*args, **kwargs)
+        elif not self._is_claimed_by(arguments):
+            self._form(arguments)
 
     def _must_be_left_alone(self, arguments: dict[str, Any]) -> bool:
-        """Tell whether torch itself says what is wrong, or nobody else is concerned."""
+        """Return whether torch itself says what is wrong, or nobody else is concerned."""
         both = arguments.get("store") is not None and arguments.get("init_method") is not None
         is_fake = str(arguments.get("backend")).lower() == "fake"
         stands = self._c10d is not None and self._c10d.default_group is not None
         return both or is_fake or (stands and not self._agrees(arguments))
 
     def _is_claimed_by(self, arguments: dict[str, Any]) -> bool:
-        """Take a call for what stands already, which was formed anew without being called."""
+        """Take a call for what stands already, which was formed again without being called."""
         is_claimed = self._agrees(arguments)
         self._is_unclaimed = False
         return is_claimed
@@ -116,16 +116,13 @@ class Torch:
         wanted = settings_of(arguments, _read("").place).backend
         return wanted is None or wanted == stands.backend
 
-    def _wrap_destroy(self, original: Callable[..., None]) -> Callable[..., None]:
-        def destroy(*args: Any, **kwargs: Any) -> None:
-            if self._c10d is not None:
-                self._departed.hold(self._c10d.groups())
-            try:
-                original(*args, **kwargs)
-            finally:
-                self._note_destroyed()
-
-        return destroy
+    def _destroy_group(self, original: Callable[..., None], /, *args: Any, **kwargs: Any) -> None:
+        if self._c10d is not None:
+            self._departed.hold(self._c10d.groups())
+        try:
+            original(*args, **kwargs)
+        finally:
+            self._note_destroyed()
 
     def _note_destroyed(self) -> None:
         self._groups.forget_destroyed()
@@ -145,14 +142,12 @@ class Torch:
         self._is_broken = False
         place = self._forming.form(c10d, original, arguments, kept)
         settings = msgspec.json.encode(settings_of(arguments, place)).decode()
-        surroundings = self._surroundings
-        world_size = surroundings.info.world_size
-        self._formed = Formed(self.name, surroundings.generation, world_size, settings=settings)
+        self._formed = self._as_formed(settings)
 
     # --- generations -------------------------------------------------------------------------
 
     def formed(self) -> Formed | None:
-        """Say whether the default group stands."""
+        """Return whether the default group stands."""
         if self._formed is None or self._c10d is None:
             return None
         return msgspec.structs.replace(
@@ -160,7 +155,7 @@ class Torch:
         )
 
     def form(self, settings: str, reason: str) -> tuple[str, ...]:
-        """Form the default group anew, with all ranks."""
+        """Form the default group again, with all ranks."""
         notes = self._say_what_is_old(reason) if self._formed is not None else ()
         try:
             self._give_up()
@@ -178,24 +173,19 @@ class Torch:
         except Exception as error:
             meant = self._breaking.explain(error)
             if isinstance(meant or error, PeerFailed):
-                self._want_again(settings)
+                # A rank was lost: it is to be formed with the next generation.
+                self._formed, self._is_broken = self._as_formed(settings), True
             if meant is None:
                 raise
             raise meant from error
         self._is_unclaimed = True
         return notes
 
-    def _want_again(self, settings: str) -> None:
-        """Have the group formed with the next generation: a rank was lost in this one."""
-        generation, world_size = self._surroundings.generation, self._surroundings.info.world_size
-        self._formed = Formed(self.name, generation, world_size, settings=settings)
-        self._is_broken = True
-
     def _say_what_is_old(self, reason: str) -> tuple[str, ...]:
         why = f" ({reason})" if reason else ""
-        old = name_belongings(self._surroundings.user_namespace())
+        old = name_belongings(self._context.user_namespace())
         belongs = f" These variables belong to the old one: {old}." if old else ""
-        return (f"torch's default group was formed anew{why}.{belongs}",)
+        return (f"torch's default group was formed again{why}.{belongs}",)
 
     def _give_up(self) -> None:
         """Destroy all groups; what still waits in them is torn before, so that nothing hangs."""
@@ -241,11 +231,8 @@ class Torch:
     def _uses_devices(self) -> bool:
         return self._c10d is not None and self._c10d.uses_devices()
 
-    def settle(self) -> None:
-        """Have nothing to wait for: whoever begins an asynchronous collective waits for it."""
-
     def explain(self, error: BaseException) -> BaseException | None:
-        """Give what an error of torch's really means."""
+        """Return what an error of torch's really means."""
         if self._c10d is None:
             return None
         if is_of_transport(error):
@@ -264,3 +251,28 @@ class Torch:
 
 def _read(settings: str) -> Settings:
     return msgspec.json.decode(settings, type=Settings) if settings else Settings()
+
+
+def recorder_variables(version: tuple[int, ...], run_dir: str) -> dict[str, str]:
+    """Return the variables of torch's flight recorder. torch puts the rank behind the prefix."""
+    prefix = f"{run_dir}/torch_rank_"
+    found = {
+        "TORCH_FR_BUFFER_SIZE": str(_ENTRIES),
+        "TORCH_FR_DUMP_TEMP_FILE": prefix,
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        # torch's default ends the whole process when a peer is gone; this only ends its NCCL.
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "2",
+    }
+    if version < _NEW_NAMES_SINCE:
+        found["TORCH_NCCL_TRACE_BUFFER_SIZE"] = str(_ENTRIES)
+        found["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = prefix
+    return found
+
+
+def _installed_version() -> tuple[int, ...]:
+    """Return the version of torch without loading it; (0,) where there is none."""
+    try:
+        text = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return (0,)
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])

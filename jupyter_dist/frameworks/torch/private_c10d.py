@@ -1,13 +1,15 @@
 """What is private in torch.distributed and needed here: each thing behind one probe."""
 
 import contextlib
-import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
+
+from jupyter_dist.frameworks.replacing import replace
 
 MODULE = "torch.distributed.distributed_c10d"
 _MAKERS = ("_new_process_group_helper", "split_group")
@@ -20,8 +22,6 @@ _MESSAGES = ("send", "recv", "isend", "irecv")
 _UNLIKE = "monitored_barrier"
 """Its first argument is the group, and rank 0 counts more calls than others."""
 
-Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
-
 
 class C10d:
     """The module torch.distributed.distributed_c10d, once it is loaded."""
@@ -31,72 +31,66 @@ class C10d:
         self._aside: dict[Any, int] = {}
         """By group: what torch has counted on this rank and not on all others alike."""
 
-    def replace(self, name: str, wrap: Wrap) -> None:
-        """Put a wrapper around a function; nothing happens where torch has none of this name."""
-        original = getattr(self._module, name, None)
-        if original is None:
-            return
-        wrapper = functools.wraps(original)(wrap(original))
-        setattr(self._module, name, wrapper)
-        for place in _TAKEN_OVER:
-            module = sys.modules.get(place)
-            if getattr(module, name, None) is original:
-                setattr(module, name, wrapper)
+    def replace(self, name: str, ours: Callable[..., Any]) -> Any:
+        """Have `ours(theirs, …)` called in the place of a function, and return theirs, or None."""
+        theirs = getattr(self._module, name, None)
+        if replace(self._module, name, ours):
+            for place in _TAKEN_OVER:
+                module = sys.modules.get(place)
+                if getattr(module, name, None) is theirs:
+                    setattr(module, name, getattr(self._module, name))
+        return theirs
 
     def watch_makers(self, making: Callable[[], AbstractContextManager[list[Any]]]) -> None:
         """Have groups made inside of `making()`, whose list takes each of them."""
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            def make(*args: Any, **kwargs: Any) -> Any:
-                with making() as made:
-                    result = original(*args, **kwargs)
-                    made.append(result[0] if isinstance(result, tuple) else result)
-                return result
-
-            return make
+        def make(theirs: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            with making() as made:
+                result = theirs(*args, **kwargs)
+                made.append(result[0] if isinstance(result, tuple) else result)
+            return result
 
         for name in _MAKERS:
-            self.replace(name, wrap)
+            self.replace(name, make)
 
     def set_aside_messages(self) -> None:
         """Leave calls out of `count_calls` that torch does not count alike on all ranks."""
         for name in _MESSAGES:
-            self.replace(name, lambda original: self._wrap_uncounted(original, 2))
-        self.replace(_UNLIKE, lambda original: self._wrap_uncounted(self._as_gloo(original), 0))
+            self.replace(name, partial(self._call_uncounted, 2))
+        self.replace(_UNLIKE, self._call_as_gloo)
+        self.replace(_UNLIKE, partial(self._call_uncounted, 0))
 
-    def _as_gloo(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap what torch offers to gloo only: a group of several backends has it for its CPU."""
+    def _find_group(self, position: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Return the group that a call is for."""
+        group = args[position] if len(args) > position else kwargs.get("group")
+        return self.default_group if group is None else group
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            group = args[0] if args else kwargs.get("group")
-            group = self.default_group if group is None else group
-            known = getattr(getattr(self._module, "_world", None), "pg_map", None)
-            if known is None or group not in known or not _has_gloo(group):
-                return original(*args, **kwargs)
-            named = known[group]
-            known[group] = ("gloo", *named[1:])
-            try:
-                return original(*args, **kwargs)
-            finally:
-                if group in known:
-                    known[group] = named
+    def _call_as_gloo(self, theirs: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call what torch offers to gloo only: a group of several backends has it for its CPU."""
+        group = self._find_group(0, args, kwargs)
+        known = getattr(getattr(self._module, "_world", None), "pg_map", None)
+        if known is None or group not in known or "gloo" not in _name_backend(group, "cpu"):
+            return theirs(*args, **kwargs)
+        named = known[group]
+        known[group] = ("gloo", *named[1:])
+        try:
+            return theirs(*args, **kwargs)
+        finally:
+            if group in known:
+                known[group] = named
 
-        return call
-
-    def _wrap_uncounted(self, original: Callable[..., Any], position: int) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            group = args[position] if len(args) > position else kwargs.get("group")
-            group = self.default_group if group is None else group
-            before, aside = _sequence(group), self._aside.get(group, 0)
-            try:
-                return original(*args, **kwargs)
-            finally:
-                counted = _sequence(group) - before
-                if counted:
-                    # `send` calls `isend`, which is in it already.
-                    self._aside[group] = aside + counted
-
-        return call
+    def _call_uncounted(
+        self, position: int, theirs: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
+        group = self._find_group(position, args, kwargs)
+        before, aside = _sequence(group), self._aside.get(group, 0)
+        try:
+            return theirs(*args, **kwargs)
+        finally:
+            counted = _sequence(group) - before
+            if counted:
+                # `send` calls `isend`, which is in it already.
+                self._aside[group] = aside + counted
 
     # --- what stands -------------------------------------------------------------------------
 
@@ -106,7 +100,7 @@ class C10d:
         return self._module.GroupMember.WORLD
 
     def groups(self) -> list[Any]:
-        """Give every group of this rank, the default one among them."""
+        """Return every group of this rank, the default one among them."""
         world = getattr(self._module, "_world", None)
         known = getattr(world, "pg_map", None)
         default = self.default_group
@@ -138,7 +132,7 @@ class C10d:
     # --- what may be asked for ---------------------------------------------------------------
 
     def resolve_backends(self, backend: str | None, device_id: Any) -> str:
-        """Give the backends of each device, as `cpu:gloo,cuda:nccl`; raises ValueError."""
+        """Return the backends of each device, as `cpu:gloo,cuda:nccl`; raises ValueError."""
         module = self._module
         if backend is None and device_id is not None:
             device = getattr(device_id, "type", "cuda")
@@ -149,7 +143,7 @@ class C10d:
         return repr(module.BackendConfig(name))
 
     def explain_unusable(self, backends: str) -> str:
-        """Say why one of these backends cannot be used on this rank; empty: all can."""
+        """Return why one of these backends cannot be used on this rank; empty: all can."""
         for pair in backends.split(","):
             device, _, backend = pair.partition(":")
             if problem := self._explain_unusable(backend or device):
@@ -174,7 +168,7 @@ class C10d:
     # --- the end -----------------------------------------------------------------------------
 
     def uses_devices(self) -> bool:
-        """Tell whether some group runs on devices."""
+        """Return whether some group runs on devices."""
         return any(map(_is_on_device, self.groups()))
 
     def abort_devices(self) -> None:
@@ -212,15 +206,8 @@ def _sequence(group: Any) -> int:
 
 def _is_on_device(group: Any) -> bool:
     devices = getattr(group, "_device_types", ())
-    return any(getattr(device, "type", "") != "cpu" for device in devices) and _has_nccl(group)
-
-
-def _has_nccl(group: Any) -> bool:
-    return "nccl" in _name_backend(group, "cuda")
-
-
-def _has_gloo(group: Any) -> bool:
-    return "gloo" in _name_backend(group, "cpu")
+    is_elsewhere = any(getattr(device, "type", "") != "cpu" for device in devices)
+    return is_elsewhere and "nccl" in _name_backend(group, "cuda")
 
 
 def _name_backend(group: Any, device: str) -> str:

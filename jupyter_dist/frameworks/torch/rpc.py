@@ -1,6 +1,5 @@
 """torch.distributed.rpc: a bare init_rpc() finds a place to meet, as it does under torchrun."""
 
-import functools
 import os
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -9,9 +8,11 @@ from typing import Any
 import msgspec
 
 from jupyter_dist.errors import FrameworkError
-from jupyter_dist.frameworks.surroundings import Surroundings
-from jupyter_dist.frameworks.torch.store import open_store, parse_address
-from jupyter_dist.frameworks.torch.wanted import PLACE_VARIABLES, Wanted
+from jupyter_dist.frameworks.rank_context import RankContext
+from jupyter_dist.frameworks.replacing import replace
+from jupyter_dist.frameworks.torch.request import PLACE_VARIABLES, GroupRequest
+from jupyter_dist.frameworks.torch.store import open_store
+from jupyter_dist.model.hosts.addresses import split_address
 
 MODULE = "torch.distributed.rpc"
 CALL = f"{MODULE}.init_rpc()"
@@ -25,9 +26,9 @@ class Rpc:
     """Gives each bare init_rpc() a store of its own, so that none finds what another has left."""
 
     def __init__(
-        self, surroundings: Surroundings, note_ours: Callable[[Mapping[str, str]], None]
+        self, context: RankContext, note_ours: Callable[[Mapping[str, str]], None]
     ) -> None:
-        self._surroundings = surroundings
+        self._context = context
         self._note_ours = note_ours
         """Says that variables of the environment have their values from us."""
         self._found: dict[str, str] = {}
@@ -35,44 +36,39 @@ class Rpc:
 
     def take_over(self, module: ModuleType) -> None:
         """Put ourselves in front of its init_rpc, if this torch has one."""
-        original = getattr(module, "init_rpc", None)
-        if original is None:
-            return
+        replace(module, "init_rpc", self._init_rpc)
 
-        @functools.wraps(original)
-        def init_rpc(*args: Any, **kwargs: Any) -> Any:
-            given = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
-            options = given.get("rpc_backend_options")
-            if getattr(options, "init_method", None) in _BY_ENVIRONMENT and self._is_placeless():
-                self._find_place()
-            if not {"rank", "world_size"} & given.keys():
-                info = self._surroundings.info
-                kwargs |= {"rank": info.rank, "world_size": info.world_size}
-            return original(*args, **kwargs)
-
-        module.init_rpc = init_rpc  # type: ignore[attr-defined]
+    def _init_rpc(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
+        options = given.get("rpc_backend_options")
+        if getattr(options, "init_method", None) in _BY_ENVIRONMENT and self._is_placeless():
+            self._find_place()
+        if not {"rank", "world_size"} & given.keys():
+            info = self._context.info
+            kwargs |= {"rank": info.rank, "world_size": info.world_size}
+        return original(*args, **kwargs)
 
     def _is_placeless(self) -> bool:
-        """Tell whether neither the user nor a group has said where to meet."""
+        """Return whether neither the user nor a group has said where to meet."""
         given = {name: os.environ[name] for name in PLACE_VARIABLES if name in os.environ}
         return not given or given == self._found
 
     def _find_place(self) -> None:
         """Have rank 0 open a store, and tell all ranks where; raises the same on all of them."""
-        info, opened = self._surroundings.info, Wanted()
+        info, opened = self._context.info, GroupRequest()
         if info.rank == 0:
             try:
                 self._store, address = open_store(
-                    self._surroundings.bind_host, 0, info.world_size, _TIMEOUT_S
+                    self._context.bind_host, 0, info.world_size, _TIMEOUT_S
                 )
-                opened = Wanted(store=address)
+                opened = GroupRequest(store=address)
             except FrameworkError as error:
-                opened = Wanted(obstacle=str(error))
-        facts = self._surroundings.agree(CALL, msgspec.msgpack.encode(opened), _TIMEOUT_S)
-        first = msgspec.msgpack.decode(facts[min(facts)], type=Wanted)
+                opened = GroupRequest(obstacle=str(error))
+        facts = self._context.agree(CALL, msgspec.msgpack.encode(opened), _TIMEOUT_S)
+        first = msgspec.msgpack.decode(facts[min(facts)], type=GroupRequest)
         if first.obstacle:
             raise FrameworkError(f"{CALL}: {first.obstacle}.")
-        values = map(str, parse_address(first.store))
+        values = map(str, split_address(first.store))
         self._found = dict(zip(PLACE_VARIABLES, values, strict=True))
         os.environ.update(self._found)
         self._note_ours(self._found)

@@ -6,7 +6,7 @@ import time
 from enum import Enum
 from types import FrameType
 
-from jupyter_dist.frameworks.thread_frames import read_frames
+from jupyter_dist.frameworks.thread_frames import read_calls
 
 _WAITING = ("torch.distributed", "torch.nn.parallel.distributed", "torch.autograd")
 """Modules that call collectives; a backward pass of DDP waits for them inside of autograd."""
@@ -18,7 +18,7 @@ _MOVES = 0.1
 """A thread that has used more than this share of a core is not waiting."""
 
 
-class Doing(Enum):
+class ThreadActivity(Enum):
     """What the main thread does, by its innermost Python frame; functions in C have none."""
 
     WAITING = "inside code that calls collectives"
@@ -26,18 +26,23 @@ class Doing(Enum):
     WORKING = "something of its own"
 
 
-def see_main_thread() -> Doing:
-    """Tell what the main thread does; from any thread."""
-    frame = read_frames().get(threading.main_thread().ident or 0)
-    if frame is None:
-        return Doing.WORKING
+def see_main_thread() -> ThreadActivity:
+    """Return what the main thread does; from any thread."""
+    calls = read_calls().get(threading.main_thread().ident or 0)
+    if not calls:
+        return ThreadActivity.WORKING
+    frame, _ = calls[-1]
     name = frame.f_globals.get("__name__", "")
     module = name if isinstance(name, str) else ""
     if _is_of(module, _READING):
-        return Doing.WORKING
+        return ThreadActivity.WORKING
     if _is_of(module, _WAITING):
-        return Doing.WAITING
-    return Doing.UNSURE if _is_of(module, ("torch",)) or _is_in_wait(frame) else Doing.WORKING
+        return ThreadActivity.WAITING
+    return (
+        ThreadActivity.UNSURE
+        if _is_of(module, ("torch",)) or _is_in_wait(frame)
+        else ThreadActivity.WORKING
+    )
 
 
 def _is_of(module: str, names: tuple[str, ...]) -> bool:
@@ -45,7 +50,7 @@ def _is_of(module: str, names: tuple[str, ...]) -> bool:
 
 
 def _is_in_wait(frame: FrameType) -> bool:
-    """Tell whether this frame is at the call of a method that waits, and that is not in Python."""
+    """Return whether this frame calls a method that waits and is not written in Python."""
     before = [each for each in dis.get_instructions(frame.f_code) if each.offset <= frame.f_lasti]
     if not before or "CALL" not in before[-1].opname:
         return False
@@ -73,11 +78,11 @@ class Stillness:
         self._since_s: float | None = None
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Begin again."""
         self._since_s = None
 
     def look(self, now_s: float, used_s: float | None = None) -> float:
-        """Give for how many seconds it has stood still at least."""
+        """Return for how many seconds it has stood still at least."""
         used_s = _used_by_main_thread() if used_s is None else used_s
         moved = used_s - self._used_s > _MOVES * (now_s - self._looked_at_s)
         self._used_s, self._looked_at_s = used_s, now_s
@@ -87,5 +92,5 @@ class Stillness:
 
 
 def _used_by_main_thread() -> float:
-    """Give the CPU time of the main thread in seconds."""
+    """Return the CPU time of the main thread in seconds."""
     return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident or 0))

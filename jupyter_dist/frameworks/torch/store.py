@@ -1,20 +1,21 @@
 """The store in which ranks find each other: rank 0 opens it, on the data path and nowhere else."""
 
-import contextlib
 import errno
 import os
 import socket
-import threading
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from jupyter_dist.errors import FrameworkError
+from jupyter_dist.frameworks.blocking_call import BlockingCall
+from jupyter_dist.frameworks.gloo_sockets import shut_down
 from jupyter_dist.frameworks.port_holders import find_holders
+from jupyter_dist.model.hosts.addresses import join_address, split_address
 
 BACKLOG = 2048
 CONNECT_TIMEOUT_S = 10.0
-_SLICE_S = 0.2
 
 
 class PortInUse(FrameworkError):
@@ -44,14 +45,14 @@ def open_store(host: str, port: int, world_size: int, timeout_s: float) -> tuple
         if any(holder.is_this_process for holder in find_holders(port)):
             shared = _share_store(host, port, world_size, timeout_s)
             if shared is not None:
-                return shared, format_address(str(address[0]), port)
+                return shared, join_address(str(address[0]), port)
         kind = PortInUse if error.errno == errno.EADDRINUSE else FrameworkError
         raise kind(
-            f"rank 0 cannot listen on {format_address(host, port)}: {error.strerror or error}"
+            f"rank 0 cannot listen on {join_address(host, port)}: {error.strerror or error}"
         ) from error
     bound_host, bound_port = listener.getsockname()[:2]
     store = _make_store(bound_host, bound_port, world_size, timeout_s, listener.detach())
-    return store, format_address(bound_host, bound_port)
+    return store, join_address(bound_host, bound_port)
 
 
 def _share_store(host: str, port: int, world_size: int, timeout_s: float) -> Any:
@@ -88,21 +89,21 @@ def reach_store(address: str, world_size: int, look_around: Callable[[], None]) 
     """
     from torch.distributed import TCPStore
 
-    host, port = parse_address(address)
+    host, port = split_address(address)
     try:
         # torch would not say what is in its way.
         socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
-        return _on_a_thread(
-            lambda: TCPStore(
-                host,
-                port,
-                world_size,
-                is_master=False,
-                wait_for_workers=False,
-                timeout=timedelta(seconds=CONNECT_TIMEOUT_S),
-            ),
-            look_around,
+        connect = partial(
+            TCPStore,
+            host,
+            port,
+            world_size,
+            is_master=False,
+            wait_for_workers=False,
+            timeout=timedelta(seconds=CONNECT_TIMEOUT_S),
         )
+        # Where the wait is given up, it ends on its own, after CONNECT_TIMEOUT_S at most.
+        return BlockingCall(connect, "torch-connect").wait(look_around)
     except (OSError, RuntimeError) as error:  # torch's errors of networks are RuntimeErrors
         said = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise FrameworkError(
@@ -111,59 +112,8 @@ def reach_store(address: str, world_size: int, look_around: Callable[[], None]) 
         ) from error
 
 
-def _on_a_thread(connect: Callable[[], Any], look_around: Callable[[], None]) -> Any:
-    """Wait for torch in slices, because it hears no interrupt; raises what it raises."""
-    ended = threading.Event()
-    stores: list[Any] = []
-    errors: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            stores.append(connect())
-        except BaseException as error:  # noqa: BLE001  (raised by who waits)
-            errors.append(error)
-        finally:
-            ended.set()
-
-    # Where the wait is given up, it ends by itself, after CONNECT_TIMEOUT_S at most.
-    threading.Thread(target=call, name="torch-connect", daemon=True).start()
-    while not ended.wait(_SLICE_S):
-        look_around()
-    if errors:
-        raise errors[0]
-    return stores[0]
-
-
-def format_address(host: str, port: int) -> str:
-    """Write `10.0.0.2:41234` or `[fd00::2]:41234`."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """Read what `format_address` has written."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
 def hang_up(address: str) -> None:
     """Shut down all connections of this process to a store, from any thread: its waits raise."""
-    host, port = parse_address(address)
+    place = split_address(address)
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # closed meanwhile
-            duplicate = os.dup(int(name))
-            try:
-                _shut_down_to(duplicate, host, port)
-            finally:
-                os.close(duplicate)
-
-
-def _shut_down_to(descriptor: int, host: str, port: int) -> None:
-    """Shut a connection down if it leads there; the descriptor stays the caller's."""
-    connection = socket.socket(fileno=descriptor)  # raises OSError where it is no socket
-    try:
-        peer = connection.getpeername()
-        # torch connects by IPv6 sockets to IPv4 addresses, too.
-        if len(peer) > 1 and (str(peer[0]).removeprefix("::ffff:"), peer[1]) == (host, port):
-            connection.shutdown(socket.SHUT_RDWR)
-    finally:
-        connection.detach()
+        shut_down(int(name), place)

@@ -8,9 +8,9 @@ import shlex
 from pathlib import Path
 
 from jupyter_dist.launch.batch.order import BatchOrder
-from jupyter_dist.launch.remote_command import python_script, shell_for
-from jupyter_dist.model.batch import VARIABLES_OF_MPI
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.launch.ssh.remote_command import python_script, shell_for
+from jupyter_dist.model.spec.batch import VARIABLES_OF_MPI
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 _HIDING = """\
 (
@@ -28,7 +28,7 @@ exit "$status\""""
 
 
 def agent_words(order: BatchOrder, script: Path) -> list[str]:
-    """Give the words that run the script, as `sh /shared/x.agent.sh`."""
+    """Return the words that run the script, as `sh /shared/x.agent.sh`."""
     return [*shell_for(_node(order))[:-1], str(script)]
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 
 from jupyter_dist.errors import UsageError
-from jupyter_dist.model.batch import BATCH_TITLES
-from jupyter_dist.model.slurm_states import expand_nodes, read_time_s
+from jupyter_dist.launch.batch.states.slurm import expand_nodes, read_time_s
+from jupyter_dist.model.spec.batch import BATCH_TITLES
+from jupyter_dist.text.plurals import count_of
 
 _MPI_SIZES = (
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -69,7 +70,7 @@ def check_room(allocation: Allocation, nodes: int, slots: int = 0) -> None:
             "allocation."
         )
     if nodes > allocation.nodes:
-        has = "1 node" if allocation.nodes == 1 else f"{allocation.nodes} nodes"
+        has = count_of(allocation.nodes, "node")
         raise UsageError(
             f"{nodes} nodes are asked for, but {allocation.label} around this process has {has}. "
             f"Take --nodes {allocation.nodes}, or ask the scheduler for a larger allocation."

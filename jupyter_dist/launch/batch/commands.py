@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_dist.launch.ssh_failures import last_lines
+from jupyter_dist.launch.ssh.ssh_failures import last_lines
 
 LOOK_TIMEOUT_S = 2.5
 """Of one question; a look asks two at most."""
@@ -30,7 +30,7 @@ _OF_A_JOB = {
 }
 
 
-class Said(msgspec.Struct, frozen=True):
+class CommandOutput(msgspec.Struct, frozen=True):
     """What a command has said, and how it has ended."""
 
     status: int
@@ -43,28 +43,28 @@ class Said(msgspec.Struct, frozen=True):
         return "; ".join(last_lines(self.error or self.output, 3).splitlines()).rstrip(".")
 
 
-Run = Callable[[Sequence[str]], Said]
+Run = Callable[[Sequence[str]], CommandOutput]
 
 
 def at_cluster(words: Sequence[str], cluster: str) -> list[str]:
-    """Give a command of Slurm as it speaks to the cluster of this name; empty: to the default."""
+    """Return a command of Slurm as it speaks to the cluster of this name; empty: to the default."""
     program, *arguments = words
     return [program, *(["-M", cluster] if cluster else []), *arguments]
 
 
-def run_query(words: Sequence[str]) -> Said:
+def run_query(words: Sequence[str]) -> CommandOutput:
     """Ask a scheduler; what goes wrong is told as the command's own error."""
     return run_command(words, LOOK_TIMEOUT_S, environ={**os.environ, **_FOR_READING})
 
 
 def query_at(cluster: str) -> Run:
-    """Give what asks the Slurm cluster of this name; empty: the default one."""
+    """Return what asks the Slurm cluster of this name; empty: the default one."""
 
-    def ask(words: Sequence[str]) -> Said:
+    def ask(words: Sequence[str]) -> CommandOutput:
         said = run_query(at_cluster(words, cluster))
         # Some commands begin with a line for each cluster, whatever they are told of headings.
         lines = [line for line in said.output.splitlines() if not line.startswith("CLUSTER:")]
-        return Said(said.status, "\n".join(lines), said.error)
+        return CommandOutput(said.status, "\n".join(lines), said.error)
 
     return ask if cluster else run_query
 
@@ -75,7 +75,7 @@ def run_command(
     *,
     environ: Mapping[str, str] | None = None,
     stdin_path: Path | None = None,
-) -> Said:
+) -> CommandOutput:
     """Run a command to its end, or for this time."""
     try:
         with open(stdin_path or os.devnull, "rb") as stdin:
@@ -88,10 +88,10 @@ def run_command(
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        return Said(_LATE, error=f"{words[0]} has not answered within {timeout_s:g} s")
+        return CommandOutput(_LATE, error=f"{words[0]} has not answered within {timeout_s:g} s")
     except OSError as error:
-        return Said(_MISSING, error=f"{words[0]} cannot be run: {error.strerror or error}")
-    return Said(run.returncode, _text(run.stdout), _text(run.stderr))
+        return CommandOutput(_MISSING, error=f"{words[0]} cannot be run: {error.strerror or error}")
+    return CommandOutput(run.returncode, _text(run.stdout), _text(run.stderr))
 
 
 def environment_outside(environ: Mapping[str, str]) -> dict[str, str]:
@@ -102,7 +102,7 @@ def environment_outside(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if name in _KEPT or not foreign or not name.startswith(foreign)
+        if name in _KEPT or not name.startswith(foreign)
     }
 
 

@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 from jupyter_dist.errors import UsageError
-from jupyter_dist.launch.lifeline import process_lives
-from jupyter_dist.launch.private_dir import remove_own_dir, this_machine
-from jupyter_dist.launch.ssh_failures import last_lines
+from jupyter_dist.launch.processes.private_dir import remove_own_dir, this_machine
+from jupyter_dist.launch.processes.process_life import process_lives
+from jupyter_dist.launch.ssh.ssh_failures import last_lines
 
 EVENTS = ".events"
 """Ending of the file in which HTCondor itself writes what becomes of a job."""
@@ -62,13 +62,13 @@ class JobFiles:
         return any(path.suffix != EVENTS for path in self._outputs())
 
     def read_output(self) -> str:
-        """Give what the job has written last, as far as it can be read here."""
+        """Return what the job has written last, as far as it can be read here."""
         paths = [path for path in self._outputs() if path.suffix != EVENTS]
         texts = [_read_end(path) for path in paths[:_MOST_FILES]]
         return "\n".join(text for text in texts if text)
 
     def last_lines(self) -> str:
-        """Give the last lines of it."""
+        """Return the last lines of it."""
         return last_lines(self.read_output().replace(_NOISE, ""), _LINES)
 
     def remove(self) -> None:
@@ -80,7 +80,7 @@ class JobFiles:
 
     def _outputs(self) -> list[Path]:
         try:
-            names = sorted(os.listdir(self.output.parent))  # a network file system looks anew
+            names = sorted(os.listdir(self.output.parent))  # a network file system looks again
         except OSError:
             return []
         own = [name for name in names if name.startswith(self.output.name)]

@@ -131,13 +131,13 @@ def submit_script(system: str, script: Path, submit: Sequence[str], fields: dict
 
 
 def delete_words(system: str, job_id: str) -> list[str]:
-    """Give the command that ends a job."""
+    """Return the command that ends a job."""
     command = _LAUNCHERS[system].delete_command.default()
     return [*command, job_id]
 
 
 def mpiexec_words(count: int, options: Sequence[str], program: Sequence[str]) -> list[str]:
-    """Give the command that starts a program so many times by MPI."""
+    """Return the command that starts a program so many times by MPI."""
     mpiexec = find_mpiexec() or "mpiexec"
     launcher = _Mpi(
         mpi_cmd=[mpiexec], mpi_args=list(options), engine_cmd=list(program), engine_args=[]

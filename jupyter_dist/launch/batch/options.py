@@ -13,7 +13,7 @@ from jupyter_dist.launch.batch.templates import NO_SECOND_START
 
 
 def submit_words(order: BatchOrder, output: Path) -> list[str]:
-    """Give the submit command and its options; the job script comes behind."""
+    """Return the submit command and its options; the job script comes behind."""
     words = _WORDS[order.spec.system](order, output)
     if order.spec.system == "htcondor":
         return [*words, *_condor_arguments(order.spec.arguments)]
@@ -94,7 +94,7 @@ def _name(order: BatchOrder, option: str, limit: int = 0) -> list[str]:
 
 
 def _given(order: BatchOrder, queue: str, account: str, limit: str) -> list[str]:
-    """Give the options that the user has given."""
+    """Return the options that the user has given."""
     words = _option(queue, order.spec.queue) + _option(account, order.spec.account)
     return words + _option(limit, time_limit(order))
 

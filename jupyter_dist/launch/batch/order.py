@@ -1,12 +1,10 @@
-"""What is wanted of a batch system, and what it gives: a job whose nodes run one agent each."""
+"""What is wanted of a batch system."""
 
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
-from jupyter_dist.launch.base import Failure
-from jupyter_dist.model.batch import BatchSpec, JobSeen
+from jupyter_dist.model.spec.batch import BatchSpec
 
 
 class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,29 +35,3 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
     def cores(self) -> int:
         """Cores to ask for on each node: one for each engine."""
         return max(1, self.slots)
-
-
-class BatchJob(Protocol):
-    """A job that was submitted, or a program within an allocation that runs the agents."""
-
-    @property
-    def label(self) -> str:
-        """What it is called in sentences, as `Slurm job 12` or `mpiexec (pid 77)`."""
-
-    def look(self) -> JobSeen:
-        """Ask the scheduler; never raises, and blocks for a few seconds at most."""
-
-    def explain(self) -> Failure | None:
-        """Say why agents of it do not come, as far as its output tells; None: it does not."""
-
-    def last_lines(self) -> str:
-        """Give the last lines of its output, as far as it can be read here."""
-
-    def cancel(self) -> str:
-        """End it; harmless when it has ended. Blocks for a few seconds at most.
-
-        Says why that did not work, and what does; empty: it did.
-        """
-
-    def end(self) -> str:
-        """See that it is gone, and remove its files; says why it may still be there."""

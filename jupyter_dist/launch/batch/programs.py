@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from jupyter_dist.launch.batch.allocation import Allocation
 from jupyter_dist.launch.batch.commands import Run, run_query
-from jupyter_dist.model.batch import VARIABLES_OF_MPI
+from jupyter_dist.model.spec.batch import VARIABLES_OF_MPI
 
 _ON_EACH_HOST = """\
 trap 'trap - TERM; kill 0' TERM
@@ -23,7 +23,7 @@ _AROUND = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 def srun_words(
     job_id: str, nodes: int, arguments: Sequence[str], agent: Sequence[str]
 ) -> list[str]:
-    """Give the words that run an agent on so many nodes of a Slurm job.
+    """Return the words that run an agent on so many nodes of a Slurm job.
 
     They share the nodes with whatever else the job runs, a lost node takes none of the others
     with it, and each agent has all the cores that the job has there.
@@ -34,7 +34,7 @@ def srun_words(
 
 
 def loop_words(allocation: Allocation, nodes: int, agent: Sequence[str]) -> list[str]:
-    """Give the words that run an agent on each of the first nodes of a PBS, LSF or SGE job."""
+    """Return the words that run an agent on each of the first nodes of a PBS, LSF or SGE job."""
     system = allocation.system
     start = shlex.join([REMOTE_SHELLS[system], *_WORDS_BEFORE_HOST.get(system, [])])
     script = _ON_EACH_HOST.format(start=start, agent=shlex.join(agent))
@@ -42,7 +42,7 @@ def loop_words(allocation: Allocation, nodes: int, agent: Sequence[str]) -> list
 
 
 def find_mpiexec() -> str:
-    """Give the mpiexec on PATH, else the one of the environment that this Python is of; or "".
+    """Return the mpiexec on PATH, else the one of the environment that this Python is of; or "".
 
     A notebook of an environment that was never activated has only the second.
     """
@@ -53,7 +53,7 @@ def find_mpiexec() -> str:
 
 
 def mpiexec_options(run: Run = run_query) -> list[str]:
-    """Give the options with which this machine's mpiexec starts one agent on each node.
+    """Return the options with which this machine's mpiexec starts one agent on each node.
 
     Agents are no MPI programs, and their engines use all cores.
     """
@@ -68,10 +68,6 @@ def mpiexec_options(run: Run = run_query) -> list[str]:
 
 def environment_for_mpiexec(environ: Mapping[str, str]) -> dict[str, str]:
     """Leave out what an MPI program around us has: a new one would take itself for a part of it."""
-    is_around = any(name in environ for name in _AROUND)
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if not is_around or not name.startswith(VARIABLES_OF_MPI)
-    }
+    foreign = VARIABLES_OF_MPI if any(name in environ for name in _AROUND) else ()
+    kept = {name: value for name, value in environ.items() if not name.startswith(foreign)}
     return {**kept, "I_MPI_PIN": environ.get("I_MPI_PIN", "0")}

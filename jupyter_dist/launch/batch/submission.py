@@ -4,15 +4,25 @@ import os
 import re
 import shlex
 import shutil
-from time import time
+from functools import partial
 
 from jupyter_dist.errors import StartFailed, UsageError
 from jupyter_dist.launch.batch.agent_script import agent_script, agent_words
 from jupyter_dist.launch.batch.allocation import Allocation, check_room, find_allocation
+from jupyter_dist.launch.batch.batch_errors import next_step
 from jupyter_dist.launch.batch.commands import at_cluster, query_at
 from jupyter_dist.launch.batch.files import JobFiles
+from jupyter_dist.launch.batch.job_status import (
+    Question,
+    SgeQuestion,
+    SlurmQuestion,
+    ask_condor,
+    ask_lsf,
+    ask_pbs,
+)
+from jupyter_dist.launch.batch.jobs import BatchJob, StartedJob, SubmittedJob
 from jupyter_dist.launch.batch.options import submit_words, time_limit
-from jupyter_dist.launch.batch.order import BatchJob, BatchOrder
+from jupyter_dist.launch.batch.order import BatchOrder
 from jupyter_dist.launch.batch.programs import (
     REMOTE_SHELLS,
     environment_for_mpiexec,
@@ -21,19 +31,8 @@ from jupyter_dist.launch.batch.programs import (
     mpiexec_options,
     srun_words,
 )
-from jupyter_dist.launch.batch.questions import (
-    CondorQuestion,
-    LsfQuestion,
-    PbsQuestion,
-    Question,
-    SgeQuestion,
-    SlurmQuestion,
-)
-from jupyter_dist.launch.batch.refusals import next_step
-from jupyter_dist.launch.batch.submitted import SubmittedJob
 from jupyter_dist.launch.batch.templates import TEMPLATES, check_template
-from jupyter_dist.launch.batch.within import StartedJob
-from jupyter_dist.model.batch import BATCH_TITLES
+from jupyter_dist.model.spec.batch import BATCH_TITLES
 
 IPYPARALLEL = 9
 """Whose launchers are used, inside, too: of another one nobody has seen that."""
@@ -165,15 +164,15 @@ def _question(
 ) -> Question:
     match system:
         case "slurm":
-            return SlurmQuestion(job_id, files.read_output, query_at(cluster))
+            return SlurmQuestion(job_id, files.read_output, query_at(cluster)).ask
         case "pbs":
-            return PbsQuestion(job_id)
+            return partial(ask_pbs, job_id)
         case "sge":
-            return SgeQuestion(job_id, limit_s=limit_s)
+            return SgeQuestion(job_id, limit_s=limit_s).ask
         case "lsf":
-            return LsfQuestion(job_id, time)
+            return partial(ask_lsf, job_id)
         case _:
-            return CondorQuestion(job_id, limit_s=limit_s)
+            return partial(ask_condor, job_id, limit_s=limit_s)
 
 
 def _start(order: BatchOrder, files: JobFiles) -> BatchJob:
@@ -202,11 +201,11 @@ def _start_program(order: BatchOrder, files: JobFiles, allocation: Allocation | 
         environ, is_mpi = environment_for_mpiexec(environ), True
         words = mpiexec_words(spec.nodes, [*mpiexec_options(), *spec.arguments], agent)
     files.write_agent(agent_script(order, hides_signals=is_mpi))
+    label, question = "", None
+    if allocation is not None and allocation.job_id:
+        label = allocation.label
+        question = _question(allocation.system, allocation.job_id, files)
     try:
-        if allocation is None or not allocation.job_id:
-            return StartedJob(words, environ, files)
-        job = StartedJob(words, environ, files, allocation.label)
+        return StartedJob(words, environ, files, label, question)
     except OSError as error:
         raise StartFailed(f"{words[0]} could not be started: {error}.") from error
-    job.question = _question(allocation.system, allocation.job_id, files)
-    return job

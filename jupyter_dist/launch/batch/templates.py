@@ -27,7 +27,7 @@ FIELDS = (
 _AGENT_FIELDS = ("agent", "program_and_args", "program_args")
 
 NO_SECOND_START = "periodic_remove = (JobStatus == 1 && NumJobStarts > 0)"
-"""In the words of HTCondor, which else starts a job anew that it has taken from its node."""
+"""In the words of HTCondor, which else starts a job again that it has taken from its node."""
 
 # Nodes that are lost must not take the others with them, and a job that begins again would find
 # nobody to join: hence no-kill, and no requeue, in every dialect.
@@ -123,12 +123,12 @@ def _check_values(text: str, values: Mapping[str, object]) -> None:
             raise UsageError(
                 f"template, line {number}: {line.strip()!r} cannot be filled in: {error}. Of the "
                 "fields {n}, {nodes}, {slots} and {cores} are numbers, all others texts; slots "
-                "that nobody has asked for are 0."
+                "that were not asked for are 0."
             ) from error
 
 
 def _fields(text: str) -> Iterator[tuple[int, str]]:
-    """Give the names in braces, each with its line; raises UsageError for odd braces."""
+    """Yield the names in braces, each with its line; raises UsageError for odd braces."""
     for number, line in enumerate(text.split("\n"), 1):
         try:
             found = [field for _, field, _, _ in string.Formatter().parse(line)]
@@ -144,7 +144,7 @@ def _fields(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _names_in(field: str, line: int) -> list[str]:
-    """Give the names of an expression such as `nodes * slots`."""
+    """Return the names of an expression such as `nodes * slots`."""
     try:
         tree = ast.parse(field.strip(), mode="eval")
     except SyntaxError:

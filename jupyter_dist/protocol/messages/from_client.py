@@ -1,7 +1,7 @@
 """What a client says to the coordinator."""
 
-from jupyter_dist.model.error_policy import OnError
-from jupyter_dist.protocol.messages.parts import Message
+from jupyter_dist.model.spec.error_policy import OnError
+from jupyter_dist.protocol.messages.parts import Command, Message
 from jupyter_dist.protocol.messages.questions import About
 
 
@@ -11,7 +11,7 @@ class AwaitReady(Message, frozen=True):
     request_id: str
 
 
-class SubmitCell(Message, frozen=True):
+class SubmitCell(Message, frozen=True, omit_defaults=True):
     """Run this cell on these ranks (None: all) as soon as the fence opens."""
 
     request_id: str
@@ -24,6 +24,8 @@ class SubmitCell(Message, frozen=True):
     is_checked: bool = False
     on_error: OnError = OnError.RELEASE
     """What becomes of the others when a rank raises."""
+    command: Command | None = None
+    """To be carried out in place of `code`, which is its title then."""
 
 
 class OutputSeen(Message, frozen=True):
@@ -98,7 +100,7 @@ class SendCode(Message, frozen=True):
     hosts: tuple[str, ...]
 
 
-class SettleCode(Message, frozen=True):
+class CommitCode(Message, frozen=True):
     """Put what has arrived into its place on all hosts, or forget it."""
 
     request_id: str
@@ -116,7 +118,7 @@ class WatchTopology(Message, frozen=True):
     interval_s: float = 0.0
 
 
-class TakePart(Message, frozen=True):
+class ClaimRole(Message, frozen=True):
     """I am this process, and want to do this with the cluster; said once for all my lines."""
 
     request_id: str
@@ -171,7 +173,7 @@ class HealRanks(Message, frozen=True):
 
 
 class ShrinkCluster(Message, frozen=True):
-    """Go on without the lost ranks: the others are numbered anew, without gaps."""
+    """Go on without the lost ranks: the others are renumbered, without gaps."""
 
     request_id: str
 
@@ -216,9 +218,9 @@ FromClient = (
     | PullObject
     | SyncCode
     | SendCode
-    | SettleCode
+    | CommitCode
     | WatchTopology
-    | TakePart
+    | ClaimRole
     | ListCells
     | ReplayOutput
     | FollowCell

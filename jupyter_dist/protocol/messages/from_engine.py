@@ -1,7 +1,7 @@
 """What an engine says to the coordinator."""
 
-from jupyter_dist.model.formed import Formed
-from jupyter_dist.model.preemption import Position
+from jupyter_dist.model.ranks.initialized import Formed
+from jupyter_dist.model.ranks.preemption_agreement import Position
 from jupyter_dist.protocol.messages.parts import ErrorInfo, Message, Output
 from jupyter_dist.protocol.messages.questions import Answer
 
@@ -18,7 +18,7 @@ class Hello(Message, frozen=True):
 
 
 class Ready(Message, frozen=True):
-    """My communicator of this generation stands, and what frameworks had to form anew."""
+    """My communicator of this generation stands, and what frameworks had to form again."""
 
     rank: int
     generation: int
@@ -43,7 +43,7 @@ class CellOutput(Message, frozen=True):
     offsets: tuple[int, int] = (0, 0)
 
 
-class CellResult(Message, frozen=True):
+class CellResult(Message, frozen=True, omit_defaults=True):
     """How a cell ended on a rank: ok, raised, interrupted or peer_failed."""
 
     rank: int
@@ -55,6 +55,8 @@ class CellResult(Message, frozen=True):
     outputs: tuple[Output, ...] = ()
     """What was said since the last CellOutput."""
     offsets: tuple[int, int] = (0, 0)
+    report: bytes = b""
+    """What a command has returned, as MessagePack."""
 
 
 class ObjectsStored(Message, frozen=True):
@@ -73,7 +75,7 @@ class ObjectFetched(Message, frozen=True):
     problem: str = ""
 
 
-class Attend(Message, frozen=True):
+class JoinCollective(Message, frozen=True):
     """I take part in a meeting of these ranks; what I bring follows as frames.
 
     A meeting belongs to a cell. It is held as soon as all its ranks attend with one claim.
@@ -98,7 +100,7 @@ class Attend(Message, frozen=True):
     timeout_s: float = 60.0
 
 
-class LeaveMeeting(Message, frozen=True):
+class WithdrawCollective(Message, frozen=True):
     """I do not wait any longer in this meeting."""
 
     rank: int
@@ -118,14 +120,14 @@ class PutValue(Message, frozen=True):
 
 
 class AwaitValue(Message, frozen=True):
-    """Send me the value of this key, now or as soon as somebody has put it."""
+    """Send me the value of this key, now or as soon as a rank has put it."""
 
     rank: int
     generation: int
     key: str
 
 
-class WantService(Message, frozen=True):
+class RequestService(Message, frozen=True):
     """Start this helper process on the host of a rank, unless this generation has it already.
 
     Its address becomes the value of the key `service_key` gives, as MessagePack of ServiceFound.
@@ -154,7 +156,7 @@ class ControllerLeft(Message, frozen=True):
 
     rank: int
     request_id: str = ""
-    """Of the LeaveController that is answered; empty: nobody has asked, see `reason`."""
+    """Of the LeaveController that is answered; empty: it was not asked for, see `reason`."""
     reason: str = ""
     """Why I left by myself, following the words "rank 2"."""
 
@@ -175,7 +177,7 @@ class TaskEnded(Message, frozen=True):
     rank: int
 
 
-class NoticesWanted(Message, frozen=True):
+class WatchNotices(Message, frozen=True):
     """Whether this rank wants to know before a host is taken away; told when that changes."""
 
     rank: int
@@ -224,16 +226,16 @@ ToCoordinator = (
     | CellResult
     | ObjectsStored
     | ObjectFetched
-    | Attend
-    | LeaveMeeting
+    | JoinCollective
+    | WithdrawCollective
     | PutValue
     | AwaitValue
-    | WantService
+    | RequestService
     | ControllerJoined
     | ControllerLeft
     | TaskBegan
     | TaskEnded
-    | NoticesWanted
+    | WatchNotices
     | NoticePosition
     | NoticeHandled
     | Answered

@@ -4,11 +4,21 @@ from typing import Any
 
 import msgspec
 
-from jupyter_dist.model.crash import CrashReport
+from jupyter_dist.model.ranks.crash import CrashReport
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
     """Base of every message; the class name is the name on the wire."""
+
+
+class Command(msgspec.Struct, frozen=True):
+    """What ranks do in place of running a cell's code; see `protocol/commands.py`."""
+
+    name: str
+    title: str
+    """What people see where a cell's code is shown."""
+    payload: bytes
+    """The request, as MessagePack."""
 
 
 class ErrorInfo(msgspec.Struct, frozen=True):
@@ -48,10 +58,10 @@ class RankOutput(msgspec.Struct, frozen=True, tag=True):
     outputs: tuple[Output, ...]
 
 
-class RankFinished(msgspec.Struct, frozen=True, tag=True):
-    """One rank is done: ok, raised, interrupted, peer_failed, timed_out, deaf or lost.
+class RankFinished(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """One rank is done: ok, raised, interrupted, peer_failed, timed_out, unresponsive or lost.
 
-    A deaf rank has not answered the interrupt, and is still busy.
+    An unresponsive rank has not answered the interrupt, and is still busy.
     """
 
     rank: int
@@ -61,10 +71,12 @@ class RankFinished(msgspec.Struct, frozen=True, tag=True):
     error: ErrorInfo | None = None
     crash: CrashReport | None = None
     """Of a lost rank, what is known about its end."""
+    report: bytes = b""
+    """What a command has returned, as MessagePack."""
 
 
 class CellNote(msgspec.Struct, frozen=True, tag=True):
-    """A sentence about the running cell: who waits for whom, who is deaf to the interrupt."""
+    """A sentence about the running cell: who waits for whom, who does not respond to ■."""
 
     text: str
     is_passing: bool = False

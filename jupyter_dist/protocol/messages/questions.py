@@ -2,8 +2,8 @@
 
 import msgspec
 
-from jupyter_dist.model.names import RankNames
-from jupyter_dist.model.stacks import RankStacks
+from jupyter_dist.model.ranks.stacks import RankStacks
+from jupyter_dist.model.ranks.variable_facts import RankNames
 
 
 class ListNames(msgspec.Struct, frozen=True, tag=True):

@@ -2,9 +2,10 @@
 
 import msgspec
 
-from jupyter_dist.model.crash import CrashReport
-from jupyter_dist.model.start_stage import HostProgress
-from jupyter_dist.model.topology import Topology
+from jupyter_dist.errors import ErrorCode
+from jupyter_dist.model.hosts.start_stage import HostProgress
+from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.model.ranks.crash import CrashReport
 from jupyter_dist.protocol.messages.parts import CellEvent, KeptCell, Message
 from jupyter_dist.protocol.messages.questions import Answer
 
@@ -35,10 +36,10 @@ class ClusterReady(Message, frozen=True):
 
 
 class Refused(Message, frozen=True):
-    """A request could not be carried out; `error` names a class of errors.py."""
+    """A request could not be carried out."""
 
     request_id: str
-    error: str
+    code: ErrorCode
     reason: str
 
 
@@ -127,10 +128,6 @@ class CodeLacking(Message, frozen=True):
 
     request_id: str
     hosts: tuple[str, ...]
-    incoming_dirs: tuple[str, ...]
-    """Of the same hosts, where rsync may put files at their paths."""
-    rsyncs: tuple[str, ...]
-    """Of the same hosts, the path of rsync; empty where there is none."""
     problems: dict[str, str]
     """Hosts that cannot take part, with the reason."""
     absent: tuple[str, ...] = ()
@@ -145,7 +142,7 @@ class CodeTaken(Message, frozen=True):
     problems: dict[str, str]
 
 
-class CodeSettled(Message, frozen=True):
+class CodeCommitted(Message, frozen=True):
     """The code is in its place, except on the hosts in `problems`."""
 
     request_id: str
@@ -163,7 +160,7 @@ class TopologyChanged(Message, frozen=True):
     topology: Topology
 
 
-class PartTaken(Message, frozen=True):
+class RoleGranted(Message, frozen=True):
     """You may; `driver` is who runs cells at the moment, or empty."""
 
     request_id: str
@@ -234,7 +231,7 @@ class RanksHealed(Message, frozen=True):
     missing: dict[str, tuple[int, ...]]
     """Names that others have, with the new ranks that lack them."""
     notes: tuple[str, ...] = ()
-    """What frameworks have formed anew, and which variables belong to what was before."""
+    """What frameworks have formed again, and which variables belong to what was before."""
 
 
 class Shrunk(Message, frozen=True):
@@ -245,7 +242,7 @@ class Shrunk(Message, frozen=True):
     world_size: int
     renumbered: dict[int, int]
     notes: tuple[str, ...] = ()
-    """What frameworks have formed anew, and which variables belong to what was before."""
+    """What frameworks have formed again, and which variables belong to what was before."""
 
 
 class CollectivesRead(Message, frozen=True):
@@ -300,9 +297,9 @@ ToClient = (
     | TransferMoved
     | CodeLacking
     | CodeTaken
-    | CodeSettled
+    | CodeCommitted
     | TopologyChanged
-    | PartTaken
+    | RoleGranted
     | CellsListed
     | OutputReplayed
     | CellFollowed

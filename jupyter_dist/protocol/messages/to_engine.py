@@ -1,9 +1,9 @@
 """What the coordinator says to an engine."""
 
-from jupyter_dist.model.formed import FrameworkPlan
-from jupyter_dist.model.preemption import SavePoint
-from jupyter_dist.model.rank import RankInfo
-from jupyter_dist.protocol.messages.parts import Message
+from jupyter_dist.model.hosts.rank import RankInfo
+from jupyter_dist.model.ranks.initialized import FrameworkPlan
+from jupyter_dist.model.ranks.preemption_agreement import SavePoint
+from jupyter_dist.protocol.messages.parts import Command, Message
 from jupyter_dist.protocol.messages.questions import About
 
 
@@ -22,19 +22,21 @@ class Welcome(Message, frozen=True):
     """Of each rank, in rank order."""
 
 
-class RunCell(Message, frozen=True):
-    """Run this code."""
+class RunCell(Message, frozen=True, omit_defaults=True):
+    """Run this code, as these ranks do (None: all; a list for each of them grows with both)."""
 
     cell_id: str
     generation: int
     code: str
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...] | None = None
     label: int = 0
     """Number for `In[label]`."""
     is_plain_python: bool = False
     """Nothing in it is IPython's own syntax, so that ranks need not look for it again."""
     is_checked: bool = False
     """Ranks compare each collective before they begin it."""
+    command: Command | None = None
+    """To be carried out in place of `code`."""
 
 
 class StoreObjects(Message, frozen=True):
@@ -65,7 +67,7 @@ class AbortCommunicator(Message, frozen=True):
     reason: str
 
 
-class MeetingHeld(Message, frozen=True):
+class CollectiveCompleted(Message, frozen=True):
     """All are there; the frames of each of `ranks` follow, as many as `frame_counts` says."""
 
     cell_id: str
@@ -74,7 +76,7 @@ class MeetingHeld(Message, frozen=True):
     frame_counts: tuple[int, ...] = ()
 
 
-class MeetingFailed(Message, frozen=True):
+class CollectiveFailed(Message, frozen=True):
     """This meeting cannot take place."""
 
     cell_id: str
@@ -175,8 +177,8 @@ ToEngine = (
     | StoreObjects
     | FetchObject
     | AbortCommunicator
-    | MeetingHeld
-    | MeetingFailed
+    | CollectiveCompleted
+    | CollectiveFailed
     | ValueFound
     | Question
     | Regroup

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.processes.leftovers import command_of, listening
+
 from . import host_files, host_init
 from .system import PATH, program, run
 
@@ -164,12 +166,12 @@ class Host:
     def leftovers(self):
         """What jupyter-dist has in it, in words."""
         found = [
-            f"{self.name}: process {process.pid}: {' '.join(_command(process))}"
+            f"{self.name}: process {process.pid}: {' '.join(command_of(process))}"
             for process in self.processes()
             if _is_ours(process)
         ]
         found += [
-            f"{self.name}: somebody listens on port {port}"
+            f"{self.name}: someone listens on port {port}"
             for port in sorted(self._listening() - {_SSH_PORT})
         ]
         return found + [f"{self.name}: file {path}" for path in self._our_files()]
@@ -205,15 +207,10 @@ class Host:
         return found
 
     def _listening(self):
-        """The TCP ports on which somebody in it listens."""
-        ports = set()
-        for table in ("tcp", "tcp6"):
-            with contextlib.suppress(FileNotFoundError):
-                for line in Path(f"/proc/{self.pid}/net/{table}").read_text().splitlines()[1:]:
-                    _, local, _, state, *_ = line.split()
-                    if state == "0A":
-                        ports.add(int(local.rpartition(":")[2], 16))
-        return ports
+        """The TCP ports on which someone in it listens."""
+        with contextlib.suppress(FileNotFoundError):  # it is down
+            return set(listening(self.pid).values())
+        return set()
 
     def _our_files(self):
         return [
@@ -227,20 +224,14 @@ class Host:
         return Path(f"/proc/{self.pid}/root/{path}") if self.pid else self.path(path)
 
 
-def _command(process):
-    with contextlib.suppress(psutil.Error):
-        return process.cmdline()
-    return []
-
-
 def _is_listener(process):
-    command = " ".join(_command(process))
+    command = " ".join(command_of(process))
     return process.name() == "sshd" and "[listener]" in command
 
 
 def _is_ours(process):
     """Tell whether it is a part of jupyter-dist, or anything else in our Python."""
-    if any("jupyter_dist" in word or "jupyter-dist" in word for word in _command(process)):
+    if any("jupyter_dist" in word or "jupyter-dist" in word for word in command_of(process)):
         return True
     with contextlib.suppress(OSError):
         # Not by its path: that of another mount namespace says little here.

@@ -10,10 +10,9 @@ network, processes, names and files, and an ssh server; cables and firewalls can
 
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
-from tests.patience import Stopwatch
+from tests.patience import wait_until_gone
 
 from . import firewall, host_files
 from .cable import Cable
@@ -158,10 +157,9 @@ class HostsLab:
 
     def assert_nothing_left(self, within_s=0.0):
         """Fail, naming what is left in any host, if it is not gone in time."""
-        watch = Stopwatch()
-        while found := [what for host in self.names for what in self.leftovers(host)]:
-            assert not watch.is_over(within_s), "left behind:\n" + "\n".join(found)
-            time.sleep(0.1)
+        wait_until_gone(
+            lambda: [what for host in self.names for what in self.leftovers(host)], within_s
+        )
 
     # Faults
 

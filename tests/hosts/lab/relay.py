@@ -1,6 +1,6 @@
 """Delays the packets of one host: `python relay.py PORT TAP DELAY_MS`.
 
-Stands between a port and its switch, because not every kernel can delay packets by itself. It
+Stands between a port and its switch, because not every kernel can delay packets on its own. It
 reads what arrives at the port and writes it DELAY_MS later to the tap, and the other way round.
 Ends with its stdin.
 """

@@ -16,7 +16,6 @@ PROGRAMS = {
     **dict.fromkeys(("ssh", "ssh-keygen"), "openssh-client"),
     "sshd": "openssh-server",
     "nft": "nftables",
-    "rsync": "rsync",
 }
 
 
@@ -43,6 +42,14 @@ def program(name):
     return shutil.which(name, path=PATH) or name
 
 
+def name_missing(programs):
+    """Name the programs that this machine lacks, with their packages; empty: it has all."""
+    missing = [name for name in programs if shutil.which(name, path=PATH) is None]
+    packages = " ".join(sorted({programs[name] for name in missing}))
+    told = f"missing: {', '.join(missing)} (Debian: apt-get install {packages})"
+    return told if missing else ""
+
+
 @functools.cache
 def why_not():
     """Say why no lab can be built on this machine; empty when one can."""
@@ -50,10 +57,8 @@ def why_not():
         return f"a lab needs Linux, and this is {sys.platform}"
     if os.geteuid() != 0:
         return "a lab needs root"
-    missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
-    if missing:
-        packages = " ".join(sorted({PROGRAMS[name] for name in missing}))
-        return f"missing: {', '.join(missing)} (Debian: apt-get install {packages})"
+    if missing := name_missing(PROGRAMS):
+        return missing
     # Tried where it does no harm: containers often have root but none of its powers.
     trial = "ip link add lab type bridge && nft add table bridge lab && mount -t sysfs lab /sys"
     try:

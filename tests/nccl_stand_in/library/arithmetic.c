@@ -31,7 +31,7 @@ static uint32_t encode(double value, int exponent_bits, int mantissa_bits) {
   exponent = exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
   uint32_t scaled = (uint32_t)nearbyint(ldexp(fabs(value), mantissa_bits - exponent));
   if (value == 0 || scaled < (1u << mantissa_bits)) return sign | scaled;
-  /* A carry out of the mantissa counts the exponent up by itself. */
+  /* A carry out of the mantissa counts the exponent up on its own. */
   return sign + ((uint32_t)(exponent + bias - 1) << mantissa_bits) + scaled;
 }
 

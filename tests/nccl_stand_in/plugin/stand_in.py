@@ -174,3 +174,7 @@ def get(array):
     """Read an array of CuPy, when the stream has got there."""
     Stream.current.synchronize()
     return view(array).copy()
+
+
+array, asnumpy = put, get
+"""As CuPy calls them."""

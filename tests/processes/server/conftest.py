@@ -10,7 +10,7 @@ from tests.processes.web import Browser, Feed, JupyterServer
 
 
 class Adopting(ClusterFactory):
-    """Ends also clusters that somebody else has started."""
+    """Ends also clusters that someone else has started."""
 
     def __init__(self, home):
         super().__init__(home)
@@ -73,7 +73,7 @@ def start(place):
 
 @pytest.fixture
 def browser(server):
-    """Somebody who has logged in."""
+    """Someone who has logged in."""
     return Browser(server)
 
 
@@ -97,23 +97,6 @@ def driver(place):
     driver = Driver()
     yield driver
     driver.close()
-
-
-@pytest.fixture
-def hold(tmp_path):
-    """Code of a cell that runs until `hold.release()`."""
-
-    class Hold:
-        path = tmp_path / "go on"
-
-        def __call__(self, first, then="'done'"):
-            wait = f"while not os.path.exists({str(self.path)!r}): time.sleep(0.05)"
-            return f"import os, time\n{first}\n{wait}\n{then}"
-
-        def release(self):
-            self.path.touch()
-
-    return Hold()
 
 
 @pytest.fixture

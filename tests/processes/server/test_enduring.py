@@ -143,7 +143,7 @@ def test_a_page_that_follows_keeps_a_cluster_alive_and_a_list_does_not(elsewhere
 
 @pytest.mark.slow
 def test_a_server_behind_a_hub_ends_quickly_and_leaves_its_clusters(place, start, serve, feed):
-    server = serve("/user/somebody/")
+    server = serve("/user/someone/")
     browser = Browser(server)
     page = feed(by=browser)
     code, _ = browser.post("jupyter-dist/clusters", {"id": "s", "count": 2, "name": "outlives"})

@@ -3,7 +3,7 @@
 import pytest
 from tornado.httpclient import HTTPClientError
 
-from jupyter_dist.launch.connection_file import connection_path
+from jupyter_dist.launch.files.connection_file import connection_path
 from tests.processes.web import Browser, Feed
 
 # --- what is not accepted ---
@@ -14,10 +14,8 @@ from tests.processes.web import Browser, Feed
     [
         ("clusters", b"{", 400, "Accepted: an id"),
         ("clusters", {"count": 1}, 400, "missing required field `id`"),
-        ("clusters", {"id": "x", "count": 0}, 400, "count"),
         ("clusters", {"id": "x", "count": 1, "hosts": "a"}, 400, "hosts and count"),
         ("clusters", {"id": "x", "hosts": "a:b:c"}, 400, "'a:b:c'"),
-        ("clusters", {"id": "x", "host": "a"}, 400, "unknown field `host`"),
         ("clusters", {"id": "x", "count": 1, "name": "../up"}, 400, "'../up'"),
         ("clusters", {"id": "x", "spec": "/etc/passwd"}, 400, "'/etc/passwd' is not accepted"),
         ("clusters", {"id": "x", "spec": "../x.toml"}, 400, "'../x.toml' is not accepted"),
@@ -26,8 +24,6 @@ from tests.processes.web import Browser, Feed
         ("clusters/..%2Fx/requests", {"id": "x", "kind": "stop"}, 404, "'../x'"),
         ("clusters/a/b/requests", {"id": "x", "kind": "stop"}, 404, "'a/b'"),
         ("clusters/none/requests", {"id": "x", "kind": "burn"}, 400, "interrupt, stacks"),
-        ("clusters/none/requests", {"id": 3, "kind": "stop"}, 400, "Expected `str`"),
-        ("clusters/none/requests", {"id": "x", "kind": "heal", "ranks": "all"}, 400, "ranks"),
         ("clusters/none/requests", b"x" * 70_000, 400, "70,000 bytes"),
     ],
 )

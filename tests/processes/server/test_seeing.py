@@ -3,17 +3,13 @@
 from .cells import label_is
 
 
-def test_clusters_are_listed_with_what_they_do(start, browser):
+def test_clusters_are_listed_and_a_page_is_told_of_the_one_that_it_follows(start, browser, feed):
     assert browser.clusters() == {}
     start("localhost:2", name="first")
     row = browser.row("first")
     assert (row["state"], row["world_size"], row["busy"], row["lost"]) == ("ready", 2, 0, 0)
     assert row["hosts"] == ["localhost"]
     assert row["driver"].startswith("program ")
-
-
-def test_a_page_is_told_the_list_at_once_and_what_it_follows(start, feed):
-    start("localhost:2", name="first")
     page = feed()
     assert [row["name"] for row in page.wait_for("clusters")["clusters"]] == ["first"]
     page.follow("first", 1)

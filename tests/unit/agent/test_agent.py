@@ -5,7 +5,7 @@ from unittest.mock import Mock
 import pytest
 
 from jupyter_dist.agent.agent import Agent
-from jupyter_dist.agent.evidence import Ended
+from jupyter_dist.agent.engines.exit_evidence import Ended
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 
@@ -13,15 +13,15 @@ from jupyter_dist.protocol import host_agent_pb2 as pb
 def agent():
     """All of its parts are played."""
     agent = Agent.__new__(Agent)
-    for part in ("_home", "_engines", "_zygote", "_preemption", "_services", "_over"):
+    for part in ("_stream", "_engines", "_zygote", "_preemption", "_services", "_over"):
         setattr(agent, part, Mock())
-    agent._home.refusal = ""
-    agent._invitation = Mock(sample_interval_s=1.0)
+    agent._stream.refusal = ""
+    agent._ticket = Mock(sample_interval_s=1.0)
     return agent
 
 
 def told(agent):
-    return [call.args[0] for call in agent._home.tell.call_args_list]
+    return [call.args[0] for call in agent._stream.tell.call_args_list]
 
 
 def test_an_end_is_told_also_when_what_is_known_of_it_is_damaged(agent, capfd):
@@ -51,7 +51,7 @@ def test_an_order_that_fails_is_told_and_the_next_one_obeyed(
 
     agent._obey = obey
     stop = pb.AgentCommand(stop=pb.Stop())
-    agent._home.commands.return_value = iter([order, stop])
+    agent._stream.commands.return_value = iter([order, stop])
     agent.serve()
     assert obeyed == [order, stop]
     (event,) = told(agent)

@@ -67,10 +67,11 @@ def test_a_run_without_earlier_releases_has_todays_lines(ledger, lines):
 def test_lines_are_added_behind_those_that_are_there(ledger, lines, tmp_path):
     path = tmp_path / "history.csv"
     assert ledger.read_ledger(path) == []
-    ledger.append(lines(), path)
-    ledger.append(lines(), path)
+    run = lines()
+    ledger.append(run, path)
+    ledger.append(run, path)
     found = ledger.read_ledger(path)
-    assert len(found) == 2 * len(lines())
+    assert len(found) == 2 * len(run)
     assert found[: len(found) // 2] == found[len(found) // 2 :]
 
 

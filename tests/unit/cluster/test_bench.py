@@ -1,31 +1,25 @@
-import msgspec
 import pytest
 
-from jupyter_dist.cluster.bench import bench_cell, read_report, run_bench
+from jupyter_dist.cluster.bench import bench_command, read_report, run_bench
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.errors import DistError, RankRaised, UsageError
-from jupyter_dist.model.bench import PROGRESS_MIME, REPORT_MIME, Measured, RankBench
-from jupyter_dist.model.bench_plan import BenchPlan, plan_bench
-from jupyter_dist.model.topology import EngineView, HostView, Topology
+from jupyter_dist.model.bench.bench_plan import BenchPlan
+from jupyter_dist.model.bench.measurements import PROGRESS_MIME, Measured, RankBench
+from jupyter_dist.model.hosts.topology import EngineView, HostView, Topology
+from jupyter_dist.options.bench_options import plan_bench
+from jupyter_dist.protocol.commands import BENCH
 from jupyter_dist.protocol.messages import ErrorInfo, Output
 
-TOPOLOGY = Topology(
-    cluster="x",
-    hosts=(
-        HostView(
-            name="a",
-            interface="eth0",
-            interface_mbps=8000,
-            engines=(EngineView(rank=0, local_rank=0),),
-        ),
-        HostView(
-            name="b",
-            interface="eth0",
-            interface_mbps=4000,
-            engines=(EngineView(rank=1, local_rank=0),),
-        ),
-    ),
+HOSTS = tuple(
+    HostView(
+        name=name,
+        interface="eth0",
+        interface_mbps=mbps,
+        engines=(EngineView(rank=rank, local_rank=0),),
+    )
+    for rank, (name, mbps) in enumerate({"a": 8000, "b": 4000}.items())
 )
+TOPOLOGY = Topology(cluster="x", hosts=HOSTS)
 
 
 def told(rank, wrong=0):
@@ -33,8 +27,8 @@ def told(rank, wrong=0):
     point = Measured("broadcast", 4000, 10, 1e-5, 1e-5, 1e-5, wrong)
     bench = RankBench("ring", (point,), {"numpy": f"2.{rank}"})
     progress = Output("display", data={PROGRESS_MIME: {"op": "broadcast", "nbytes": 4000}})
-    last = Output("display", data={REPORT_MIME: msgspec.to_builtins(bench)})
-    return RankResult(rank=rank, status="ok", displays=(progress, last))
+    report = BENCH.write_report(bench)
+    return RankResult(rank=rank, status="ok", displays=(progress,), report=report)
 
 
 class FakeSession:
@@ -44,25 +38,17 @@ class FakeSession:
         self._results = results
         self.ran = []
 
-    def run(self, code, *, watcher):
-        self.ran.append((code, watcher))
+    def run_command(self, command, *, watcher):
+        self.ran.append((command, watcher))
         return SpmdResult(self._results)
 
     def topology(self):
         return TOPOLOGY
 
 
-def test_the_cell_carries_the_plan_and_leaves_no_name():
+def test_the_command_carries_the_plan():
     plan = plan_bench(ops="all_reduce", min_bytes=16)
-    called = []
-    names = {"comm": "the communicator"}
-    module = type("module", (), {"measure": staticmethod(lambda *given: called.append(given))})
-    names["__builtins__"] = {"__import__": lambda _name, fromlist: fromlist and module}
-    exec(bench_cell(plan), names)
-    ((communicator, text),) = called
-    assert communicator == "the communicator"
-    assert msgspec.json.decode(text, type=BenchPlan) == plan
-    assert names.keys() == {"comm", "__builtins__"}
+    assert BENCH.read_request(bench_command(plan)) == plan
 
 
 def test_a_report_is_put_together_from_all_ranks():

@@ -1,7 +1,10 @@
+import gc
 import os
+from weakref import WeakSet
 
 import pytest
 
+from jupyter_dist.cluster import cluster as module
 from jupyter_dist.cluster.cluster import Cluster
 from jupyter_dist.errors import ClusterInUse, DistError
 
@@ -41,3 +44,15 @@ def test_what_went_wrong_inside_is_not_hidden_by_that(problem):
     with pytest.raises(ValueError, match="the real one"), cluster:
         raise ValueError("the real one")
     assert cluster.is_detached
+
+
+def test_at_the_exit_all_that_are_left_are_detached_and_those_that_are_gone_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "_connected", WeakSet())
+    kept, gone = Unstoppable(None), Unstoppable(None)
+    for each in (kept, gone):
+        module._detach_at_exit(each)
+    del gone, each
+    gc.collect()
+    assert len(module._connected) == 1
+    module._detach_all()
+    assert kept.is_detached

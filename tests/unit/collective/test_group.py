@@ -18,8 +18,3 @@ def test_every_group_has_a_label_of_its_own():
     scope = Scope()
     labels = [scope.label(members) for members in ("0-1", "2-3", "0-1", "0-1", "2-3")]
     assert labels == ["0-1", "2-3", "0-1~2", "0-1~3", "2-3~2"]
-
-
-def test_a_new_scope_knows_no_labels_of_another():
-    Scope().label("0-1")
-    assert Scope().label("0-1") == "0-1"

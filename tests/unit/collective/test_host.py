@@ -2,29 +2,17 @@ import threading
 
 import numpy as np
 import pytest
-from fakes.host_transport import LOST, EchoTransport
+from fakes.host_transport import LOST, communicator
 
 from jupyter_dist.collective.group import Group
-from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.errors import CommunicatorError, PeerFailed, UsageError
 
 GIVEN = np.arange(6.0).reshape(2, 3)
 
 
-def communicator(rank=0, size=2, **kept):
-    group = Group(rank, size, 3, **kept)
-    transport = EchoTransport(group)
-    return HostCommunicator(group, transport), transport
-
-
 @pytest.fixture
 def lone():
     return communicator(size=1)
-
-
-@pytest.fixture
-def pair():
-    return communicator()
 
 
 # --- alone ---------------------------------------------------------------------------------------
@@ -98,7 +86,7 @@ def test_a_broken_communicator_asks_its_transport_for_nothing_more(pair):
     with pytest.raises(PeerFailed):
         comm.barrier()
     for call in (comm.barrier, lambda: comm.send(1.0, 1), lambda: comm.split(0)):
-        with pytest.raises(PeerFailed, match="rank 1 closed its connection"):
+        with pytest.raises(PeerFailed, match=LOST.text):
             call()
     assert transport.calls == ["barrier() #1"]
     assert transport.prepared == 0
@@ -119,7 +107,7 @@ def test_a_deadline_holds_for_each_call_and_for_what_is_split_off(pair):
 @pytest.mark.parametrize("given", [0, -1.0, float("nan"), float("inf")])
 def test_a_deadline_is_positive_and_finite(pair, given):
     comm, _transport = pair
-    with pytest.raises(UsageError, match="more than 0 and at most"):
+    with pytest.raises(UsageError, match=f"timeout_s={given}"):
         comm.timeout_s = given
 
 
@@ -127,7 +115,7 @@ def test_participants_are_given_and_told_in_ranks_of_the_communicator():
     comm, _transport = communicator(rank=1, label="2,5", world_ranks=(2, 5))
     comm.participants = frozenset({1})
     assert comm.participants == {1}
-    with pytest.raises(CommunicatorError, match="runs on rank 5 only"):
+    with pytest.raises(CommunicatorError, match="rank 5"):
         comm.barrier()
 
 
@@ -195,5 +183,5 @@ def test_a_close_reaches_what_was_split_off(pair):
     assert transport.is_closed
     assert transport.children[0][3].is_closed
     for one in (comm, child):
-        with pytest.raises(CommunicatorError, match="closed its communicator"):
+        with pytest.raises(CommunicatorError, match="closed"):
             one.barrier()

@@ -1,23 +1,10 @@
 import numpy as np
 import pytest
-from fakes.host_transport import EchoTransport
+from fakes.host_transport import communicator
 
-from jupyter_dist.collective.group import Group
-from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.errors import CommunicatorError, UsageError
 
 GIVEN = np.arange(6.0).reshape(2, 3)
-
-
-def communicator(rank=0, size=2):
-    group = Group(rank, size, 3)
-    transport = EchoTransport(group)
-    return HostCommunicator(group, transport), transport
-
-
-@pytest.fixture
-def pair():
-    return communicator()
 
 
 # --- messages ------------------------------------------------------------------------------------
@@ -56,19 +43,19 @@ def test_a_rank_may_send_to_itself_and_keeps_the_order(pair):
     comm, transport = pair
     comm.send(GIVEN, 0)
     comm.send(GIVEN + 1, 0)
-    room = np.empty_like(GIVEN)
-    assert comm.recv(room, 0) is room
-    assert room.tolist() == GIVEN.tolist()
-    assert comm.send_recv(GIVEN + 2, 0, room, 0).tolist() == (GIVEN + 1).tolist()
+    output = np.empty_like(GIVEN)
+    assert comm.recv(output, 0) is output
+    assert output.tolist() == GIVEN.tolist()
+    assert comm.send_recv(GIVEN + 2, 0, output, 0).tolist() == (GIVEN + 1).tolist()
     assert transport.calls == []
 
 
 def test_what_a_rank_has_not_sent_itself_it_cannot_receive(pair):
     comm, _transport = pair
-    with pytest.raises(CommunicatorError, match="has sent itself nothing"):
+    with pytest.raises(CommunicatorError, match="sent itself nothing"):
         comm.recv(GIVEN.copy(), 0)
     comm.send([1, 2], 0)
-    with pytest.raises(CommunicatorError, match="Pass a template like what was sent"):
+    with pytest.raises(CommunicatorError, match=r"int64\[2\].*float64\[2, ?3\]"):
         comm.recv(GIVEN.copy(), 0)
     assert comm.recv([0, 0], 0).tolist() == [1, 2]
 
@@ -78,7 +65,7 @@ def test_a_refused_send_recv_sends_nothing(pair):
     for dest in (0, 1):
         with pytest.raises(TypeError):
             comm.send_recv(GIVEN, dest, "text", 1)
-    with pytest.raises(CommunicatorError, match="has sent itself nothing"):
+    with pytest.raises(CommunicatorError, match="sent itself nothing"):
         comm.recv(GIVEN.copy(), 0)
     comm.send(GIVEN, 1)
     assert transport.calls == ["send(float64[2,3], dest=1) #1"]
@@ -89,26 +76,26 @@ def test_a_refused_send_recv_sends_nothing(pair):
 
 def test_calls_of_a_group_begin_at_its_end_and_collectives_last(pair):
     comm, transport = pair
-    room = np.ones_like(GIVEN)
+    output = np.ones_like(GIVEN)
     with comm.group():
         total = comm.all_reduce(GIVEN)
-        comm.recv(room, 1)
+        comm.recv(output, 1)
         comm.send(GIVEN, 1)
         comm.barrier()
         assert transport.calls == []
-        assert room.tolist() == np.ones_like(GIVEN).tolist()
+        assert output.tolist() == np.ones_like(GIVEN).tolist()
     assert transport.calls == ["group() #1", "all_reduce(float64[2,3], sum) #1", "barrier() #2"]
     assert total.tolist() == (2 * GIVEN).tolist()
-    assert room.tolist() == np.zeros_like(GIVEN).tolist()
+    assert output.tolist() == np.zeros_like(GIVEN).tolist()
 
 
 def test_in_a_group_a_rank_may_receive_from_itself_before_it_sends(pair):
     comm, transport = pair
-    room = np.empty_like(GIVEN)
+    output = np.empty_like(GIVEN)
     with comm.group():
-        comm.recv(room, 0)
+        comm.recv(output, 0)
         comm.send(GIVEN, 0)
-    assert room.tolist() == GIVEN.tolist()
+    assert output.tolist() == GIVEN.tolist()
     assert transport.calls == []
 
 
@@ -123,7 +110,7 @@ def test_an_empty_group_is_fine(pair):
 def test_a_scalar_that_cannot_come_later_is_refused_in_a_group(pair, name):
     comm, transport = pair
     arguments = (3.0, 1) if name == "recv" else (3.0,)
-    with pytest.raises(UsageError, match="or make the call outside the group"), comm.group():
+    with pytest.raises(UsageError, match=r"comm\.group\(\)"), comm.group():
         getattr(comm, name)(*arguments)
     comm.barrier()
     assert transport.calls == ["barrier() #1"]
@@ -151,15 +138,15 @@ def test_a_block_that_raises_sends_nothing_and_leaves_the_rank_in_step(pair):
     comm.send(GIVEN, 1)
     comm.barrier()
     assert transport.calls == ["send(float64[2,3], dest=1) #1", "barrier() #1"]
-    with pytest.raises(CommunicatorError, match="has sent itself nothing"):
+    with pytest.raises(CommunicatorError, match="sent itself nothing"):
         comm.recv(GIVEN.copy(), 0)
 
 
 def test_groups_do_not_nest_and_nothing_is_split_off_inside(pair):
     comm, transport = pair
-    with pytest.raises(UsageError, match="is open already"), comm.group(), comm.group():
+    with pytest.raises(UsageError, match="open already"), comm.group(), comm.group():
         pass
-    with pytest.raises(UsageError, match="Call it before the block"), comm.group():
+    with pytest.raises(UsageError, match="split"), comm.group():
         comm.split(0)
     assert transport.prepared == 0
     assert comm.split(0).size == 2

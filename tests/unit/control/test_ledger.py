@@ -10,7 +10,8 @@ from jupyter_dist.protocol.codec import VERSION
 class Line:
     """One direction of a connection, in which a break loses some of what is under way."""
 
-    def __init__(self, taker):
+    def __init__(self, taker=None):
+        """Without a taker it is who begins with what comes first, as a router does."""
         self.under_way = []
         self.taker = taker
         self.arrived = []
@@ -18,6 +19,8 @@ class Line:
     def carry(self):
         if self.under_way:
             frames = self.under_way.pop(0)
+            if self.taker is None:
+                self.taker = Ledger.begin_at(read_stamp(frames[0]))
             is_new, sign = self.taker.take(read_stamp(frames[0]))
             if is_new:
                 self.arrived.append(frames[1])
@@ -39,39 +42,40 @@ def resume(there, engine):
     there.under_way.extend(engine.unacknowledged())
 
 
-def carry_there(there, back, home):
+def carry_there(there, back):
     if there.carry() is Sign.RESUMES:
-        back.under_way.extend(home.unacknowledged())
+        back.under_way.extend(there.taker.unacknowledged())
 
 
-def carry_all(there, back, home):
+def carry_all(there, back):
     while there.under_way:
-        carry_there(there, back, home)
+        carry_there(there, back)
     while back.under_way:
         back.carry()
 
 
 @given(plans)
 def test_whatever_breaks_each_message_arrives_once_and_in_order(plan):
-    engine, home = Ledger(), Ledger()
-    there, back = Line(home), Line(engine)
+    engine = Ledger()
+    there, back = Line(), Line(engine)
     asked, answered = [], []
     for step in plan:
         if step == "ask":
             asked.append(b"ask %d" % len(asked))
             there.under_way.append(engine.enter([VERSION, asked[-1]]))
         elif step == "answer":
-            answered.append(b"answer %d" % len(answered))
-            back.under_way.append(home.enter([VERSION, answered[-1]]))
+            if there.taker is not None:  # who was never heard has nothing to be answered
+                answered.append(b"answer %d" % len(answered))
+                back.under_way.append(there.taker.enter([VERSION, answered[-1]]))
         elif step == "there":
-            carry_there(there, back, home)
+            carry_there(there, back)
         elif step == "back":
             back.carry()
         else:  # what was under way is lost, but perhaps not all that libzmq had not sent
             del there.under_way[: step[1]]
             del back.under_way[: step[2]]
             resume(there, engine)
-    carry_all(there, back, home)
+    carry_all(there, back)
     assert (there.arrived, back.arrived) == (asked, answered)
 
 
@@ -101,13 +105,22 @@ def test_a_peer_that_was_forgotten_is_understood_again():
     engine, home = Ledger(), Ledger()
     for _ in range(3):
         home.take(read_stamp(engine.enter([VERSION, b""])[0]))
-    engine.take(read_stamp(home.word()[0]))
+    engine.take(read_stamp(home.enter([VERSION, b"an answer"])[0]))
     stamp = read_stamp(engine.enter([VERSION, b"again"])[0])
     assert Ledger.begin_at(stamp).take(stamp) == (True, Sign.SAYS)
     word = read_stamp(engine.word(Sign.RESUMES)[0])
     later = Ledger.begin_at(word)
     assert later.take(word) == (False, Sign.RESUMES)
     assert later.take(stamp) == (True, Sign.SAYS)
+
+
+def test_a_peer_whose_first_message_was_lost_is_taken_from_there_on():
+    engine = Ledger()
+    first, second = (read_stamp(engine.enter([VERSION, b""])[0]) for _ in range(2))
+    home = Ledger.begin_at(second)
+    assert home.take(second) == (False, Sign.SAYS)
+    home.take(read_stamp(engine.word(Sign.RESUMES)[0]))
+    assert [home.take(each)[0] for each in (first, second)] == [True, True]
 
 
 def test_what_bears_no_stamp_is_left_alone():

@@ -1,16 +1,16 @@
 from dataclasses import dataclass, field
 
 import pytest
-from fakes.outbox import RecordingOutbox
+from fakes.outbox import RecordingSender
 
-from jupyter_dist.coordinator.cells import CellParts
-from jupyter_dist.coordinator.nccl_witness import RasReading
-from jupyter_dist.coordinator.output_log import OutputLog
-from jupyter_dist.coordinator.questions import Questions
-from jupyter_dist.coordinator.rendezvous import Rendezvous
-from jupyter_dist.coordinator.roster import Roster
-from jupyter_dist.model.host_list import parse_hosts
-from jupyter_dist.model.spec import ClusterSpec
+from jupyter_dist.cluster.spec.host_list import parse_hosts
+from jupyter_dist.coordinator.cells.cell_run import CellParts
+from jupyter_dist.coordinator.cells.output_log import OutputLog
+from jupyter_dist.coordinator.observation.nccl_diagnostics import RasReading
+from jupyter_dist.coordinator.observation.rank_queries import RankQueries
+from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
+from jupyter_dist.coordinator.state.roster import Roster
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.protocol.messages import Hello, Ready
 
 
@@ -19,17 +19,17 @@ class Cluster:
     """The coordinator's parts, without its sockets and its clock."""
 
     spec: ClusterSpec
-    outbox: RecordingOutbox = field(default_factory=RecordingOutbox)
+    sender: RecordingSender = field(default_factory=RecordingSender)
 
     def __post_init__(self):
         self.roster = Roster(self.spec)
-        self.rendezvous = Rendezvous(self.roster, self.outbox)
+        self.rendezvous = Rendezvous(self.roster, self.sender)
         self.rendezvous.communicator = "ring"
         self.log = OutputLog()
-        self.questions = Questions(self.roster, self.outbox, self.outbox.to_agent)
-        self.ras = RasReading(self.outbox.to_agent)
+        self.questions = RankQueries(self.roster, self.sender)
+        self.ras = RasReading(self.sender)
         self.parts = CellParts(
-            self.roster, self.rendezvous, self.outbox, self.questions, self.log, self.ras
+            self.roster, self.rendezvous, self.sender, self.questions, self.log, self.ras
         )
 
     def join(self, *ranks):
@@ -57,5 +57,5 @@ def starting():
 def cluster(starting):
     """Four idle ranks on two hosts."""
     starting.join()
-    starting.outbox.forget()
+    starting.sender.forget()
     return starting

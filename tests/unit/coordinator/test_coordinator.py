@@ -2,12 +2,12 @@ from unittest.mock import Mock, create_autospec
 
 import pytest
 
+from jupyter_dist.cluster.spec.host_list import parse_hosts
 from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.coordinator import Coordinator
+from jupyter_dist.coordinator.observation.verdict import HangVerdict
 from jupyter_dist.coordinator.requests import Requests
-from jupyter_dist.model.host_list import parse_hosts
-from jupyter_dist.model.spec import ClusterSpec
-from jupyter_dist.model.verdict import Verdict
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.protocol.messages import ControllerLeft, TaskBegan, TaskEnded
 
 
@@ -32,7 +32,7 @@ def test_each_tick_lets_go_of_what_clients_have_left_half_done(coordinator):
 def test_the_note_is_the_verdict_on_the_cell_or_else_how_healing_goes(coordinator):
     coordinator._recovery.note = "healing has failed: no place"
     assert coordinator.describe().note == "healing has failed: no place"
-    coordinator._fence.judge = lambda: Verdict("hang", "rank 0 waits")
+    coordinator._scheduler.judge = lambda: HangVerdict("hang", "rank 0 waits")
     assert coordinator.describe().note == "rank 0 waits"
 
 
@@ -42,7 +42,7 @@ def test_what_is_said_of_ipyparallel_holds_for_the_engine_whatever_number_it_goe
     roster.lose(0, "killed")
     roster.shrink()
     assert roster.ranks_in_tasks == [0]
-    heard = coordinator._parallel._members.on_left = Mock()
+    heard = coordinator._ipyparallel._members.on_left = Mock()
     coordinator._take_from_engine(Received(b"1", ControllerLeft(1, "leave-1"), []), 2.0)
     heard.assert_called_once_with(ControllerLeft(0, "leave-1"))
     coordinator._take_from_engine(Received(b"1", TaskEnded(1), []), 3.0)

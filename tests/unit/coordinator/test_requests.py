@@ -1,4 +1,5 @@
 import signal
+from typing import get_args
 
 import msgspec
 import pytest
@@ -6,14 +7,14 @@ from fakes.coming_agents import ComingAgents
 from fakes.recovery import make_recovery
 
 from jupyter_dist.control.router import Received
-from jupyter_dist.coordinator.audience import Audience
-from jupyter_dist.coordinator.parallel import Parallel
-from jupyter_dist.coordinator.recording import Recording
+from jupyter_dist.coordinator.cells.uploads import PATIENCE_S
+from jupyter_dist.coordinator.clients.client_registry import ClientRegistry
+from jupyter_dist.coordinator.clients.code_sync import CodeSync
+from jupyter_dist.coordinator.ipyparallel.controller import IpyparallelController
+from jupyter_dist.coordinator.observation.call_records import CallRecords
 from jupyter_dist.coordinator.requests import Parts, Requests
-from jupyter_dist.coordinator.syncing import Syncing
-from jupyter_dist.coordinator.uploads import PATIENCE_S
-from jupyter_dist.errors import VersionMismatch
-from jupyter_dist.model.topology import Topology
+from jupyter_dist.errors import ErrorCode, VersionMismatch
+from jupyter_dist.model.hosts.topology import Topology
 from jupyter_dist.protocol.messages import (
     CellAdmitted,
     CellEvents,
@@ -22,7 +23,9 @@ from jupyter_dist.protocol.messages import (
     CellOutput,
     CellResult,
     CellsListed,
+    ClaimRole,
     FollowCell,
+    FromClient,
     InterruptCell,
     ListCells,
     ObjectsPushed,
@@ -30,18 +33,17 @@ from jupyter_dist.protocol.messages import (
     Output,
     OutputReplayed,
     OutputSeen,
-    PartTaken,
     PushObjects,
     RankFinished,
     RankOutput,
     Refused,
     ReplayOutput,
+    RoleGranted,
     RunCell,
     SendPiece,
     StopCluster,
     StoreObjects,
     SubmitCell,
-    TakePart,
     WithdrawCell,
 )
 from jupyter_dist.protocol.unreadable import Unreadable
@@ -51,86 +53,87 @@ from jupyter_dist.protocol.unreadable import Unreadable
 def desk(cluster):
     """The desk; `ask(message, client, buffers)` hands a request in and lets the fence work."""
     make_recovery(cluster)
-    audience = Audience(cluster.roster, cluster.rendezvous, cluster.outbox, 900.0, ComingAgents())
-    syncing = Syncing(cluster.roster, cluster.outbox, lambda _host, _command: False)
-    recording = Recording(cluster.roster, cluster.outbox, lambda _host, _command: False)
+    client_registry = ClientRegistry(
+        cluster.roster, cluster.rendezvous, cluster.sender, 900.0, ComingAgents()
+    )
+    code_sync = CodeSync(cluster.roster, cluster.sender)
+    recording = CallRecords(cluster.roster, cluster.sender)
     cluster.requests = Requests(
         Parts(
             cell=cluster.parts,
-            fence=cluster.fence,
-            audience=audience,
-            syncing=syncing,
+            scheduler=cluster.scheduler,
+            client_registry=client_registry,
+            code_sync=code_sync,
             recording=recording,
             losses=cluster.losses,
             recovery=cluster.recovery,
-            parallel=Parallel(cluster.roster, cluster.outbox, cluster.spec),
+            parallel=IpyparallelController(
+                cluster.roster, cluster.rendezvous, cluster.sender, cluster.spec, client_registry
+            ),
         )
     )
 
     def ask(message, client=b"me", buffers=(), problem=None):
         received = Received(client, message, list(buffers), problem)
         cluster.requests.on_request(received, lambda *_: Topology(cluster="demo"), 1.0)
-        cluster.fence.advance(1.0)
+        cluster.scheduler.advance(1.0)
 
     cluster.ask = ask
     return cluster
 
 
+def test_every_message_of_a_client_is_handled(desk):
+    assert set(desk.requests._handlers) == set(get_args(FromClient))
+
+
 def test_a_cell_goes_to_every_rank_it_names(desk):
     desk.ask(SubmitCell("r1", "x = 1", (1, 2)))
-    assert sorted(desk.outbox.sent_to_ranks(RunCell)) == [1, 2]
-    desk.fence.advance(2.0)
-    assert desk.outbox.told(CellAdmitted)[0].ranks == (1, 2)
+    assert sorted(desk.sender.sent_to_ranks(RunCell)) == [1, 2]
+    desk.scheduler.advance(2.0)
+    assert desk.sender.told(CellAdmitted)[0].ranks == (1, 2)
 
 
 def test_interrupting_reaches_only_ranks_that_run_something(desk):
     desk.ask(InterruptCell("i0"))
-    assert desk.outbox.told(CellInterruptSent)[0].ranks == ()
-    desk.ask(SubmitCell("r1", "x = 1", (0, 3)))
-    desk.ask(InterruptCell("i1", (1, 3)))
-    assert desk.outbox.told(CellInterruptSent)[1].ranks == (3,)
-    assert ((3,), signal.SIGINT, "i1") in desk.outbox.signals
-
-
-def test_interrupting_reaches_ranks_that_run_a_task_of_ipyparallel(desk):
     desk.roster.start_task(2, "apply train", 0.0)
     desk.ask(InterruptCell("i1"))
-    assert desk.outbox.told(CellInterruptSent)[0].ranks == (2,)
     desk.roster.end_task(2)
-    desk.ask(InterruptCell("i2"))
-    assert desk.outbox.told(CellInterruptSent)[1].ranks == ()
+    desk.ask(SubmitCell("r1", "x = 1", (0, 3)))
+    desk.ask(InterruptCell("i2", (1, 3)))
+    assert [sent.ranks for sent in desk.sender.told(CellInterruptSent)] == [(), (2,), (3,)]
+    assert ((3,), signal.SIGINT, "i2") in desk.sender.signals
 
 
 def test_a_waiting_cell_that_is_withdrawn_never_runs(desk):
     desk.ask(SubmitCell("r1", "x = 1"), client=b"one")
     desk.ask(SubmitCell("r2", "y = 1"), client=b"two")
     desk.ask(WithdrawCell("r2"), client=b"two")
-    [refused] = desk.outbox.told(Refused, b"two")
-    assert "no rank ran it" in refused.reason
-    assert desk.outbox.signals == [], "the other client's cell is left in peace"
+    [refused] = desk.sender.told(Refused, b"two")
+    assert refused.request_id == "r2"
+    assert desk.sender.signals == [], "the other client's cell is left in peace"
 
 
 def test_withdrawing_a_running_cell_interrupts_it(desk):
     desk.ask(SubmitCell("r1", "x = 1"))
-    desk.ask(WithdrawCell("r1"), client=b"somebody else")
-    assert desk.outbox.signals == []
+    desk.ask(WithdrawCell("r1"), client=b"someone else")
+    assert desk.sender.signals == []
     desk.ask(WithdrawCell("r1"))
-    assert desk.outbox.signals == [((0, 1, 2, 3), signal.SIGINT, "r1")]
+    assert desk.sender.signals == [((0, 1, 2, 3), signal.SIGINT, "r1")]
 
 
 def test_a_small_push_goes_to_each_rank_and_a_large_one_once_to_each_host(desk):
     desk.ask(PushObjects("p1", ("x",), (1,)), buffers=[b"small"])
-    assert sorted(desk.outbox.sent_to_ranks(StoreObjects)) == [0, 1, 2, 3]
-    assert desk.outbox.placed == []
+    assert sorted(desk.sender.sent_to_ranks(StoreObjects)) == [0, 1, 2, 3]
+    assert desk.sender.placed == []
     for rank in range(4):
         desk.roster.end_work(rank)
-        desk.fence.current.on_answer(ObjectsStored(rank, "transfer-1"), [])
-    desk.fence.advance(1.0)
-    assert desk.outbox.told(ObjectsPushed)[0].problems == {}
-    desk.outbox.forget()
+        desk.scheduler.current.on_answer(ObjectsStored(rank, "transfer-1"), [])
+    desk.scheduler.advance(1.0)
+    assert desk.sender.told(ObjectsPushed)[0].problems == {}
+    desk.sender.forget()
     desk.ask(PushObjects("p2", ("x",), (2,)), buffers=[b"pickle", bytes(2 << 20)])
-    assert [host for host, _ in desk.outbox.placed] == ["a", "b"]
-    assert desk.outbox.sent_to_ranks(StoreObjects) == {}, "they wait for their host"
+    assert [host for host, _ in desk.sender.placed] == ["a", "b"]
+    assert desk.sender.sent_to_ranks(StoreObjects) == {}, "they wait for their host"
 
 
 def test_a_push_that_stops_in_the_middle_is_let_go_although_nobody_pushes_again(desk):
@@ -141,28 +144,40 @@ def test_a_push_that_stops_in_the_middle_is_let_go_although_nobody_pushes_again(
     desk.requests.tick(PATIENCE_S + 2.0)
     assert not desk.requests._uploads._uploads
     desk.ask(SendPiece("p1", 2), buffers=[b"5678"])
-    assert "no push is under way" in desk.outbox.told(Refused)[-1].reason
+    assert desk.sender.told(Refused)
 
 
-def test_a_request_that_cannot_be_read_is_refused_with_the_reason(desk):
-    desk.ask(None, problem=VersionMismatch("jupyter-dist/1", "jupyter-dist/9"))
-    [refused] = desk.outbox.told(Refused)
-    assert refused.error == "VersionMismatch"
-    assert "jupyter-dist/9" in refused.reason
+UNREADABLE = Unreadable(
+    msgspec.msgpack.encode({"type": "SubmitCell", "request_id": "r7", "code": 5}),
+    "Expected `str`, got `int`",
+)
 
 
-def test_a_request_that_cannot_be_read_is_refused_to_the_one_who_waits_for_its_answer(desk):
-    body = msgspec.msgpack.encode({"type": "SubmitCell", "request_id": "r7", "code": 5})
-    desk.ask(None, problem=Unreadable(body, "Expected `str`, got `int`"))
-    [refused] = desk.outbox.told(Refused)
-    assert (refused.request_id, refused.error) == ("r7", "MalformedMessage")
-    assert "Expected" in refused.reason
+@pytest.mark.parametrize(
+    ("problem", "request_id", "code", "words"),
+    [
+        (
+            VersionMismatch("jupyter-dist/2", "jupyter-dist/9"),
+            "",
+            ErrorCode.VERSION_MISMATCH,
+            "jupyter-dist/9",
+        ),
+        (UNREADABLE, "r7", ErrorCode.MALFORMED_MESSAGE, "Expected `str`"),
+    ],
+)
+def test_a_request_that_cannot_be_read_is_refused_to_who_waits_for_its_answer(
+    desk, problem, request_id, code, words
+):
+    desk.ask(None, problem=problem)
+    [refused] = desk.sender.told(Refused)
+    assert (refused.request_id, refused.code) == (request_id, code)
+    assert words in refused.reason
 
 
 def test_what_the_last_cell_said_can_be_asked_for(desk):
     desk.ask(SubmitCell("r1", "x = 1"))
     desk.ask(ReplayOutput("again"), client=b"late")
-    [replayed] = desk.outbox.told(OutputReplayed, b"late")
+    [replayed] = desk.sender.told(OutputReplayed, b"late")
     assert replayed.cell.is_running
     assert replayed.cell.code == "x = 1"
 
@@ -170,21 +185,21 @@ def test_what_the_last_cell_said_can_be_asked_for(desk):
 def test_who_asked_for_the_end_is_remembered_to_be_answered_last(desk):
     desk.ask(StopCluster("s1"))
     assert desk.requests.stop_request == (b"me", "s1")
-    assert desk.outbox.told(object) == []
+    assert desk.sender.told(object) == []
 
 
 def test_a_cell_can_be_followed_beyond_its_end(desk):
     desk.ask(SubmitCell("r1", "x = 1", (0,)))
     said = CellOutput(0, "cell-1", (Output("stdout", "x" * (12 << 20)),))
-    desk.fence.current.on_message(said, [], 1.0)
+    desk.scheduler.current.on_message(said, [], 1.0)
     desk.ask(FollowCell("f1"), client=b"late")
-    [followed] = desk.outbox.told(CellFollowed, b"late")
+    [followed] = desk.sender.told(CellFollowed, b"late")
     assert followed.cell.label == "In[0]"
-    desk.fence.current.on_message(CellResult(0, "cell-1", "ok", 1.0), [], 1.0)
+    desk.scheduler.current.on_message(CellResult(0, "cell-1", "ok", 1.0), [], 1.0)
     desk.roster.end_work(0)
-    desk.fence.advance(2.0)
-    assert desk.fence.current is None
-    while not (last := desk.outbox.told(CellEvents, b"late")[-1]).is_last:
+    desk.scheduler.advance(2.0)
+    assert desk.scheduler.current is None
+    while not (last := desk.sender.told(CellEvents, b"late")[-1]).is_last:
         desk.ask(OutputSeen("cell-1", last.size_bytes), client=b"late")
     assert last.events[-1] == RankFinished(0, "ok", 1.0)
 
@@ -192,23 +207,23 @@ def test_a_cell_can_be_followed_beyond_its_end(desk):
 def test_what_a_follower_has_read_is_not_taken_for_what_the_sender_has(desk):
     desk.ask(SubmitCell("r1", "x = 1", (0,)))
     text = RankOutput(0, (Output("stdout", "x" * (9 << 20)),))
-    current = desk.fence.current
+    current = desk.scheduler.current
     current.showing.add(text)
     current.showing.flush()
     desk.ask(OutputSeen("cell-1", 100 << 20), client=b"late")
-    desk.outbox.forget()
+    desk.sender.forget()
     current.showing.add(text)
     current.showing.flush()
-    assert desk.outbox.told(CellEvents, b"me") == [], "it is held back: nothing was read"
+    assert desk.sender.told(CellEvents, b"me") == [], "it is held back: nothing was read"
 
 
 def test_a_watcher_is_refused_what_changes_something(desk):
-    desk.ask(TakePart("t1", 1, "somebody", "watch"), client=b"a.1")
-    [part] = desk.outbox.told(PartTaken, b"a.1")
+    desk.ask(ClaimRole("t1", 1, "someone", "watch"), client=b"a.1")
+    [part] = desk.sender.told(RoleGranted, b"a.1")
     assert (part.role, part.driver) == ("watch", "")
     desk.ask(SubmitCell("r1", "x = 1"), client=b"a.2")
-    [refused] = desk.outbox.told(Refused, b"a.2")
-    assert (refused.request_id, refused.error) == ("r1", "ClusterInUse")
-    assert desk.fence.current is None
+    [refused] = desk.sender.told(Refused, b"a.2")
+    assert (refused.request_id, refused.code) == ("r1", ErrorCode.CLUSTER_IN_USE)
+    assert desk.scheduler.current is None
     desk.ask(ListCells("l1"), client=b"a.2")
-    assert desk.outbox.told(CellsListed, b"a.2")[0].cells == ()
+    assert desk.sender.told(CellsListed, b"a.2")[0].cells == ()

@@ -5,7 +5,7 @@ import os
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from jupyter_dist.engine.shell import RankShell, make_shell
+from jupyter_dist.engine.shell.rank_shell import RankShell, make_shell
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Agents that are started nowhere."""
 
-from jupyter_dist.launch.base import Failure, Invitation
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.launch.launcher import Failure, JoinTicket
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 
 class FakeAgent:
@@ -14,13 +14,13 @@ class FakeAgent:
         self.status: int | None = None
         """What `poll` gives; None: it runs."""
         self.failure = Failure(f"{host.name} broke")
-        self.is_deaf = False
+        self.is_unresponsive = False
         """It does not end when it is asked to."""
-        self.invitations: list[Invitation] = []
+        self.invitations: list[JoinTicket] = []
         self.told: list[str] = []
 
-    def invite(self, invitation: Invitation) -> None:
-        self.invitations.append(invitation)
+    def invite(self, ticket: JoinTicket) -> None:
+        self.invitations.append(ticket)
 
     def poll(self) -> int | None:
         return self.status
@@ -37,7 +37,7 @@ class FakeAgent:
 
     def terminate(self) -> None:
         self.told.append("terminate")
-        if not self.is_deaf:
+        if not self.is_unresponsive:
             self.status = 0
 
     def kill(self) -> None:

@@ -3,12 +3,12 @@
 import queue
 import threading
 
-from jupyter_dist.model.batch import JobSeen, JobState
+from jupyter_dist.model.spec.batch import JobCause, JobSeen, JobState, ended
 
 PATIENCE_S = 20.0
 PENDING = JobSeen(JobState.PENDING, "PENDING: Resources")
 RUNNING = JobSeen(JobState.RUNNING, "RUNNING")
-CANCELLED = JobSeen(JobState.ENDED, "CANCELLED by root")
+CANCELLED = ended(JobCause.CANCELLED, "CANCELLED by root")
 
 
 class FakeJob:
@@ -23,23 +23,23 @@ class FakeJob:
         self.hindrance = ""
         """Why it cannot be cancelled."""
         self.is_cancelled = threading.Event()
-        self._questions = threading.Semaphore(0)
+        self._queries = threading.Semaphore(0)
         self._answers = queue.SimpleQueue()
 
     def await_look(self):
         """Wait until it is looked at: what was seen before has been taken in then."""
-        assert self._questions.acquire(timeout=PATIENCE_S), "nobody looks"
+        assert self._queries.acquire(timeout=PATIENCE_S), "nobody looks"
 
     def go_on_waiting(self):
         """Let the look that was awaited be awaited once more."""
-        self._questions.release()
+        self._queries.release()
 
     def show(self, seen):
         """Let the look that is under way, or the next one, see this."""
         self._answers.put(seen)
 
     def look(self):
-        self._questions.release()
+        self._queries.release()
         return self._answers.get(timeout=PATIENCE_S)
 
     def explain(self):

@@ -1,7 +1,7 @@
 """Reports of benchmarks, made up."""
 
-from jupyter_dist.model.bandwidth import RankPath
-from jupyter_dist.model.bench import BenchReport, Measured, merge
+from jupyter_dist.model.bench.bandwidth import RankPath
+from jupyter_dist.model.bench.measurements import BenchReport, Measured, merge
 
 
 def report_of(

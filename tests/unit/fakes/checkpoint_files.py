@@ -1,10 +1,14 @@
 """Small checkpoints of one rank, written with the real writers."""
 
+import os
+import socket
 import uuid
+from contextlib import contextmanager
+from pathlib import Path
 
-from jupyter_dist.checkpoint.part_file import PartWriter
-from jupyter_dist.checkpoint.staging import Staging
-from jupyter_dist.model.checkpoint_manifest import ArrayEntry, Leaf, Manifest, Tensor
+from jupyter_dist.checkpoint.format.manifest import ArrayEntry, Leaf, Manifest, Tensor
+from jupyter_dist.checkpoint.format.part_file import PartWriter
+from jupyter_dist.checkpoint.storage.staging import Staging
 
 PART = "arrays-00000.safetensors"
 
@@ -31,10 +35,10 @@ def whole(array):
     return tuple((0, length) for length in array.shape)
 
 
-def write_part(path, arrays, rank=0, host="nodeA", **more):
+def write_part(path, arrays, **more):
     """Write arrays by name; give their pieces by name, and the file."""
     tensors = [Tensor(name, array.dtype.name, array.shape) for name, array in arrays.items()]
-    with PartWriter(path, tensors, rank=rank, host=host, **more) as writer:
+    with PartWriter(path, tensors, rank=0, host="nodeA", **more) as writer:
         pieces = {name: writer.write(name, array, whole(array)) for name, array in arrays.items()}
         return pieces, writer.finish()
 
@@ -46,11 +50,22 @@ def array_leaf(path, array, *pieces, layout="replicated"):
     return Leaf(path, (entry,))
 
 
+@contextmanager
+def staged(directory, step, checkpoint_id):
+    """A checkpoint that is being saved, and is discarded in the end unless it was committed."""
+    staging = Staging.make(directory, step, checkpoint_id)
+    try:
+        yield staging
+    finally:
+        staging.discard()
+
+
 def save(directory, step, array, **more):
     """Save one array as a checkpoint; give its path."""
     manifest = make_manifest(step, **more)
-    with Staging.make(directory, step, manifest.id) as staging:
-        return staging.commit(fill(staging.path, manifest, array))
+    with staged(directory, step, manifest.id) as staging:
+        staging.commit(fill(staging.path, manifest, array))
+        return staging.final
 
 
 def fill(path, manifest, array):
@@ -58,3 +73,26 @@ def fill(path, manifest, array):
     pieces, part = write_part(path / PART, {"w": array})
     leaf = array_leaf("['w']", array, pieces["w"])
     return make_manifest(manifest.step, [leaf], [part], id=manifest.id)
+
+
+def _link(path):
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def _socket(path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(path))  # the whole path may be too long for a socket
+
+
+SPOILERS = {
+    "missing": Path.unlink,
+    "link": _link,
+    "pipe": lambda path: path.unlink() or os.mkfifo(path),
+    "device": lambda path: path.unlink() or path.symlink_to("/dev/zero"),
+    "directory": lambda path: path.unlink() or path.mkdir(),
+    "socket": lambda path: path.unlink() or _socket(path),
+    "longer": lambda path: os.truncate(path, path.stat().st_size + 1),
+    "shorter": lambda path: os.truncate(path, path.stat().st_size - 1),
+}
+"""What makes of a file that is there one that must not be read."""

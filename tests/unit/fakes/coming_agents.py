@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jupyter_dist.launch.base import Approach
+from jupyter_dist.launch.launcher import LaunchProgress
 
 
 class ComingAgents:
@@ -11,10 +11,10 @@ class ComingAgents:
     began_s = -1.0
 
     def __init__(self) -> None:
-        self.approaches = {name: Approach("ssh connects", True) for name in "ab"}
+        self.approaches = {name: LaunchProgress("ssh connects", True) for name in "ab"}
 
     def describe_waiting(self, hosts: Sequence[str]) -> str:
         return f"waiting for {', '.join(hosts)}"
 
-    def approach(self, host: str) -> Approach | None:
+    def progress(self, host: str) -> LaunchProgress | None:
         return self.approaches.get(host)

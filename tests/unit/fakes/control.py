@@ -1,5 +1,6 @@
 """Ranks as threads that meet each other without a coordinator."""
 
+import faulthandler
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -30,35 +31,35 @@ class FakeHouse:
 class FakeControl:
     """One rank's way to the others; claims of a meeting must be the same."""
 
-    def __init__(self, rank: int, house: FakeHouse) -> None:
+    def __init__(self, rank: int, server: FakeHouse) -> None:
         self.rank = rank
         self.cell_id = "cell-1"
-        self.meetings: list[dict[str, Any]] = []
+        self.collectives: list[dict[str, Any]] = []
         """What this rank asked for."""
-        self._house = house
+        self._server = server
         self._counts: Counter = Counter()
 
     def meet(self, purpose, kind, ranks, frames=(), **asked):
         """Wait for all of `ranks`."""
-        self.meetings.append({"purpose": purpose, "kind": kind, "ranks": ranks, **asked})
+        self.collectives.append({"purpose": purpose, "kind": kind, "ranks": ranks, **asked})
         self._counts[purpose, ranks] += 1
         key = (self.cell_id, purpose, ranks, self._counts[purpose, ranks], kind, asked["claim"])
         root = asked.get("root", -1)
         counts = asked.get("frame_counts") or []
-        house = self._house
-        with house.news:
-            house.claims.append((self.rank, asked["claim"]))
-            there = house.brought.setdefault(key, {})
+        server = self._server
+        with server.news:
+            server.claims.append((self.rank, asked["claim"]))
+            there = server.brought.setdefault(key, {})
             there[self.rank] = ([bytes(frame) for frame in frames], list(counts))
-            house.news.notify_all()
-            is_over = house.news.wait_for(
-                lambda: len(there) == len(ranks) or house.failed_rank is not None,
+            server.news.notify_all()
+            is_over = server.news.wait_for(
+                lambda: len(there) == len(ranks) or server.failed_rank is not None,
                 min(PATIENCE_S, asked["timeout_s"]),
             )
             if len(there) < len(ranks) and not is_over:
                 raise CollectiveTimeout(f"not all of {ranks} came to {key}")
             if len(there) < len(ranks):
-                raise PeerFailed(house.failed_rank, "raised")
+                raise PeerFailed(server.failed_rank, "raised")
         return self._share(kind, ranks, root, there)
 
     def _share(self, kind, ranks, root, there):
@@ -81,22 +82,24 @@ class FakeControl:
 
 def on_ranks(size: int, call: Callable[[FakeControl], Any]) -> list[Any]:
     """Call it on each rank, a thread of its own; give results and exceptions in rank order."""
-    house = FakeHouse()
+    server = FakeHouse()
     found: list[Any] = [None] * size
 
     def run(rank: int) -> None:
         try:
-            found[rank] = call(FakeControl(rank, house))
+            found[rank] = call(FakeControl(rank, server))
         except Exception as error:  # noqa: BLE001  (the caller looks at it)
             found[rank] = error
-            house.fail(rank)
+            server.fail(rank)
 
     threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(size)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S + 5)
-    assert not any(thread.is_alive() for thread in threads), "a rank hangs"
+    if any(thread.is_alive() for thread in threads):
+        faulthandler.dump_traceback()  # where each thread is
+        raise AssertionError("a rank hangs")
     return found
 
 

@@ -5,6 +5,11 @@ from concurrent.futures import Future
 
 import numpy as np
 
+from jupyter_dist.checkpoint.restore.restoring import RestoreOptions, restore
+from jupyter_dist.checkpoint.save.contents import take
+from jupyter_dist.checkpoint.save.saving import Save, SaveOptions
+from jupyter_dist.checkpoint.storage.save_target import Opening
+
 PATIENCE_S = 20.0
 
 
@@ -131,3 +136,44 @@ def on_ranks(world_size, call, hosts=None):
     for thread in threads:
         thread.join(2 * PATIENCE_S)
     return hall, [future.exception(0) or future.result(0) for future in futures]
+
+
+def describe(checkpoint_id, step, staging):
+    """What rank 0 decides for all."""
+    return Opening(
+        id=checkpoint_id,
+        step=step,
+        staging=staging,
+        saved_at="2026-11-22T15:04:05Z",
+        versions={},
+        cells=(),
+    )
+
+
+def open_save(rank_group, directory, tree, *, cache=None, memory=None, **wish):
+    """Begin to save a tree on one rank; give the save on its way."""
+    options = SaveOptions(directory=str(directory), **wish)
+    saving = Save(rank_group, options, 3 * PATIENCE_S, cache)
+    saving.open(lambda: take(tree, memory), describe)
+    return saving
+
+
+def save_on_ranks(world_size, directory, tree_of, hosts=None, **wish):
+    """Save what `tree_of` gives for each rank; give the hall, and what each got or raised."""
+
+    def call(rank_group):
+        saving = open_save(rank_group, directory, tree_of(rank_group.rank), **wish)
+        return saving.complete(FakeProgress)
+
+    return on_ranks(world_size, call, hosts)
+
+
+def restore_on_ranks(world_size, directory, hosts=None, like_of=lambda _: None, **asked):
+    """Restore on so many ranks; give the hall, and what each got or raised."""
+
+    def call(rank_group):
+        like = like_of(rank_group.rank)
+        options = RestoreOptions(**{"timeout_s": 3 * PATIENCE_S, "like": like, **asked})
+        return restore(rank_group, str(directory), options)
+
+    return on_ranks(world_size, call, hosts)

@@ -3,12 +3,12 @@
 from contextlib import contextmanager
 
 import numpy as np
+from fakes.call_records import FakeRecorder
 from fakes.control import FakeControl, FakeHouse, on_ranks
 from fakes.libcuda import FakeLibcuda
 from fakes.nccl_device import FakeCuPy
 from fakes.nccl_library import FakeNccl
 
-from jupyter_dist.collective.call import UFUNCS
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.collective.nccl.api import CuPyNccl, Nccl4py
@@ -42,8 +42,11 @@ class FakeTransport:
         )
         return [np.frombuffer(found[member][0], source.dtype) for member in members]
 
-    def all_reduce(self, call, source, target, reduction):
-        target[...] = UFUNCS[reduction].reduce(np.stack(self._share(source)), axis=0)
+    def run(self, call, algorithm, *given):
+        getattr(self, algorithm.__name__)(call, *given)
+
+    def all_reduce(self, call, source, target, ufunc):
+        target[...] = ufunc.reduce(np.stack(self._share(source)), axis=0)
 
     def all_gather(self, call, source, stack):
         stack[...] = np.stack(self._share(source))
@@ -68,28 +71,6 @@ class FakeTransport:
 
     def close(self):
         pass
-
-
-class FakeRecorder:
-    """Keeps calls and how they ended."""
-
-    site = "In[3]:7"
-    is_in_task = False
-
-    def __init__(self):
-        self.calls = []
-        self.ends = {}
-
-    def note_awaited(self, call, ranks):
-        """Keep nothing: which data a call lacks."""
-
-    def begin(self, call, depth=1):
-        self.calls.append(call)
-        return len(self.calls) - 1
-
-    def end(self, token, is_ok=True, end_ns=0):
-        assert token not in self.ends, "a call ended twice"
-        self.ends[token] = is_ok
 
 
 class JudgingControl(FakeControl):
@@ -181,3 +162,27 @@ def on_gpus(size, call, *, way="nccl4py", nccl=None):
 def alone(nccl=None, **options):
     """Give the one rank of a communicator of one."""
     return machine_of(FakeControl(0, FakeHouse()), 1, nccl or FakeNccl(), **options)
+
+
+def survive(act, *, size=2, way="nccl4py", nccl=None):
+    """Form a communicator, then let rank 0 alone go on; give what `act` gave there."""
+    nccl = nccl or FakeNccl()
+
+    def run(control):
+        with machine_of(control, size, nccl, way) as (comm, machine):
+            comm.all_reduce(machine.cupy.asarray(np.ones(1)))
+            comm.settle()
+            return act(comm, machine) if comm.rank == 0 else None
+
+    found = on_ranks(size, run)[0]
+    if isinstance(found, Exception):
+        raise found
+    assert not nccl.misuse, nccl.misuse
+    return found
+
+
+def streams_of(comm):
+    """Give a list that grows by the stream of each call."""
+    used, find = [], comm._device.find_stream
+    comm._device.find_stream = lambda operation: used.append(find(operation)) or used[-1]
+    return used

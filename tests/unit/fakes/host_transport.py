@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from jupyter_dist.collective.breakage import Breakage, Broken
+from jupyter_dist.collective.broken import Breakage, Broken
+from jupyter_dist.collective.group import Group
+from jupyter_dist.collective.host import HostCommunicator
 
 
 class EchoTransport:
@@ -34,21 +36,24 @@ class EchoTransport:
         for target, source in pairs:
             target[...] = source
 
-    def all_reduce(self, call, source, target, reduction):
-        factor = self.size if reduction in ("sum", "avg") else 1
+    def run(self, call, algorithm, *given):
+        getattr(self, algorithm.__name__)(call, *given)
+
+    def all_reduce(self, call, source, target, ufunc):
+        factor = self.size if ufunc is np.add else 1
         self._do(call, (target, source * source.dtype.type(factor)))
 
     def broadcast(self, call, target, root):
         self._do(call, (target, target))
 
-    def reduce(self, call, source, target, root, reduction):
-        self.all_reduce(call, source, target, reduction)
+    def reduce(self, call, source, target, root, ufunc):
+        self.all_reduce(call, source, target, ufunc)
 
     def all_gather(self, call, source, stack):
         self._do(call, (stack, source))
 
-    def reduce_scatter(self, call, rows, target, reduction):
-        self.all_reduce(call, rows[0], target, reduction)
+    def reduce_scatter(self, call, rows, target, ufunc):
+        self.all_reduce(call, rows[0], target, ufunc)
 
     def all_to_all(self, call, rows, target):
         self._do(call, (target, rows))
@@ -86,3 +91,10 @@ class EchoTransport:
 
 
 LOST = Breakage("failed", 1, "closed its connection")
+
+
+def communicator(rank=0, size=2, **kept):
+    """Give a communicator of host memory, and its transport."""
+    group = Group(rank, size, 3, **kept)
+    transport = EchoTransport(group)
+    return HostCommunicator(group, transport), transport

@@ -61,11 +61,12 @@ class FakeProgram:
         return self.run(*args)
 
 
-def put_in_place(monkeypatch, launches, lacking=None):
+def put_in_place(monkeypatch, launches, lacking=()):
     """Have JAX imported as far as it matters; gives the class of programs, and pjit."""
     kind = type("ExecuteReplicated", (FakeProgram,), {"__call__": FakeProgram.__call__})
     pjit = SimpleNamespace(_get_fastpath_data=lambda executable: f"fast {executable}")
-    library = SimpleNamespace(make_gloo_tcp_collectives=lambda: "gloo")
+    make = "make_gloo_tcp_collectives"
+    library = SimpleNamespace(**({} if make in lacking else {make: lambda: "gloo"}))
     parts = {
         "jax._src.interpreters.pxla": {"ExecuteReplicated": kind},
         "jax._src.pjit": vars(pjit),
@@ -74,7 +75,7 @@ def put_in_place(monkeypatch, launches, lacking=None):
     }
     for name, contents in parts.items():
         module = ModuleType(name)
-        vars(module).update({key: each for key, each in contents.items() if key != lacking})
+        vars(module).update({key: each for key, each in contents.items() if key not in lacking})
         monkeypatch.setitem(sys.modules, name, module)
     launches.install(ImportHooks())
     return kind, sys.modules["jax._src.pjit"]

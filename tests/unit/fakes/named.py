@@ -1,6 +1,6 @@
 """What ranks would tell of their variables."""
 
-from jupyter_dist.model.names import NameInfo, RankNames
+from jupyter_dist.model.ranks.variable_facts import NameInfo, RankNames
 
 
 def number(name, value, **more):

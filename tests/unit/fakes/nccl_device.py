@@ -236,10 +236,7 @@ class FakeArrayBase:
 
     @property
     def flags(self):
-        flags = self.host.flags
-        return SimpleNamespace(
-            c_contiguous=bool(flags.c_contiguous), f_contiguous=bool(flags.f_contiguous)
-        )
+        return self.host.flags
 
     @property
     def size(self):

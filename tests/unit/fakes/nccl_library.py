@@ -4,11 +4,12 @@ It is as strict as NCCL asks callers to be: who calls while the last call is sti
 from two threads at once, or after an abort, is remembered as misuse.
 """
 
-# ruff: noqa: N802, PLR0917  (names and arguments are NCCL's and CuPy's)
+# ruff: noqa: N802, N815  (names and arguments are NCCL's and CuPy's)
 import ctypes
 import itertools
 import threading
 from collections import defaultdict, deque
+from functools import partial
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -23,6 +24,14 @@ TYPES = [
         *(ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2),
     )
 ]
+COLLECTIVES = {
+    "all_reduce": "allReduce",
+    "reduce": "reduce",
+    "broadcast": "broadcast",
+    "all_gather": "allGather",
+    "reduce_scatter": "reduceScatter",
+}
+"""CuPy's names for them, by those of nccl4py."""
 UFUNCS = [np.add, np.multiply, np.maximum, np.minimum, np.add]
 _HANG_S = 30.0
 
@@ -182,25 +191,10 @@ class _Binding:
             self._start(self._here.calls)
         self._here.calls = []
 
-    def _all_reduce(self, source, target, count, datatype, op, comm, stream):
-        self._launch(
-            comm, stream, Meeting(comm, "all_reduce", source, target, (count, datatype, op))
-        )
-
-    def _reduce(self, source, target, count, datatype, op, root, comm, stream):
-        told = (count, datatype, op, root)
-        self._launch(comm, stream, Meeting(comm, "reduce", source, target, told))
-
-    def _broadcast(self, source, target, count, datatype, root, comm, stream):
-        told = (count, datatype, root)
-        self._launch(comm, stream, Meeting(comm, "broadcast", source, target, told))
-
-    def _all_gather(self, source, target, count, datatype, comm, stream):
-        self._launch(comm, stream, Meeting(comm, "all_gather", source, target, (count, datatype)))
-
-    def _reduce_scatter(self, source, target, count, datatype, op, comm, stream):
-        told = (count, datatype, op)
-        self._launch(comm, stream, Meeting(comm, "reduce_scatter", source, target, told))
+    def _meet(self, name, source, target, *told):
+        """Launch a collective; what its ranks must agree on is told before comm and stream."""
+        *meaning, comm, stream = told
+        self._launch(comm, stream, Meeting(comm, name, source, target, tuple(meaning)))
 
     def _send(self, source, count, datatype, peer, comm, stream):
         nbytes = count * TYPES[datatype].itemsize
@@ -215,13 +209,8 @@ class Meeting:
     """A collective on a stream: waits for all ranks, as a kernel does."""
 
     def __init__(self, comm, name, source, target, told):
-        self.comm, self.name, self.source, self.target, self.told = (
-            comm,
-            name,
-            source,
-            target,
-            told,
-        )
+        self.comm, self.name, self.told = comm, name, told
+        self.source, self.target = source, target
         comm.count += 1
         self.key = (comm.id, comm.count)
 
@@ -246,11 +235,10 @@ class Meeting:
     def _finish(self, brought, dtype):
         comm, name, told = self.comm, self.name, self.told
         match name:
-            case "all_reduce":
+            case "reduce" if comm.rank != told[3]:
+                pass
+            case "reduce" | "all_reduce":
                 write(self.target, combine(brought, told[2], dtype, comm.size))
-            case "reduce":
-                if comm.rank == told[3]:
-                    write(self.target, combine(brought, told[2], dtype, comm.size))
             case "broadcast":
                 write(self.target, brought[told[2]])
             case "all_gather":
@@ -308,10 +296,8 @@ class Nccl4pyBinding(_Binding):
 
     def __init__(self, nccl, cupy):
         super().__init__(nccl, cupy)
-        self.all_reduce, self.reduce = self._all_reduce, self._reduce
-        self.broadcast, self.all_gather = self._broadcast, self._all_gather
-        self.reduce_scatter = self._reduce_scatter
         self.send, self.recv = self._send, self._recv
+        vars(self).update((name, partial(self._meet, name)) for name in COLLECTIVES)
 
     def _find_stream(self, stream):
         """Launch from a thread of its own, as what does not block does."""
@@ -383,17 +369,10 @@ class CuPyBinding(_Binding):
 
     NcclError = FakeNcclError
     available = True
+    groupStart, groupEnd = _Binding.group_start, _Binding.group_end
 
     def get_unique_id(self):
         return self._nccl.new_id()
-
-    @property
-    def groupStart(self):
-        return self.group_start
-
-    @property
-    def groupEnd(self):
-        return self.group_end
 
     def _settle(self, comm):
         for start in comm.deferred:
@@ -412,16 +391,8 @@ class CuPyComm:
     def __init__(self, binding, comm):
         self._comm = comm
         self._nccl = comm.nccl
-        names = {
-            "allReduce": binding._all_reduce,
-            "reduce": binding._reduce,
-            "broadcast": binding._broadcast,
-            "allGather": binding._all_gather,
-            "reduceScatter": binding._reduce_scatter,
-            "send": binding._send,
-            "recv": binding._recv,
-        }
-        for name, function in names.items():
+        names = {theirs: partial(binding._meet, ours) for ours, theirs in COLLECTIVES.items()}
+        for name, function in {**names, "send": binding._send, "recv": binding._recv}.items():
             setattr(self, name, self._with_comm(function))
 
     def _with_comm(self, function):

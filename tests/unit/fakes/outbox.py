@@ -1,13 +1,15 @@
 """An outbox that keeps what it is given."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from jupyter_dist.errors import ErrorCode
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
-from jupyter_dist.protocol.messages import ToClient, ToEngine
+from jupyter_dist.protocol.messages import CellEvents, Refused, ToClient, ToEngine
 
 
-class RecordingOutbox:
+class RecordingSender:
     """Remembers every message and signal in the order they were sent."""
 
     def __init__(self) -> None:
@@ -45,6 +47,9 @@ class RecordingOutbox:
     def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
         self.clients.append((client, message, list(buffers)))
 
+    def refuse(self, client: bytes, request_id: str, code: ErrorCode, reason: str) -> None:
+        self.to_client(client, Refused(request_id, code, reason))
+
     def send_signal(
         self, ranks: Sequence[int], signal_number: int, request_id: str, cell_id: str = ""
     ) -> None:
@@ -64,6 +69,19 @@ class RecordingOutbox:
             message
             for to, message, _ in self.clients
             if isinstance(message, kind) and client in (None, to)
+        ]
+
+    def cell_events(self, kind: Any = object, client: bytes | None = None) -> list:
+        """Events of cells of one kind that were told to one client, or to all."""
+        batches = self.told(CellEvents, client)
+        return [event for batch in batches for event in batch.events if isinstance(event, kind)]
+
+    def commanded(self, kind: str) -> list[tuple[str, Any]]:
+        """Commands of one kind to agents, with their hosts."""
+        return [
+            (host, getattr(command, kind))
+            for host, command in self.commands
+            if command.WhichOneof("command") == kind
         ]
 
     def forget(self) -> None:

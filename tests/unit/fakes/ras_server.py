@@ -12,14 +12,12 @@ class FakeRas:
     Like NCCL's, they answer commands line by line in any case of letters, and close after STATUS.
     """
 
-    def __init__(self, text="", report=None, silent=0):
-        self.text = text
-        """What it says to people."""
+    def __init__(self, report):
         self.report = report
         """What it says in JSON; None: it is too old for that."""
-        self.silent = silent
+        self.silent = 0
         """So many connections are taken by a process that is stopped."""
-        self.greeting = "SERVER PROTOCOL 2\n"
+        self.hello = "SERVER PROTOCOL 2\n"
         self.heard = []
         """Every command, of all connections."""
         self.places = []
@@ -47,20 +45,17 @@ class FakeRas:
             self._answer(end)
 
     def _answer(self, end):
-        is_json = False
         with end, end.makefile("rb") as lines:
             for line in lines:
                 command = line.decode().strip().upper()
                 self.heard.append(command)
                 if command.startswith("CLIENT PROTOCOL "):
-                    answer = self.greeting
-                elif command.startswith("TIMEOUT "):
-                    answer = "OK\n"
-                elif command == "SET FORMAT JSON" and self.report is not None:
-                    is_json, answer = True, "OK\n"
-                elif command in ("STATUS", "VERBOSE STATUS"):
-                    self._send(end, json.dumps(self.report, indent=2) if is_json else self.text)
+                    answer = self.hello
+                elif command == "VERBOSE STATUS":
+                    self._send(end, json.dumps(self.report, indent=2))
                     return
+                elif command == "TIMEOUT 1" or (command == "SET FORMAT JSON" and self.report):
+                    answer = "OK\n"
                 else:
                     answer = f"ERROR: Unknown command {line.decode().strip()}\n"
                 self._send(end, answer)
@@ -129,32 +124,3 @@ def report(*communicators):
         "communicators": list(communicators),
         "ras": {"collection_time_sec": 0.0, "timeouts_count": 0},
     }
-
-
-HEAD = """\
-NCCL version 2.26.2 compiled with CUDA 12.8
-CUDA runtime version 12080, driver version 12080
-
-Job summary
-===========
-
-  Nodes  Processes         GPUs  Processes     GPUs
-(total)   per node  per process    (total)  (total)
-      1          4            1          4        4
-
-Communicators... (0.00s)
-=============
-
-Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
-    #  in group  per comm  per node  per comm  in group
-"""
-"""How the text begins; then comes a row for each group of communicators."""
-
-
-def text(rows, errors="", warnings=""):
-    """Put the text form together; rows are (group, communicators, ranks of each, status, errors)."""
-    table = "".join(
-        f"{group:5d}  {count:8d}  {1:8d}  {size:>8}  {size:8d}  {size:8d}  {status:>8}  {wrong:>6}\n"
-        for group, count, size, status, wrong in rows
-    )
-    return f"{HEAD}{table}\nErrors\n======\n\n{errors}Warnings\n========\n\n{warnings}"

@@ -1,6 +1,6 @@
 """What recorders would hold; times in milliseconds."""
 
-from jupyter_dist.model.records import CallRecord, CellRecord, HostRecords, RankRecords
+from jupyter_dist.model.ranks.records import CallRecord, CellRecord, HostRecords, RankRecords
 
 MS = 1_000_000
 NOW_MS = 60_000

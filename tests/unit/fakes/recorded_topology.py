@@ -10,12 +10,12 @@ from unittest import mock
 import msgspec
 from fakes.recorded_nvml import RecordedNvml, build_sysfs, read_record
 
-from jupyter_dist.coordinator.picture import Picture
-from jupyter_dist.coordinator.roster import Roster
-from jupyter_dist.model.engine_state import EngineEvent
-from jupyter_dist.model.interfaces import Interface
-from jupyter_dist.model.spec import ClusterSpec, HostSpec
-from jupyter_dist.model.verdict import Verdict
+from jupyter_dist.coordinator.clients.snapshot import Snapshot
+from jupyter_dist.coordinator.observation.verdict import HangVerdict
+from jupyter_dist.coordinator.state.engine_state import EngineEvent
+from jupyter_dist.coordinator.state.roster import Roster
+from jupyter_dist.model.hosts.interfaces import Interface
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 from jupyter_dist.probe import nvml
 from jupyter_dist.probe.gpu_wiring import link_groups
 from jupyter_dist.probe.gpus import GpuWatch, gpu_addresses, gpu_links
@@ -112,7 +112,7 @@ def draw(records):
     for name, (_, telemetry, _) in told.items():
         roster.take_telemetry(name, telemetry, NOW_S)
     ages_s = {rank: rank * 37 % 500 / 1000 for rank in range(roster.world_size)}
-    return Picture(roster).draw("ready", 1, Verdict(), ages_s, NOW_S)
+    return Snapshot(roster).draw("ready", 1, HangVerdict(), ages_s, NOW_S)
 
 
 def sample_of(engine, world_size, memory):

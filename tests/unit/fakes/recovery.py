@@ -1,11 +1,11 @@
 """The parts that take care of lost ranks, around hosts that do what a test says."""
 
-from jupyter_dist.coordinator.fence import Fence
-from jupyter_dist.coordinator.healing import HealingParts
-from jupyter_dist.coordinator.losses import Losses
-from jupyter_dist.coordinator.recovery import Recovery
-from jupyter_dist.coordinator.setup_cells import SetupCells
-from jupyter_dist.model.on_loss import OnLoss
+from jupyter_dist.coordinator.cells.scheduler import CellScheduler
+from jupyter_dist.coordinator.cells.setup_cells import SetupCells
+from jupyter_dist.coordinator.recovery.healing import HealingParts
+from jupyter_dist.coordinator.recovery.losses import Losses
+from jupyter_dist.coordinator.recovery.recovery import Recovery
+from jupyter_dist.model.spec.on_loss import OnLoss
 
 
 class FakeHosts:
@@ -49,8 +49,8 @@ class FakeBeats:
 
 def make_recovery(cluster, on_loss=OnLoss.ASK, may_share_devices=False) -> None:
     """Give a cluster of the unit tests its fence, losses, hosts and recovery."""
-    cluster.fence = Fence(cluster.roster, cluster.rendezvous, cluster.outbox)
-    cluster.losses = Losses(cluster.roster, cluster.rendezvous, cluster.fence, lambda _: None)
+    cluster.scheduler = CellScheduler(cluster.roster, cluster.rendezvous, cluster.sender)
+    cluster.losses = Losses(cluster.roster, cluster.rendezvous, cluster.scheduler, lambda _: None)
     cluster.hosts = FakeHosts(cluster.roster)
     cluster.setup_cells = SetupCells()
     cluster.beats = FakeBeats()
@@ -62,6 +62,4 @@ def make_recovery(cluster, on_loss=OnLoss.ASK, may_share_devices=False) -> None:
         timeout_s=60.0,
         beats=cluster.beats,
     )
-    cluster.recovery = Recovery(cluster.fence, cluster.losses, parts, on_loss)
-    cluster.fence.on_over = cluster.recovery.on_over
-    cluster.losses.announce = cluster.recovery.announce
+    cluster.recovery = Recovery(cluster.scheduler, cluster.losses, parts, on_loss)

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from jupyter_dist.model.diagnosis import NOTEBOOK, Attempt, HostFacts, Observation
-from jupyter_dist.model.findings import diagnose
-from jupyter_dist.model.interfaces import Interface
-from jupyter_dist.model.spec import HostSpec
+from jupyter_dist.cluster.doctor.diagnosis import NOTEBOOK, Attempt, HostFacts, Observation
+from jupyter_dist.cluster.doctor.findings import diagnose
+from jupyter_dist.model.hosts.interfaces import Interface
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 GIB = 2**30
 HEAD = "10.1.0.254"
@@ -14,7 +14,7 @@ HEALTHY = HostFacts(
     python="3.11.7",
     executable="/usr/bin/python3",
     versions={"jupyter-dist": "0.1.0", "numpy": "2.4.0"},
-    wire="jupyter-dist/1",
+    wire="jupyter-dist/2",
     release="0.1.0",
     first_port=32768,
     last_port=60999,
@@ -71,6 +71,15 @@ def the_only(observation):
     """The only finding that is not good."""
     (found,) = [each for each in diagnose(observation).findings if each.level != "good"]
     return found
+
+
+def assert_finds(observation, host, subject, level, what, *steps):
+    """There is one finding that is not good: this one, whose next step names these."""
+    found = the_only(observation)
+    assert (found.host, found.subject, found.level) == (host, subject, level)
+    for words in [what] if isinstance(what, str) else what:
+        assert words in found.what
+    assert all(step in found.next_step for step in steps), found.next_step
 
 
 def briefs(observation, subject):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.model.hosts.rank import RankInfo
 
 Others = Callable[[str, bytes], Mapping[int, bytes]]
 
@@ -31,7 +31,6 @@ class FakeSurroundings:
         self.others: Others = lambda _claim, facts: dict.fromkeys(range(world_size), facts)
 
     def agree(self, claim: str, facts: bytes, timeout_s: float = 60.0) -> dict[int, bytes]:
-        del timeout_s
         self.claims.append(claim)
         brought = {**self.others(claim, facts), self.info.rank: facts}
         return dict(sorted(brought.items()))
@@ -45,17 +44,12 @@ class FakeSurroundings:
         self.values[key] = value
 
     def get(self, key: str, timeout_s: float) -> bytes:
-        del timeout_s
         return self.values[key]
 
-    def want_service(self, service: str, at_rank: int = 0, bind: str = "") -> None:
-        del at_rank, bind
+    def want_service(self, service: str) -> None:
         self.wanted.append(service)
 
-    def service_address(
-        self, service: str, at_rank: int = 0, bind: str = "", timeout_s: float = 60.0
-    ) -> str:
-        del at_rank, bind, timeout_s
+    def service_address(self, service: str) -> str:
         return self.values[service].decode()
 
     def begin_call(
@@ -69,7 +63,6 @@ class FakeSurroundings:
         nbytes: int = 0,
         ranks: tuple[int, ...] = (),
     ) -> int:
-        del framework, ranks
         self.calls.append((operation, sequence, dtype, shape, nbytes, None))
         return len(self.calls) - 1
 

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from jupyter_dist.model.sharding import whole_box
+from jupyter_dist.checkpoint.format.sharding import whole_box
 
 SHAPES = st.lists(st.integers(0, 7), max_size=4).map(tuple)
 

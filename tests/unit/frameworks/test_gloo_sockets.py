@@ -1,3 +1,4 @@
+import contextlib
 import os
 import select
 import socket
@@ -17,6 +18,18 @@ def pair():
         yield near, far
 
 
+@contextlib.contextmanager
+def watched(*descriptors):
+    """Have a poller of these made while sockets are watched; gives both."""
+    sockets = GlooSockets()
+    with sockets.watch():
+        poller = select.epoll()
+    with poller:
+        for each in descriptors:
+            poller.register(each, select.EPOLLIN)
+        yield sockets, poller
+
+
 def is_open(end):
     end.setblocking(False)
     try:
@@ -27,11 +40,7 @@ def is_open(end):
 
 def test_connections_of_a_poller_made_meanwhile_are_shut_down(pair):
     near, far = pair
-    sockets = GlooSockets()
-    with sockets.watch():
-        poller = select.epoll()
-    with poller:
-        poller.register(near, select.EPOLLIN)
+    with watched(near) as (sockets, _):
         assert sockets
         assert sockets.shut_down() == 1
         assert not is_open(far)
@@ -51,38 +60,29 @@ def test_those_of_other_pollers_are_left_alone(pair):
 
 
 def test_a_poller_that_is_gone_is_no_error(pair):
-    near, _far = pair
-    sockets = GlooSockets()
-    with sockets.watch():
-        poller = select.epoll()
-    poller.register(near, select.EPOLLIN)
-    poller.close()
-    assert sockets.shut_down() == 0
+    with watched(pair[0]) as (sockets, poller):
+        poller.close()
+        assert sockets.shut_down() == 0
 
 
 def test_listeners_and_pipes_are_left_alone():
-    sockets = GlooSockets()
     out, into = os.pipe()
-    with open(out, "rb"), open(into, "wb"), socket.create_server(("127.0.0.1", 0)) as listener:
-        with sockets.watch():
-            poller = select.epoll()
-        with poller:
-            poller.register(listener, select.EPOLLIN)
-            poller.register(out, select.EPOLLIN)
-            before = os.listdir("/proc/self/fd")
-            assert sockets.shut_down() == 0
-            assert os.listdir("/proc/self/fd") == before
-            with socket.create_connection(listener.getsockname()):
-                listener.accept()[0].close()
+    with (
+        open(out, "rb"),
+        open(into, "wb"),
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        watched(listener, out) as (sockets, _),
+    ):
+        before = os.listdir("/proc/self/fd")
+        assert sockets.shut_down() == 0
+        assert os.listdir("/proc/self/fd") == before
+        with socket.create_connection(listener.getsockname()):
+            listener.accept()[0].close()
 
 
 def test_what_is_forgotten_is_left_alone(pair):
     near, far = pair
-    sockets = GlooSockets()
-    with sockets.watch():
-        poller = select.epoll()
-    with poller:
-        poller.register(near, select.EPOLLIN)
+    with watched(near) as (sockets, _):
         sockets.forget()
         assert sockets.shut_down() == 0
         assert is_open(far)

@@ -14,7 +14,7 @@ def test_its_owner_reads_it():
 def test_nobody_else_reads_it():
     sealed = seal(MESSAGE, SealedBox().public_key)
     assert b"invitation" not in sealed
-    with pytest.raises(MalformedMessage, match="not sealed for this process"):
+    with pytest.raises(MalformedMessage, match="not sealed"):
         SealedBox().open(sealed)
 
 
@@ -28,13 +28,13 @@ def test_one_that_was_changed_is_refused(position):
     box = SealedBox()
     sealed = bytearray(seal(MESSAGE, box.public_key))
     sealed[position] ^= 1
-    with pytest.raises(MalformedMessage, match="not sealed for this process"):
+    with pytest.raises(MalformedMessage, match="not sealed"):
         box.open(bytes(sealed))
 
 
 @pytest.mark.parametrize("sealed", [b"", b"x" * 31, b"x" * 50, b"\x00" * 100])
 def test_something_else_is_refused(sealed):
-    with pytest.raises(MalformedMessage, match="not sealed for this process"):
+    with pytest.raises(MalformedMessage, match="not sealed"):
         SealedBox().open(sealed)
 
 

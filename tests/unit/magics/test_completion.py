@@ -1,24 +1,13 @@
-import pytest
-from IPython.core.completer import provisionalcompleter
-
-
-@pytest.fixture
-def complete(shell):
-    def completions(code):
-        with provisionalcompleter():
-            return {found.text for found in shell.Completer.completions(code, len(code))}
-
-    return completions
-
-
 def test_options_complete(complete):
     assert {"--name", "--keep", "--env", "--comm"} <= complete("%dist_start --")
     assert complete("%dist_start --na") == {"--name"}
+    assert complete("%dist_restore run --o") == {"--objects"}
+    assert complete("%dist_bench --no") == {"--no-check"}
 
 
 def test_options_of_a_cell_magic_complete(complete):
     assert complete("%%spmd --") == {
-        *("--ranks", "--show", "--timeout", "--setup", "--check", "--quiet", "--on-error"),
+        *("--ranks", "--show", "--timeout", "--setup", "--check", "--quiet", "--on-error")
     }
 
 
@@ -26,11 +15,9 @@ def test_an_option_given_already_is_not_offered_again(complete):
     assert "--name" not in complete("%dist_start --name a --")
 
 
-def test_values_of_a_cell_magic_complete(complete):
-    assert complete("%%spmd --on-error i") == {"interrupt"}
-
-
 def test_values_complete(complete):
+    assert complete("%%spmd --on-error i") == {"interrupt"}
+    assert complete("%dist_bench --dtype int6") == {"int64"}
     assert complete("%dist_start --comm r") == {"ring"}
     assert complete("%dist_auto o") == {"on", "off"}
 

@@ -1,4 +1,4 @@
-import sys
+from unittest.mock import Mock
 
 import pytest
 
@@ -8,7 +8,7 @@ from jupyter_dist.magics.inspection import RankInspector
 
 
 @pytest.fixture
-def asked(world, monkeypatch):
+def asked(world, cluster, monkeypatch):
     """Let rank 0 know of `weights` alone; gives what it was asked."""
     asked = []
 
@@ -16,20 +16,17 @@ def asked(world, monkeypatch):
         asked.append((name, rank, detail))
         return {"text/plain": "an <array>"} if name.startswith("weights") else {}
 
-    kind = sys.modules["jupyter_dist.cluster.cluster"].Cluster
-    monkeypatch.setattr(kind, "inspect", inspect, raising=False)
+    monkeypatch.setattr(world.kind, "inspect", inspect, raising=False)
     return asked
 
 
 def test_a_name_that_the_notebook_has_is_looked_up_there(run, shell, asked):
-    run("%dist_start")
     run("weights = 3")
     assert "on rank" not in shell.object_inspect_mime("weights")["text/plain"]
     assert asked == []
 
 
 def test_a_name_that_only_ranks_have_is_looked_up_on_rank_0(run, shell, asked):
-    run("%dist_start")
     bundle = shell.object_inspect_mime("weights.shape", detail_level=1, omit_sections=())
     assert bundle["text/plain"] == "on rank 0\nan <array>"
     assert bundle["text/html"] == "<div>on rank 0</div><pre>an &lt;array&gt;</pre>"
@@ -37,7 +34,6 @@ def test_a_name_that_only_ranks_have_is_looked_up_on_rank_0(run, shell, asked):
 
 
 def test_a_name_that_nobody_has_is_not_found(run, shell, asked):
-    run("%dist_start")
     with pytest.raises(KeyError, match="biases"):
         shell.object_inspect_mime("biases")
     assert asked == [("biases", 0, 0)]
@@ -45,41 +41,33 @@ def test_a_name_that_nobody_has_is_not_found(run, shell, asked):
 
 @pytest.mark.parametrize("name", ["", "%nope", "weights[0]", "weights.", "f(x)", "3"])
 def test_what_is_no_name_is_not_asked_for(run, shell, asked, name):
-    run("%dist_start")
     with pytest.raises(KeyError):
         shell.object_inspect_mime(name)
     assert asked == []
 
 
 def test_without_a_cluster_nobody_is_asked(run, shell, asked):
-    with pytest.raises(KeyError):
-        shell.object_inspect_mime("weights")
-    run("%dist_start")
     run("%dist_stop")
     with pytest.raises(KeyError):
         shell.object_inspect_mime("weights")
     assert asked == []
 
 
-def test_a_cluster_that_ends_meanwhile_is_as_if_nobody_had_the_name(run, shell, asked, monkeypatch):
-    def fail(_self, *_asked, **_how):
-        raise ClusterGone("demo", "it was stopped meanwhile")
-
+def test_a_cluster_that_ends_meanwhile_is_as_if_nobody_had_the_name(run, shell, world, monkeypatch):
+    fail = Mock(side_effect=ClusterGone("demo", "it was stopped meanwhile"))
     run("%dist_start")
-    monkeypatch.setattr(sys.modules["jupyter_dist.cluster.cluster"].Cluster, "inspect", fail)
+    monkeypatch.setattr(world.kind, "inspect", fail, raising=False)
     with pytest.raises(KeyError):
         shell.object_inspect_mime("weights")
 
 
 @pytest.mark.parametrize(("code", "detail"), [("weights?", 0), ("?weights", 0), ("weights??", 1)])
 def test_a_question_mark_shows_what_a_rank_knows(run, asked, code, detail):
-    run("%dist_start")
     assert run(code).text.strip() == "on rank 0\nan <array>"
     assert asked == [("weights", 0, detail)]
 
 
 def test_a_question_mark_shows_what_the_notebook_knows_first(run, asked):
-    run("%dist_start")
     run("weights = 3")
     assert "int" in run("weights?").text
     assert "Start a cluster" in run("%dist_start?").text
@@ -89,7 +77,6 @@ def test_a_question_mark_shows_what_the_notebook_knows_first(run, asked):
 
 
 def test_unloading_leaves_inspection_as_it_was(run, shell, asked):
-    run("%dist_start")
     extension.load(shell)
     assert shell.object_inspect_mime("weights")["text/plain"].count("on rank 0") == 1
     run("%unload_ext jupyter_dist")

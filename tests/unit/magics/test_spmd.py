@@ -1,13 +1,9 @@
+import re
+
 import pytest
 
-from jupyter_dist.errors import CellRefused, RankRaised, UsageError
+from jupyter_dist.errors import RankRaised, UsageError
 from jupyter_dist.magics.spmd import AutoSpmd, count_lines_as_typed
-
-
-@pytest.fixture
-def cluster(run, world):
-    run("%dist_start -n 2")
-    return world.clusters["demo"]
 
 
 def test_a_cell_goes_to_the_cluster_with_its_options(run, cluster):
@@ -36,18 +32,15 @@ def test_the_view_watches_the_cell_and_is_finished(run, cluster, world):
     assert raised_rank is None
 
 
-def test_a_rank_that_raises_is_the_error_of_the_cell(run, cluster, world):
+def test_a_rank_that_raises_is_the_error_of_the_cell_whose_result_is_stored(
+    run, cluster, world, shell
+):
     cluster.statuses = ["ok", "raised"]
     result = run("%%spmd -o out\n1/0")
+    assert [each.status for each in shell.user_ns["out"]] == ["ok", "raised"]
     assert isinstance(result.error_in_exec, RankRaised)
     assert result.text.splitlines() == ["rank 1 raised", "Cell In[1], line 2", "1/0"]
     assert world.views[-1].finished[0][1] == 1
-
-
-def test_the_result_is_stored_also_when_a_rank_raises(run, cluster, shell):
-    cluster.statuses = ["raised", "ok"]
-    run("%%spmd -o out\n1/0")
-    assert [result.status for result in shell.user_ns["out"]] == ["raised", "ok"]
 
 
 def test_quiet_shows_errors_only(run, cluster, world):
@@ -61,12 +54,14 @@ def test_the_outputs_of_some_ranks_are_shown_while_all_run(run, cluster, world):
     run("%%spmd --show 1\nx = 1")
     assert cluster.calls[-1].ranks is None
     assert world.views[-1].asked["shown"] == (1,)
+    run("%%spmd --ranks 1\nx = 1")
+    assert (world.views[-1].asked["world_size"], world.views[-1].asked["shown"]) == (1, None)
 
 
 def test_a_rank_that_does_not_run_the_cell_cannot_be_shown(run, cluster):
     problem = run("%%spmd --ranks 1 --show 0-1\nx = 1").error_in_exec
     assert isinstance(problem, UsageError)
-    assert "rank 0 will not run this cell; rank 1 will" in str(problem)
+    assert re.search("rank 0 .*; rank 1 ", str(problem))
     assert cluster.calls == []
 
 
@@ -76,11 +71,6 @@ def test_a_syntax_error_shows_as_that_of_a_local_cell(run, cluster):
     assert type(there.error_in_exec).__name__ == "SyntaxError"
     assert there.text == local.text.replace("In[2]", "In[3]")
     assert "line 2" in there.text
-
-
-def test_a_refused_cell_is_one_line(run, cluster):
-    cluster.problem = CellRefused("rank 1 is lost.")
-    assert run("%%spmd\n1").text == "CellRefused: rank 1 is lost.\n"
 
 
 def test_a_second_interrupt_comes_through(run, cluster, world):
@@ -94,7 +84,7 @@ def test_a_second_interrupt_comes_through(run, cluster, world):
 def test_an_unknown_option_runs_nothing(run, cluster):
     result = run("%%spmd --rank 0\n1")
     assert isinstance(result.error_in_exec, UsageError)
-    assert "--rank 0. Did you mean --ranks? Options: --ranks RANKS" in result.text
+    assert "Did you mean --ranks?" in result.text
     assert cluster.calls == []
 
 
@@ -131,12 +121,7 @@ def test_a_magic_below_other_lines_says_that_it_must_come_first(
 
 @pytest.mark.parametrize(
     "cell",
-    [
-        "x = '''\n%%spmd\n'''",
-        "\n\n%%spmd\nx = 1",
-        "%%time\n%%spmd\nx = 1",
-        "# %%spmd\nx = 1",
-    ],
+    ["x = '''\n%%spmd\n'''", "\n\n%%spmd\nx = 1", "%%time\n%%spmd\nx = 1", "# %%spmd\nx = 1"],
 )
 def test_a_magic_that_is_none_there_or_comes_first_after_all_is_left_alone(run, cluster, cell):
     assert run(cell).success
@@ -149,9 +134,11 @@ def test_unknown_ranks_are_one_line_and_nothing_runs(run, cluster, world):
     assert cluster.calls == []
 
 
-def test_the_view_knows_how_many_ranks_run_the_cell(run, cluster, world):
-    run("%%spmd --ranks 1\n1")
-    assert world.views[-1].asked["world_size"] == 1
+@pytest.fixture
+def auto():
+    auto = AutoSpmd()
+    auto.is_on = True
+    return auto
 
 
 def test_auto_sends_plain_cells_as_they_are(run, cluster, shell):
@@ -179,18 +166,14 @@ def test_auto_sends_plain_cells_as_they_are(run, cluster, shell):
         "\n",
     ],
 )
-def test_auto_leaves_cells_for_the_notebook_there(cell):
-    auto = AutoSpmd()
-    auto.is_on = True
+def test_auto_leaves_cells_for_the_notebook_there(auto, cell):
     assert auto(cell.splitlines(keepends=True))[:1] != ["%%dist_auto\n"]
 
 
 @pytest.mark.parametrize(
     "cell", ["x", "%time x", "!ls", "%dist_status\nx = 1", "# only a %dist\nx"]
 )
-def test_auto_sends_everything_else(cell):
-    auto = AutoSpmd()
-    auto.is_on = True
+def test_auto_sends_everything_else(auto, cell):
     assert auto(cell.splitlines(keepends=True))[0] == "%%dist_auto\n"
 
 
@@ -220,9 +203,3 @@ def test_auto_does_not_change_what_a_whole_cell_is(run, cluster, shell):
     run("%dist_auto on")
     assert shell.check_complete("x = 1")[0] == "complete"
     assert shell.check_complete("for i in x:")[0] == "incomplete"
-
-
-def test_an_unknown_auto_mode_names_both(run, cluster):
-    text = run("%dist_auto maybe").text
-    assert "'maybe'" in text
-    assert "on|off" in text

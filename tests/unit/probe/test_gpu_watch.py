@@ -1,7 +1,7 @@
 import pytest
 from fakes.recorded_nvml import UNKNOWN, NVMLError, RecordedNvml, read_record
 
-from jupyter_dist.model.topology import GpuProcess, GpuView
+from jupyter_dist.model.hosts.topology import GpuProcess, GpuView
 from jupyter_dist.probe import gpus
 from jupyter_dist.probe.gpu_wiring import link_groups
 from jupyter_dist.probe.gpus import RELOAD_INTERVAL_S, GpuWatch

@@ -3,7 +3,7 @@ import socket
 import pytest
 from fakes.recorded_nvml import build_sysfs, read_record
 
-from jupyter_dist.model.topology import NicView
+from jupyter_dist.model.hosts.topology import NicView
 from jupyter_dist.probe import nics
 from jupyter_dist.probe.nics import NicWatch
 

@@ -2,7 +2,7 @@ import msgspec
 from fakes.recorded_nvml import DATA, read_record
 from fakes.recorded_topology import draw, two_hgx, write
 
-from jupyter_dist.model.topology import Topology
+from jupyter_dist.model.hosts.topology import Topology
 
 MADE = DATA / "topology_2x8_hgx.json"
 

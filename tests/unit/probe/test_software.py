@@ -2,8 +2,8 @@ import importlib.metadata
 
 import pytest
 
-from jupyter_dist.model.communicator_choice import SYSTEM
 from jupyter_dist.probe import software
+from jupyter_dist.probe.software import SYSTEM
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
-import random
+import contextlib
 
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jupyter_dist.errors import MalformedMessage, VersionMismatch
-from jupyter_dist.model.rank import RankInfo
+from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.protocol.codec import (
     VERSION,
     encode,
@@ -37,15 +39,12 @@ def test_buffers_follow_the_message_untouched():
     assert message == Ready(0, 1)
     assert np.shares_memory(np.frombuffer(buffers[0]), array)
     assert buffers[1] == b"tail"
-
-
-def test_a_message_without_buffers_has_none():
     assert from_engine().decode(encode(Ready(0, 1)))[1] == []
 
 
 @pytest.mark.parametrize("frames", [[], [VERSION]])
 def test_too_few_frames_are_refused(frames):
-    with pytest.raises(MalformedMessage, match="at least 2 frames"):
+    with pytest.raises(MalformedMessage, match=f"2 .*{len(frames)}"):
         from_engine().decode(frames)
 
 
@@ -63,17 +62,13 @@ def test_a_version_that_is_not_text_is_shown_shortened():
     assert caught.value.theirs.startswith("\\xff")
 
 
-def test_no_bytes_raise_anything_but_malformed_message():
-    dice = random.Random(7)
+@given(st.data())
+def test_no_bytes_raise_anything_but_malformed_message(data):
     whole = encode(CellOutput(0, "cell-1", (Output("stdout", "ä\n"),)))[1]
-    decoder = from_engine()
-    for _ in range(2000):
-        broken = bytearray(whole[: dice.randrange(len(whole) + 1)] or b"\x00")
-        broken[dice.randrange(len(broken))] = dice.randrange(256)
-        try:
-            decoder.decode([VERSION, bytes(broken)])
-        except MalformedMessage:
-            continue
+    broken = bytearray(whole[: data.draw(st.integers(1, len(whole)))])
+    broken[data.draw(st.integers(0, len(broken) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(MalformedMessage):
+        from_engine().decode([VERSION, bytes(broken)])
 
 
 def test_text_that_is_not_utf_8_is_refused():

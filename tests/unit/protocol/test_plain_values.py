@@ -33,11 +33,6 @@ def test_what_a_notebook_takes_stays_as_it_is():
     assert plain_bundle(bundle) == bundle
 
 
-def test_binary_data_travels_as_base64():
-    bundle = {"image/png": b"\x89PNG", "text/plain": "figure"}
-    assert plain_bundle(bundle) == {"image/png": "iVBORw==", "text/plain": "figure"}
-
-
 @pytest.mark.parametrize(
     ("key", "name"),
     [
@@ -62,6 +57,7 @@ def test_keys_are_text_as_in_json(key, name):
         (np.arange(3), "array([0, 1, 2])"),
         ({1}, [1]),
         ((1, "a"), [1, "a"]),
+        (b"\x89PNG", "iVBORw=="),
     ],
 )
 def test_values_of_other_types_cross_as_what_is_closest(value, plain):
@@ -106,14 +102,9 @@ def test_text_of_a_class_of_its_own_is_plain_text():
     assert plain_bundle({Text("k"): Text("a\ud800")}) == {"k": "a\\ud800"}
 
 
-def test_a_list_in_itself_has_an_end():
-    loop = []
-    loop.append(loop)
-    json.dumps(plain_bundle({"a": loop}))
-
-
-def test_a_list_that_is_in_itself_ever_more_often_costs_no_eternity():
+def test_a_list_in_itself_costs_no_eternity_however_often_it_is():
     tree = []
+    tree.append(tree)
     for _ in range(60):
         tree = [tree, tree]
     assert len(json.dumps(plain_bundle({"a": tree}))) < 10_000_000

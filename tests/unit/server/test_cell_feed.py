@@ -2,7 +2,7 @@
 
 import pytest
 
-from jupyter_dist.cluster.following import Replay
+from jupyter_dist.cluster.followed_cells import Replay
 from jupyter_dist.errors import CellOutOfSight, ClusterGone
 from jupyter_dist.protocol.messages import (
     ErrorInfo,
@@ -12,7 +12,7 @@ from jupyter_dist.protocol.messages import (
     RankOutput,
 )
 from jupyter_dist.server.cell_feed import INTERVAL_S, TAIL_LINES, CellFeed, Stage
-from jupyter_dist.server.said import CellSeen, Tail
+from jupyter_dist.server.page_messages import CellSeen, Tail
 
 pytestmark = pytest.mark.timeout(60)
 

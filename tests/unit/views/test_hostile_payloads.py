@@ -6,6 +6,7 @@ from contextlib import suppress
 from unittest.mock import Mock
 
 import pytest
+from fakes.notebook import StrictNotebook
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,14 +14,14 @@ from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.errors import CellFailed
 from jupyter_dist.protocol.messages import ErrorInfo, Output, RankFinished
 from jupyter_dist.server.cell_feed import RankLines
-from jupyter_dist.server.said import CellSeen, Tail, to_text
-from jupyter_dist.views import output_html
-from jupyter_dist.views.cell_output import CellOutputView
-from jupyter_dist.views.cell_picture import CellRecord
-from jupyter_dist.views.output_html import live_bundle, saved_bundle
-from jupyter_dist.views.output_text import render_result_text
-from jupyter_dist.views.rich import read_bundle
-from jupyter_dist.views.terminal import Terminal, write_text
+from jupyter_dist.server.page_messages import CellSeen, Tail, to_text
+from jupyter_dist.views.cell import output_html
+from jupyter_dist.views.cell.cell_output import CellOutputView
+from jupyter_dist.views.cell.cell_picture import CellRecord
+from jupyter_dist.views.cell.output_html import live_bundle, saved_bundle
+from jupyter_dist.views.cell.output_text import render_result_text
+from jupyter_dist.views.cell.terminal import Terminal, write_text
+from jupyter_dist.views.outputs.rich_outputs import read_bundle
 from tests.rubbish import BUNDLES, RUBBISH, SIZES, TEXT
 
 ANSI = st.lists(
@@ -91,20 +92,6 @@ ENDS = st.tuples(STATUSES, st.floats(), ERRORS, st.none() | ANSI)
 SPEECH = st.lists(st.tuples(st.integers(0, 2), st.lists(OUTPUTS, max_size=3)), max_size=5)
 
 
-class Page:
-    """A notebook's output, as strict about what it takes as a notebook is."""
-
-    def __call__(self, bundle, /, *, raw, display_id):
-        self.update(bundle, raw=raw)
-        return self
-
-    def update(self, bundle, *, raw):
-        json.dumps(bundle, allow_nan=False).encode()
-        assert raw
-        self.text = bundle["text/plain"]
-        self.html = bundle["text/html"]
-
-
 def ended(ends):
     return [RankFinished(rank, *end[:2], end[3], end[2]) for rank, end in enumerate(ends)]
 
@@ -134,7 +121,7 @@ def clock():
 @given(SPEECH, st.tuples(ENDS, ENDS, ENDS), st.booleans())
 @settings(max_examples=120, deadline=None)
 def test_a_notebook_shows_every_cell(speech, ends, is_apart):
-    page = Page()
+    page = StrictNotebook()
     rich = "all" if is_apart else None
     play(CellOutputView(world_size=3, display=page, clock=clock(), rich=rich), speech, ends)
     assert "last 2" in page.text
@@ -270,7 +257,7 @@ def said():
 @pytest.mark.parametrize("part", ["_blocks", "_values", "render_text", "_fit", "crash_html"])
 def test_a_cell_whose_drawing_fails_is_text_with_one_line_why(said, monkeypatch, part):
     monkeypatch.setattr(output_html, part, broken)
-    page = Page()
+    page = StrictNotebook()
     said(CellOutputView(world_size=2, display=page, clock=clock()))
     assert page.text.count("drawing has failed") == 1
     assert "line 0" in page.text
@@ -279,18 +266,17 @@ def test_a_cell_whose_drawing_fails_is_text_with_one_line_why(said, monkeypatch,
 
 def test_a_cell_whose_lines_cannot_be_put_together_shows_those_of_each_rank(said, monkeypatch):
     monkeypatch.setattr(CellRecord, "_blocks", broken)
-    page = Page()
+    page = StrictNotebook()
     said(CellOutputView(world_size=2, display=page, clock=clock()))
     assert "drawing has failed" in page.text
     assert "line 0" in page.text
 
 
 def test_a_front_end_that_refuses_a_bundle_gets_plain_text(said):
-    class Strict(Page):
-        def update(self, bundle, *, raw):
+    class Strict(StrictNotebook):
+        def check(self, bundle):
             if "<pre" in bundle["text/html"] and "cannot be drawn" not in bundle["text/plain"]:
                 raise ValueError("no such page")
-            super().update(bundle, raw=raw)
 
     page = Strict()
     said(CellOutputView(world_size=2, display=page, clock=clock()))

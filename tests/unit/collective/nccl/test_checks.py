@@ -8,13 +8,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from fakes.control import on_ranks
-from fakes.gpus import JudgingControl, alone, machine_of, on_gpus
+from fakes.gpus import JudgingControl, alone, machine_of, on_gpus, streams_of
 from fakes.nccl_device import FakeCuPy
 from fakes.nccl_library import FakeNccl
 
 from jupyter_dist.collective.nccl.cuda import Cuda
 from jupyter_dist.collective.nccl.libraries import JaxArrays, Libraries
-from jupyter_dist.collective.recorder import CollectiveRecorder
+from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.errors import CollectiveMismatch, CommunicatorError, UsageError
 
 
@@ -27,20 +27,20 @@ def rank():
 
 
 def assert_nothing_was_queued(comm):
-    assert comm._device.journal.sequence == 0
+    assert comm._device.log.sequence == 0
     assert not comm.recorder.calls
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda comm, x: comm.all_reduce(x, "median"), "op='median'. Accepted: 'sum'"),
-        (lambda comm, x: comm.all_reduce(x.view("i4"), "avg"), "would have to be rounded"),
-        (lambda comm, x: comm.broadcast(x, root=3), "root=3. Accepted: 0 to 0"),
-        (lambda comm, x: comm.reduce_scatter(x), r"one row for each rank.*\(1, …\)"),
-        (lambda comm, x: comm.scatter(x), "one row for each rank"),
-        (lambda comm, x: comm.all_reduce(x, out=x.view("i4")), "out of shape"),
-        (lambda comm, x: comm.all_gather(x, out=x), "Accepted: shape \\(1, 2, 3\\)"),
+        (lambda comm, x: comm.all_reduce(x, "median"), "op='median'.*'sum'"),
+        (lambda comm, x: comm.all_reduce(x.view("i4"), "avg"), "op='avg' for int32"),
+        (lambda comm, x: comm.broadcast(x, root=3), "root=3.* 0 to 0"),
+        (lambda comm, x: comm.reduce_scatter(x), r"^reduce_scatter .*\(1, …\)"),
+        (lambda comm, x: comm.scatter(x), r"^scatter .*\(1, …\)"),
+        (lambda comm, x: comm.all_reduce(x, out=x.view("i4")), "float32"),
+        (lambda comm, x: comm.all_gather(x, out=x), r"shape \(1, 2, 3\)"),
         (lambda comm, x: comm.send(x, -1), "dest=-1"),
     ],
 )
@@ -59,27 +59,20 @@ def test_out_must_be_contiguous(rank):
     assert_nothing_was_queued(comm)
 
 
-def test_out_may_be_flat_or_in_the_order_of_fortran(rank):
+def test_out_may_be_the_input_in_the_order_of_fortran_but_not_in_a_group(rank):
     comm, cupy = rank
     given = np.arange(6, dtype="f4").reshape(2, 3)
-    x, flat = cupy.asarray(given), cupy.asarray(np.zeros(6, "f4"))
-    assert comm.all_reduce(x, out=flat) is flat
-    np.testing.assert_array_equal(flat.get(), given.reshape(-1))
-    turned = cupy.asarray(np.zeros((3, 2), "f4")).T
-    assert comm.all_reduce(x, out=turned) is turned
-    np.testing.assert_array_equal(turned.get(), given)
+    turned = cupy.asarray(np.ascontiguousarray(given.T)).T
     assert comm.all_reduce(turned, out=turned) is turned
     np.testing.assert_array_equal(turned.get(), given)
-    with comm.group(), pytest.raises(UsageError, match="copy its input or its result"):
-        comm.all_reduce(x, out=turned)
+    with comm.group(), pytest.raises(UsageError, match=r"^all_reduce .*C-contiguous"):
+        comm.all_reduce(cupy.asarray(given), out=turned)
 
 
 def test_a_call_may_have_a_stream_of_its_own(rank):
     comm, cupy = rank
-    used = []
+    used = streams_of(comm)
     stream, other = cupy.cuda.Stream(), cupy.cuda.Stream()
-    raw = comm._device.find_stream
-    comm._device.find_stream = lambda operation: used.append(raw(operation)) or used[-1]
     x = cupy.asarray(np.ones(2))
     comm.all_reduce(x)
     comm.all_reduce(x, stream=stream)
@@ -90,19 +83,8 @@ def test_a_call_may_have_a_stream_of_its_own(rank):
         comm.broadcast(x, root=5, stream=stream)
     assert comm.stream is other
     assert used == [0, stream.ptr, stream.ptr, other.ptr]
-    with pytest.raises(UsageError, match=r"got stream=.* for arrays in host memory"):
+    with pytest.raises(UsageError, match=r"stream=.* host memory"):
         comm.all_reduce(np.ones(2), stream=stream)
-
-
-def test_a_count_takes_the_beginning_of_flat_buffers(rank):
-    comm, cupy = rank
-    x = cupy.asarray(np.arange(4.0))
-    out = cupy.asarray(np.full(5, -1.0))
-    assert comm.all_gather(x, out, count=3) is out
-    np.testing.assert_array_equal(out.get(), [0, 1, 2, -1, -1])
-    np.testing.assert_array_equal(comm.reduce_scatter(x, count=2).get(), [0, 1])
-    assert comm.all_gather(x, tiled=True).shape == (4,)
-    assert comm.all_gather(x).shape == (1, 4)
 
 
 def test_no_call_mixes_memories(rank):
@@ -114,7 +96,7 @@ def test_no_call_mixes_memories(rank):
         lambda: comm.send_recv(x, 0, y, 0),
         lambda: comm.send_recv(y, 0, x, 0),
     ):
-        with pytest.raises(UsageError, match=r"got ndarray in host memory beside.*cupy.asarray"):
+        with pytest.raises(UsageError, match=r"ndarray .*cupy\.asarray"):
             mixing()
     assert_nothing_was_queued(comm)
 
@@ -127,9 +109,9 @@ def test_arrays_of_another_device_are_refused(rank):
     cupy.cuda.runtime.device = 1
     other = cupy.asarray(np.ones(2))
     cupy.cuda.runtime.device = 0
-    with pytest.raises(UsageError, match="on device 1, but this rank communicates from device 0"):
+    with pytest.raises(UsageError, match=r"device 1.* device 0"):
         comm.all_reduce(other)
-    with pytest.raises(UsageError, match="on device 1"):
+    with pytest.raises(UsageError, match="device 1"):
         comm.all_reduce(x, out=other)
 
 
@@ -146,7 +128,7 @@ def test_a_captured_stream_is_refused(rank):
     with stream:
         x = cupy.asarray(np.ones(2))
         stream.is_capturing = True
-        with pytest.raises(UsageError, match="captured into a CUDA graph"):
+        with pytest.raises(UsageError, match=r"^all_reduce .* captured"):
             comm.all_reduce(x)
         stream.is_capturing = False
         np.testing.assert_array_equal(comm.all_reduce(x).get(), np.ones(2))
@@ -154,10 +136,8 @@ def test_a_captured_stream_is_refused(rank):
 
 def test_calls_go_to_the_current_stream_or_the_one_that_is_set(rank):
     comm, cupy = rank
-    used = []
+    used = streams_of(comm)
     stream = cupy.cuda.Stream()
-    raw = comm._device.find_stream
-    comm._device.find_stream = lambda operation: used.append(raw(operation)) or used[-1]
     x = cupy.asarray(np.ones(2, "i2"))
     comm.all_reduce(x)
     comm.stream = stream
@@ -175,7 +155,7 @@ def test_a_stream_of_torch_is_taken_and_other_things_are_not(rank):
     own = cupy.cuda.Stream()
     comm.stream = SimpleNamespace(cuda_stream=own.ptr)
     assert comm.stream is own
-    with pytest.raises(TypeError, match=r"stream got str. Accepted: a cupy.cuda.Stream"):
+    with pytest.raises(TypeError, match=r"\bstr\b.* cupy\.cuda\.Stream"):
         comm.stream = "fast"
 
 
@@ -272,16 +252,16 @@ def test_tensors_that_cannot_be_written_or_read_say_so(rank, torch):
     x = Tensor(cupy.asarray(np.ones(2, "f4")))
     watched = Tensor(cupy.asarray(np.ones(2, "f4")))
     watched.requires_grad = True
-    with pytest.raises(UsageError, match="requires grad cannot be written to"):
+    with pytest.raises(UsageError, match="requires grad"):
         comm.all_reduce(x, out=watched)
     x.layout = "sparse_coo"
     with pytest.raises(TypeError, match="layout sparse_coo"):
         comm.all_reduce(x)
     x.layout, x.dtype = "strided", "torch.quint8"
-    with pytest.raises(TypeError, match=r"torch.quint8. Accepted: bool"):
+    with pytest.raises(TypeError, match=r"quint8.* bool"):
         comm.all_reduce(x)
     x.dtype = "torch.float32"
-    with pytest.raises(UsageError, match="arrays of torch and of CuPy"):
+    with pytest.raises(UsageError, match=r"torch.* CuPy"):
         comm.all_reduce(x, out=cupy.asarray(np.ones(2, "f4")))
 
 
@@ -299,7 +279,7 @@ def test_a_group_takes_one_stream_and_one_group_at_a_time(rank):
     x = cupy.asarray(np.ones(2))
     with comm.group():
         comm.all_reduce(x)
-        with cupy.cuda.Stream(), pytest.raises(UsageError, match="two CUDA streams"):
+        with cupy.cuda.Stream(), pytest.raises(UsageError, match="CUDA streams"):
             comm.all_reduce(x)
     with pytest.raises(UsageError, match="open already"), comm.group(), comm.group():
         pass
@@ -322,9 +302,9 @@ def test_a_group_that_raises_sends_nothing(rank):
 def test_a_cell_on_some_ranks_has_no_collectives():
     def check(comm, cupy):
         comm.participants = frozenset([0])
-        with pytest.raises(CommunicatorError, match="runs on rank 0 only; all_reduce needs all 2"):
+        with pytest.raises(CommunicatorError, match=r"rank 0 only; all_reduce .* 2"):
             comm.all_reduce(cupy.asarray(np.ones(2)))
-        with pytest.raises(CommunicatorError, match="send cannot reach rank 1"):
+        with pytest.raises(CommunicatorError, match=r"rank 0 only; send .*rank 1"):
             comm.send(cupy.asarray(np.ones(2)), 1)
 
     on_gpus(2, check)
@@ -335,7 +315,7 @@ def test_arrays_without_elements_are_counted_and_not_launched():
 
     def check(comm, cupy):
         assert comm.all_reduce(cupy.asarray(np.ones((0, 3)))).shape == (0, 3)
-        return comm._device.journal.sequence, len(comm.recorder.calls), comm.recorder.ends
+        return comm._device.log.sequence, len(comm.recorder.calls), comm.recorder.ends
 
     assert on_gpus(2, check, nccl=nccl) == [(1, 1, {0: True})] * 2
     assert not nccl.launched
@@ -346,7 +326,7 @@ def test_calls_are_compared_before_they_are_queued():
     nccl = FakeNccl()
 
     def run(plain):
-        judging = JudgingControl(plain.rank, plain._house)
+        judging = JudgingControl(plain.rank, plain._server)
         with machine_of(judging, 3, nccl) as (comm, machine):
             comm.check = True
             x = machine.cupy.asarray(np.ones(2, "f4"))
@@ -359,7 +339,7 @@ def test_calls_are_compared_before_they_are_queued():
             return str(raised.value), comm.recorder.ends
 
     for text, ends in on_ranks(3, run):
-        assert "rank 1 called all_reduce(float64[2], sum) #1" in text
+        assert "all_reduce(float64[2], sum) #1" in text
         assert ends == {0: False}
     assert not nccl.launched
 

@@ -9,7 +9,7 @@ from fakes.control import every
 from fakes.gpus import alone, on_gpus
 from fakes.nccl_device import PER_THREAD
 
-from jupyter_dist.collective.call import UFUNCS
+from jupyter_dist.collective.calls.call import UFUNCS
 from jupyter_dist.errors import UsageError
 
 SIZES = (1, 2, 3, 4)
@@ -203,9 +203,9 @@ def test_tiles_lie_side_by_side_and_counts_take_the_beginning(size):
         same(comm.all_gather(mine, tiled=True), np.concatenate(inputs))
         same(comm.all_gather(mine), np.stack(inputs))
         buffer = np.arange(2 * size + 1, dtype="i8") + comm.rank
-        room = cupy.asarray(np.full(2 * size + 1, -1))
-        assert comm.all_gather(cupy.asarray(buffer), room, count=2) is room
-        same(room, np.array([*(each for rank in range(size) for each in (rank, rank + 1)), -1]))
+        output = cupy.asarray(np.full(2 * size + 1, -1))
+        assert comm.all_gather(cupy.asarray(buffer), output, count=2) is output
+        same(output, np.array([*(each for rank in range(size) for each in (rank, rank + 1)), -1]))
         row = comm.reduce_scatter(cupy.asarray(buffer), count=2)
         at = 2 * comm.rank
         expected = np.arange(at, at + 2) * size + sum(range(size))
@@ -309,15 +309,15 @@ def test_the_stream_of_a_thread_is_kept_in_order(way):
                 stream.put(lambda: time.sleep(0.02))
                 stream.put(lambda number=number: x.host.fill(number))  # late, before the call
                 found = comm.all_reduce(x)
-                room = cupy.empty(4)
+                output = cupy.empty(4)
                 comm.send_recv(
-                    found, (comm.rank + 1) % comm.size, room, (comm.rank - 1) % comm.size
+                    found, (comm.rank + 1) % comm.size, output, (comm.rank - 1) % comm.size
                 )
                 same(
                     comm.all_reduce(cupy.asarray(np.ones((2, 2), "i2")).T), np.full((2, 2), 2, "i2")
                 )
                 same(found, np.full(4, float(number * comm.size)))
-                same(room, np.full(4, float(number * comm.size)))
+                same(output, np.full(4, float(number * comm.size)))
         return True
 
     assert every(on_gpus(2, check, way=way))
@@ -328,5 +328,5 @@ def test_the_stream_of_a_thread_may_be_captured():
         x = machine.cupy.asarray(np.ones(1))
         with machine.cupy.find_stream(PER_THREAD) as stream:
             stream.is_capturing = True
-            with pytest.raises(UsageError, match="captured into a CUDA graph"):
+            with pytest.raises(UsageError, match="captured"):
                 comm.all_reduce(x)

@@ -5,13 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fakes.control import on_ranks
-from fakes.gpus import alone, machine_of
+from fakes.gpus import alone, survive
 from fakes.nccl_device import FakeCuPy
 from fakes.nccl_library import FakeNccl
 
 from jupyter_dist import cuda_driver
-from jupyter_dist.collective.breakage import Breakage
+from jupyter_dist.collective.broken import Breakage
 from jupyter_dist.collective.nccl.cuda import Cuda
 from jupyter_dist.errors import CollectiveTimeout, PeerFailed
 from tests.patience import Stopwatch, wait_until
@@ -56,22 +55,6 @@ class Link:
         assert not self._thread.is_alive(), "the link thread hangs"
 
 
-def with_a_peer_that_stays_away(act, nccl):
-    """Form a communicator of two, let rank 0 alone go on, and raise what it raised."""
-
-    def run(control):
-        with machine_of(control, 2, nccl) as (comm, machine):
-            comm.all_reduce(machine.cupy.asarray(np.ones(1)))
-            comm.settle()
-            return act(comm, machine) if comm.rank == 0 else None
-
-    found = on_ranks(2, run)[0]
-    if isinstance(found, Exception):
-        raise found
-    assert not nccl.misuse, nccl.misuse
-    return found
-
-
 @pytest.mark.parametrize("is_known", [True, False], ids=["reached", "unknown"])
 def test_a_hung_call_ends_at_its_deadline_while_the_main_thread_hangs_in_the_driver(is_known):
     def act(comm, machine):
@@ -93,7 +76,7 @@ def test_a_hung_call_ends_at_its_deadline_while_the_main_thread_hangs_in_the_dri
             comm.settle()
         return spell, link.spells, str(raised.value), machine.wakes
 
-    spell, looks, text, wakes = with_a_peer_that_stays_away(act, FakeNccl())
+    spell, looks, text, wakes = survive(act)
     assert ("did not answer" in text) != is_known
     assert spell.took_s > TIMEOUT_S
     spell.assert_less(TIMEOUT_S + 3, "the call")
@@ -117,7 +100,7 @@ def test_an_abort_begins_although_the_driver_does_not_answer():
             comm.settle()
         return spell
 
-    with_a_peer_that_stays_away(act, nccl).assert_less(ABORT_DUE_S + 0.2, "the abort")
+    survive(act, nccl=nccl).assert_less(ABORT_DUE_S + 0.2, "the abort")
 
 
 def test_only_the_watcher_and_the_main_thread_ask_the_driver():
@@ -127,11 +110,11 @@ def test_only_the_watcher_and_the_main_thread_ask_the_driver():
         link = threading.Thread(target=comm.look, name="link")
         link.start()
         link.join(10)
-        wait_until(lambda: machine.libcuda.lookers, 5, "somebody looks")
+        wait_until(lambda: machine.libcuda.lookers, 5, "someone looks")
         comm.abort(1, "is lost")
         return machine.libcuda.lookers
 
-    assert with_a_peer_that_stays_away(act, FakeNccl()) == {"nccl watcher"}
+    assert survive(act) == {"nccl watcher"}
 
 
 def test_a_capture_elsewhere_survives_all_looks():
@@ -166,7 +149,7 @@ def test_a_look_that_fails_is_told(monkeypatch):
         gate.set()
         return str(comm.lost_error())
 
-    error = with_a_peer_that_stays_away(act, FakeNccl())
+    error = survive(act)
     assert "its device reports ZeroDivisionError" in error
 
 
@@ -175,7 +158,7 @@ def test_an_abort_that_is_ordered_while_the_watcher_asks_nccl_follows_on_its_thr
 
     def act(comm, machine):
         comm.all_reduce(machine.cupy.asarray(np.ones(4)))
-        order = comm._device.journal.break_if_idle
+        order = comm._device.log.break_if_idle
         clique = comm._device.clique
         ordered = threading.Event()
 
@@ -192,7 +175,7 @@ def test_an_abort_that_is_ordered_while_the_watcher_asks_nccl_follows_on_its_thr
             wait_until(lambda: nccl.aborted.count(0), 5, "it is aborted")
         return str(comm.lost_error())
 
-    assert "rank 1 is lost" in with_a_peer_that_stays_away(act, nccl)
+    assert "rank 1 is lost" in survive(act, nccl=nccl)
 
 
 def test_requests_do_not_pile_up_while_the_driver_does_not_answer():

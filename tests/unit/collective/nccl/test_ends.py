@@ -51,7 +51,7 @@ def test_what_is_intact_is_finalized_and_destroyed(way):
     assert not nccl.misuse
     for comm in comms:
         comm.close()
-        with pytest.raises(CommunicatorError, match="closed its communicator"):
+        with pytest.raises(CommunicatorError, match="closed"):
             comm.barrier()
     assert sorted(nccl.destroyed) == [0, 1]
 
@@ -139,7 +139,7 @@ def test_a_failure_reaches_what_was_dropped():
         del child
         gc.collect()
         comm.abort(1, "is lost")
-        with pytest.raises(PeerFailed, match="was on the device and has no result"):
+        with pytest.raises(PeerFailed, match="rank 1 is lost; all_reduce"):
             comm.settle()
         gate.set()
     assert nccl.aborted == [0]

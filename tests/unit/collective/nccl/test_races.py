@@ -5,12 +5,12 @@ import time
 
 import numpy as np
 import pytest
-from fakes.gpus import alone, on_gpus
+from fakes.gpus import alone, on_gpus, streams_of
 from fakes.nccl_library import FakeNccl
 
-from jupyter_dist.collective.breakage import Breakage, Broken
+from jupyter_dist.collective.broken import Breakage, Broken
+from jupyter_dist.collective.call_log import CallLog
 from jupyter_dist.collective.group import Group, Scope
-from jupyter_dist.collective.journal import Journal
 from jupyter_dist.collective.nccl import device
 from jupyter_dist.collective.nccl.clique import Clique
 from jupyter_dist.errors import CollectiveTimeout, CommunicatorError, PeerFailed, UsageError
@@ -114,7 +114,7 @@ def test_an_abort_that_waited_for_a_call_is_told_when_that_leaves(busy, monkeypa
     comm, machine = busy
 
     def launch(*_):
-        comm._device.journal._ordered = LOST
+        comm._device.log._ordered = LOST
 
     monkeypatch.setattr(comm._device, "_launch", launch)
     comm.all_reduce(machine.cupy.asarray(np.ones(1)))
@@ -172,12 +172,12 @@ def test_two_threads_abort_nccl_once(busy, monkeypatch):
 
 
 def test_two_threads_break_a_journal_once(monkeypatch):
-    monkeypatch.setattr(Journal, "_failure", slow("_failure"), raising=False)
+    monkeypatch.setattr(CallLog, "_failure", slow("_failure"), raising=False)
     broken = []
-    journal = Journal(Group(0, 1, generation=1), Scope(), None, None, broken.append)
-    other = threading.Thread(target=journal.break_, args=(LOST,))
+    log = CallLog(Group(0, 1, generation=1), Scope(), None, None, broken.append)
+    other = threading.Thread(target=log.break_, args=(LOST,))
     other.start()
-    journal.break_(LOST)
+    log.break_(LOST)
     other.join(10)
     assert broken == [LOST]
 
@@ -185,9 +185,7 @@ def test_two_threads_break_a_journal_once(monkeypatch):
 def test_a_group_ends_on_the_stream_of_its_calls(rank):
     comm, machine = rank
     stream = machine.cupy.cuda.Stream()
-    used = []
-    raw = comm._device.find_stream
-    comm._device.find_stream = lambda operation: used.append(raw(operation)) or used[-1]
+    used = streams_of(comm)
     with comm.group(), stream:  # which is no more the current one when the group ends
         found = comm.all_reduce(machine.cupy.asarray(np.ones(2)))
     assert len(used) > 1
@@ -206,7 +204,7 @@ def test_a_group_copies_no_input_that_may_not_be_there_yet(rank):
             lambda: comm.send(x.T, 0),
             lambda: comm.all_to_all(stack, out=stack),
         ):
-            with pytest.raises(UsageError, match=r"copy its input.*C-contiguous"):
+            with pytest.raises(UsageError, match="C-contiguous"):
                 copying()
     assert not comm.recorder.calls
     np.testing.assert_array_equal(comm.all_reduce(x.T).get(), np.ones((2, 2)))
@@ -224,11 +222,11 @@ def test_a_group_that_cannot_end_begins_neither_part(rank):
                 comm.send(x, 0)
                 stream.is_capturing = True
 
-        with pytest.raises(UsageError, match="captured into a CUDA graph"):
+        with pytest.raises(UsageError, match="captured"):
             capture_too_early()
         stream.is_capturing = False
     assert not comm.recorder.calls
-    assert not comm._device._to_self
+    assert not comm._device._messages.to_self
 
 
 def test_nccl_is_not_formed_by_some_ranks_only():
@@ -240,9 +238,9 @@ def test_nccl_is_not_formed_by_some_ranks_only():
         comm.participants = frozenset([0, 1])
         if comm.rank < 2:
             for _ in range(2):
-                with pytest.raises(CommunicatorError, match=r"ranks 0-1 only; .* by all 3 ranks"):
+                with pytest.raises(CommunicatorError, match=r"ranks 0-1 only; .* 3 ranks"):
                     ends[comm.rank]()
-            with pytest.raises(CommunicatorError, match="group is the first call"), comm.group():
+            with pytest.raises(CommunicatorError, match="; group "), comm.group():
                 ends[comm.rank]()
             assert not comm.recorder.calls
         comm.participants = None

@@ -7,8 +7,8 @@ from itertools import count, permutations
 import numpy as np
 import pytest
 
-from jupyter_dist.collective.breakage import Breakage
-from jupyter_dist.collective.call import Call, Signature
+from jupyter_dist.collective.broken import Breakage
+from jupyter_dist.collective.calls.call import Call, Signature
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.ring import algorithms
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
@@ -77,13 +77,13 @@ def of_rank(rank, *shape):
     return np.arange(np.prod(shape), dtype="<i8").reshape(shape) + 1000 * (rank + 1)
 
 
-def results(ring, act, *shape):
-    """Let ranks act on an array of their own and room for a result, which is given."""
+def results(ring, algorithm, given, *shape, more=()):
+    """Let an algorithm move what each rank has; give what it leaves in room of this shape."""
 
     def run(transport, call, rank):
-        room = np.full(shape, -1, "<i8")
-        act(transport, call, rank, room)
-        return room
+        output = np.full(shape, -1, "<i8")
+        transport.run(call, algorithm, given[rank], output, *more)
+        return output
 
     return ring.each(run)
 
@@ -91,9 +91,8 @@ def results(ring, act, *shape):
 @pytest.mark.parametrize("items", ITEMS)
 def test_all_reduce_leaves_the_sum_everywhere(ring, items):
     given = [of_rank(rank, items) for rank in range(ring.size)]
-    found = results(ring, lambda t, call, r, room: t.all_reduce(call, given[r], room, "sum"), items)
-    for room in found:
-        np.testing.assert_array_equal(room, sum(given))
+    for output in results(ring, algorithms.all_reduce, given, items, more=[np.add]):
+        np.testing.assert_array_equal(output, sum(given))
     for rank, array in enumerate(given):
         np.testing.assert_array_equal(array, of_rank(rank, items))
 
@@ -101,8 +100,12 @@ def test_all_reduce_leaves_the_sum_everywhere(ring, items):
 @pytest.mark.parametrize("items", ITEMS)
 def test_all_reduce_in_place(ring, items):
     given = [of_rank(rank, items) for rank in range(ring.size)]
-    wanted = np.max([of_rank(rank, items) for rank in range(ring.size)], axis=0)
-    ring.each(lambda t, call, rank: t.all_reduce(call, given[rank], given[rank], "max"))
+    wanted = np.max(given, axis=0)
+
+    def reduce(transport, call, rank):
+        transport.run(call, algorithms.all_reduce, given[rank], given[rank], np.maximum)
+
+    ring.each(reduce)
     for array in given:
         np.testing.assert_array_equal(array, wanted)
 
@@ -110,31 +113,18 @@ def test_all_reduce_in_place(ring, items):
 @pytest.mark.parametrize("items", ITEMS)
 def test_all_gather_leaves_every_rank_s_row_everywhere(ring, items):
     given = [of_rank(rank, items) for rank in range(ring.size)]
-    found = results(
-        ring, lambda t, call, r, room: t.all_gather(call, given[r], room), ring.size, items
-    )
-    for room in found:
-        np.testing.assert_array_equal(room, given)
+    for output in results(ring, algorithms.all_gather, given, ring.size, items):
+        np.testing.assert_array_equal(output, given)
 
 
 @pytest.mark.parametrize("items", ITEMS)
-def test_reduce_scatter_leaves_each_rank_its_row_of_the_sum(ring, items):
+def test_rows_go_to_their_ranks_summed_or_as_they_are(ring, items):
     given = [of_rank(rank, ring.size, items) for rank in range(ring.size)]
-    found = results(
-        ring, lambda t, call, r, room: t.reduce_scatter(call, given[r], room, "sum"), items
-    )
-    for rank, room in enumerate(found):
-        np.testing.assert_array_equal(room, sum(given)[rank])
-
-
-@pytest.mark.parametrize("items", ITEMS)
-def test_all_to_all_turns_rows_into_columns(ring, items):
-    given = [of_rank(rank, ring.size, items) for rank in range(ring.size)]
-    found = results(
-        ring, lambda t, call, r, room: t.all_to_all(call, given[r], room), ring.size, items
-    )
-    for rank, room in enumerate(found):
-        np.testing.assert_array_equal(room, [rows[rank] for rows in given])
+    sums = results(ring, algorithms.reduce_scatter, given, items, more=[np.add])
+    columns = results(ring, algorithms.all_to_all, given, ring.size, items)
+    for rank in range(ring.size):
+        np.testing.assert_array_equal(sums[rank], sum(given)[rank])
+        np.testing.assert_array_equal(columns[rank], [rows[rank] for rows in given])
 
 
 @pytest.mark.parametrize("items", ITEMS)
@@ -142,31 +132,22 @@ def test_from_and_to_each_root(ring, items):
     given = [of_rank(rank, items) for rank in range(ring.size)]
     rows = of_rank(7, ring.size, items)
     for root in range(ring.size):
+        sums = results(ring, algorithms.reduce, given, items, more=[root, np.add])
+        np.testing.assert_array_equal(sums[root], sum(given))
+        at_root = [rows if rank == root else None for rank in range(ring.size)]
+        found = results(ring, algorithms.scatter, at_root, items, more=[root])
+        np.testing.assert_array_equal(found, rows)
+        copies = [array.copy() for array in given]
+        gathered = np.full((ring.size, items), -1, "<i8")
 
-        def broadcast(transport, call, rank, room, root=root):
-            if rank == root:
-                room[:] = given[root]
-            transport.broadcast(call, room, root)
+        def move(transport, call, rank, root=root, copies=copies, gathered=gathered):
+            transport.run(call, algorithms.broadcast, copies[rank], root)
+            output = gathered if rank == root else None
+            transport.run(call, algorithms.gather, given[rank], output, root)
 
-        for room in results(ring, broadcast, items):
-            np.testing.assert_array_equal(room, given[root])
-
-        def reduce(transport, call, rank, room, root=root):
-            transport.reduce(call, given[rank], room, root, "sum")
-
-        np.testing.assert_array_equal(results(ring, reduce, items)[root], sum(given))
-
-        def gather(transport, call, rank, room, root=root):
-            transport.gather(call, given[rank], room if rank == root else None, root)
-
-        found = results(ring, gather, ring.size, items)
-        np.testing.assert_array_equal(found[root], given)
-
-        def scatter(transport, call, rank, room, root=root):
-            transport.scatter(call, rows if rank == root else None, room, root)
-
-        for rank, room in enumerate(results(ring, scatter, items)):
-            np.testing.assert_array_equal(room, rows[rank])
+        ring.each(move)
+        np.testing.assert_array_equal(copies, [given[root]] * ring.size)
+        np.testing.assert_array_equal(gathered, given)
 
 
 @pytest.fixture
@@ -191,23 +172,18 @@ def test_nothing_is_sent_more_often_than_it_has_to_be(ring, way, traffic):
     neighbours = {(rank, (rank + 1) % ring.size) for rank in range(ring.size) if ring.size > 1}
     pairs = all_pairs if way == "direct" else neighbours
 
-    results(ring, lambda t, call, r, room: t.all_reduce(call, given[r], room, "sum"), items)
+    results(ring, algorithms.all_reduce, given, items, more=[np.add])
     assert set(traffic) == pairs
     whole_arrays = others * ring.size if way == "direct" else 2 * others
     assert traffic.total() == whole_arrays * nbytes
 
     traffic.clear()
-    results(ring, lambda t, call, r, room: t.all_gather(call, given[r], room), ring.size, items)
+    results(ring, algorithms.all_gather, given, ring.size, items)
     assert set(traffic) == pairs
     assert traffic.total() == others * ring.size * nbytes
 
     traffic.clear()
-    results(
-        ring,
-        lambda t, call, r, room: t.reduce_scatter(
-            call, given[r].reshape(ring.size, -1), room, "sum"
-        ),
-        5,
-    )
+    rows = [array.reshape(ring.size, -1) for array in given]
+    results(ring, algorithms.reduce_scatter, rows, 5, more=[np.add])
     assert set(traffic) == neighbours
     assert traffic.total() == others * nbytes

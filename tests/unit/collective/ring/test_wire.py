@@ -1,7 +1,7 @@
 import pytest
 
-from jupyter_dist.collective.breakage import Breakage
-from jupyter_dist.collective.call import Call, Signature, shape_text
+from jupyter_dist.collective.broken import Breakage
+from jupyter_dist.collective.calls.call import Call, Signature, shape_text
 from jupyter_dist.collective.ring.wire import (
     AGREED_BYTES,
     BREAKAGE_BYTES,
@@ -11,13 +11,7 @@ from jupyter_dist.collective.ring.wire import (
     unpack_breakage,
     unpack_header,
 )
-from jupyter_dist.errors import (
-    CollectiveMismatch,
-    CollectiveTimeout,
-    CommunicatorError,
-    MalformedMessage,
-    PeerFailed,
-)
+from jupyter_dist.errors import MalformedMessage
 
 
 def called(operation, sequence, *about, **more):
@@ -72,7 +66,7 @@ def test_headers_of_different_calls_differ(other):
 
 
 def test_bytes_that_are_no_header_are_refused():
-    with pytest.raises(MalformedMessage, match="no header"):
+    with pytest.raises(MalformedMessage, match=r"header.*GGGG"):
         unpack_header(b"G" * HEADER_BYTES)
 
 
@@ -99,27 +93,5 @@ def test_a_breakage_with_a_long_text_is_cut():
 
 
 def test_bytes_that_are_no_breakage_are_refused():
-    with pytest.raises(MalformedMessage, match="no breakage"):
+    with pytest.raises(MalformedMessage, match=r"breakage.*\\xff"):
         unpack_breakage(b"\xff" * BREAKAGE_BYTES)
-
-
-def test_each_rank_sees_a_mismatch_from_its_own_side():
-    breakage = Breakage("mismatch", 1, "barrier() #1", 2, "barrier() #2")
-    finder, other, third = (breakage.error(viewer) for viewer in (1, 2, 0))
-    assert isinstance(finder, CollectiveMismatch)
-    assert isinstance(other, CollectiveMismatch)
-    assert isinstance(third, CollectiveMismatch)
-    assert (finder.rank, other.rank, third.rank) == (1, 2, 1)
-    assert other.peer_call == "barrier() #1"
-
-
-def test_who_waited_too_long_times_out_and_the_others_lose_a_peer():
-    breakage = Breakage("timeout", 1, "waited 5 s for rank 2 in barrier() #1")
-    assert isinstance(breakage.error(1), CollectiveTimeout)
-    assert isinstance(breakage.error(0), PeerFailed)
-
-
-def test_who_was_interrupted_is_told_that_the_communicator_is_broken():
-    breakage = Breakage("left", 1, "was interrupted during barrier() #1")
-    assert type(breakage.error(1)) is CommunicatorError
-    assert isinstance(breakage.error(0), PeerFailed)

@@ -108,7 +108,7 @@ def test_names_of_arguments_are_those_of_the_communicator(name):
 
 @pytest.mark.parametrize("op", ["min", "max", "avg", "mean"])
 def test_other_reductions_are_refused(op):
-    with pytest.raises(UsageError, match="Accepted: 'sum', 'prod'; an average is the sum divided"):
+    with pytest.raises(UsageError, match="'sum', 'prod';"):
         Choosing().all_reduce(MATRIX, op)
 
 
@@ -135,19 +135,19 @@ def test_a_list_gets_the_results_or_its_matrices_become_them(name):
 
 @pytest.mark.parametrize("out", [np.zeros((3, 3)), scipy.sparse.dok_array((3, 3)), [MATRIX]])
 def test_an_out_that_cannot_become_the_result_is_refused(out):
-    with pytest.raises(UsageError, match="all_reduce of sparse matrices got an out of"):
+    with pytest.raises(UsageError, match=r"^all_reduce .* an out of"):
         Choosing().all_reduce(MATRIX, out=out)
 
 
 @pytest.mark.parametrize("out", [(), [MATRIX, MATRIX], MATRIX, [np.zeros((3, 3))]])
 def test_a_list_that_cannot_get_the_results_is_refused(out):
-    with pytest.raises(UsageError, match="all_gather of sparse matrices got an out of"):
+    with pytest.raises(UsageError, match=r"^all_gather .* an out of"):
         Choosing().all_gather(MATRIX, out=out)
 
 
 def test_a_product_of_matrices_takes_square_ones():
     wide = scipy.sparse.csr_matrix(np.ones((2, 3)))
-    with pytest.raises(UsageError, match="csr_matrix is the product of matrices"):
+    with pytest.raises(UsageError, match="csr_matrix"):
         Choosing().all_reduce(wide, "prod")
     assert Choosing().all_reduce(scipy.sparse.csr_array(wide), "prod").nnz == 6
 
@@ -155,19 +155,19 @@ def test_a_product_of_matrices_takes_square_ones():
 def test_sparse_matrices_are_not_tiled_and_have_no_stream_in_host_memory():
     with pytest.raises(UsageError, match="vstack"):
         Choosing().all_gather(MATRIX, tiled=True)
-    with pytest.raises(UsageError, match="got stream=3"):
+    with pytest.raises(UsageError, match="stream=3"):
         Choosing().send(MATRIX, 0, stream=3)
 
 
 @pytest.mark.parametrize("name", ["reduce_scatter", "all_to_all", "scatter"])
 def test_there_must_be_one_matrix_for_each_rank(name):
-    with pytest.raises(UsageError, match=r"got 2\. Accepted: a list with one matrix for each rank"):
+    with pytest.raises(UsageError, match=rf"^{name} .* got 2\b"):
         getattr(Choosing(), name)([MATRIX, MATRIX])
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_inside_a_group_nothing_is_sent(name):
     comm = Choosing()
-    with comm.group(), pytest.raises(UsageError, match="Make the call outside the group"):
+    with comm.group(), pytest.raises(UsageError, match=r"comm\.group\(\)"):
         getattr(comm, name)(*CALLS[name])
     assert not comm.sent

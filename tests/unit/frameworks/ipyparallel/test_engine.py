@@ -8,15 +8,12 @@ import threading
 import pytest
 import zmq
 
-from jupyter_dist.frameworks.ipyparallel.bell import Bell
 from jupyter_dist.frameworks.ipyparallel.channels import Channels
-from jupyter_dist.frameworks.ipyparallel.engine import ParallelEngine
-from jupyter_dist.frameworks.ipyparallel.session import Speech
+from jupyter_dist.frameworks.ipyparallel.engine import ParallelEngine, Waker
+from jupyter_dist.frameworks.ipyparallel.session import MessageSession
 
 MESSAGES = 5000
 KEYS = {"key": "secret", "signature_scheme": "hmac-sha256", "pack": "json", "unpack": "json"}
-LONE = "cut off: \ud83d"
-"""Half of an emoji, which UTF-8 does not have."""
 
 
 class FakeSeat:
@@ -58,14 +55,14 @@ def test_what_is_opened_after_the_end_gets_nothing_of_ours(nowhere, tmp_path):
 
 
 def test_a_bell_wakes_once_and_is_silent_when_closed():
-    bell = Bell()
+    waker = Waker()
     for _ in range(100_000):  # more than fits
-        bell.ring()
-    assert zmq.select([bell.descriptor], [], [], 0)[0]
-    while zmq.select([bell.descriptor], [], [], 0)[0]:
-        bell.clear()
-    bell.close()
-    bell.ring()
+        waker.ring()
+    assert zmq.select([waker.descriptor], [], [], 0)[0]
+    while zmq.select([waker.descriptor], [], [], 0)[0]:
+        waker.clear()
+    waker.close()
+    waker.ring()
 
 
 def test_an_engine_that_cannot_open_its_sockets_leaves_nothing_open(nowhere, monkeypatch):
@@ -96,7 +93,7 @@ def test_an_engine_that_gets_no_thread_leaves_nothing_open(nowhere, monkeypatch)
 
 
 def test_replies_are_not_dropped_where_they_leave_slower_than_they_come(nowhere):
-    channels = Channels(nowhere, Speech(nowhere, 0))
+    channels = Channels(nowhere, MessageSession(nowhere, 0))
     with (
         contextlib.closing(channels),
         zmq.Context() as context,
@@ -117,40 +114,3 @@ def test_replies_are_not_dropped_where_they_leave_slower_than_they_come(nowhere)
             channels.shell.send_multipart([b"scheduler", b"%d" % number, bytes(10_000)])
         received = [int(scheduler.recv_multipart()[0]) for _ in range(MESSAGES)]
     assert received == list(range(MESSAGES))
-
-
-def say(content, **more):
-    """Send a message, and give what arrives."""
-    place = {"interface": "", **KEYS}
-    with (
-        zmq.Context() as context,
-        context.socket(zmq.PAIR) as mine,
-        context.socket(zmq.PAIR) as theirs,
-    ):
-        mine.bind("inproc://speech")
-        theirs.connect("inproc://speech")
-        Speech(place, 3).say(mine, "apply_reply", content, **more)
-        theirs.rcvtimeo = 5000
-        _, message = Speech(place, 0).understand(theirs.recv_multipart(copy=False))
-    return message
-
-
-def test_text_that_utf_8_does_not_have_is_sent_escaped():
-    content = {"status": "error", "evalue": LONE, "traceback": [LONE], LONE: 1.5}
-    parent = {"header": {"msg_id": "1", "label": LONE}}
-    message = say(content, parent=parent, metadata={"label": LONE, "status": "error"})
-    escaped = "cut off: \\ud83d"
-    assert message["content"] == {
-        "status": "error",
-        "evalue": escaped,
-        "traceback": [escaped],
-        escaped: 1.5,
-    }
-    assert message["metadata"]["label"] == escaped
-    assert message["parent_header"]["msg_id"] == "1"
-
-
-def test_what_is_no_json_is_sent_as_its_text():
-    assert say({"data": {"x": 1 + 2j, "y": (True, None)}})["content"] == {
-        "data": {"x": "(1+2j)", "y": [True, None]}
-    }

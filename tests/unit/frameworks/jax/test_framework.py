@@ -1,4 +1,4 @@
-"""Which cells are formed by themselves, and when a GPU is shared."""
+"""Which cells are formed on their own, and when a GPU is shared."""
 
 import pytest
 

@@ -6,10 +6,10 @@ import types
 import pytest
 
 from jupyter_dist.errors import FrameworkError, PeerFailed
-from jupyter_dist.frameworks.thread_frames import read_frames
+from jupyter_dist.frameworks.thread_frames import read_calls
 from jupyter_dist.frameworks.torch import breaking, stack
 from jupyter_dist.frameworks.torch.breaking import Breaking
-from jupyter_dist.frameworks.torch.stack import Doing, Stillness, see_main_thread
+from jupyter_dist.frameworks.torch.stack import Stillness, ThreadActivity, see_main_thread
 from tests.patience import wait_until
 
 CLOSED = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer"
@@ -36,7 +36,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def watch(clock, monkeypatch):
     """A watch on a main thread that does `doing`, and has used `used_s` of CPU time."""
-    main = types.SimpleNamespace(doing=Doing.WAITING, used_s=0.0, is_on_device=False)
+    main = types.SimpleNamespace(doing=ThreadActivity.WAITING, used_s=0.0, is_on_device=False)
     torn = Torn()
     watch = Breaking(torn, lambda: main.is_on_device)
     monkeypatch.setattr(breaking, "see_main_thread", lambda: main.doing)
@@ -51,7 +51,9 @@ def watch(clock, monkeypatch):
     return types.SimpleNamespace(main=main, torn=torn, watch=watch, look_for=look_for)
 
 
-@pytest.mark.parametrize(("doing", "after_s"), [(Doing.WAITING, 0.25), (Doing.UNSURE, 2.0)])
+@pytest.mark.parametrize(
+    ("doing", "after_s"), [(ThreadActivity.WAITING, 0.25), (ThreadActivity.UNSURE, 2.0)]
+)
 def test_a_wait_is_torn_once_after_its_time(watch, doing, after_s):
     watch.main.doing = doing
     watch.look_for(1)
@@ -67,7 +69,12 @@ def test_a_wait_is_torn_once_after_its_time(watch, doing, after_s):
 
 @pytest.mark.parametrize(
     ("doing", "share_of_core"),
-    [(Doing.WORKING, 0.0), (Doing.WORKING, 1.0), (Doing.UNSURE, 0.2), (Doing.WAITING, 1.0)],
+    [
+        (ThreadActivity.WORKING, 0.0),
+        (ThreadActivity.WORKING, 1.0),
+        (ThreadActivity.UNSURE, 0.2),
+        (ThreadActivity.WAITING, 1.0),
+    ],
 )
 def test_work_of_its_own_is_never_torn_for_others_but_after_an_interrupt(
     watch, doing, share_of_core
@@ -86,18 +93,18 @@ def test_what_still_waits_is_torn_again_each_second_until_it_has_ended(watch):
     watch.watch.break_off(2, "raised")
     watch.look_for(3.5)
     assert (watch.torn.count, watch.torn.agains) == (1, 3)
-    watch.main.doing = Doing.WORKING
+    watch.main.doing = ThreadActivity.WORKING
     watch.look_for(3)
     assert (watch.torn.count, watch.torn.agains) == (1, 3)
     watch.watch.expect_cell()
     watch.watch.break_off(2, "raised")
-    watch.main.doing = Doing.WAITING
+    watch.main.doing = ThreadActivity.WAITING
     watch.look_for(0.5)
     assert (watch.torn.count, watch.torn.agains) == (2, 3)
 
 
 def test_a_group_on_devices_is_torn_wherever_its_rank_is(watch):
-    watch.main.doing, watch.main.is_on_device = Doing.WORKING, True
+    watch.main.doing, watch.main.is_on_device = ThreadActivity.WORKING, True
     watch.watch.break_off(2, "raised")
     watch.look_for(1.8, 1.0)
     assert watch.torn.count == 0
@@ -166,7 +173,7 @@ def test_an_error_that_cannot_be_told_is_left_as_it_is():
 
 def is_main_thread_in_a_call():
     """Tell whether the main thread has come to a call in code that a test runs with `exec`."""
-    frame = read_frames()[threading.main_thread().ident]
+    frame, _ = read_calls()[threading.main_thread().ident][-1]
     code = frame.f_code
     return code.co_filename == "<string>" and "CALL" in dis.opname[code.co_code[frame.f_lasti]]
 
@@ -193,12 +200,12 @@ def see_in(line, names, lock):
 @pytest.mark.parametrize(
     ("name", "doing"),
     [
-        ("torch.distributed.distributed_c10d", Doing.WAITING),
-        ("torch.autograd.graph", Doing.WAITING),
-        ("torch._ops", Doing.UNSURE),
-        ("torch.serialization", Doing.WORKING),
-        ("torchvision.io", Doing.WORKING),
-        ("__main__", Doing.WORKING),
+        ("torch.distributed.distributed_c10d", ThreadActivity.WAITING),
+        ("torch.autograd.graph", ThreadActivity.WAITING),
+        ("torch._ops", ThreadActivity.UNSURE),
+        ("torch.serialization", ThreadActivity.WORKING),
+        ("torchvision.io", ThreadActivity.WORKING),
+        ("__main__", ThreadActivity.WORKING),
     ],
 )
 def test_what_the_main_thread_does_is_seen_by_its_innermost_frame(name, doing):
@@ -215,11 +222,11 @@ def test_what_the_main_thread_does_is_seen_by_its_innermost_frame(name, doing):
 @pytest.mark.parametrize(
     ("line", "doing"),
     [
-        ("work.wait()", Doing.UNSURE),
-        ("[each.wait(*never.mind) for each in works]", Doing.UNSURE),
-        ("works[0].wait(\n    *never.mind\n)", Doing.UNSURE),
-        ("time.sleep(len(works))", Doing.WORKING),
-        ("work.acquire()", Doing.WORKING),
+        ("work.wait()", ThreadActivity.UNSURE),
+        ("[each.wait(*never.mind) for each in works]", ThreadActivity.UNSURE),
+        ("works[0].wait(\n    *never.mind\n)", ThreadActivity.UNSURE),
+        ("time.sleep(len(works))", ThreadActivity.WORKING),
+        ("work.acquire()", ThreadActivity.WORKING),
     ],
 )
 def test_a_method_that_waits_is_seen_in_the_users_own_line(line, doing):

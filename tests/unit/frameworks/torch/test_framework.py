@@ -9,7 +9,7 @@ from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.frameworks.torch.forming import Forming
 from jupyter_dist.frameworks.torch.framework import Torch
 from jupyter_dist.frameworks.torch.private_c10d import MODULE
-from jupyter_dist.frameworks.torch.wanted import Place
+from jupyter_dist.frameworks.torch.request import Place
 
 
 class Group:
@@ -58,8 +58,8 @@ def module(monkeypatch):
 
 @pytest.fixture
 def framework(module, monkeypatch):
-    surroundings = FakeSurroundings()
-    framework = Torch(surroundings, ImportHooks())
+    context = FakeSurroundings()
+    framework = Torch(context, ImportHooks())
     framework.install()
     assert framework.formed() is None
     framework._take_over(module)
@@ -150,8 +150,8 @@ class MeetingSurroundings(FakeSurroundings):
 
 @pytest.mark.parametrize(("cell_ranks", "timeout_s"), [((0, 1), 300.0), ((), 30.0)])
 def test_others_hear_of_an_obstacle_within_the_time_of_a_generation(cell_ranks, timeout_s):
-    surroundings = MeetingSurroundings()
-    surroundings.cell_ranks = cell_ranks
+    context = MeetingSurroundings()
+    context.cell_ranks = cell_ranks
     with pytest.raises(FrameworkError, match="ranks 0-1: it is stuck"):
-        Forming(surroundings, lambda: None).refuse("it is stuck")
-    assert surroundings.timeout_s == timeout_s
+        Forming(context, lambda: None).refuse("it is stuck")
+    assert context.timeout_s == timeout_s

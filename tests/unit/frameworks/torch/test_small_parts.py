@@ -1,23 +1,25 @@
+import gc
 import os
 import select
 import socket
 import sys
-import threading
 import time
 import types
+import weakref
+from time import monotonic
 
 import pytest
+from fakes.surroundings import FakeSurroundings
 
-from jupyter_dist.errors import PeerFailed
-from jupyter_dist.frameworks.torch.belongings import name_belongings
-from jupyter_dist.frameworks.torch.groups import Groups
-from jupyter_dist.frameworks.torch.recorder import switch_on, variables
-from jupyter_dist.frameworks.torch.store import (
-    _on_a_thread,
-    format_address,
-    hang_up,
-    parse_address,
-)
+from jupyter_dist.frameworks.import_hooks import ImportHooks
+from jupyter_dist.frameworks.torch.forming import Origins
+from jupyter_dist.frameworks.torch.framework import Torch
+from jupyter_dist.frameworks.torch.framework import recorder_variables as variables
+from jupyter_dist.frameworks.torch.groups import HELD_S, DestroyedGroups, Groups
+from jupyter_dist.frameworks.torch.stale_refs import name_belongings
+from jupyter_dist.frameworks.torch.store import hang_up
+from jupyter_dist.model.hosts.addresses import join_address
+from tests.patience import wait_until
 
 # --- the flight recorder ---------------------------------------------------------------------
 
@@ -33,8 +35,35 @@ def test_the_recorder_is_switched_on_by_names_that_each_version_knows():
 def test_what_the_user_has_set_stays(monkeypatch):
     for name in variables((0,), ""):
         monkeypatch.setenv(name, "mine")
-    switch_on("/run")
+    Torch(FakeSurroundings(), ImportHooks())._switch_on_recorder()
     assert {os.environ[name] for name in variables((0,), "")} == {"mine"}
+
+
+# --- variables of the environment ------------------------------------------------------------
+
+
+def test_each_variable_is_told_with_the_cell_that_has_set_it():
+    environment = {"A": "1"}
+    origins = Origins(("A", "B", "C"), environment)
+    origins.enter_cell("In[1]")
+    environment["B"] = "2"
+    origins.enter_cell("In[2]")
+    origins.enter_cell("In[3]")
+    environment["C"] = "3"
+    assert origins.describe(("A", "B", "C")) == (
+        "A='1' (in os.environ since before the first cell) and B='2' (in os.environ since In[1]) "
+        "and C='3' (in os.environ since In[3])"
+    )
+
+
+def test_a_variable_that_is_gone_is_not_told():
+    environment = {"A": "1"}
+    origins = Origins(("A",), environment)
+    del environment["A"]
+    assert origins.describe(("A",)) == ""
+    origins.enter_cell("In[7]")
+    environment["A"] = "1"
+    assert origins.describe(("A",)) == "A='1' (in os.environ since In[7])"
 
 
 # --- connections -----------------------------------------------------------------------------
@@ -70,9 +99,24 @@ def test_a_group_that_was_not_made_is_not_kept():
     assert groups.shut_down() == 0
 
 
-def test_addresses_are_written_and_read():
-    for host, port in (("10.0.0.2", 41234), ("fd00::2", 5)):
-        assert parse_address(format_address(host, port)) == (host, port)
+class Group:
+    """Something of which it can be seen whether it lives."""
+
+
+def test_a_group_outlives_its_last_user_by_a_moment():
+    departed, group = DestroyedGroups(), Group()
+    alive = weakref.ref(group)
+    departed.hold([group])
+    del group
+    departed.let_go(monotonic())
+    gc.collect()
+    assert alive() is not None
+    departed.let_go(monotonic() + HELD_S)
+    wait_until(lambda: alive() is None, 10, "the group is gone")
+
+
+def test_nothing_held_is_nothing_to_do():
+    DestroyedGroups().let_go()
 
 
 def test_only_connections_to_the_store_are_hung_up():
@@ -84,7 +128,7 @@ def test_only_connections_to_the_store_are_hung_up():
         other.accept()[0] as far,
     ):
         to_store.connect((f"::ffff:{store.getsockname()[0]}", store.getsockname()[1]))
-        hang_up(format_address(*store.getsockname()))
+        hang_up(join_address(*store.getsockname()))
         to_store.settimeout(5)
         assert to_store.recv(1) == b""
         to_other.sendall(b"x")
@@ -97,24 +141,6 @@ def test_looking_for_connections_leaves_no_descriptor_open(tmp_path):
         before = len(os.listdir("/proc/self/fd"))
         hang_up("127.0.0.1:9")
         assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_a_connection_that_nobody_answers_is_given_up():
-    never = threading.Event()
-
-    def look_around():
-        raise PeerFailed(0, "is lost")
-
-    with pytest.raises(PeerFailed, match="rank 0 is lost"):
-        _on_a_thread(never.wait, look_around)
-    never.set()
-    assert _on_a_thread(lambda: 7, look_around) == 7
-    with pytest.raises(RuntimeError, match="refused"):
-        _on_a_thread(refuse, look_around)
-
-
-def refuse():
-    raise RuntimeError("refused")
 
 
 # --- belongings ------------------------------------------------------------------------------
@@ -137,7 +163,7 @@ def test_variables_of_a_group_are_named_with_what_to_do(ddp):
     optimizer = types.SimpleNamespace(param_groups=[{"params": [tensor]}])
     told = name_belongings({"n": 3, "model": ddp(), "parts": [1, tensor], "adam": optimizer})
     assert told.split("; ") == [
-        "adam (optimizer): make it anew for the parameters of the new module",
+        "adam (optimizer): make it again for the parameters of the new module",
         "model (DDP): model = DistributedDataParallel(model.module)",
         "parts (DTensor): this rank still has its part, parts.to_local()",
     ]

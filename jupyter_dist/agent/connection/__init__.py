@@ -1,0 +1,1 @@
+"""The way to the coordinator: every address tried, then one stream that survives resets."""

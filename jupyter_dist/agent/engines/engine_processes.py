@@ -1,0 +1,174 @@
+"""The engines of this host, as the agent sees them from outside."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from jupyter_dist.agent.engines.exit_evidence import Ended, EvidenceKeeper
+from jupyter_dist.agent.engines.process_state import read_state
+from jupyter_dist.collective.recording.records_file import read_last, read_last_cell, read_records
+from jupyter_dist.model.ranks.records import CellRecord, RankRecords
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.births import record_path, stream_path
+
+TAIL_BYTES = 64 * 1024
+
+
+class EngineTable:
+    """Which process is which rank; safe to use from several threads."""
+
+    def __init__(self, run_dir: Path, memory_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._memory_dir = memory_dir
+        self._lock = threading.Lock()
+        self._processes: dict[str, psutil.Process] = {}
+        self._born: list[str] = []
+        """Engines that have ever had a process here, in order."""
+        self.evidence = EvidenceKeeper()
+        """What is noted of them, for the case that they end."""
+        self._faults: dict[str, tuple[float, int]] = {}
+        """When each engine was looked at last, and how many major faults it had had."""
+
+    def add(self, engine: str, pid: int) -> None:
+        """Take in an engine that was started."""
+        with self._lock, contextlib.suppress(psutil.NoSuchProcess):
+            self._drop_records(_first_rank(engine))
+            self._born.append(engine)
+            self._processes[engine] = psutil.Process(pid)
+        self.evidence.begin(engine, pid, time.monotonic())
+
+    def _drop_records(self, rank: int) -> None:
+        """Remove what ended engines of a rank have recorded: a new one takes their place."""
+        for engine in [each for each in self._born if each not in self._processes]:
+            path = self._record_path(engine)
+            if read_records(path, _first_rank(engine), last=1).rank == rank:
+                self._born.remove(engine)
+                path.unlink(missing_ok=True)
+
+    def remove(self, engine: str) -> None:
+        """Forget an engine that has ended."""
+        with self._lock:
+            self._processes.pop(engine, None)
+            self._faults.pop(engine, None)
+
+    def living(self) -> list[str]:
+        """Engines whose process has not been seen to end."""
+        with self._lock:
+            return list(self._processes)
+
+    def process(self, engine: str) -> psutil.Process | None:
+        """Return the process of an engine that lives."""
+        with self._lock:
+            return self._processes.get(engine)
+
+    def send_signal(self, engines: list[str], signal_number: int) -> list[str]:
+        """Signal these engines' processes; give those that still were there."""
+        reached = []
+        with self._lock:
+            for engine in engines:
+                process = self._processes.get(engine)
+                if process is None:
+                    continue
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal_number)
+                    reached.append(engine)
+        return reached
+
+    def sample(self, gpu_memory: Mapping[int, int]) -> list[pb.EngineSample]:
+        """Observe CPU, memory and the last collective of each engine.
+
+        `gpu_memory` has the bytes that processes use on GPUs.
+        """
+        with self._lock:
+            processes = list(self._processes.items())
+        pids = {engine: process.pid for engine, process in processes}
+        samples = [
+            sample
+            for engine, process in processes
+            if (sample := self._sample_one(engine, process)) is not None
+        ]
+        for sample in samples:
+            sample.gpu_memory_bytes = gpu_memory.get(pids[sample.engine], 0)
+        memory = {sample.engine: sample.rss_bytes for sample in samples}
+        self.evidence.look(memory, time.monotonic())
+        return samples
+
+    def _sample_one(self, engine: str, process: psutil.Process) -> pb.EngineSample | None:
+        try:
+            with process.oneshot():
+                cpu_percent = process.cpu_percent()
+                rss_bytes = process.memory_info().rss
+        except psutil.Error:
+            return None  # it has just ended; the zygote tells
+        state = read_state(process.pid)
+        sample = pb.EngineSample(
+            engine=engine,
+            cpu_percent=cpu_percent,
+            rss_bytes=rss_bytes,
+            state=state.letter,
+            major_faults_per_s=self._fault_rate(engine, state.major_faults),
+        )
+        last = read_last(self._record_path(engine), time.monotonic_ns())
+        if last is not None:
+            sample.collective.CopyFrom(pb.Collective(**msgspec.structs.asdict(last)))
+        return sample
+
+    def _fault_rate(self, engine: str, major_faults: int) -> float:
+        """Return how many major faults it has had a second since it was last looked at."""
+        now_s = time.monotonic()
+        then_s, before = self._faults.get(engine, (now_s, major_faults))
+        self._faults[engine] = (now_s, major_faults)
+        return max(0, major_faults - before) / (now_s - then_s) if now_s > then_s else 0.0
+
+    def read_records(self, last: int) -> tuple[RankRecords, ...]:
+        """Read what every rank has recorded, also those that have ended: so many calls (0: all).
+
+        Of a rank that had several engines, the one that lives counts, or else the last.
+        """
+        with self._lock:
+            born, living = list(self._born), set(self._processes)
+        found: dict[int, RankRecords] = {}
+        for engine in born:
+            records = read_records(self._record_path(engine), _first_rank(engine), last)
+            has_ended = engine not in living
+            before = found.get(records.rank)
+            if has_ended and before is not None and not before.has_ended:
+                continue
+            found[records.rank] = msgspec.structs.replace(records, has_ended=has_ended)
+        return tuple(records for _rank, records in sorted(found.items()))
+
+    def last_cell(self, engine: str) -> CellRecord | None:
+        """Read which cell an engine has begun last; None where that is not recorded."""
+        return read_last_cell(self._record_path(engine))
+
+    def _record_path(self, engine: str) -> Path:
+        return Path(record_path(str(self._memory_dir), engine))
+
+    def exit_event(self, engine: str, ended: Ended) -> pb.EngineExited:
+        """Describe an end, with what the engine wrote last and what the host knows of it."""
+        event = ended.event(engine)
+        event.stdout_tail, event.stdout_offset = self._tail(engine, "stdout")
+        event.stderr_tail, event.stderr_offset = self._tail(engine, "stderr")
+        evidence = self.evidence.end(engine, ended, self._record_path(engine), time.monotonic())
+        event.evidence.CopyFrom(evidence)
+        return event
+
+    def _tail(self, engine: str, stream: str) -> tuple[bytes, int]:
+        try:
+            with open(stream_path(str(self._run_dir), engine, stream), "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                offset = file.seek(max(0, size - TAIL_BYTES))
+                return file.read(), offset
+        except OSError:
+            return b"", 0
+
+
+def _first_rank(engine: str) -> int:
+    """Return the rank that an engine had when it was born, by its name."""
+    return int(engine.partition(".")[0])

@@ -1,0 +1,64 @@
+"""Sends signals to engines; an interrupt that is meant for a cell reaches it within that cell.
+
+The signal would often be faster than the cell itself, which comes another way, and a rank that is
+idle has to let SIGINT pass. The engine's recorder tells when the cell has begun, and when it has
+ended.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from jupyter_dist.agent.engines.engine_processes import EngineTable
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+PATIENCE_S = 2.0
+"""A cell that has not begun after so long will not: the signal is sent all the same."""
+LOOK_INTERVAL_S = 0.002
+
+
+class Signaller:
+    """One host's signals."""
+
+    def __init__(self, engines: EngineTable, tell: Callable[[pb.AgentEvent], None]) -> None:
+        self._engines = engines
+        self._tell = tell
+
+    def obey(self, command: pb.SendSignal) -> None:
+        """Send the signal to whom it can be sent now; wait for others on a thread."""
+        engines = list(command.engines)
+        early = [engine for engine in engines if self._is_early(engine, command.cell_id)]
+        if not early:
+            self._finish(command, self._send(command, engines))
+            return
+        reached = self._send(command, [engine for engine in engines if engine not in early])
+        arguments = (command, early, reached)
+        threading.Thread(target=self._wait, args=arguments, name="signals", daemon=True).start()
+
+    def _wait(self, command: pb.SendSignal, early: list[str], reached: list[str]) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while early and time.monotonic() < deadline_s:
+            begun = [engine for engine in early if not self._is_early(engine, command.cell_id)]
+            reached += self._send(command, begun)
+            early = [engine for engine in early if engine not in begun]
+            time.sleep(LOOK_INTERVAL_S)
+        self._finish(command, reached + self._send(command, early))
+
+    def _send(self, command: pb.SendSignal, engines: list[str]) -> list[str]:
+        """Signal those that have not finished the cell."""
+        busy = [engine for engine in engines if not self._is_late(engine, command.cell_id)]
+        return self._engines.send_signal(busy, command.signal)
+
+    def _finish(self, command: pb.SendSignal, reached: list[str]) -> None:
+        event = pb.SignalSent(request_id=command.request_id, engines=reached)
+        self._tell(pb.AgentEvent(signal_sent=event))
+
+    def _is_early(self, engine: str, cell_id: str) -> bool:
+        """Return whether an engine has not begun this cell; not if nobody can tell."""
+        cell = self._engines.last_cell(engine) if cell_id else None
+        lives = self._engines.process(engine) is not None
+        return lives and bool(cell_id) and cell is not None and cell.cell_id != cell_id
+
+    def _is_late(self, engine: str, cell_id: str) -> bool:
+        cell = self._engines.last_cell(engine) if cell_id else None
+        return cell is not None and cell.cell_id == cell_id and bool(cell.end_ns)

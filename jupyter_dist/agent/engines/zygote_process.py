@@ -1,0 +1,94 @@
+"""The agent's hand on its zygote: births go down, events come up."""
+
+import os
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from jupyter_dist.launch.processes.descendants import end_children
+from jupyter_dist.model.spec.cluster_spec import HASH_SEED, HASH_SEED_VARIABLE
+from jupyter_dist.model.spec.devices import VISIBLE
+from jupyter_dist.protocol.births import EngineConfig, ZygoteEvent, ZygoteRequest
+
+ORPHANS_TIMEOUT_S = 2.0
+"""In which what the ranks of a killed zygote have started must have ended."""
+_LOGGED_BYTES = 1000
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def thread_wishes() -> dict[str, str]:
+    """Return what this host's environment says about threads; engines inherit it."""
+    return {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
+
+
+def interface_wishes(interface: str) -> dict[str, str]:
+    """Make NCCL and gloo use the interface of the data path, unless this host says otherwise."""
+    wishes = {"NCCL_SOCKET_IFNAME": f"={interface}", "GLOO_SOCKET_IFNAME": interface}
+    if not interface:
+        return {}
+    return {name: wish for name, wish in wishes.items() if name not in os.environ}
+
+
+def device_wishes(device: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """Let a rank see its own devices only, unless the user has said what ranks see."""
+    return {VISIBLE: device} if device and VISIBLE not in asked else {}
+
+
+class ZygoteProcess:
+    """Starts the zygote at once, so that it imports while the agent does."""
+
+    def __init__(self, run_dir: Path, start_method: str) -> None:
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-P", "-m", "jupyter_dist.engine.zygote"),
+                *(str(os.getpid()), str(run_dir), start_method),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            # A BLAS that starts threads while it is imported would make forking unsafe; each
+            # engine gets its share of cores after it was forked (engine/launch_config.py). The
+            # host's own hash seed does not count: sets must have one order on all hosts.
+            env={
+                **os.environ,
+                **dict.fromkeys(THREAD_VARIABLES, "1"),
+                HASH_SEED_VARIABLE: HASH_SEED,
+            },
+        )
+
+    def listen(self, on_event: Callable[[ZygoteEvent], None], on_end: Callable[[], None]) -> None:
+        """Hand each event over from a thread, and tell when the zygote has ended."""
+
+        def read() -> None:
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                try:
+                    on_event(msgspec.json.decode(line, type=ZygoteEvent))
+                except Exception:  # noqa: BLE001  (the next one may tell how an engine ended)
+                    sys.stderr.write(f"{line[:_LOGGED_BYTES]!r}: {traceback.format_exc()}")
+            on_end()
+            end_children(ORPHANS_TIMEOUT_S, is_marked_only=True)  # they fell to this process
+
+        threading.Thread(target=read, name="zygote-events", daemon=True).start()
+
+    def start_engines(self, births: Iterable[EngineConfig]) -> None:
+        """Ask for these engines."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(ZygoteRequest(tuple(births))) + b"\n")
+        self._process.stdin.flush()
+
+    def end(self, timeout_s: float) -> None:
+        """Let it end its engines and itself; kill it when it does not (the engines follow)."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+            self._process.wait(timeout_s)
+        except (subprocess.TimeoutExpired, BrokenPipeError):
+            self._process.kill()
+            self._process.wait()
+        end_children(ORPHANS_TIMEOUT_S, is_marked_only=True)

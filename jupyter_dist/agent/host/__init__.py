@@ -1,0 +1,1 @@
+"""What an agent observes of its host, and the helper processes that it runs there."""

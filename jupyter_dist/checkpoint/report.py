@@ -1,0 +1,186 @@
+"""What ranks tell of saving and restoring variables, put together and said in a few lines. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.sizes import tell_size
+
+_MOST_REASONS = 12
+_LONGEST_REASON = 400
+
+Problems = dict[str, dict[str, tuple[int, ...]]]
+"""For each name, for each reason, the ranks that give it."""
+
+
+class RankSaved(msgspec.Struct, frozen=True):
+    """What one rank tells of saving; `str()` is the same on all ranks if all is the same there."""
+
+    directory: str
+    """That holds the checkpoints of this name, one for each step."""
+    path: str
+    """Of the step's directory; empty while it is being written in the background."""
+    step: int
+    nbytes: int
+    """Of all ranks together; nobody knows it yet while that goes on in the background."""
+    seconds: float
+    saved: tuple[str, ...] = ()
+    left_out: dict[str, str] = {}
+    """Names that cannot be saved, with the reason."""
+
+    def __str__(self) -> str:
+        text = self.describe(name_some(self.saved) or "nothing")
+        return "\n".join([text, *_describe(_without_ranks(self.left_out), "not saved")])
+
+    def describe(self, what: str, took: str = "") -> str:
+        """Say in a sentence that this was saved, or is being saved."""
+        if self.path:
+            size = tell_size(self.nbytes)
+            return f"saved {what} ({size} on disk){took} as step {self.step}: {self.path}"
+        return (
+            f"saving {what} as step {self.step} in {self.directory}, while cells go on; should it "
+            "fail, the next cell and the next save say so"
+        )
+
+
+class RankRestored(msgspec.Struct, frozen=True):
+    """What one rank tells of restoring; `str()` as that of RankSaved."""
+
+    path: str
+    step: int
+    nbytes: int
+    seconds: float
+    restored: tuple[str, ...] = ()
+    not_restored: dict[str, str] = {}
+    """Names that are in the checkpoint and not in the namespace now, with the reason."""
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = f"{name_some(self.restored) or 'nothing'} ({tell_size(self.nbytes)})"
+        text = f"restored {what} from step {self.step}: {self.path}"
+        return "\n".join(
+            [text, *_describe(_without_ranks(self.not_restored), "not restored"), *self.notes]
+        )
+
+
+class CheckpointSaved(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of saving variables; `str()` says it in a few lines."""
+
+    path: str
+    """Of the step's directory; empty while it is being written in the background."""
+    directory: str
+    """That holds the checkpoints of this name, one for each step."""
+    step: int
+    world_size: int
+    nbytes: int
+    seconds: float
+    saved: tuple[str, ...]
+    left_out: Problems = {}
+
+    def __str__(self) -> str:
+        ranks = name_ranks(range(self.world_size))
+        what = f"{name_some(self.saved) or 'nothing'} of {ranks}"
+        told = RankSaved(self.directory, self.path, self.step, self.nbytes, self.seconds)
+        text = told.describe(what, f" in {self.seconds:.2f} s")
+        return "\n".join([text, *_describe(self.left_out, "not saved")])
+
+
+class CheckpointRestored(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of restoring variables; `str()` says it in a few lines."""
+
+    path: str
+    step: int
+    world_size: int
+    nbytes: int
+    seconds: float
+    restored: tuple[str, ...]
+    not_restored: Problems = {}
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        ranks = name_ranks(range(self.world_size))
+        what = f"{name_some(self.restored) or 'nothing'} on {ranks} ({tell_size(self.nbytes)})"
+        text = f"restored {what} in {self.seconds:.2f} s from step {self.step}: {self.path}"
+        return "\n".join([text, *_describe(self.not_restored, "not restored"), *self.notes])
+
+
+def merge_saved(told: Mapping[int, RankSaved]) -> CheckpointSaved:
+    """Put together what the ranks tell of one checkpoint; there is at least one."""
+    first = told[min(told)]
+    return CheckpointSaved(
+        path=first.path,
+        directory=first.directory,
+        step=first.step,
+        world_size=len(told),
+        nbytes=max(each.nbytes for each in told.values()),
+        seconds=max(each.seconds for each in told.values()),
+        saved=_union([each.saved for each in told.values()]),
+        left_out=_by_reason({rank: each.left_out for rank, each in told.items()}),
+    )
+
+
+def merge_restored(told: Mapping[int, RankRestored]) -> CheckpointRestored:
+    """Put together what the ranks tell of one checkpoint; there is at least one."""
+    first = told[min(told)]
+    notes: dict[str, list[int]] = {}
+    for rank, each in told.items():
+        for note in each.notes:
+            notes.setdefault(note, []).append(rank)
+    return CheckpointRestored(
+        path=first.path,
+        step=first.step,
+        world_size=len(told),
+        nbytes=max(each.nbytes for each in told.values()),
+        seconds=max(each.seconds for each in told.values()),
+        restored=_union([each.restored for each in told.values()]),
+        not_restored=_by_reason({rank: each.not_restored for rank, each in told.items()}),
+        notes=tuple(
+            note if len(ranks) == len(told) else f"{name_ranks(ranks)}: {note}"
+            for note, ranks in notes.items()
+        ),
+    )
+
+
+def _union(names: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return every name once, in the order in which ranks have them."""
+    return tuple(dict.fromkeys(name for each in names for name in each))
+
+
+def _by_reason(told: Mapping[int, Mapping[str, str]]) -> Problems:
+    found: dict[str, dict[str, list[int]]] = {}
+    for rank, problems in told.items():
+        for name, reason in problems.items():
+            found.setdefault(name, {}).setdefault(reason, []).append(rank)
+    return {
+        name: {reason: tuple(ranks) for reason, ranks in reasons.items()}
+        for name, reasons in found.items()
+    }
+
+
+def _without_ranks(problems: Mapping[str, str]) -> Problems:
+    """Return the problems of one rank, which has no need to name itself."""
+    return {name: {reason: ()} for name, reason in problems.items()}
+
+
+def _describe(problems: Problems, what: str) -> list[str]:
+    """Say a sentence for each reason, names that share it (and its ranks) together."""
+    names: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for name, reasons in problems.items():
+        for reason, ranks in reasons.items():
+            names.setdefault((reason, ranks), []).append(name)
+    lines = [
+        f"{what}: {name_some(each)}{f' on {name_ranks(ranks)}' if ranks else ''}"
+        f" ({_on_one_line(reason)})"
+        for (reason, ranks), each in names.items()
+    ]
+    if len(lines) > _MOST_REASONS:
+        lines[_MOST_REASONS:] = [f"{what}: {len(lines) - _MOST_REASONS} more, in the report"]
+    return lines
+
+
+def _on_one_line(reason: str) -> str:
+    """Leave line ends out, and the end of what is longer than three sentences."""
+    line = " ".join(reason.split()).rstrip(".")
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"

@@ -1,0 +1,1 @@
+"""Restoring: ranks agree on one checkpoint, share out the reading, and place what they read."""

@@ -1,0 +1,1 @@
+"""Saving: ranks agree on what there is, write their parts, and commit them with one rename."""

@@ -1,0 +1,80 @@
+"""The leaves of a manifest, made of what all ranks have told and written."""
+
+from collections.abc import Collection, Sequence
+from typing import cast
+
+import msgspec
+
+from jupyter_dist.checkpoint.format.manifest import (
+    ArrayEntry,
+    Entry,
+    Layout,
+    Leaf,
+    Library,
+    ObjectEntry,
+    Piece,
+)
+from jupyter_dist.checkpoint.save.merging import LeafReport, Merged, MergedLeaf
+from jupyter_dist.checkpoint.save.writing import Written
+
+
+def seem_same(leaf: MergedLeaf) -> bool:
+    """Return whether a leaf has bytes that may be the same on all ranks."""
+    return leaf.layout == "replicated" and leaf.first.kind != "plain"
+
+
+def settle_layouts(merged: Merged, differing: Collection[int]) -> Merged:
+    """Store for each rank what seemed the same and is not: these, counted among all such leaves."""
+    leaves, at = [], 0
+    for leaf in merged.leaves:
+        settled = leaf
+        if seem_same(leaf):
+            settled = leaf._replace(layout="per_rank") if at in differing else leaf
+            at += 1
+        leaves.append(settled)
+    return merged._replace(leaves=tuple(leaves))
+
+
+def record_leaves(merged: Merged, written: Sequence[Written]) -> tuple[Leaf, ...]:
+    """Write down which leaf lies where; `written` is by rank."""
+    pieces: dict[tuple[int, int], list[Piece]] = {}
+    for rank, each in enumerate(written):
+        for leaf, piece in each.pieces:
+            pieces.setdefault((leaf, rank), []).append(piece)
+    return tuple(
+        _record(leaf, [pieces.get((at, rank), []) for rank in range(len(written))])
+        for at, leaf in enumerate(merged.leaves)
+    )
+
+
+def _record(leaf: MergedLeaf, pieces: Sequence[Sequence[Piece]]) -> Leaf:
+    """Describe a leaf; `pieces` are by the rank that has written them."""
+    if leaf.layout == "per_rank":
+        entries = [
+            None if told is None else _entry(told, "per_rank", told.shape, own)
+            for told, own in zip(leaf.by_rank, pieces, strict=True)
+        ]
+        return Leaf(leaf.path, tuple(entries))
+    first = leaf.first
+    shape = leaf.shape if leaf.layout == "sharded" else first.shape
+    every = sorted((piece for own in pieces for piece in own), key=lambda piece: piece.box)
+    return Leaf(leaf.path, (_entry(first, leaf.layout, shape, every),))
+
+
+def _entry(
+    told: LeafReport, layout: Layout, shape: tuple[int, ...], pieces: Sequence[Piece]
+) -> Entry:
+    if told.kind == "plain":
+        assert told.plain is not None
+        return msgspec.structs.replace(told.plain, layout=layout)
+    if told.kind == "object":
+        return ObjectEntry(type_name=told.type_name, layout=layout, pieces=tuple(pieces))
+    return ArrayEntry(
+        dtype=told.dtype,
+        shape=shape,
+        layout=layout,
+        library=cast("Library", told.library),
+        pieces=tuple(pieces),
+        sharding=told.sharding,
+        form=told.form,
+    )

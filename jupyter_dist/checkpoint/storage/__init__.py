@@ -1,0 +1,1 @@
+"""Directories of checkpoints: listed, locked, and written so that none is ever half there."""

@@ -1,0 +1,86 @@
+"""Locks on files and directories that end with the process that holds them."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from jupyter_dist.checkpoint.file_errors import as_not_saved
+from jupyter_dist.errors import CheckpointFailed
+
+_POLL_S = 0.02
+
+
+def make_held(path: Path) -> int:
+    """Make a file and hold it; give the open file, with which the hold ends. Raises OSError.
+
+    On a file system without locks the file is made all the same.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o666)
+    # Nobody else can hold it: whoever looks, holds the directory meanwhile.
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return fd
+
+
+def is_held(path: Path) -> bool:
+    """Return whether the maker of this file may be alive; a file that is not there is nobody's."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        # Held, or there are no locks here: what cannot be known is left alone.
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def release(fd: int) -> None:
+    """End a hold, also for processes that were forked meanwhile, and close the file."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    os.close(fd)
+
+
+@contextlib.contextmanager
+def holding(directory: Path, timeout_s: float = 30.0) -> Iterator[None]:
+    """Have others wait who are about to make or clear away what is being saved there.
+
+    Where directories cannot be held (NFS) this is empty. Raises CheckpointFailed.
+    """
+    with as_not_saved(directory):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _wait_for(fd, directory, timeout_s)
+        yield
+    finally:
+        release(fd)
+
+
+def _wait_for(fd: int, directory: Path, timeout_s: float) -> None:
+    until_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            # Others hold it for some milliseconds; there is no way to be told when they are done.
+            if time.monotonic() > until_s:
+                raise CheckpointFailed(
+                    f"{directory}: another process that saves there has held it for "
+                    f"{timeout_s:g} s. See whether it is stopped (fuser -v {directory}), or save "
+                    "into another directory."
+                ) from error
+            time.sleep(_POLL_S)
+        except OSError:
+            return
+        else:
+            return

@@ -1,0 +1,1 @@
+"""Code of this machine, compared with the hosts and copied to them."""

@@ -1,0 +1,48 @@
+"""Tell the coordinator who we are and what we want to do: drive the cluster, watch it, or visit."""
+
+import os
+import sys
+from pathlib import Path
+
+from jupyter_dist.cluster.connection.connection import CLOSE_PATIENCE_S, Connection
+from jupyter_dist.protocol.messages import ClaimRole, RoleGranted
+
+ANSWER_TIMEOUT_S = 10.0
+_NOTEBOOK = "JPY_SESSION_NAME"
+"""Jupyter Server tells a kernel the path of its notebook in this variable."""
+
+
+def take_part(line: Connection, role: str, is_taking_over: bool) -> str:
+    """Take this role; gives who drives the cluster then, or an empty string.
+
+    Raises ClusterInUse when another process that lives drives it.
+    """
+    request = ClaimRole(line.new_request_id(), os.getpid(), name_us(), role, is_taking_over)
+    return line.ask(request, RoleGranted, timeout_s=ANSWER_TIMEOUT_S)[0].driver
+
+
+def leave_place(line: Connection) -> None:
+    """Say that this client does not drive any longer; nobody waits for the answer."""
+    if not line.lock.acquire(timeout=CLOSE_PATIENCE_S):
+        return  # another thread waits for an answer; our silence will tell as well, only later
+    try:
+        line.send(ClaimRole(line.new_request_id(), os.getpid(), name_us(), "visit"))
+    finally:
+        line.lock.release()
+
+
+def name_us() -> str:
+    """Name this process as a person knows it: `notebook train.ipynb`, `program train.py`."""
+    program = Path(sys.argv[0]).name if sys.argv else ""
+    if program == "ipykernel_launcher.py" or _is_kernel():
+        notebook = Path(os.environ.get(_NOTEBOOK, "")).name
+        return f"notebook {notebook}" if notebook else "a notebook"
+    if program in ("ipython", "ipython3"):
+        return "an IPython"
+    return f"program {program}" if program not in ("", "-c", "-") else "a Python"
+
+
+def _is_kernel() -> bool:
+    """Return whether a front end talks to this process; ipyparallel loads ipykernel elsewhere."""
+    find_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    return getattr(find_shell(), "kernel", None) is not None

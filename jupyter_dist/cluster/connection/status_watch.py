@@ -1,0 +1,110 @@
+"""A quiet thread that tells the coordinator someone is there, and hears how the cluster is."""
+
+import contextlib
+import threading
+import traceback
+from collections.abc import Callable
+from time import monotonic
+
+from jupyter_dist.cluster.connection.connection import Connection
+from jupyter_dist.cluster.connection.roles import leave_place
+from jupyter_dist.control.sockets import end_unused_context
+from jupyter_dist.errors import ClusterGone, WireError
+from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.protocol.messages import TopologyChanged, WatchTopology
+
+PRESENCE_INTERVAL_S = 1.0
+Subscriber = Callable[[Topology], None]
+
+
+class Leaving:
+    """Has a watch end, and leave the driver's place: without waiting, and without a lock.
+
+    It does not know the watch, whose subscribers would else be kept alive by a finalizer.
+    """
+
+    is_wanted = False
+
+    def want(self) -> None:
+        """Let the thread end in a moment."""
+        self.is_wanted = True
+
+
+class StatusWatch(threading.Thread):
+    """Owns its own line; subscribers are called on this thread."""
+
+    def __init__(self, line: Connection, name: str) -> None:
+        super().__init__(name="cluster-watch", daemon=True)
+        self._connection = line
+        self._cluster = name
+        self._lock = threading.Lock()
+        self._subscribers: dict[Subscriber, float] = {}
+        self._over = threading.Event()
+        self.leaving = Leaving()
+        self._next_presence_s = 0.0
+        self.last = Topology(cluster=name, state="starting")
+
+    def subscribe(self, subscriber: Subscriber, interval_s: float) -> Callable[[], None]:
+        """Call this with each topology from now on; gives a function that ends it."""
+        with self._lock:
+            self._subscribers[subscriber] = interval_s
+            self._next_presence_s = 0.0
+        if self._over.is_set():
+            subscriber(self.last)
+        return lambda: self._unsubscribe(subscriber)
+
+    def _unsubscribe(self, subscriber: Subscriber) -> None:
+        with self._lock:
+            self._subscribers.pop(subscriber, None)
+
+    def run(self) -> None:
+        """Watch until closed, or until the cluster is stopped or gone."""
+        try:
+            self._watch()
+        except ClusterGone:
+            self._tell(Topology(cluster=self._cluster, state="gone", hosts=self.last.hosts))
+        finally:
+            self._over.set()
+            self._connection.close()
+            if self.leaving.is_wanted:
+                end_unused_context()
+
+    def _watch(self) -> None:
+        while not (self._over.is_set() or self.leaving.is_wanted):
+            self._show_presence()
+            with contextlib.suppress(WireError):  # it is logged, and the next picture comes
+                for message, _ in self._connection.receive():
+                    if isinstance(message, TopologyChanged):
+                        self._tell(message.topology)
+        if self.leaving.is_wanted:
+            leave_place(self._connection)
+
+    def close(self) -> None:
+        """End the thread; subscribers hear no more."""
+        self._over.set()
+        if self.ident is None:  # it never ran, so nobody else closes its line
+            self._connection.close()
+        elif threading.current_thread() is not self:
+            self.join(2.0)
+
+    def _show_presence(self) -> None:
+        now_s = monotonic()
+        if now_s < self._next_presence_s:
+            return
+        with self._lock:
+            self._next_presence_s = now_s + PRESENCE_INTERVAL_S
+            interval_s = min(self._subscribers.values(), default=0.0)
+        self._connection.send(WatchTopology(self._connection.new_request_id(), interval_s))
+
+    def _tell(self, topology: Topology) -> None:
+        self.last = topology
+        with self._lock:
+            subscribers = list(self._subscribers)
+        for subscriber in subscribers:
+            try:
+                subscriber(topology)
+            except Exception:  # noqa: BLE001  (this thread keeps the cluster alive)
+                traceback.print_exc()
+                self._unsubscribe(subscriber)
+        if topology.state in ("stopped", "gone"):
+            self._over.set()

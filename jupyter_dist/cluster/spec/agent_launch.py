@@ -1,0 +1,227 @@
+"""Who starts the agents of a cluster: ssh and this machine, or the nodes of a batch job."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from jupyter_dist.cluster.spec.checks import find_directory, read_text_file
+from jupyter_dist.cluster.spec.host_list import hosts_of_job
+from jupyter_dist.errors import UsageError
+from jupyter_dist.launch.batch.allocation import Allocation, check_room, find_allocation
+from jupyter_dist.model.spec.batch import BATCH_SYSTEMS, BatchSpec, check_batch
+from jupyter_dist.model.spec.cluster_spec import (
+    JOIN,
+    MOST_HOSTS,
+    MOST_SLOTS,
+    ClusterSpec,
+    HostSpec,
+    default_timeout_s,
+)
+from jupyter_dist.model.spec.sendable import shorten
+from jupyter_dist.options.start_options import START_LAUNCHERS
+
+_OF_A_JOB = {
+    "nodes": "nodes",
+    "template": "template",
+    "queue": "queue",
+    "account": "account",
+    "time_limit_s": "time limit",
+    "job_name": "job name",
+    "job_dir": "job directory",
+    "launcher_args": "launcher argument",
+}
+"""Wishes that only a batch launcher can fulfil, and how they are called."""
+_OF_A_SUBMISSION = ("template", "queue", "account", "time_limit_s", "job_name")
+"""Those among them that an allocation has settled already."""
+_FIELDS = ("nodes", "queue", "account", "time_limit_s", "job_name")
+"""Those that are a field of BatchSpec as they stand."""
+
+
+def apply_launcher(
+    asked: Mapping[str, Any],
+    draft: ClusterSpec,
+    named: str,
+    environ: Mapping[str, str] = os.environ,
+) -> ClusterSpec:
+    """Apply what was said of launcher, nodes and job; `named` are the hosts that someone named.
+
+    Raises UsageError for what does not go together.
+    """
+    launcher = asked.get("launcher")
+    if launcher is not None and launcher not in START_LAUNCHERS:
+        raise UsageError(
+            f"launcher {launcher!r} is unknown. Accepted: {', '.join(START_LAUNCHERS)}."
+        )
+    allocation = find_allocation(environ) if launcher == "auto" and not named else None
+    if launcher in BATCH_SYSTEMS or draft.batch is not None or allocation is not None:
+        _check_no_hosts(launcher, draft, named)
+        if allocation is not None:
+            batch = _within(allocation, asked)
+        else:
+            batch = _read_batch(launcher, asked, draft.batch)
+        return _with_job(draft, batch, asked, allocation)
+    _check_nothing_of_jobs(launcher, asked)
+    if "slots" in asked:
+        draft = _with_slots(draft, asked["slots"], named)
+    if launcher in ("local", "ssh"):
+        hosts = tuple(
+            host if host.launcher == JOIN else replace(host, launcher=launcher)
+            for host in draft.hosts
+        )
+        return replace(draft, hosts=hosts)
+    return draft
+
+
+def check_launcher(batch: BatchSpec | None) -> None:
+    """Raise UsageError when this machine cannot submit this job, or its template is none."""
+    if batch is None:
+        return
+    from jupyter_dist.launch.batch.submission import check_available
+    from jupyter_dist.launch.batch.templates import check_template
+
+    check_available(batch.system, is_within=batch.is_within)
+    if batch.template:
+        check_template(batch.template)
+
+
+# --- a job ---
+
+
+def _read_batch(
+    launcher: str | None, asked: Mapping[str, Any], draft: BatchSpec | None
+) -> BatchSpec:
+    """Put a job together; what is asked for goes before what the specification says."""
+    if draft is None:
+        if "nodes" not in asked:
+            raise UsageError(
+                f"launcher {launcher!r} has to know how many nodes to ask for. Say it with --nodes "
+                "N, for example --nodes 2 --slots 8."
+            )
+        draft = BatchSpec(system=str(launcher), nodes=asked["nodes"])
+    if launcher in BATCH_SYSTEMS:
+        draft = replace(draft, system=launcher)
+    batch = replace(draft, **{field: asked[field] for field in _FIELDS if field in asked})
+    template = asked.get("template", "")
+    if not template and "\n" not in batch.template:  # a specification names the file
+        template = batch.template
+    if template:
+        batch = replace(batch, template=_read_template(template))
+    return replace(
+        batch,
+        arguments=_read_arguments(asked, batch.arguments),
+        directory=_check_job_directory(asked.get("job_dir", batch.directory)),
+    )
+
+
+def _within(allocation: Allocation, asked: Mapping[str, Any]) -> BatchSpec:
+    """Use the allocation that we are in, or some of its nodes."""
+    settled = next((_OF_A_JOB[wish] for wish in _OF_A_SUBMISSION if wish in asked), "")
+    if settled:
+        raise UsageError(
+            f"{settled} says how a job is submitted, and --launcher auto submits none here: it "
+            f"uses the allocation that this process is in ({allocation.label}). Leave it out, or "
+            f"submit a job of its own with --launcher {allocation.system}."
+        )
+    nodes = asked.get("nodes", allocation.nodes)
+    check_room(allocation, nodes, asked.get("slots", 0))
+    return BatchSpec(
+        system=allocation.system,
+        nodes=nodes,
+        is_within=True,
+        arguments=_read_arguments(asked, ()),
+        directory=_check_job_directory(asked.get("job_dir", "")),
+    )
+
+
+def _with_job(
+    draft: ClusterSpec, batch: BatchSpec, asked: Mapping[str, Any], allocation: Allocation | None
+) -> ClusterSpec:
+    """Let the nodes of a job be the hosts."""
+    check_batch(batch, MOST_HOSTS)
+    slots = draft.hosts[0].slots if draft.batch is not None else 0
+    if allocation is not None:
+        slots = allocation.slots_per_node or slots
+    like = replace(draft.hosts[0], slots=asked.get("slots", slots))
+    hosts = hosts_of_job(batch.system, batch.nodes, like)
+    timeout_s = draft.timeout_s
+    if timeout_s == default_timeout_s(draft.hosts):
+        timeout_s = default_timeout_s(hosts)
+    return replace(draft, batch=batch, hosts=hosts, timeout_s=timeout_s)
+
+
+def _read_arguments(asked: Mapping[str, Any], usual: tuple[str, ...]) -> tuple[str, ...]:
+    given = asked.get("launcher_args")
+    if given is None:
+        return usual
+    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+        raise UsageError(
+            f"launcher arguments {given!r} are not accepted. Give a list of texts, for example "
+            "['--constraint=gpu']."
+        )
+    return tuple(given)
+
+
+def _read_template(path: str | os.PathLike[str]) -> str:
+    text = read_text_file(path, "template")
+    if not text.strip():
+        raise UsageError(f"template {str(path)!r} is empty. Give the job script to be submitted.")
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+def _check_job_directory(given: str | os.PathLike[str]) -> str:
+    """Return the whole path of a directory in which we can write; empty stays empty."""
+    if not str(given):
+        return ""
+    directory = find_directory(given)
+    if not directory or not os.access(directory, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"job directory {shorten(str(given))} is not a directory on this machine in which "
+            "you can write. Give one that all nodes see as well, for example in your home."
+        )
+    return directory
+
+
+def _check_no_hosts(launcher: str | None, draft: ClusterSpec, named: str) -> None:
+    if named:
+        system = launcher if launcher in BATCH_SYSTEMS else getattr(draft.batch, "system", "auto")
+        raise UsageError(
+            f"hosts {named!r} and launcher {system!r} do not go together: a scheduler chooses the "
+            "hosts on its own. Leave the hosts out, and say --nodes N and --slots N."
+        )
+    if launcher in ("local", "ssh"):
+        raise UsageError(
+            f"launcher {launcher!r} and the [batch] table of the specification do not go together. "
+            "Leave one of both out."
+        )
+
+
+# --- no job ---
+
+
+def _check_nothing_of_jobs(launcher: str | None, asked: Mapping[str, Any]) -> None:
+    """Raise UsageError for wishes that only a batch launcher can fulfil."""
+    what = next((_OF_A_JOB[wish] for wish in _OF_A_JOB if wish in asked), "")
+    if not what:
+        return
+    why = "it needs a batch launcher"
+    if launcher == "auto":
+        why = "--launcher auto has found no allocation around this process, and starts ranks here"
+    raise UsageError(
+        f"{what} means nothing here: {why}. Name one, for example --launcher slurm (accepted: "
+        f"{', '.join(BATCH_SYSTEMS)}), or say with --hosts where ranks shall be."
+    )
+
+
+def _with_slots(draft: ClusterSpec, slots: int, named: str) -> ClusterSpec:
+    """Return hosts that nobody has named so many slots: a notebook may leave its allocation."""
+    if named:
+        raise UsageError(
+            f"slots {slots} and hosts {named!r} do not go together. Say the ranks of each host "
+            f"with its name, for example nodeA:{slots}."
+        )
+    if not 0 <= slots <= MOST_SLOTS:
+        raise UsageError(f"{slots} slots are not accepted. Give 1-{MOST_SLOTS}.")
+    hosts: tuple[HostSpec, ...] = tuple(replace(host, slots=slots) for host in draft.hosts)
+    return replace(draft, hosts=hosts)

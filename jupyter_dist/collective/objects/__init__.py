@@ -1,0 +1,1 @@
+"""Object collectives: any Python object over the control channel, and how values differ."""

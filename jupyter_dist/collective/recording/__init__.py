@@ -1,0 +1,1 @@
+"""What a rank is inside of, in a file that others read even when it is stuck or dead."""

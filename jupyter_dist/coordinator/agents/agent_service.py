@@ -1,0 +1,165 @@
+"""The gRPC service that agents dial; everything they say lands in the coordinator's mailbox."""
+
+import contextlib
+import errno
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from jupyter_dist.control.poller import Waker
+from jupyter_dist.coordinator.agents.admission import Admission, NotAdmitted
+from jupyter_dist.coordinator.agents.agent_sessions import Session, Sessions
+from jupyter_dist.coordinator.agents.arrivals import Arrivals
+from jupyter_dist.coordinator.agents.certificates import Authority, Certificate
+from jupyter_dist.coordinator.agents.connection_limits import HANDSHAKE_MS, Proven
+from jupyter_dist.errors import no_free_port
+from jupyter_dist.launch.launcher import KEEPALIVE_MS, MOST_MESSAGE_BYTES, keepalive_timeout_ms
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+SERVICE = "jupyter_dist.HostAgents"
+_MAX_AGENTS = 1024
+
+
+class AgentService:
+    """One session per host, over one stream after the other.
+
+    Events are taken with `receive`, after `waker` has woken the loop.
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        authority: Authority,
+        server: Certificate,
+        lost_after_s: float,
+        witness: Arrivals,
+    ) -> None:
+        self.waker = Waker()
+        self.proven = Proven()
+        """From where agents attend; all other connections are those of strangers."""
+        self._admission = admission
+        self._events: queue.SimpleQueue[tuple[str, pb.AgentEvent | None]] = queue.SimpleQueue()
+        self._sessions = Sessions(self._put, witness, lost_after_s)
+        self._is_serving = False
+        self._credentials = grpc.ssl_server_credentials(
+            [(server.private_key, server.certificate)],
+            root_certificates=authority.certificate,
+            require_client_auth=True,
+        )
+        self._server = grpc.server(
+            # Threads are made as streams come: one for each agent, and one for the health service.
+            ThreadPoolExecutor(_MAX_AGENTS, thread_name_prefix="agent-stream"),
+            options=[
+                ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", keepalive_timeout_ms(lost_after_s)),
+                # For an agent that is stopped, whose kernel still takes in what is sent. Agents
+                # are more patient: a coordinator may sleep with its machine.
+                ("grpc.http2.ping_timeout_ms", keepalive_timeout_ms(lost_after_s)),
+                ("grpc.http2.max_pings_without_data", 0),
+                ("grpc.http2.min_ping_interval_without_data_ms", 500),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.so_reuseport", 0),
+                # A message over the limit would break the stream, and cost the host's ranks.
+                ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
+                ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+            ],
+        )
+        attend = grpc.stream_stream_rpc_method_handler(
+            self._attend,
+            request_deserializer=pb.AgentEvent.FromString,
+            response_serializer=pb.AgentCommand.SerializeToString,
+        )
+        handlers = grpc.method_handlers_generic_handler(SERVICE, {"Attend": attend})
+        self._server.add_generic_rpc_handlers((handlers,))
+        servicer = health.HealthServicer()
+        servicer.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, self._server)
+
+    def bind(self, host: str, ports: Sequence[int] = ()) -> int:
+        """Listen on a free port (one of these, if given) of this address; OSError without one."""
+        at = f"[{host}]" if ":" in host else host
+        for wish in ports or (0,):
+            with contextlib.suppress(RuntimeError):  # gRPC's only word for a port that is taken
+                port = self._server.add_secure_port(f"{at}:{wish}", self._credentials)
+                break
+        else:
+            raise OSError(errno.EADDRINUSE, no_free_port(host))
+        self._server.start()
+        self._is_serving = True
+        return int(port)
+
+    def receive(self) -> Iterator[tuple[str, pb.AgentEvent | None]]:
+        """Yield what has arrived as (host, event); event None: the agent is gone.
+
+        To be called often: that an agent is gone may only be known by the time that passes.
+        """
+        self.waker.clear()
+        self._sessions.judge(monotonic())
+        while True:
+            try:
+                yield self._events.get_nowait()
+            except queue.Empty:
+                return
+
+    def why_gone(self, host: str) -> str:
+        """Return how it is known that the agent of this host is gone; empty: its process ended."""
+        return self._sessions.why_gone.get(host, "")
+
+    def send(self, host: str, command: pb.AgentCommand) -> bool:
+        """Send a command to a host's agent, now or when it is back; False when it is gone."""
+        return self._sessions.say(host, command)
+
+    def close(self) -> None:
+        """End all streams."""
+        self._sessions.end()
+        if self._is_serving:  # the end of a server that never began is waited for in vain
+            self._server.stop(grace=0.5).wait()
+        self.waker.close()
+
+    def _attend(self, events: Iterator[pb.AgentEvent], context: Any) -> Iterator[pb.AgentCommand]:
+        """Serve one stream of an agent, on a thread of the server."""
+        first = next(events, None) or pb.AgentEvent()
+        names = tuple(context.auth_context().get("x509_common_name", []))
+        try:
+            if not first.number and first.WhichOneof("event") != "resume":
+                raise NotAdmitted("its jupyter-dist is older than the coordinator's")
+            if first.WhichOneof("event") == "resume":
+                session = self._sessions.find(first.resume.session, names)
+                opening = pb.AgentCommand()
+            else:
+                session = self._sessions.open(
+                    self._admission.admit(names, first.joined.host), names
+                )
+                opening = None
+        except NotAdmitted as refusal:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
+        self.proven.enter(context)
+        connection = self._sessions.connect(session, first)
+        context.add_callback(lambda: self._sessions.on_break(session, connection, monotonic()))
+        threading.Thread(
+            target=self._read,
+            args=(session, connection, events),
+            name=f"agent-{session.host}",
+            daemon=True,
+        ).start()
+        yield from session.conversation.outgoing(connection, opening)
+
+    def _read(self, session: Session, connection: int, events: Iterator[pb.AgentEvent]) -> None:
+        try:
+            for event in events:
+                self._sessions.take(session, connection, event)
+        except grpc.RpcError:
+            pass  # the stream broke; that is what the next line tells
+        except Exception as error:  # noqa: BLE001  (grpc raises a bare Exception when it stops)
+            del error
+        self._sessions.on_break(session, connection, monotonic())
+
+    def _put(self, host: str, event: pb.AgentEvent | None) -> None:
+        self._events.put((host, event))
+        self.waker.wake()

@@ -1,0 +1,163 @@
+"""Which agents attend, and which are gone: a connection that broke is no proof of that."""
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from jupyter_dist.coordinator.agents.admission import NotAdmitted
+from jupyter_dist.coordinator.agents.arrivals import Arrivals
+from jupyter_dist.launch.launcher import silence_before_break_s
+from jupyter_dist.launch.processes.process_life import process_lives
+from jupyter_dist.probe.network import machine_id
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.conversation import Conversation
+
+_EARLIER_S = 0.5
+"""So long before the heartbeats of its ranks an agent is given up."""
+
+
+class Session:
+    """One agent: who it is, what was said, and since when its connection is broken."""
+
+    def __init__(self, host: str, names: Sequence[bytes]) -> None:
+        self.host = host
+        self.names = frozenset(names)
+        """Common names of its certificate."""
+        self.secret = secrets.token_hex(16)
+        self.conversation = Conversation(pb.AgentCommand)
+        self.heard_s = monotonic()
+        self.broken_s: float | None = None
+        self.pid = 0
+        """Of its process, where this machine can see that; else 0."""
+
+    def find_process(self, joined: pb.Joined) -> None:
+        """Remember the agent's process when it is one of this machine."""
+        if joined.machine == machine_id() and _is_agent(joined.pid):
+            self.pid = joined.pid
+
+
+class Sessions:
+    """Every agent that was admitted and is not gone; from threads of streams and the loop."""
+
+    def __init__(
+        self,
+        put: Callable[[str, pb.AgentEvent | None], None],
+        witness: Arrivals,
+        lost_after_s: float,
+    ) -> None:
+        self._put = put
+        self._witness = witness
+        self._lost_after_s = lost_after_s
+        self._lock = threading.RLock()
+        self._sessions: dict[str, Session] = {}
+        self.why_gone: dict[str, str] = {}
+        """How it is known of hosts that their agents are gone; not of those that were seen to."""
+
+    def open(self, host: str, names: Sequence[bytes]) -> Session:
+        """Begin with a new agent; one that the host had before is of no use any more."""
+        session = Session(host, names)
+        with self._lock:
+            before = self._sessions.get(host)
+            if before is not None:
+                before.conversation.end()
+            self._sessions[host] = session
+            self.why_gone.pop(host, None)
+        admitted = pb.Admitted(host=host, session=session.secret)
+        session.conversation.say(pb.AgentCommand(admitted=admitted))
+        return session
+
+    def find(self, secret: str, names: Sequence[bytes]) -> Session:
+        """Return the session that goes on.
+
+        Raises NotAdmitted when it was given up, or belongs to another certificate.
+        """
+        with self._lock:
+            for session in self._sessions.values():
+                is_named = secrets.compare_digest(session.secret, secret)
+                if is_named and session.names == frozenset(names):
+                    return session
+        raise NotAdmitted("this agent was given up, and its ranks with it")
+
+    def connect(self, session: Session, first: pb.AgentEvent) -> int:
+        """Let a session go on over a new stream; returns the number of the connection."""
+        connection = session.conversation.connect()
+        with self._lock:
+            session.broken_s = None
+        self.take(session, connection, first)
+        return connection
+
+    def take(self, session: Session, connection: int, event: pb.AgentEvent) -> None:
+        """Take in what has come over a connection, unless it came before."""
+        with self._lock:  # one after the other, also where two streams meet
+            if event.WhichOneof("event") == "joined":
+                session.find_process(event.joined)
+            if not session.conversation.take(connection, event):
+                return
+            session.heard_s = monotonic()
+            if self._sessions.get(session.host) is not session:
+                return  # the host has another agent by now
+            if event.WhichOneof("event") is not None:
+                self._put(session.host, event)
+            if event.is_last:
+                self._finish(session)
+
+    def on_break(self, session: Session, connection: int, now_s: float) -> None:
+        """Take in that a stream has ended; the agent may come back over another one."""
+        with self._lock:
+            if session.conversation.disconnect(connection):
+                session.broken_s = now_s
+
+    def judge(self, now_s: float) -> None:
+        """Tell of agents that are gone: known to have ended, or away for too long."""
+        with self._lock:
+            for session in tuple(self._sessions.values()):
+                if session.broken_s is None:
+                    continue
+                if self._has_ended(session):
+                    self._finish(session)
+                elif now_s >= self._due_s(session, session.broken_s):
+                    away_s = now_s - min(session.heard_s, session.broken_s)
+                    self._finish(session, f"not heard for {away_s:.1f} s")
+
+    def _due_s(self, session: Session, broken_s: float) -> float:
+        silence_s = silence_before_break_s(self._lost_after_s)
+        away_since_s = max(session.heard_s, broken_s - silence_s)
+        return away_since_s + max(0.0, self._lost_after_s - _EARLIER_S)
+
+    def _has_ended(self, session: Session) -> bool:
+        if session.pid:
+            return not process_lives(session.pid)
+        return self._witness.has_ended(session.host)
+
+    def _finish(self, session: Session, why: str = "") -> None:
+        session.conversation.end()
+        if self._sessions.get(session.host) is session:
+            del self._sessions[session.host]
+            if why:
+                self.why_gone[session.host] = why
+            self._put(session.host, None)
+
+    def say(self, host: str, command: pb.AgentCommand) -> bool:
+        """Send a command; returns False when there is no agent to have it."""
+        with self._lock:
+            session = self._sessions.get(host)
+        if session is None:
+            return False
+        session.conversation.say(command)
+        return True
+
+    def end(self) -> None:
+        """End all streams, when what was said has been sent."""
+        with self._lock:
+            for session in self._sessions.values():
+                session.conversation.end()
+
+
+def _is_agent(pid: int) -> bool:
+    """Return whether this is a process of jupyter-dist: in a container numbers mean others."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"jupyter_dist" in file.read()
+    except OSError:
+        return False

@@ -1,0 +1,94 @@
+"""What leaves the coordinator: to engines, to clients, and through agents to processes."""
+
+from collections.abc import Sequence
+from itertools import count
+
+from jupyter_dist.control.router import Router
+from jupyter_dist.coordinator.agents.agent_service import AgentService
+from jupyter_dist.coordinator.state.roster import Roster
+from jupyter_dist.errors import ErrorCode
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.messages import FromClient, Refused, ToClient, ToCoordinator, ToEngine
+
+PLACE_CHUNK_BYTES = 2 << 20
+"""gRPC takes messages of up to 4 MiB."""
+NOBODY = b""
+"""The client of work that the coordinator does on its own."""
+
+
+class MessageSender:
+    """The Outbox of all parts."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        engines: Router[ToCoordinator],
+        clients: Router[FromClient],
+        agents: AgentService,
+    ) -> None:
+        self._roster = roster
+        self._engines, self._clients, self._agents = engines, clients, agents
+        self.signals_under_way: set[str] = set()
+        """Signals that agents have not confirmed, as `id@host`."""
+        self._signal_ids = count(1)
+
+    def to_engine(self, rank: int, message: ToEngine, buffers: Sequence[Frame] = ()) -> None:
+        """Send to one engine."""
+        self._engines.send(self._roster[rank].identity, message, buffers)
+
+    def to_engines(self, ranks: Sequence[int], message: ToEngine) -> None:
+        """Send the same to several engines."""
+        self._engines.send_to_all([self._roster[rank].identity for rank in ranks], message)
+
+    def to_stranger(self, identity: bytes, message: ToEngine) -> None:
+        """Send to an engine that belongs to no rank any more."""
+        self._engines.send_to_stranger(identity, message)
+
+    def to_client(self, client: bytes, message: ToClient, buffers: Sequence[Frame] = ()) -> None:
+        """Send to one client."""
+        if client != NOBODY:
+            self._clients.send(client, message, buffers)
+
+    def refuse(self, client: bytes, request_id: str, code: ErrorCode, reason: str) -> None:
+        """Tell a client that a request of its cannot be carried out, and why."""
+        self.to_client(client, Refused(request_id, code, reason))
+
+    def to_agent(self, host: str, command: pb.AgentCommand) -> bool:
+        """Send to the agent of a host; False when it does not attend."""
+        return self._agents.send(host, command)
+
+    def send_signal(
+        self, ranks: Sequence[int], signal_number: int, request_id: str, cell_id: str = ""
+    ) -> None:
+        """Have these ranks signalled by their agents, within this cell if one is named."""
+        # Each client counts its requests on its own, and a request may send several signals.
+        signal_id = f"{next(self._signal_ids)}-{request_id}"
+        for host, members in self._roster.group_by_host(ranks).items():
+            names = [self._roster[rank].name for rank in members]
+            command = pb.SendSignal(
+                request_id=signal_id, engines=names, signal=signal_number, cell_id=cell_id
+            )
+            if self.to_agent(host, pb.AgentCommand(send_signal=command)):
+                self.signals_under_way.add(f"{signal_id}@{host}")
+
+    def place(self, host: str, request_id: str, buffers: Sequence[Frame]) -> bool:
+        """Send buffers once to a host's agent, in pieces that gRPC accepts."""
+        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        pieces = [
+            view[start : start + PLACE_CHUNK_BYTES]
+            for view in views
+            for start in range(0, len(view), PLACE_CHUNK_BYTES)
+        ]
+        for number, piece in enumerate(pieces, 1):
+            chunk = pb.PlaceChunk(
+                request_id=request_id, data=bytes(piece), is_last=number == len(pieces)
+            )
+            if not self.to_agent(host, pb.AgentCommand(place_chunk=chunk)):
+                return False
+        return True
+
+    def remove_placed(self, host: str, request_id: str) -> None:
+        """Have the agent forget what was placed."""
+        removal = pb.RemovePlaced(request_id=request_id)
+        self.to_agent(host, pb.AgentCommand(remove_placed=removal))

@@ -1,0 +1,1 @@
+"""Notebooks, terminals and servers: who drives, who observes, and what all of them are told."""

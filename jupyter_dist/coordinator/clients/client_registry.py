@@ -1,0 +1,205 @@
+"""The clients: who waits for the start, who watches, and whether anybody is left."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jupyter_dist.coordinator.agents.arrivals import Arrivals
+from jupyter_dist.coordinator.clients.start_watch import StartWatch
+from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
+from jupyter_dist.coordinator.state.roster import Roster
+from jupyter_dist.coordinator.state.sender import Sender
+from jupyter_dist.errors import ErrorCode
+from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.protocol.identity import is_passing
+from jupyter_dist.protocol.messages import (
+    ClusterReady,
+    StartProgress,
+    TopologyChanged,
+    WatchTopology,
+)
+
+MIN_WATCH_INTERVAL_S = 0.2
+WATCH_LEASE_S = 15.0
+"""A watcher that has not asked again for so long is forgotten."""
+PRESENCE_LEASE_S = 3.0
+"""Clients show themselves every second; one that has not for so long is not there any more."""
+FAILED_START_KEEP_S = 5.0
+"""A cluster that could not start waits so long for someone to tell it to."""
+PROGRESS_INTERVAL_S = 0.2
+"""Shortest time between two words on how a start goes."""
+PROGRESS_REPEAT_S = 1.0
+"""Where nothing changes, its seconds do."""
+Describe = Callable[..., Topology]
+
+
+@dataclass
+class _Watcher:
+    request_id: str
+    interval_s: float
+    due_s: float
+    lease_s: float
+
+
+class ClientRegistry:
+    """Keeps clients informed, and knows when nobody has been there for too long."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        rendezvous: Rendezvous,
+        sender: Sender,
+        keep_s: float,
+        coming: Arrivals,
+        list_notes: Callable[[], tuple[str, ...]] = tuple,
+    ) -> None:
+        self._roster = roster
+        self._rendezvous = rendezvous
+        self._sender = sender
+        self._keep_s = keep_s
+        self._start = StartWatch(roster, rendezvous, coming)
+        self._list_notes = list_notes
+        """Returns what users should know about the hosts once the cluster is ready."""
+        self._last_heard_s: float | None = None
+        self._awaiting: dict[bytes, str] = {}
+        self._told: object = None
+        """What those who wait for the start were told last, without its seconds."""
+        self._told_s = float("-inf")
+        self._seen_s = 0.0
+        self._watchers: dict[bytes, _Watcher] = {}
+        self.has_been_ready = False
+        self.heard_refusal = False
+        """Someone was told that the start failed."""
+        self._start_problem = ""
+
+    def hear(self, client: bytes, now_s: float) -> None:
+        """Note that a client is there; one that only looks in keeps no cluster alive."""
+        if not is_passing(client):
+            self._last_heard_s = now_s
+        if client in self._watchers:
+            self._watchers[client].lease_s = now_s + WATCH_LEASE_S
+
+    def excuse_silence(self, now_s: float) -> None:
+        """Count again how long nobody has been heard."""
+        if self._last_heard_s is not None:
+            self._last_heard_s = now_s
+
+    def await_ready(self, client: bytes, request_id: str) -> None:
+        """Tell this client how the start goes."""
+        if self._start_problem:
+            self._tell_progress(client, request_id, self._seen_s)
+            self._sender.refuse(client, request_id, ErrorCode.START_FAILED, self._start_problem)
+            self.heard_refusal = True
+        elif self.has_been_ready:
+            self._tell_ready_to(client, request_id)
+        else:
+            self._awaiting[client] = request_id
+            self._told = None
+
+    def on_progress(self, now_s: float) -> None:
+        """Tell those who wait for the start how far it is: what is new, and how time goes by."""
+        if self.has_been_ready or self._start_problem:
+            return
+        self._seen_s = now_s
+        self._start.look(now_s)
+        if not self._awaiting or (self._told and now_s - self._told_s < PROGRESS_INTERVAL_S):
+            return
+        hosts = self._start.hosts(now_s)
+        news = (
+            self._start.describe_waiting(),
+            [(host.host, host.stage, host.present_ranks, host.ready_ranks) for host in hosts],
+        )
+        if news == self._told and now_s - self._told_s < PROGRESS_REPEAT_S:
+            return
+        self._told, self._told_s = news, now_s
+        for client, request_id in self._awaiting.items():
+            self._tell_progress(client, request_id, now_s)
+
+    def tell_ready(self, now_s: float) -> None:
+        """Tell everyone who waits that the cluster is ready, and how long that took."""
+        if not self.has_been_ready:
+            self._start.look(now_s, is_due=True)
+        self.has_been_ready = True
+        for client, request_id in self._awaiting.items():
+            self._tell_progress(client, request_id, now_s)
+            self._tell_ready_to(client, request_id)
+        self._awaiting.clear()
+
+    def tell_start_failed(self, problem: str) -> None:
+        """Tell everyone who waits, or will come, why the start failed."""
+        self._start_problem = problem
+        self._start.look(self._seen_s, is_due=True)
+        for client, request_id in self._awaiting.items():
+            self._tell_progress(client, request_id, self._seen_s)
+            self._sender.refuse(client, request_id, ErrorCode.START_FAILED, problem)
+            self.heard_refusal = True
+        self._awaiting.clear()
+
+    def watch(
+        self, client: bytes, request: WatchTopology, describe: Describe, now_s: float
+    ) -> None:
+        """Send the topology now, and regularly when asked to; interval 0 ends that."""
+        known = self._watchers.pop(client, None)
+        if known is None or request.interval_s <= 0:
+            self._sender.to_client(client, TopologyChanged(request.request_id, describe()))
+        if request.interval_s > 0:
+            interval_s = max(request.interval_s, MIN_WATCH_INTERVAL_S)
+            due_s = now_s + interval_s
+            if known is not None:  # asking again must not put off what is due
+                due_s = min(due_s, known.due_s)
+            self._watchers[client] = _Watcher(
+                request.request_id, interval_s, due_s, now_s + WATCH_LEASE_S
+            )
+
+    def tick(self, describe: Describe, now_s: float) -> None:
+        """Send what is due."""
+        self.on_progress(now_s)
+        if self._last_heard_s is None or self._awaiting:
+            self._last_heard_s = now_s
+        self._watchers = {
+            client: watcher for client, watcher in self._watchers.items() if watcher.lease_s > now_s
+        }
+        due = [watcher for watcher in self._watchers.items() if watcher[1].due_s <= now_s]
+        if not due:
+            return
+        topology = describe()
+        for client, watcher in due:
+            watcher.due_s = now_s + watcher.interval_s
+            self._sender.to_client(client, TopologyChanged(watcher.request_id, topology))
+
+    def say_farewell(self, describe: Describe) -> None:
+        """Send watchers the last picture."""
+        topology = describe("stopped")
+        for client, watcher in self._watchers.items():
+            self._sender.to_client(client, TopologyChanged(watcher.request_id, topology))
+
+    def is_gone(self, now_s: float) -> bool:
+        """Return whether nobody has been there for the time the cluster is to be kept."""
+        keep_s = FAILED_START_KEEP_S if self._start_problem else self._keep_s
+        last_heard_s = self._last_heard_s
+        return last_heard_s is not None and now_s - last_heard_s > PRESENCE_LEASE_S + keep_s
+
+    def _tell_progress(self, client: bytes, request_id: str, now_s: float) -> None:
+        progress = StartProgress(
+            request_id,
+            self._start.describe_waiting(),
+            self._roster.world_size - len(self._rendezvous.missing_ranks),
+            self._roster.world_size,
+            self._start.hosts(now_s),
+            self._start.passed_s,
+        )
+        self._sender.to_client(client, progress)
+
+    def _tell_ready_to(self, client: bytes, request_id: str) -> None:
+        log_dirs = {
+            host.name: host.joined.log_dir for host in self._roster.hosts.values() if host.joined
+        }
+        self._sender.to_client(
+            client,
+            ClusterReady(
+                request_id,
+                self._rendezvous.generation,
+                self._roster.world_size,
+                log_dirs,
+                self._list_notes(),
+            ),
+        )

@@ -1,0 +1,1 @@
+"""The ipyparallel controller of a cluster, and which ranks are its engines."""

@@ -1,0 +1,1 @@
+"""Generations: ranks say hello, learn of each other, and share what a communicator needs."""

@@ -1,0 +1,1 @@
+"""Modules that come from the code directory: noted when imported, reloaded when changed."""

@@ -1,0 +1,1 @@
+"""What ranks do together: control collectives, the communicator, and what frameworks need."""

@@ -1,0 +1,98 @@
+"""The registry of commands: what this rank does when the cluster asks for one by its name."""
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple
+
+from jupyter_dist.checkpoint.commands import LOOK, RESTORE, SAVE, WAIT
+from jupyter_dist.checkpoint.report import RankRestored, RankSaved
+from jupyter_dist.checkpoint.table import RankFound
+from jupyter_dist.engine.checkpoints.background_work import CheckpointWork
+from jupyter_dist.engine.checkpoints.checkpointer import Checkpoint
+from jupyter_dist.engine.execution.namespace import Namespace
+from jupyter_dist.engine.leaving.preemption_handler import PreemptionHandler
+from jupyter_dist.errors import DistError
+from jupyter_dist.model.bench.bench_plan import BenchPlan
+from jupyter_dist.model.bench.measurements import RankBench
+from jupyter_dist.options.checkpoint_request import (
+    LookRequest,
+    RestoreRequest,
+    SaveRequest,
+    WaitRequest,
+)
+from jupyter_dist.protocol.commands import BENCH, PREEMPTION, RELOAD, CommandKind, Report, Request
+from jupyter_dist.protocol.messages import Command
+
+
+class _Entry(NamedTuple, Generic[Request, Report]):
+    kind: CommandKind[Request, Report]
+    carry_out: Callable[[Request], Report]
+
+
+class Commands:
+    """Carries out commands on the main thread; what one needs is imported with the first of it."""
+
+    def __init__(
+        self,
+        names: Namespace,
+        work: CheckpointWork,
+        checkpoint: Checkpoint,
+        preemption: PreemptionHandler,
+    ) -> None:
+        self._names, self._work, self._checkpoint = names, work, checkpoint
+        entries: tuple[_Entry[Any, Any], ...] = (
+            _Entry(BENCH, self._bench),
+            _Entry(PREEMPTION, preemption.handle),
+            _Entry(RELOAD, self._reload),
+            _Entry(SAVE, self._save),
+            _Entry(RESTORE, self._restore),
+            _Entry(LOOK, self._look),
+            _Entry(WAIT, self._wait),
+        )
+        self._entries = {entry.kind.name: entry for entry in entries}
+
+    def run(self, command: Command) -> bytes:
+        """Carry out a command, and return its report as MessagePack.
+
+        Raise what carrying it out raises; an error that is meant for people shows as one line, as
+        the person has typed no code.
+        """
+        kind, carry_out = self._entries[command.name]
+        self._work.tell_news()
+        try:
+            return kind.write_report(carry_out(kind.read_request(command)))
+        except DistError as error:
+            line = f"{type(error).__name__}: {error}"
+            vars(error)["_render_traceback_"] = lambda: [line]
+            raise
+
+    def _bench(self, plan: BenchPlan) -> RankBench:
+        from jupyter_dist.engine.benchmark import measure
+
+        return measure(self._names.communicator, plan, self._names.shell.display_pub.publish)
+
+    def _reload(self, _request: None) -> None:
+        from jupyter_dist.engine.code.reloading import reload_changed
+
+        reload_changed()
+
+    def _save(self, request: SaveRequest) -> RankSaved:
+        from jupyter_dist.engine.checkpoints.commands import save
+
+        return self._show(save(self._checkpoint, request))
+
+    def _restore(self, request: RestoreRequest) -> RankRestored:
+        from jupyter_dist.engine.checkpoints.commands import restore
+
+        return self._show(restore(self._checkpoint, request))
+
+    def _look(self, request: LookRequest) -> RankFound:
+        from jupyter_dist.engine.checkpoints.commands import look
+
+        return look(self._checkpoint, request)
+
+    def _wait(self, _request: WaitRequest) -> None:
+        self._checkpoint.wait()
+
+    def _show(self, report: Report) -> Report:
+        self._names.shell.display_pub.publish({"text/plain": str(report)})
+        return report

@@ -1,0 +1,1 @@
+"""How a rank ends: preemption, SIGTERM, and the reason that it leaves for who asks later."""

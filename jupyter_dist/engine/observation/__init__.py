@@ -1,0 +1,1 @@
+"""Questions about a rank, answered while its main thread runs a cell."""

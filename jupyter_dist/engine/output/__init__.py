@@ -1,0 +1,1 @@
+"""What a rank prints and shows: captured as whole lines, progress bars as numbers."""

@@ -1,0 +1,1 @@
+"""The IPython shell of a rank: sources of cells, tracebacks, stored values."""

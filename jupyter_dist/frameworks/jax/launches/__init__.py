@@ -1,0 +1,1 @@
+"""Programs of JAX that span ranks: each launch recorded, refused or broken off."""

@@ -1,0 +1,1 @@
+"""The private parts of JAX, each behind one probe; nowhere else are they known."""

@@ -1,0 +1,1 @@
+"""What each scheduler says of a job, read and judged."""

@@ -1,0 +1,148 @@
+"""What every launcher has in common: a process on a host that turns into an agent."""
+
+from typing import Protocol
+
+import msgspec
+
+from jupyter_dist.model.spec.cluster_spec import HostSpec
+
+SERVER_NAME = "jupyter-dist-coordinator"
+"""Name in the coordinator's certificate; addresses change, this does not."""
+KEEPALIVE_MS = 1000
+"""How often both ends of an agent's stream make sure of each other."""
+MOST_MESSAGE_BYTES = 1 << 30
+"""Of what is said on that stream; all that may be large goes in pieces."""
+HOME_UNREACHABLE = 94
+"""Exit status of an agent that found no way to the coordinator; its last lines say why."""
+GREETING = "jupyter-dist agent "
+"""An agent that was started over ssh says this and a Greeting in JSON before anything else."""
+
+
+def keepalive_timeout_ms(lost_after_s: float) -> int:
+    """Return the silence after which a connection of an agent is given up, in milliseconds.
+
+    Not the agent: it dials again, and has the other half of the time for that. TCP would try
+    again in ever longer steps, and so for as long after a break as that has lasted.
+    """
+    return round(1000 * max(1.0, lost_after_s / 2 - KEEPALIVE_MS / 1000))
+
+
+def silence_before_break_s(lost_after_s: float) -> float:
+    """Return for how long an agent may have been out of reach when its connection is given up."""
+    return (keepalive_timeout_ms(lost_after_s) + KEEPALIVE_MS) / 1000
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """The coordinator's three ports, as an agent reaches them."""
+
+    agents: int
+    """gRPC: the agents' own stream."""
+    engines: int
+    """ZeroMQ: the control channel of its engines."""
+    beats: int
+    """ZeroMQ: their heartbeats."""
+
+
+class JoinTicket(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent needs to dial home.
+
+    It travels on the agent's stdin, or in a join file with mode 0600; never on a command line.
+    What its engines need comes over the connection, once both ends have proven who they are.
+    """
+
+    wire: str
+    """Version of everything that is said; another one is refused."""
+    cluster: str
+    host: str
+    """Name of the host in its cluster; empty in a join file: the agent brings its own."""
+    homes: tuple[str, ...]
+    """Every address the coordinator may have for this host, the likeliest first."""
+    ports: Ports
+    dial_timeout_s: float
+    ca_certificate: bytes
+    certificate: bytes
+    private_key: bytes
+    lost_after_s: float = 10.0
+    """After a silence of so long hosts and ranks are given up."""
+    sample_interval_s: float = 1.0
+    """How often it observes its host."""
+    good_until_s: float = 0.0
+    """When a join file stops being good, in seconds since 1970; 0 for others."""
+    machine: str = ""
+    """Where the coordinator runs; an agent there sees by its process whether it lives."""
+    coordinator_pid: int = 0
+
+
+class AgentHello(msgspec.Struct, frozen=True):
+    """What an agent is, before anything is entrusted to it."""
+
+    wire: str
+    version: str
+    python: str
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why there is no agent on a host, or why a command there has failed."""
+
+    reason: str
+    """One sentence fragment without its full stop."""
+    next_step: str = ""
+    """A whole sentence, or a few."""
+    last_lines: str = ""
+    """What ssh, or the agent, said last."""
+
+    def __str__(self) -> str:
+        return f"{self.reason}. {self.next_step}".rstrip(" .") + "."
+
+
+class LaunchProgress(msgspec.Struct, frozen=True):
+    """How far an agent is that has not joined yet."""
+
+    stage: str
+    """What it is doing, as `ssh connects`."""
+    is_connecting: bool = False
+    """It is not running yet: ssh is on its way, or busy with what goes before."""
+    problem: str = ""
+    """Why it will not come, or empty."""
+    is_queued: bool = False
+    """It is not running yet: its job waits in a scheduler's queue."""
+
+
+class AgentProcess(Protocol):
+    """An agent that is being started; shaped like Popen."""
+
+    @property
+    def stage(self) -> str:
+        """What it is doing before it has joined, as `ssh connects`."""
+
+    @property
+    def is_running(self) -> bool:
+        """The agent itself has begun, as far as that can be seen from here."""
+
+    def invite(self, ticket: JoinTicket) -> None:
+        """Tell it where home is, as soon as it can be told."""
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while it runs."""
+
+    def has_ended(self) -> bool:
+        """Return whether the agent itself is known to have ended, not only the way to it."""
+
+    def explain(self) -> Failure:
+        """Return why it ended, or what it was doing last."""
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait for the end and give the exit status, or None when it still runs."""
+
+    def terminate(self) -> None:
+        """Ask it to clean up and end."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+class Launcher(Protocol):
+    """A way to get an agent onto a host."""
+
+    def start(self, host: HostSpec) -> AgentProcess:
+        """Start an agent on this host; raises OSError when that cannot even be tried."""

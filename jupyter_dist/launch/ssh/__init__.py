@@ -1,0 +1,1 @@
+"""Agents on other machines, over the user's own OpenSSH; what its failures mean."""

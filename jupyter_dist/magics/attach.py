@@ -1,0 +1,113 @@
+"""`%dist_attach` and `%dist_output`: find a cluster again, and what its cells have said."""
+
+from argparse import Namespace
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from jupyter_dist.errors import UsageError
+from jupyter_dist.magics import options as accepted
+from jupyter_dist.magics.command import CurrentCluster, MagicGroup, Shell, command, is_notebook, say
+from jupyter_dist.magics.spmd import finish_view
+from jupyter_dist.model.hosts.rank import name_ranks, parse_ranks
+
+if TYPE_CHECKING:
+    from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.protocol.messages import KeptCell
+    from jupyter_dist.views.cell.cell_output import CellOutputView
+
+
+class AttachMagics(MagicGroup):
+    """`%dist_attach` and `%dist_output`, for one shell."""
+
+    @command(accepted.ATTACH)
+    def dist_attach(self, options: Namespace) -> None:
+        """Speak to a cluster that is already running, for example after a kernel restart.
+
+        A cell that runs is shown from its beginning to its end, as if it had been sent from here;
+        Ctrl-C (■) interrupts it. One notebook or program runs cells on a cluster; with --watch
+        this one looks on beside it, and ■ only ends the looking.
+        """
+        from jupyter_dist.cluster.cluster import Cluster
+
+        cluster = Cluster.attach(options.name, watch=options.watch, take_over=options.take_over)
+        driver = f"; {cluster.driver} runs cells" if options.watch and cluster.driver else ""
+        how = f", to watch it{driver}" if options.watch else ""
+        say(f"attached to cluster {cluster.name}: {name_ranks(range(cluster.world_size))}{how}")
+        take_up(cluster, self._shell, self._current)
+        if not options.no_follow:
+            self._follow(cluster, is_watching=options.watch)
+
+    @command(accepted.OUTPUT)
+    def dist_output(self, options: Namespace) -> None:
+        """Show again what a cell has said: the last one, or the last with this number.
+
+        The outputs of the last 20 cells are kept as long as the cluster runs: 16 MiB of each, and
+        64 MiB in all.
+        """
+        from jupyter_dist.views.tables.kept_cells import kept_cells_text, name_start
+
+        cluster = self._current.get()
+        if options.list:
+            say(kept_cells_text(cluster.outputs()))
+            return
+        replay = cluster.replay(options.label)
+        state = "runs since" if replay.cell.is_running else "began at"
+        say(f"{replay.cell.label} {state} {name_start(replay.cell)}")
+        shown = None if options.ranks is None else _read_shown(options.ranks, replay.cell)
+        view = self._view(cluster, replay.cell, shown)
+        view.finish(replay.show(view))
+
+    def _follow(self, cluster: "Cluster", *, is_watching: bool) -> None:
+        from jupyter_dist.views.tables.kept_cells import name_start
+
+        cell = next(iter(cluster.outputs()[-1:]), None)
+        if cell is None:
+            return
+        if not cell.is_running:
+            say(f"no cell runs; %dist_output shows what the last one, {cell.label}, has said")
+            return
+        say(f"{cell.label} runs since {name_start(cell)}")
+        view = self._view(cluster, cell)
+        try:
+            result = cluster.follow(view) or cluster.replay(cell.label).show(view)
+        except BaseException as problem:
+            view.finish(None)
+            if is_watching and isinstance(problem, KeyboardInterrupt):
+                say(f"{cell.label} goes on; %dist_attach {cluster.name} --watch looks on again")
+                return
+            raise
+        finish_view(view, result)
+
+    def _view(
+        self, cluster: "Cluster", cell: "KeptCell", shown: Collection[int] | None = None
+    ) -> "CellOutputView":
+        from jupyter_dist.views.cell.cell_output import choose_view
+
+        log_hint = ", ".join(f"{host}:{path}" for host, path in cluster.log_dirs.items())
+        world_size = len(cell.ranks)
+        return choose_view(self._shell, world_size=world_size, shown=shown, log_hint=log_hint)
+
+
+def _read_shown(text: str, cell: "KeptCell") -> tuple[int, ...]:
+    """Read whose outputs are to be shown: ranks that have run the cell."""
+    shown = parse_ranks(text, max(cell.ranks) + 1)
+    others = set(shown) - set(cell.ranks)
+    if others:
+        raise UsageError(
+            f"--ranks {text}: {name_ranks(others)} did not run {cell.label}; "
+            f"{name_ranks(cell.ranks)} did. Name some of those."
+        )
+    return shown
+
+
+def take_up(cluster: "Cluster", shell: Shell, current: CurrentCluster) -> None:
+    """Let the magics of this shell speak to this cluster, and show it in a notebook."""
+    before = current.set(cluster)
+    if before is not None and before is not cluster:
+        if before.is_running and before.name != cluster.name:
+            say(f"cluster {before.name} goes on; %dist_attach {before.name} takes it up again")
+        before.detach()  # else it would go on holding the driver's place there
+    if is_notebook(shell):
+        from jupyter_dist.views.topology.widget import show_topology
+
+        show_topology(cluster)

@@ -1,0 +1,1 @@
+"""What a benchmark of collectives measures, and what links promise."""

@@ -1,0 +1,1 @@
+"""What ranks do and leave behind: calls, stacks, agreements, crashes, and the files of cells."""

@@ -1,0 +1,1 @@
+"""What travels between processes: code with its digests, and large objects in pieces."""

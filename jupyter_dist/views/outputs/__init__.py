@@ -1,0 +1,1 @@
+"""What ranks have said, put together: lines, groups of ranks, blocks of rows."""

@@ -1,0 +1,39 @@
+"""What ranks say that nobody wants to see now: counted, and where to find it."""
+
+from collections.abc import Sequence
+
+from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
+from jupyter_dist.protocol.messages import Output
+from jupyter_dist.text.plurals import count_of
+
+
+class HiddenOutputs:
+    """Counts the lines and other outputs of ranks that are not shown."""
+
+    def __init__(self) -> None:
+        self._ranks: set[int] = set()
+        self._lines = 0
+        self._others = 0
+
+    def take(self, rank: int, outputs: Sequence[Output]) -> None:
+        """Count what a rank said."""
+        for output in outputs:
+            is_text = output.kind in ("stdout", "stderr") and bool(output.text)
+            is_other = output.kind in ("display", "value")
+            if is_text:
+                self._lines += output.text.count("\n")
+            if is_other:
+                self._others += 1
+            if is_text or is_other:
+                self._ranks.add(rank)
+
+    @property
+    def sentence(self) -> str:
+        """Return how much it is and how to see it; empty when it is nothing."""
+        if not self._ranks:
+            return ""
+        counts = ((self._lines, "line"), (self._others, "other output"))
+        told = [count_of(count, noun) for count, noun in counts if count]
+        ranks = sorted(self._ranks)
+        where = f"%dist_output --ranks {format_ranks(ranks)} shows it"
+        return f"{' and '.join(told) or 'output'} of {name_ranks(ranks)} not shown here; {where}"

@@ -1,0 +1,1 @@
+"""Progress bars of ranks, folded into one."""

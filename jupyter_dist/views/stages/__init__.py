@@ -1,0 +1,1 @@
+"""Things that are waited for, with their stages: a start, a recovery, a transfer."""

@@ -1,0 +1,1 @@
+"""Tables: benchmarks, findings, collectives, variables, stacks."""

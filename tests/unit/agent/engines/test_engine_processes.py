@@ -1,0 +1,50 @@
+import os
+import signal
+
+import pytest
+
+from jupyter_dist.agent.engines import engine_processes as engines_module
+from jupyter_dist.agent.engines.engine_processes import EngineTable
+from jupyter_dist.agent.engines.exit_evidence import Ended
+from jupyter_dist.agent.engines.process_state import ProcessState
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """This process as engine 3 of a host whose clock and page faults the test tells."""
+    table = EngineTable(tmp_path, tmp_path)
+    table.add("3", os.getpid())
+    table.now_s, table.faults = 100.0, 50
+    monkeypatch.setattr(engines_module.time, "monotonic", lambda: table.now_s)
+    monkeypatch.setattr(engines_module, "read_state", lambda _: ProcessState("D", table.faults))
+    yield table
+    table.evidence.close()
+
+
+def test_what_a_process_waits_for_and_its_page_faults_are_sampled(table):
+    (first,) = table.sample({})
+    table.now_s, table.faults = 100.5, 80
+    (second,) = table.sample({})
+    assert (first.engine, first.state, first.major_faults_per_s) == ("3", "D", 0)
+    assert second.major_faults_per_s == 60
+    table.now_s = 101.0
+    assert [sample.major_faults_per_s for sample in table.sample({})] == [0], "since the last look"
+
+
+def test_what_a_process_uses_on_gpus_is_told_with_it(table):
+    (sample,) = table.sample({os.getpid(): 5 * 10**9, os.getppid(): 7})
+    assert sample.gpu_memory_bytes == 5 * 10**9
+    (sample,) = table.sample({os.getppid(): 7})
+    assert sample.gpu_memory_bytes == 0, "unknown"
+
+
+def test_an_end_carries_what_was_written_last_and_what_is_known(table, tmp_path):
+    (tmp_path / "rank-3.stderr").write_bytes(b"went wrong")
+    table.sample({})
+    table.remove("3")
+    event = table.exit_event("3", Ended(os.getpid(), signal=signal.SIGSEGV))
+    assert (event.engine, event.pid, event.signal) == ("3", os.getpid(), signal.SIGSEGV)
+    assert event.stderr_tail == b"went wrong"
+    assert event.evidence.memory[0].rss_bytes > 0
+    assert event.evidence.memory_available_bytes > 0
+    assert not table.exit_event("9", Ended(exit_code=1)).evidence.memory, "nobody saw it begin"

@@ -1,0 +1,245 @@
+"""What an agent makes of what a process leaves it; real processes are in tests/processes."""
+
+import os
+import queue
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from jupyter_dist.agent.engines import stack_dumper
+from jupyter_dist.agent.engines.process_state import ProcessState, catches, find_thread, read_state
+from jupyter_dist.agent.engines.stack_dumper import (
+    StackDumper,
+    find_py_spy,
+    is_whole,
+    look_with_py_spy,
+)
+from jupyter_dist.model.ranks.stack_reading import group_stacks
+from jupyter_dist.model.ranks.stack_thread import (
+    SIGNALLED_THREAD,
+    SPARED_THREAD,
+    STACK_SIGNAL,
+    stacks_path,
+)
+from jupyter_dist.model.ranks.stacks import RankStacks
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+DUMP = """\
+Current thread 0x00007f1 (most recent call first):
+  File "/site-packages/zmq/sugar/poll.py", line 106 in poll
+
+Thread 0x00007f0 (most recent call first):
+  File "/somewhere/train.py", line 12 in step
+  File "{cell}", line 2 in <module>
+  File "/usr/lib/python3.11/runpy.py", line 88 in _run_code
+  File "/usr/lib/python3.11/runpy.py", line 198 in _run_module_as_main
+"""
+
+
+class Host:
+    """Engine "3" of a host whose system and processes are told by the test."""
+
+    def __init__(self, run_dir, monkeypatch):
+        self.run_dir = run_dir
+        self.told = queue.Queue()
+        self.state, self.thread, self.spared = "S", 7, 0
+        self.is_caught, self.dump = True, ""
+        self.process = SimpleNamespace(pid=4711)
+        self.signals = []
+        engines = SimpleNamespace(process=lambda _: self.process)
+        self.dumper = StackDumper(engines, run_dir, self.told.put)
+        self.path = stacks_path(str(run_dir), "3")
+        monkeypatch.setattr(stack_dumper, "read_state", lambda _: ProcessState(self.state))
+        monkeypatch.setattr(stack_dumper, "find_thread", self._find_thread)
+        monkeypatch.setattr(stack_dumper, "catches", lambda *_: self.is_caught)
+        monkeypatch.setattr(stack_dumper, "signal_thread", self._signal)
+        monkeypatch.setattr(stack_dumper, "SIGNAL_TIMEOUT_S", 0.3)
+        monkeypatch.setattr(stack_dumper, "find_py_spy", lambda: None)
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write("what an earlier question has left\n")
+
+    def _find_thread(self, pid, name):
+        assert pid == 4711
+        return {SIGNALLED_THREAD: self.thread, SPARED_THREAD: self.spared}[name]
+
+    def _signal(self, *sent):
+        self.signals.append(sent)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(self.dump)
+
+    def look(self, **options):
+        self.dumper.obey(pb.DumpStacks(request_id="q1", engines=["3"], timeout_s=2, **options))
+        dumped = self.told.get(timeout=10).stacks_dumped
+        (seen,) = dumped.engines
+        assert (dumped.request_id, seen.engine) == ("q1", "3")
+        return msgspec.msgpack.decode(seen.stacks, type=RankStacks)
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    return Host(tmp_path, monkeypatch)
+
+
+def test_the_stacks_that_the_process_writes_are_told(host, tmp_path):
+    cell = tmp_path / "In_5_0123abcd.py"
+    cell.write_text("x = 1\nstep(x)\n")
+    host.dump = DUMP.format(cell=cell)
+    seen = host.look()
+    assert (seen.source, seen.process_state) == ("faulthandler", "S")
+    assert [str(frame) for frame in seen.main.frames] == [
+        "In[5]:2: step(x)",
+        "/somewhere/train.py:12 in step",
+    ]
+    assert host.signals == [(4711, 7, STACK_SIGNAL)]
+
+
+def test_the_file_does_not_grow_with_each_question(host):
+    host.dump = DUMP.format(cell="x.py")
+    for _ in range(3):
+        host.look()
+    assert os.path.getsize(host.path) == len(host.dump)
+
+
+def test_a_dump_without_its_usual_end_is_taken_when_nothing_follows(host):
+    host.dump = 'Thread 0x1 (most recent call first):\n  File "/t/In_1_0123abcd.py", line 3 in f\n'
+    assert host.look().main.frames[0].site == "In[1]:3"
+
+
+def test_a_dump_is_whole_when_the_main_thread_is_told_to_its_first_call():
+    text = DUMP.format(cell="x.py")
+    assert is_whole(text)
+    for end in (len(text) - 1, text.rindex("File"), 0):
+        assert not is_whole(text[:end])
+
+
+def test_a_stopped_process_is_not_signalled(host):
+    host.state = "T"
+    seen = host.look()
+    assert (seen.source, seen.process_state) == ("none", "T")
+    (group,) = group_stacks({0: seen})
+    assert "`kill -CONT 4711`" in group.words
+    assert host.signals == []
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"thread": 0}, "it is still starting"),
+        ({"is_caught": False}, "user code has taken SIGUSR1"),
+        ({"thread": 0, "spared": 7}, "user code has taken SIGUSR1"),
+        ({"process": None}, "its process has ended"),
+    ],
+)
+def test_a_process_that_is_not_prepared_for_the_signal_does_not_get_it(host, change, note):
+    vars(host).update(change)
+    seen = host.look()
+    assert seen.source == "none"
+    assert note in seen.note
+    assert host.signals == []
+
+
+def test_a_process_that_writes_nothing_is_told_of_with_what_may_be_the_reason(host):
+    seen = host.look()
+    assert (seen.source, STACK_SIGNAL.name in seen.note) == ("none", True)
+
+
+def test_without_its_file_an_engine_cannot_be_looked_at(host):
+    os.unlink(host.path)
+    assert "No such file" in host.look().note
+    assert host.signals == []
+
+
+def test_without_py_spy_native_stacks_are_those_of_python_with_a_word_about_it(host):
+    host.dump = DUMP.format(cell="x.py")
+    seen = host.look(is_native=True)
+    assert (seen.source, seen.note) == ("faulthandler", "py-spy is not installed on its host")
+
+
+# --- py-spy ---
+
+SPIED = """\
+Process 4711: python
+Thread 4711 (idle): "MainThread"
+    clock_nanosleep (libc.so.6)
+    step (train.py:12)
+"""
+
+
+@pytest.fixture
+def py_spy(tmp_path, monkeypatch):
+    """Put a program of this name on PATH that runs these lines of shell."""
+
+    def install(script):
+        program = tmp_path / "py-spy"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+        assert find_py_spy() == str(program)
+
+    return install
+
+
+def test_py_spy_tells_native_calls_too(py_spy):
+    py_spy(f"[ \"$*\" = 'dump --native --full-filenames --pid 4711' ] && cat <<'END'\n{SPIED}END")
+    seen = look_with_py_spy(4711, 1e18)
+    assert (seen.source, seen.note) == ("py-spy", "")
+    assert [frame.function for frame in seen.main.frames] == ["step", "clock_nanosleep"]
+
+
+@pytest.mark.parametrize(
+    ("script", "note"),
+    [
+        ("echo 'Error: Permission Denied' >&2; exit 1", "may not look: Error: Permission Denied"),
+        ("exec sleep 20", "has not answered for 0.2 s"),
+    ],
+)
+def test_why_py_spy_says_nothing_is_told(py_spy, monkeypatch, script, note):
+    monkeypatch.setattr(stack_dumper, "PY_SPY_TIMEOUT_S", 0.2 if "sleep" in script else 20.0)
+    py_spy(script)
+    seen = look_with_py_spy(4711, 1e18)
+    assert (seen.source, seen.note) == ("none", f"py-spy {note}")
+
+
+def test_py_spy_beside_the_interpreter_comes_before_others(py_spy, tmp_path):
+    py_spy("exit 0")
+    (tmp_path / "bin").mkdir()
+    os.link(tmp_path / "py-spy", tmp_path / "bin" / "py-spy")
+    assert find_py_spy() == str(tmp_path / "bin" / "py-spy")
+
+
+# --- the system ---
+
+
+def test_the_state_of_a_process_is_read():
+    state = read_state(os.getpid())
+    assert state.letter in "RS"
+    assert state.major_faults >= 0
+    assert read_state(2**22 + 1) == ProcessState()
+
+
+def test_it_is_seen_whether_a_process_catches_a_signal():
+    before = signal.signal(STACK_SIGNAL, lambda *_: None)
+    try:
+        assert catches(os.getpid(), STACK_SIGNAL)
+        signal.signal(STACK_SIGNAL, signal.SIG_DFL)
+        assert not catches(os.getpid(), STACK_SIGNAL)
+    finally:
+        signal.signal(STACK_SIGNAL, before)
+    assert not catches(2**22 + 1, STACK_SIGNAL)
+
+
+def test_a_thread_is_found_by_its_name():
+    comm = Path("/proc/self/comm")
+    before, own = comm.read_text(), "to be found"
+    comm.write_text(own)  # other threads of this process have the name that it has
+    try:
+        assert find_thread(os.getpid(), own) == os.getpid()
+        assert find_thread(os.getpid(), "nobody") == 0
+        assert find_thread(2**22 + 1, own) == 0
+    finally:
+        comm.write_text(before)

@@ -1,0 +1,51 @@
+import os
+
+import pytest
+
+from jupyter_dist.checkpoint.storage.locks import holding, is_held, make_held, release
+from jupyter_dist.errors import CheckpointFailed
+
+
+def test_a_lock_is_held_until_it_is_released(tmp_path):
+    path = tmp_path / "lock"
+    fd = make_held(path)
+    assert is_held(path)
+    release(fd)
+    assert not is_held(path)
+    assert path.exists()
+
+
+def test_a_lock_is_released_for_those_who_have_inherited_it_too(tmp_path):
+    fd = make_held(tmp_path / "lock")
+    inherited = os.dup(fd)
+    release(fd)
+    assert not is_held(tmp_path / "lock")
+    os.close(inherited)
+
+
+def test_a_lock_that_is_not_there_is_nobodys(tmp_path):
+    assert not is_held(tmp_path / "lock")
+
+
+def test_two_do_not_hold_a_directory_at_once(tmp_path):
+    with holding(tmp_path), pytest.raises(CheckpointFailed) as caught, holding(tmp_path, 0.05):
+        pytest.fail("both hold it")
+    assert f"{tmp_path}: another process that saves there has held it for 0.05 s" in str(
+        caught.value
+    )
+    with holding(tmp_path):
+        pass
+
+
+def test_a_directory_is_let_go_after_an_error(tmp_path):
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(KeyError), holding(tmp_path):
+        raise KeyError
+    with holding(tmp_path, 0.05):
+        pass
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_directory_that_is_gone_is_told(tmp_path):
+    with pytest.raises(CheckpointFailed, match="No such file"), holding(tmp_path / "gone"):
+        pytest.fail("there is nothing to hold")

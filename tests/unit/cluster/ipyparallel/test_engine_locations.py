@@ -1,0 +1,201 @@
+import ast
+import os
+import re
+import socket
+import sys
+
+import msgspec
+import pytest
+
+from jupyter_dist.cluster.ipyparallel import engine_locations as their_engines
+from jupyter_dist.cluster.ipyparallel.engine_locations import (
+    BootstrapReply,
+    EngineLocation,
+    check_pythons,
+    describe_failures,
+    describe_silence,
+    plan_footholds,
+    read_readiness,
+    write_call,
+)
+from jupyter_dist.cluster.ipyparallel.remote_bootstrap import own_environment
+from jupyter_dist.errors import StartFailed, UsageError
+from jupyter_dist.launch.sealing import Readiness
+from jupyter_dist.version import WIRE, __version__
+
+
+def site(hostname="a", machine="", python=(3, 12), visible=None):
+    return EngineLocation(
+        hostname, machine or f"id of {hostname}", python, "/env/bin/python", visible
+    )
+
+
+def bootstrap(hostname="a"):
+    (found,) = plan_footholds({3: site(hostname)}, 0)
+    return found
+
+
+@pytest.fixture
+def no_module():
+    """The module that a call makes where it arrives; it is gone in the end."""
+    yield
+    sys.modules.pop(their_engines._MODULE, None)
+
+
+# --- the text that travels ---
+
+
+def test_a_call_is_an_expression_that_answers_for_itself(no_module):
+    answer = eval(write_call("look", {}))
+    assert answer["hostname"] == socket.gethostname()
+    assert answer["python"] == list(sys.version_info[:2])
+    assert msgspec.convert(answer, EngineLocation).executable == sys.executable
+
+
+def test_calls_remember_what_was_started(no_module):
+    eval(write_call("look", {}))
+    sys.modules[their_engines._MODULE].started["token"] = "kept"
+    eval(write_call("look", {}))
+    assert sys.modules[their_engines._MODULE].started == {"token": "kept"}
+
+
+def test_arguments_arrive_as_they_were(no_module):
+    answer = eval(write_call("hand_over", {"token": "'\"\\{", "ticket": "x", "patience_s": 0.5}))
+    assert answer["is_good"] is False
+
+
+def test_the_text_is_read_by_older_pythons_and_needs_nothing_of_ours():
+    tree = ast.parse(their_engines._SOURCE, feature_version=(3, 8))
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+        )
+    }
+    assert imported <= sys.stdlib_module_names
+
+
+def test_ranks_find_nothing_of_the_job_that_an_engine_is_in(monkeypatch):
+    for name in ("PMI_RANK", "OMPI_COMM_WORLD_SIZE", "IPP_CONNECTION_INFO", "PMIX_RANK"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    monkeypatch.setenv("MINE", "kept")
+    found = own_environment(None)
+    assert found == {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PMI", "OMPI_", "IPP_", "CUDA_VISIBLE"))
+    }
+    assert found["MINE"] == "kept"
+    assert own_environment("0,1")["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+# --- hosts ---
+
+
+def test_the_first_engine_of_each_host_is_chosen_with_as_many_ranks_as_engines():
+    sites = {4: site("b"), 0: site("a"), 1: site("b"), 2: site("a"), 3: site("b")}
+    found = plan_footholds(sites, 0)
+    assert [(each.engine, each.site.hostname, each.slots) for each in found] == [
+        (0, "a", 2),
+        (1, "b", 3),
+    ]
+    assert found[0].token != found[1].token
+
+
+def test_ranks_that_were_asked_for_count_for_every_host():
+    found = plan_footholds({0: site("a"), 1: site("b"), 2: site("b")}, 8)
+    assert [each.slots for each in found] == [8, 8]
+
+
+@pytest.mark.parametrize(
+    "hosts", [[("node", "x"), ("node", "y")], [("a", "x"), ("b", "x")]], ids=["names", "containers"]
+)
+def test_hosts_are_told_apart_by_name_and_machine(hosts):
+    found = plan_footholds({number: site(*host) for number, host in enumerate(hosts)}, 0)
+    assert [each.engine for each in found] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("each", "all_of_them"),
+    [
+        ([None, None], None),
+        (["0", "1"], "0,1"),
+        (["1,0", "0", "3"], "1,0,3"),
+        (["0", None], None),
+        (["", ""], ""),
+        (["GPU-7", "GPU-7"], "GPU-7"),
+    ],
+)
+def test_ranks_may_see_what_any_engine_of_their_host_sees(each, all_of_them):
+    sites = {engine: site(visible=visible) for engine, visible in enumerate(each)}
+    (found,) = plan_footholds(sites, 0)
+    assert found.visible == all_of_them
+
+
+# --- what is refused ---
+
+
+def test_one_python_everywhere_is_accepted():
+    check_pythons({0: site(python=(3, 11)), 1: site("b", python=(3, 11))})
+
+
+def test_different_pythons_are_named():
+    sites = {0: site(python=(3, 12)), 1: site("b", python=(3, 11)), 2: site("b", python=(3, 12))}
+    with pytest.raises(UsageError, match=r"^engine 1 .* 3\.11; engines 0,2 .* 3\.12\. "):
+        check_pythons(sites)
+
+
+def test_a_python_that_is_too_old_says_which_is_needed():
+    with pytest.raises(UsageError, match=r"^engines 0-1 run Python 3\.9\. jupyter-dist needs"):
+        check_pythons({0: site(python=(3, 9)), 1: site(python=(3, 9))})
+
+
+def test_another_version_is_refused_naming_host_and_both():
+    line = msgspec.json.encode(Readiness("jupyter-dist/0", "0.0.1", b"key")).decode()
+    both = (
+        rf"^host a .* 0\.0\.1, .*{re.escape(__version__)}: .*{re.escape(WIRE)}, .*jupyter-dist/0\. "
+    )
+    with pytest.raises(StartFailed, match=both):
+        read_readiness(bootstrap(), BootstrapReply(is_good=True, line=line))
+
+
+def test_what_is_no_agent_is_quoted():
+    with pytest.raises(StartFailed, match="host a: what should be an agent said 'hello'"):
+        read_readiness(bootstrap(), BootstrapReply(is_good=True, line="hello"))
+
+
+# --- what is said ---
+
+
+def test_a_host_without_the_package_says_how_to_install_it():
+    said = "/env/bin/python: Error while finding module (No module named 'jupyter_dist')"
+    first, *rest = describe_failures(
+        [(bootstrap(), BootstrapReply(is_good=False, status=1, said=f"{said}\n"))]
+    ).splitlines()
+    assert first.startswith("host a: ")
+    assert first.endswith(f": /env/bin/python -m pip install jupyter-dist=={__version__}")
+    assert rest == ["--- a said last ---", said]
+
+
+def test_every_host_that_fails_is_named_with_its_last_words():
+    failures = [
+        (bootstrap("a"), BootstrapReply(is_good=False, status=94, said="no way home\n\n")),
+        (bootstrap("b"), BootstrapReply(is_good=False)),
+        (bootstrap("c"), RuntimeError("Engine 3 died")),
+    ]
+    count, a, b, c, *last = describe_failures(failures).splitlines()
+    assert [count[:2], a[:8], b[:8], c[:8]] == ["3 ", "host a: ", "host b: ", "host c: "]
+    assert " 94 " in a
+    assert c.endswith("Engine 3 died")
+    assert last == ["--- a said last ---", "no way home"]
+
+
+def test_engines_that_do_not_answer_are_named_with_what_to_do():
+    told = describe_silence([1, 2, 5], 20.0)
+    assert told.startswith("engines 1-2,5 of ipyparallel have ")
+    assert " 20 s: " in told
+    assert "client.queue_status()" in told
+    assert describe_silence([1], 20.0).startswith("engine 1 of ipyparallel has ")

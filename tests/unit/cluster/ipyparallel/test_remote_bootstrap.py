@@ -1,0 +1,60 @@
+"""What runs on engines of others, with a program in the place of our agent."""
+
+import contextlib
+
+import pytest
+
+from jupyter_dist.cluster.ipyparallel import remote_bootstrap as on_their_engine
+from jupyter_dist.cluster.ipyparallel.remote_bootstrap import begin, give_up, hand_over, started
+
+PATIENCE_S = 20.0
+TOKEN = "our start"
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Have these lines of shell run as the agent; it is gone in the end."""
+    path = tmp_path / "agent"
+
+    def write(lines):
+        path.write_text(f"#!/bin/sh\n{lines}\n")
+        path.chmod(0o700)
+        monkeypatch.setattr(on_their_engine.sys, "executable", str(path))
+
+    yield write
+    with contextlib.suppress(KeyError):
+        started[TOKEN].give_up()
+    started.clear()
+
+
+def test_an_agent_that_waits_for_its_invitation_joins_with_it(program):
+    program("echo ready; read -r line; echo joined")
+    assert begin(TOKEN, [], None, PATIENCE_S) == {"is_good": True, "line": "ready\n"}
+    assert hand_over(TOKEN, "come", PATIENCE_S) == {"is_good": True}
+    assert started == {}
+
+
+def test_an_agent_that_was_given_up_for_its_long_wait_is_told_as_such(program):
+    program("echo ready; read -r line")
+    begin(TOKEN, [], None, PATIENCE_S)
+    agent = started[TOKEN]
+    agent._timer.function(*agent._timer.args)
+    assert agent._process.poll() is not None
+    answer = hand_over(TOKEN, "come", PATIENCE_S)
+    assert (answer["is_good"], answer["status"]) == (False, None)
+
+
+def test_an_agent_that_ends_at_once_leaves_its_last_words(program):
+    program("echo no such module >&2; exit 3")
+    answer = begin(TOKEN, [], None, PATIENCE_S)
+    assert answer == {"is_good": False, "status": 3, "said": "no such module\n"}
+    assert started == {}
+
+
+def test_an_agent_is_ended_that_gets_no_invitation(program):
+    program("echo ready; read -r line")
+    begin(TOKEN, [], None, PATIENCE_S)
+    agent = started[TOKEN]
+    give_up(TOKEN)
+    assert agent._process.poll() is not None
+    give_up(TOKEN)

@@ -1,0 +1,128 @@
+"""Sessions of agents: who may go on, and when an agent is gone."""
+
+import os
+
+import pytest
+
+from jupyter_dist.coordinator.agents.admission import NotAdmitted
+from jupyter_dist.coordinator.agents.agent_sessions import Sessions
+from jupyter_dist.protocol import host_agent_pb2 as pb
+
+NAMES = (b"jupyter-dist-agent b",)
+LOST_AFTER_S = 10.0
+
+
+class Watcher:
+    """Says of which hosts it knows that their agents have ended."""
+
+    def __init__(self):
+        self.ended = set()
+
+    def has_ended(self, host):
+        return host in self.ended
+
+
+class Desk:
+    def __init__(self):
+        self.witness = Watcher()
+        self.told = []
+        self.sessions = Sessions(
+            lambda host, event: self.told.append((host, event and event.WhichOneof("event"))),
+            self.witness,
+            LOST_AFTER_S,
+        )
+        self.session = self.sessions.open("b", NAMES)
+        self.connection = self.sessions.connect(self.session, event(1, joined=pb.Joined(host="b")))
+
+    def end_stream(self):
+        """Break the stream, and give the time of that."""
+        now_s = self.session.heard_s
+        self.sessions.on_break(self.session, self.connection, now_s)
+        return now_s
+
+
+def event(number, **content):
+    return pb.AgentEvent(number=number, **content)
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+def resume(desk, secret=None, names=NAMES):
+    session = desk.sessions.find(desk.session.secret if secret is None else secret, names)
+    return desk.sessions.connect(session, pb.AgentEvent(resume=pb.Resume(session=secret)))
+
+
+def test_an_agent_whose_connection_broke_goes_on_where_it_was(desk):
+    broken_s = desk.end_stream()
+    desk.sessions.judge(broken_s + 9)
+    connection = resume(desk)
+    for number in (1, 2, 2, 3):  # the first one came before the break
+        note = event(number, note=pb.Note(text=str(number)))
+        desk.sessions.take(desk.session, connection, note)
+    desk.sessions.judge(broken_s + 30)
+    assert desk.told == [("b", "joined"), ("b", "note"), ("b", "note")]
+
+
+def test_what_it_is_told_meanwhile_waits_for_it(desk):
+    desk.end_stream()
+    assert desk.sessions.say("b", pb.AgentCommand(stop=pb.Stop()))
+    outgoing = desk.session.conversation.outgoing(resume(desk))
+    assert [next(outgoing).WhichOneof("command") for _ in range(2)] == ["admitted", "stop"]
+
+
+def test_an_agent_that_stays_away_is_gone_with_the_reason(desk):
+    broken_s = desk.end_stream()
+    desk.sessions.judge(broken_s + LOST_AFTER_S)
+    assert desk.told[-1] == ("b", None)
+    assert "10.0 s" in desk.sessions.why_gone["b"]
+    assert not desk.sessions.say("b", pb.AgentCommand())
+    with pytest.raises(NotAdmitted):
+        resume(desk)
+
+
+def test_an_agent_that_is_known_to_have_ended_is_gone_at_once(desk):
+    desk.witness.ended.add("b")
+    desk.sessions.judge(desk.session.heard_s)
+    assert desk.told[-1] == ("b", "joined")  # what it has said is still on its way
+    broken_s = desk.end_stream()
+    desk.sessions.judge(broken_s)
+    assert desk.told[-1] == ("b", None)
+    assert desk.sessions.why_gone == {}
+
+
+def test_silence_before_the_break_counts(desk):
+    desk.sessions.on_break(desk.session, desk.connection, desk.session.heard_s + 5)
+    desk.sessions.judge(desk.session.heard_s + LOST_AFTER_S)
+    assert desk.told[-1] == ("b", None)
+
+
+@pytest.mark.parametrize(
+    ("secret", "names"), [("", NAMES), ("0" * 32, NAMES), (None, (b"jupyter-dist-agent c",))]
+)
+def test_only_the_same_agent_with_the_same_certificate_goes_on(desk, secret, names):
+    desk.end_stream()
+    with pytest.raises(NotAdmitted):
+        resume(desk, secret, names)
+
+
+def test_the_last_word_ends_a_session_without_delay(desk):
+    last = event(2, all_stopped=pb.AllStopped(), is_last=True)
+    desk.sessions.take(desk.session, desk.connection, last)
+    assert desk.told[-2:] == [("b", "all_stopped"), ("b", None)]
+    messages = list(desk.session.conversation.outgoing(desk.connection))
+    assert [each.WhichOneof("command") for each in messages] == ["admitted"]
+
+
+def test_a_new_agent_takes_the_place_of_one_that_may_come_back(desk):
+    desk.end_stream()
+    desk.sessions.open("b", NAMES)
+    with pytest.raises(NotAdmitted):
+        resume(desk)
+
+
+def test_a_number_that_means_another_process_here_proves_nothing(desk):
+    desk.session.find_process(pb.Joined(machine="another", pid=os.getpid()))
+    assert desk.session.pid == 0

@@ -1,0 +1,133 @@
+import pytest
+from fakes.outbox import RecordingSender
+
+from jupyter_dist.coordinator.cells.event_flow import (
+    TAIL_CHARACTERS,
+    WINDOW_BYTES,
+    EventFlow,
+    size_of,
+)
+from jupyter_dist.protocol.messages import CellEvents, CellNote, Output, RankFinished, RankOutput
+
+LINE = "x" * 1023 + "\n"
+MEGABYTE = LINE * 1024
+
+
+@pytest.fixture
+def sender():
+    return RecordingSender()
+
+
+@pytest.fixture
+def flow(sender):
+    return EventFlow(b"me", "cell-1", sender)
+
+
+@pytest.fixture
+def full(flow, sender):
+    """A flow to a client that has as much unread as it may have, and will see nothing before."""
+    for _ in range(WINDOW_BYTES // len(MEGABYTE) + 1):
+        flow.add(text(0, MEGABYTE))
+    flow.flush()
+    sender.forget()
+    return flow
+
+
+def text(rank, content, kind="stdout"):
+    return RankOutput(rank, (Output(kind, content),))
+
+
+def sent(sender):
+    return sender.cell_events(client=b"me")
+
+
+def test_events_between_two_flushes_are_one_message(flow, sender):
+    flow.add(text(0, "a"))
+    flow.add(text(1, "b"))
+    flow.flush()
+    flow.flush()
+    (batch,) = sender.told(CellEvents)
+    assert batch.events == (text(0, "a"), text(1, "b"))
+    assert batch.cell_id == "cell-1"
+
+
+def test_a_batch_says_how_much_there_was_over_the_whole_cell(flow, sender):
+    for _ in range(2):
+        flow.add(text(0, "abc"))
+        flow.flush()
+    first, second = sender.told(CellEvents)
+    assert first.size_bytes == size_of(text(0, "abc"))
+    assert second.size_bytes == 2 * first.size_bytes
+
+
+def test_a_client_that_keeps_up_gets_everything(flow, sender):
+    for _ in range(30):
+        flow.add(text(0, MEGABYTE))
+        flow.flush()
+        flow.acknowledge(sender.told(CellEvents)[-1].size_bytes)
+    assert len(sent(sender)) == 30
+
+
+def test_a_client_that_does_not_read_gets_no_more_text(full, sender):
+    for _ in range(100):
+        full.add(text(0, MEGABYTE))
+        full.flush()
+    assert sent(sender) == []
+
+
+def test_a_client_that_lagged_gets_the_tail_and_the_count_of_lines_left_out(full, sender):
+    lines = 1000
+    for number in range(lines):
+        full.add(text(0, f"{number}".ljust(1023) + "\n"))
+    full.finish()
+    (event,) = sent(sender)
+    note, *kept = event.outputs
+    assert note.kind == "note"
+    assert note.text.startswith(f"[{lines - len(kept)} lines ")
+    assert sum(len(output.text) for output in kept) <= TAIL_CHARACTERS
+    assert kept[-1].text.startswith("999 ")
+
+
+def test_text_held_back_without_loss_comes_without_a_note(full, sender):
+    full.add(text(0, "short\n"))
+    full.finish()
+    assert sent(sender) == [text(0, "short\n")]
+
+
+def test_what_one_rank_says_does_not_push_out_what_another_said(full, sender):
+    full.add(text(1, "precious\n"))
+    for _ in range(10):
+        full.add(text(0, MEGABYTE))
+    full.finish()
+    assert text(1, "precious\n") in sent(sender)
+
+
+def test_rich_output_is_never_held_back(full, sender):
+    figure = Output("display", data={"text/html": "<b>1</b>"})
+    full.add(RankOutput(0, (Output("stdout", "held\n"), figure)))
+    full.flush()
+    assert sent(sender) == [RankOutput(0, (figure,))]
+
+
+def test_held_text_comes_before_the_result_of_its_rank(full, sender):
+    full.add(text(0, "last words\n"))
+    full.add(RankFinished(0, "ok", 1.0))
+    full.flush()
+    assert sent(sender) == [text(0, "last words\n"), RankFinished(0, "ok", 1.0)]
+
+
+def test_held_text_is_released_once_the_client_has_caught_up(full, sender):
+    full.add(text(0, "held\n"))
+    full.flush()
+    assert sent(sender) == []
+    full.acknowledge(2 * WINDOW_BYTES)
+    full.acknowledge(1)  # an older one takes nothing back
+    full.add(text(0, "next\n"))
+    full.flush()
+    assert sent(sender) == [text(0, "held\n"), text(0, "next\n")]
+
+
+def test_a_figure_weighs_what_it_carries():
+    figure = RankOutput(0, (Output("display", data={"image/png": "x" * 5000}),))
+    assert 5000 < size_of(figure) < 6000
+    assert 0 < size_of(CellNote("hello")) < 1000

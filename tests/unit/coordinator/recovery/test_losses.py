@@ -1,0 +1,251 @@
+from pathlib import Path
+
+import pytest
+
+from jupyter_dist.coordinator.agents.arrivals import Arrivals
+from jupyter_dist.coordinator.agents.deployment import Deployment
+from jupyter_dist.coordinator.cells.cell_run import CellRun
+from jupyter_dist.coordinator.cells.scheduler import CellScheduler
+from jupyter_dist.coordinator.recovery.host_events import HostEvents, Reach
+from jupyter_dist.coordinator.recovery.losses import EXIT_GRACE_S, Losses
+from jupyter_dist.coordinator.state.engine_state import EngineState
+from jupyter_dist.model.spec.liveness import HealthPolicy
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.credentials import Credentials, KeyPair
+from jupyter_dist.protocol.messages import CellNote, RankFinished, SubmitCell
+
+POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3.0, lost_after_s=10.0)
+
+
+class Hearts:
+    """When each rank's heart was last heard."""
+
+    def __init__(self, **last_s):
+        self._last_s = {name.removeprefix("rank").encode(): at_s for name, at_s in last_s.items()}
+
+    def last_beat_s(self, identity):
+        return self._last_s.get(identity, 100.0)
+
+
+@pytest.fixture
+def server(cluster):
+    """The parts around losses; `reports` collects what would end a start."""
+    cluster.reports = []
+    cluster.scheduler = CellScheduler(cluster.roster, cluster.rendezvous, cluster.sender)
+    cluster.losses = Losses(
+        cluster.roster, cluster.rendezvous, cluster.scheduler, cluster.reports.append
+    )
+    credentials = Credentials("server", KeyPair("public", "secret"))
+    deployment = Deployment(cluster.spec, credentials)
+    cluster.hosts = HostEvents(
+        cluster.roster,
+        cluster.rendezvous,
+        cluster.scheduler,
+        cluster.losses,
+        Reach(deployment, Arrivals({}, Path()), cluster.sender),
+    )
+    return cluster
+
+
+def test_an_exit_is_believed_after_a_moment_in_which_last_results_may_come(server):
+    server.losses.on_exit(pb.EngineExited(engine="2", pid=102, exit_code=7), 50.0)
+    server.losses.tick(50.0 + EXIT_GRACE_S / 2)
+    assert server.roster[2].state is EngineState.IDLE
+    server.losses.tick(50.0 + EXIT_GRACE_S)
+    assert server.roster[2].state is EngineState.LOST
+    assert server.roster[2].reason == server.losses.crashes[2].reason
+    assert server.losses.crashes[2].exit_code == 7
+    assert server.rendezvous.is_broken
+
+
+def test_a_loss_is_told_once(server):
+    for _ in range(2):
+        server.losses.on_exit(pb.EngineExited(engine="1", pid=101, signal=9), 50.0)
+    server.losses.tick(60.0)
+    assert len(server.reports) == 1
+    assert "SIGKILL" in server.reports[0]
+
+
+def test_a_silent_engine_is_first_suspected_and_then_lost(server):
+    server.losses.judge(Hearts(rank0=96.0), POLICY, 100.0)
+    assert server.roster[0].is_suspect
+    assert " 4.0 s" in server.roster[0].reason
+    server.losses.judge(Hearts(rank0=100.0), POLICY, 100.5)
+    assert (server.roster[0].is_suspect, server.roster[0].reason) == (False, "")
+    server.losses.judge(Hearts(rank0=90.0), POLICY, 100.0)
+    assert server.roster.ranks_in(EngineState.LOST) == [0]
+    assert server.losses.crashes[0].reason == server.roster[0].reason
+
+
+def test_an_engine_without_a_process_yet_is_not_judged_by_its_silence(starting):
+    scheduler = CellScheduler(starting.roster, starting.rendezvous, starting.sender)
+    losses = Losses(starting.roster, starting.rendezvous, scheduler, lambda _: None)
+    losses.judge(Hearts(rank0=0.0, rank1=0.0, rank2=0.0, rank3=0.0), POLICY, 100.0)
+    assert starting.roster.ranks_in(EngineState.LOST) == []
+
+
+def test_when_an_agent_is_gone_all_its_engines_are_and_no_interrupt_is_on_its_way(server):
+    server.scheduler.signals_under_way = {"4-request-1@a", "4-request-1@b"}
+    server.hosts.on_gone("b")
+    assert server.roster.ranks_in(EngineState.LOST) == [2, 3]
+    assert " host b " in server.roster[3].reason
+    assert server.roster.hosts["b"].is_lost
+    assert server.scheduler.signals_under_way == {"4-request-1@a"}
+
+
+def test_what_agents_observe_reaches_the_roster(server):
+    sample = pb.EngineSample(engine="1", cpu_percent=50, rss_bytes=1 << 20)
+    server.hosts.on_event("a", pb.AgentEvent(telemetry=pb.Telemetry(engines=[sample])), 1.0)
+    assert server.roster[1].sample.rss_bytes == 1 << 20
+
+
+def test_a_confirmed_interrupt_opens_the_fence_again(server):
+    server.scheduler.signals_under_way = {"4-request-1@a"}
+    sent = pb.SignalSent(request_id="4-request-1", engines=["0"])
+    server.hosts.on_event("a", pb.AgentEvent(signal_sent=sent), 1.0)
+    assert not server.scheduler.signals_under_way
+
+
+def test_an_exit_that_was_told_counts_more_than_the_end_of_the_agent(server):
+    server.losses.on_exit(pb.EngineExited(engine="3", pid=4711, exit_code=7), 50.0)
+    server.losses.on_exit(pb.EngineExited(engine="0", pid=4712, exit_code=8), 50.0)
+    server.losses.on_host_gone("b")
+    assert server.losses.crashes[3].exit_code == 7
+    assert " host b " in server.losses.crashes[2].reason
+    assert 0 not in server.losses.crashes
+    server.losses.tick(60.0)
+    assert server.losses.crashes[0].exit_code == 8
+
+
+class Replacing:
+    def is_due(self):
+        return True
+
+    def announce(self, rank):
+        return f"rank {rank} will be replaced"
+
+
+def test_the_report_that_a_cell_sends_says_what_will_be_done(server):
+    server.losses.recovery = Replacing()
+    cell = CellRun(b"me", SubmitCell("r1", "x", (0, 2)), "cell-1", server.parts)
+    server.scheduler.submit(cell, 0.0)
+    server.scheduler.advance(0.0)
+    server.losses.on_exit(pb.EngineExited(engine="2", pid=4711, exit_code=7), 50.0)
+    server.losses.tick(60.0)
+    cell.tick(60.0)
+    events = server.sender.cell_events()
+    (lost,) = (event for event in events if isinstance(event, RankFinished))
+    assert lost.crash.outlook == "rank 2 will be replaced"
+    assert server.losses.crashes[2].outlook == lost.crash.outlook
+    assert CellNote("rank 2 will be replaced") in events
+
+
+# --- a scheduler that may know why ---
+
+
+class Witness:
+    """Knows why; answers when the test lets it."""
+
+    def __init__(self):
+        self.questions = []
+        self.answered = set()
+        self.why = ""
+        self.down = {}
+        self.news = []
+
+    def ask(self, confirm_s=0.0):
+        self.questions.append(len(self.questions))
+        return self.questions[-1]
+
+    def has_answered(self, question):
+        return question in self.answered
+
+    def why_lost(self, host):
+        return self.why or self.down.get(host, "")
+
+    def take_news(self):
+        return self.news.pop() if self.news else ""
+
+    def answer(self, why):
+        self.why = why
+        self.answered = set(self.questions)
+
+
+@pytest.fixture
+def witness(server):
+    server.losses.witness = Witness()
+    return server.losses.witness
+
+
+CANCELLED = "Slurm job 12 was cancelled (CANCELLED by root)"
+
+
+def test_the_loss_of_a_host_is_told_once_its_scheduler_was_heard(server, witness):
+    server.hosts.on_gone("b")
+    server.losses.tick(60.0)
+    assert server.roster.ranks_in(EngineState.LOST) == []
+    witness.answer(CANCELLED)
+    server.losses.tick(60.1)
+    assert server.roster.ranks_in(EngineState.LOST) == [2, 3]
+    assert server.roster[2].reason.endswith(f": {CANCELLED}")
+
+
+def test_what_ends_by_a_signal_is_told_with_what_the_scheduler_says(server, witness):
+    server.losses.on_exit(pb.EngineExited(engine="1", pid=101, signal=15), 50.0)
+    server.losses.tick(60.0)
+    assert server.roster.ranks_in(EngineState.LOST) == []
+    witness.answer(CANCELLED)
+    server.losses.tick(60.1)
+    assert server.roster[1].reason == CANCELLED
+    assert server.losses.crashes[1].signal == 15
+
+
+def test_what_a_living_agent_tells_is_not_put_down_to_its_node(server, witness):
+    witness.down = {"a": "Slurm job 12: node a is down (Not responding)"}
+    server.losses.on_exit(pb.EngineExited(engine="1", pid=101, signal=9), 50.0)
+    server.hosts.on_gone("b")
+    witness.answer("")
+    server.losses.tick(60.0)
+    assert "SIGKILL" in server.roster[1].reason
+    assert "Slurm" not in server.roster[1].reason
+    assert server.roster[2].reason.endswith(" host b is gone"), "its scheduler knows nothing"
+
+
+def test_who_exits_with_a_code_needs_no_witness(server, witness):
+    server.losses.on_exit(pb.EngineExited(engine="1", pid=101, exit_code=7), 50.0)
+    server.losses.tick(60.0)
+    assert server.roster.ranks_in(EngineState.LOST) == [1]
+    assert witness.questions == []
+
+
+def test_a_rank_that_is_silent_is_given_up_once_its_scheduler_was_heard(server, witness):
+    for _ in range(2):
+        server.losses.judge(Hearts(rank0=80.0), POLICY, 100.0)
+    assert server.roster.ranks_in(EngineState.LOST) == []
+    assert len(witness.questions) == 1
+    witness.answer("Slurm job 12: node a is down")
+    server.losses.judge(Hearts(rank0=80.0), POLICY, 100.1)
+    assert " 20.1 s" in server.roster[0].reason
+    assert server.roster[0].reason.endswith(": Slurm job 12: node a is down")
+
+
+def test_the_loss_of_one_host_waits_for_no_other(server, witness):
+    server.hosts.on_gone("b")
+    witness.answer("")
+    server.hosts.on_gone("a")
+    server.losses.tick(60.0)
+    assert server.roster.ranks_in(EngineState.LOST) == [2, 3]
+
+
+def test_a_cell_is_told_that_the_end_of_its_job_nears(server, witness):
+    news = "Slurm ends this job in 8 min (time limit)"
+    witness.news = [news]
+    server.losses.tick(60.0)
+    assert witness.news, "nobody would have read it"
+    cell = CellRun(b"me", SubmitCell("r1", "x"), "cell-1", server.parts)
+    server.scheduler.submit(cell, 60.0)
+    server.scheduler.advance(60.0)
+    server.losses.tick(60.1)
+    cell.tick(61.0)
+    events = server.sender.cell_events()
+    assert CellNote(news) in events

@@ -1,0 +1,19 @@
+"""A watcher of cells that remembers everything in its order."""
+
+
+class Watcher:
+    """`seen` has (rank, texts) of outputs, (rank, status) of ends, and notes as they are."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_output(self, rank, outputs):
+        self.seen.append((rank, [output.text for output in outputs]))
+
+    def on_finished(self, result):
+        self.seen.append((result.rank, result.status))
+
+    def on_note(self, text):
+        self.seen.append(text)
+
+    def on_tick(self): ...

@@ -1,0 +1,47 @@
+import pytest
+
+from jupyter_dist.errors import UsageError
+from jupyter_dist.model.spec.liveness import HealthPolicy, Liveness, assess, check_health
+
+POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3, lost_after_s=10)
+
+
+@pytest.mark.parametrize(
+    ("silence_s", "verdict"),
+    [
+        (0, Liveness.ALIVE),
+        (2.99, Liveness.ALIVE),
+        (3, Liveness.SUSPECT),
+        (9.99, Liveness.SUSPECT),
+        (10, Liveness.LOST),
+        (3600, Liveness.LOST),
+    ],
+)
+def test_silence_is_judged_by_the_policy(silence_s, verdict):
+    assert assess(1000 + silence_s, 1000, POLICY)[0] is verdict
+
+
+def test_a_beat_from_the_future_counts_as_now():
+    assert assess(999, 1000, POLICY) == (Liveness.ALIVE, "heartbeat 0.0 s ago")
+
+
+def test_the_reason_of_a_loss_names_silence_and_limit():
+    assert assess(1012.34, 1000, POLICY)[1] == "no heartbeat for 12.3 s (limit 10 s)"
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        HealthPolicy(suspect_after_s=12.0),
+        HealthPolicy(interval_s=3.0),
+        HealthPolicy(interval_s=0.0),
+        HealthPolicy(lost_after_s=2.0),
+    ],
+)
+def test_times_that_make_no_sense_together_are_refused(policy):
+    with pytest.raises(UsageError, match=f"every {policy.interval_s:g} s"):
+        check_health(policy)
+
+
+def test_usual_times_make_sense():
+    check_health(HealthPolicy())

@@ -1,0 +1,105 @@
+from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.protocol.messages import ErrorInfo, Output
+from jupyter_dist.views.cell.cell_picture import Block, CellPicture, ValueGroup
+from jupyter_dist.views.cell.output_text import (
+    cap_text,
+    render_result_text,
+    render_text,
+    value_lines,
+)
+from jupyter_dist.views.outputs.grouping import Entry, Row
+from jupyter_dist.views.outputs.rich_outputs import read_bundle
+
+
+def value(ranks, text):
+    return ValueGroup(ranks, read_bundle({"text/plain": text}))
+
+
+def test_an_error_without_a_traceback_of_its_own_is_said_once():
+    text = "3 (the rank goes on; %dist_stop ends the cluster)"
+    error = ErrorInfo("SystemExit", text, (f"SystemExit: {text}",))
+    results = [RankResult(rank=rank, status="raised", error=error) for rank in range(2)]
+    assert render_result_text(SpmdResult(results)) == f"SystemExit on ranks 0-1 (2): {text}\n"
+
+
+def test_colours_go_in_a_saved_text():
+    block = Block([], 0, [Row((0,), Entry(0, "stdout", "\x1b[31mred\x1b[0m\x1b[2J"))])
+    assert render_text(CellPicture(blocks=[block])) == "[0] red\n"
+
+
+def test_nothing_to_say_is_an_empty_text():
+    assert render_text(CellPicture()) == ""
+
+
+def test_different_values_stand_on_their_own_lines_in_rank_order():
+    assert value_lines([value((0, 2), "'a'"), value((1,), "'b'")]) == [
+        "Out[0,2]: 'a'",
+        "Out[1]: 'b'",
+    ]
+
+
+def test_numbers_share_one_line():
+    groups = [value((0,), "0.5"), value((1, 2), "-1e-05"), value((3,), "np.float64(nan)")]
+    assert value_lines(groups) == ["Out[0-3]: [0] 0.5  [1-2] -1e-05  [3] np.float64(nan)"]
+
+
+def test_a_value_of_several_lines_starts_below_its_label():
+    assert value_lines([value((0,), "a\nb")]) == ["Out[0]:", "a", "b"]
+
+
+def test_long_values_are_cut_in_the_middle():
+    assert cap_text("abc", 3) == "abc"
+    text = cap_text("a" * 100 + "z" * 200, 30)
+    assert text.startswith("a" * 10 + "\n")
+    assert text.endswith("z" * 20)
+    assert "270 characters left out" in text
+
+
+def test_each_line_of_a_note_is_marked_as_no_output():
+    notes = ("rank 1 is busy\nrank 2 is busy", "once more")
+    assert render_text(CellPicture(notes=notes)).splitlines() == [
+        "· rank 1 is busy",
+        "· rank 2 is busy",
+        "· once more",
+    ]
+
+
+def test_a_result_tells_output_values_and_errors():
+    error = ErrorInfo("ValueError", "bad", ("Cell In[1], line 1", "ValueError: bad"))
+    lost = ErrorInfo("RankLost", "killed by SIGKILL")
+    text = render_result_text(
+        SpmdResult(
+            [
+                RankResult(rank=0, status="ok", stdout="hi\n", value_repr="'v'"),
+                RankResult(rank=1, status="raised", stdout="hi\n", error=error),
+                RankResult(rank=2, status="lost", stderr="oh\n", error=lost),
+            ]
+        )
+    )
+    assert text.splitlines() == [
+        "[0-1] hi",
+        "[2]   oh",
+        "Out[0]: 'v'",
+        "ValueError on rank 1: bad",
+        "Cell In[1], line 1",
+        "ValueError: bad",
+        "RankLost on rank 2: killed by SIGKILL",
+    ]
+
+
+def test_displays_of_a_result_are_shown_as_text():
+    displays = (
+        Output("display", data={"image/png": "QUJD"}),
+        Output("value", data={"text/plain": "7"}),
+    )
+    result = SpmdResult([RankResult(rank=0, status="ok", displays=displays, value_repr="7")])
+    assert render_result_text(result) == "[0] <image/png>\nOut[0]: 7\n"
+
+
+def test_many_ranks_are_grouped_in_text_too():
+    results = [RankResult(rank=r, status="ok", stdout=f"{r == 3}\n") for r in range(10)]
+    assert render_result_text(SpmdResult(results)) == "[3] True\n[0-2,4-9] False\n"
+
+
+def test_an_empty_result_is_an_empty_text():
+    assert render_result_text(SpmdResult([])) == ""
