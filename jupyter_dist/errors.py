@@ -6,7 +6,7 @@ DistError
 │   ├── UnknownRanks                  ranks that the cluster does not have
 │   ├── ClusterExists                 a running cluster already has that name
 │   ├── NoCluster                     there is no such running cluster
-│   └── ClusterInUse                  another process drives the cluster; this one may only look
+│   └── ClusterInUse                  another process owns the cluster; this one may only look
 ├── StartFailed                       the cluster did not become ready; everything was cleaned up
 │   └── InstallFailed                 jupyter-dist could not be installed on a host
 ├── ClusterGone                       the coordinator ended or does not answer
@@ -156,7 +156,7 @@ class NoCluster(UsageError):
 
 
 class ClusterInUse(UsageError):
-    """Another process drives the cluster, or this client only watches it."""
+    """Another process owns the cluster, or this client only observes it."""
 
     code = ErrorCode.CLUSTER_IN_USE
 

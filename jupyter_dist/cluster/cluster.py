@@ -60,15 +60,15 @@ class Cluster(Session):
     ) -> None:
         super().__init__(connection)
         self._process = process
-        self._role = "drive"
-        self.driver = ""
-        """Who drove the cluster when we came; empty: nobody."""
+        self._role = "own"
+        self.owner = ""
+        """Who owned the cluster when we came; empty: nobody."""
         _detach_at_exit(self)
 
     @property
-    def is_watching(self) -> bool:
-        """It only looks on, beside whoever drives the cluster: see `attach`."""
-        return self._role == "watch"
+    def is_observer(self) -> bool:
+        """It only looks on, beside its owner: see `attach`."""
+        return self._role == "observe"
 
     # --- beginning and end ---
 
@@ -131,7 +131,7 @@ class Cluster(Session):
         cluster, log = None, OpenLog(info)
         try:
             cluster = cls(info, process)
-            cluster._take_part("drive")
+            cluster._take_part("own")
             if bring_agents is not None:
                 bring_agents(info.name)
             cluster._await_ready(on_progress)
@@ -153,17 +153,17 @@ class Cluster(Session):
     ) -> Self:
         """Connect to a running cluster: the one with this name, or the only one.
 
-        One process drives a cluster; with `watch` we only look on, beside it, and with `take_over`
+        One process owns a cluster; with `watch` we only observe, beside it, and with `take_over`
         it looks on from now on. Raises NoCluster naming those that run, and ClusterInUse when
-        another process that lives drives it.
+        another process that lives owns it.
         """
         if watch and take_over:
             raise UsageError("watch or take_over, not both: who takes over runs cells.")
-        return cls._connect(name, "watch" if watch else "drive", take_over)
+        return cls._connect(name, "observe" if watch else "own", take_over)
 
     @classmethod
     def visit(cls, name: str | None = None, *, await_ready: bool = True) -> Self:
-        """Connect for one command, beside whoever drives the cluster; else as `attach`.
+        """Connect for one command, beside its owner; else as `attach`.
 
         Without `await_ready` one that is still starting can be seen, and stopped.
         """
@@ -201,14 +201,14 @@ class Cluster(Session):
     def stop(self) -> None:
         """End every process of the cluster and remove every file; harmless when it is gone.
 
-        Raises ClusterInUse when another process drives it, and DistError when its coordinator does
+        Raises ClusterInUse when another process owns it, and DistError when its coordinator does
         not end; then we are still connected. Warns of a batch job that could not be cancelled.
         First it waits for saves behind cells (`checkpoint(wait=False)`), and warns if one fails.
         """
         if not self._is_open:
             return
         self._check_open()
-        lost = "" if self._role == "watch" else finish_saving(self)
+        lost = "" if self._role == "observe" else finish_saving(self)
         begin_s = monotonic()
         patience_s, left, was_gone = self.longest_end_s, "", False
         try:
@@ -230,10 +230,10 @@ class Cluster(Session):
             warnings.warn(problem, stacklevel=2)
 
     def detach(self) -> None:
-        """Close our connections; the cluster goes on, and its driver's place is free."""
+        """Close our connections; the cluster goes on, and its owner's place is free."""
         if not self._is_open or self._pid != os.getpid():
             return  # in a copy by fork: the connections are the parent's
-        if self._role == "drive" and self.is_running:
+        if self._role == "own" and self.is_running:
             leave_place(self._control)
         self._is_open = False
         self._watch.close()
@@ -249,7 +249,7 @@ class Cluster(Session):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._role == "watch" or self._pid != os.getpid():
+        if self._role == "observe" or self._pid != os.getpid():
             self.detach()
             return
         try:
@@ -279,7 +279,7 @@ class Cluster(Session):
         tells how they ended. A first Ctrl-C interrupts the ranks, but only if we may run cells;
         else it ends the looking on, as KeyboardInterrupt.
         """
-        interrupt = None if self._role == "watch" else self.interrupt
+        interrupt = None if self._role == "observe" else self.interrupt
         with contextlib.closing(self._new_line()) as line:
             gathering = Gathering(
                 FollowCell(line.new_request_id()), watcher, on_cell, keeps_output=keeps_output
@@ -299,7 +299,7 @@ class Cluster(Session):
     # --- inside ---
 
     def _take_part(self, role: str, is_taking_over: bool = False) -> None:
-        self.driver = take_part(self._control, role, is_taking_over)
+        self.owner = take_part(self._control, role, is_taking_over)
         self._role = role
         self._watch.start()  # shows that we are here
 

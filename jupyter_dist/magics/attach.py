@@ -30,12 +30,12 @@ class AttachMagics(MagicGroup):
         from jupyter_dist.cluster.cluster import Cluster
 
         cluster = Cluster.attach(options.name, watch=options.watch, take_over=options.take_over)
-        driver = f"; {cluster.driver} runs cells" if options.watch and cluster.driver else ""
-        how = f", to watch it{driver}" if options.watch else ""
+        owner = f"; {cluster.owner} runs cells" if options.watch and cluster.owner else ""
+        how = f", to observe it{owner}" if options.watch else ""
         say(f"attached to cluster {cluster.name}: {name_ranks(range(cluster.world_size))}{how}")
         take_up(cluster, self._shell, self._current)
         if not options.no_follow:
-            self._follow(cluster, is_watching=options.watch)
+            self._follow(cluster, is_observer=options.watch)
 
     @command(accepted.OUTPUT)
     def dist_output(self, options: Namespace) -> None:
@@ -57,7 +57,7 @@ class AttachMagics(MagicGroup):
         view = self._view(cluster, replay.cell, shown)
         view.finish(replay.show(view))
 
-    def _follow(self, cluster: "Cluster", *, is_watching: bool) -> None:
+    def _follow(self, cluster: "Cluster", *, is_observer: bool) -> None:
         from jupyter_dist.views.tables.kept_cells import name_start
 
         cell = next(iter(cluster.outputs()[-1:]), None)
@@ -72,7 +72,7 @@ class AttachMagics(MagicGroup):
             result = cluster.follow(view) or cluster.replay(cell.label).show(view)
         except BaseException as problem:
             view.finish(None)
-            if is_watching and isinstance(problem, KeyboardInterrupt):
+            if is_observer and isinstance(problem, KeyboardInterrupt):
                 say(f"{cell.label} goes on; %dist_attach {cluster.name} --watch looks on again")
                 return
             raise
@@ -106,7 +106,7 @@ def take_up(cluster: "Cluster", shell: Shell, current: CurrentCluster) -> None:
     if before is not None and before is not cluster:
         if before.is_running and before.name != cluster.name:
             say(f"cluster {before.name} goes on; %dist_attach {before.name} takes it up again")
-        before.detach()  # else it would go on holding the driver's place there
+        before.detach()  # else it would go on holding the owner's place there
     if is_notebook(shell):
         from jupyter_dist.views.topology.widget import show_topology
 

@@ -25,7 +25,7 @@ class ClusterRow(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence about what needs attention, or empty."""
     cell: str = ""
     """Label of the running cell, as `In[3]`, or empty."""
-    driver: str = ""
+    owner: str = ""
     """Who runs cells, as `notebook train.ipynb`; empty: nobody."""
 
 
@@ -33,7 +33,7 @@ def row_of(
     topology: Topology,
     *,
     info: ConnectionInfo | None = None,
-    driver: str = "",
+    owner: str = "",
     silence: str = "",
 ) -> ClusterRow:
     """Sum a cluster up; `info` tells of one that has not shown its hosts yet.
@@ -53,5 +53,5 @@ def row_of(
         lost=states.count("lost"),
         note=silence or topology.note,
         cell=next((engine.cell for engine in engines if engine.cell), ""),
-        driver=driver,
+        owner=owner,
     )

@@ -12,7 +12,7 @@ export interface IClusterRow {
   note: string;
   /** The running cell, as "In[3]"; empty when none runs. */
   cell: string;
-  driver: string;
+  owner: string;
 }
 
 /** A file in which someone has saved what a cluster consists of. */

@@ -235,13 +235,13 @@ def test_who_only_watches_is_offered_nothing_that_changes_the_cluster(open_view:
         """async () => {
           const { createView } = await import('/view.js');
           document.body.replaceChildren();
-          window.view = createView(document.body, () => {}, { isOnlooker: true });
+          window.view = createView(document.body, () => {}, { isObserver: true });
         }"""
     )
     page.evaluate("state => view.update(state)", msgspec.to_builtins(a_topology(lost=(3,))))
     for kind in ("interrupt", "heal", "stop"):
         assert page.is_disabled(f".jd-{kind}"), kind
-        assert "only watches" in str(page.get_attribute(f".jd-{kind}", "title"))
+        assert "only observes" in str(page.get_attribute(f".jd-{kind}", "title"))
     for kind in ("stacks", "explain"):
         assert page.is_enabled(f".jd-{kind}"), kind
     page.evaluate("view.destroy()")

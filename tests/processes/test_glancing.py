@@ -42,9 +42,9 @@ def test_a_glance_tells_how_the_cluster_is_and_who_drives(start, look):
     seen = answer(look("seen"))
     assert [engine.state for engine in seen.topology.engines] == ["idle", "idle"]
     assert (seen.topology.state, seen.problem, seen.is_gone) == ("ready", "", False)
-    assert seen.driver.startswith("program ")
+    assert seen.owner.startswith("program ")
     cluster.detach()
-    wait_until(lambda: answer(seen).driver == "", 5, "its driver has left")
+    wait_until(lambda: answer(seen).owner == "", 5, "its owner has left")
     Cluster.visit("seen").stop()
     assert seen.is_gone
 

@@ -204,7 +204,7 @@ def test_the_last_cells_can_be_read_again(start):
 # --- who runs cells ---
 
 
-def test_a_second_process_is_told_who_drives(driver, start):
+def test_a_second_process_is_told_who_owns_it(driver, start):
     start_elsewhere(driver)
     with pytest.raises(ClusterInUse) as caught:
         Cluster.attach("kept")
@@ -217,7 +217,7 @@ def test_a_second_process_is_told_who_drives(driver, start):
 def test_who_watches_sees_everything_and_changes_nothing(driver, start, hold, in_background):
     start_elsewhere(driver)
     watching = start.attach("kept", watch=True)
-    assert watching.driver == "program driver.py"
+    assert watching.owner == "program driver.py"
     driver.begin(hold())
     listener = Listener()
     following = in_background(watching.follow, listener)
@@ -228,7 +228,7 @@ def test_who_watches_sees_everything_and_changes_nothing(driver, start, hold, in
         lambda: watching.push({"x": 1}),
         watching.stop,
     ):
-        with pytest.raises(ClusterInUse, match="only watches cluster 'kept'"):
+        with pytest.raises(ClusterInUse, match="only observes cluster 'kept'"):
             refused()
     assert set(watching.status().ranks.values()) == {"busy"}
     hold.release()
@@ -241,15 +241,15 @@ def test_taking_over_leaves_the_running_cell_in_peace_and_is_told(driver, start,
     driver.begin(hold())
     cluster = start.attach("kept", take_over=True)
     hold.release()
-    assert driver.hear() == "ok", "the cell of the former driver ends there as if nothing was"
+    assert driver.hear() == "ok", "the cell of the former owner ends there as if nothing was"
     assert cluster.run("rank").ok
     refusal = driver.do("cluster.run('1')")
-    assert refusal.startswith("ClusterInUse: cluster 'kept' is driven by ")
+    assert refusal.startswith("ClusterInUse: cluster 'kept' is owned by ")
     assert "%dist_attach kept --take-over takes it back" in refusal
     assert driver.do("assert cluster.status().ranks == {0: 'idle', 1: 'idle'}") == "ok"
     assert driver.do("cluster = Cluster.attach('kept', take_over=True)") == "ok"
     assert driver.do("cluster.run('1')") == "ok"
-    with pytest.raises(ClusterInUse, match="driven by program driver"):
+    with pytest.raises(ClusterInUse, match="owned by program driver"):
         cluster.run("1")
 
 
@@ -284,7 +284,7 @@ def test_a_visitor_works_beside_the_driver(driver, start, hold):
     start.attach("kept", watch=True)
     driver.begin(hold())
     with Cluster.visit("kept") as visitor:
-        assert visitor.driver == "program driver.py"
+        assert visitor.owner == "program driver.py"
         assert visitor.interrupt() == (0, 1)
         assert driver.hear() == "ok"
         assert visitor.run("rank").ok

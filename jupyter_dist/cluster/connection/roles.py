@@ -1,4 +1,4 @@
-"""Tell the coordinator who we are and what we want to do: drive the cluster, watch it, or visit."""
+"""Tell the coordinator who we are and what we want to do: own the cluster, observe it, or visit."""
 
 import os
 import sys
@@ -13,16 +13,16 @@ _NOTEBOOK = "JPY_SESSION_NAME"
 
 
 def take_part(line: Connection, role: str, is_taking_over: bool) -> str:
-    """Take this role; gives who drives the cluster then, or an empty string.
+    """Take this role; return who owns the cluster then, or an empty string.
 
-    Raises ClusterInUse when another process that lives drives it.
+    Raises ClusterInUse when another process that lives owns it.
     """
     request = ClaimRole(line.new_request_id(), os.getpid(), name_us(), role, is_taking_over)
-    return line.ask(request, RoleGranted, timeout_s=ANSWER_TIMEOUT_S)[0].driver
+    return line.ask(request, RoleGranted, timeout_s=ANSWER_TIMEOUT_S)[0].owner
 
 
 def leave_place(line: Connection) -> None:
-    """Say that this client does not drive any longer; nobody waits for the answer."""
+    """Say that this client no longer owns the cluster; nobody waits for the answer."""
     if not line.lock.acquire(timeout=CLOSE_PATIENCE_S):
         return  # another thread waits for an answer; our silence will tell as well, only later
     try:

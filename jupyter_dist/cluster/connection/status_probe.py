@@ -27,7 +27,7 @@ class StatusProbe:
         self.info = info
         self.topology = Topology(cluster=info.name, state="starting")
         """As it was when it last answered."""
-        self.driver = ""
+        self.owner = ""
         """Who ran cells then; empty: nobody."""
         self.problem = ""
         """Why it cannot be looked at, as versions that differ; empty: it can."""
@@ -67,7 +67,7 @@ class StatusProbe:
             for message, _ in self._connection.receive(timeout_s):
                 match message:
                     case RoleGranted():
-                        self.driver = message.driver
+                        self.owner = message.owner
                     case TopologyChanged():
                         self.topology, self._asked_s = message.topology, None
                         self.has_answered = True

@@ -18,7 +18,7 @@ Subscriber = Callable[[Topology], None]
 
 
 class Leaving:
-    """Has a watch end, and leave the driver's place: without waiting, and without a lock.
+    """Has a watch end, and leave the owner's place: without waiting, and without a lock.
 
     It does not know the watch, whose subscribers would else be kept alive by a finalizer.
     """

@@ -1,1 +1,1 @@
-"""Notebooks, terminals and servers: who drives, who observes, and what all of them are told."""
+"""Notebooks, terminals and servers: who owns the cluster, who observes, what each is told."""

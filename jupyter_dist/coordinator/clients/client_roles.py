@@ -1,4 +1,4 @@
-"""Who may do what: one process drives the cluster, others watch, or visit for one command."""
+"""Who may do what: one process owns a cluster, others observe it, or visit for one command."""
 
 import time
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from jupyter_dist.protocol.messages import (
 )
 
 SILENCE_LIMIT_S = 15.0
-"""A driver whose process lives keeps its place so long: C code may hold its interpreter."""
-ROLES = ("drive", "watch", "visit")
+"""An owner whose process lives keeps its place so long: C code may hold its interpreter."""
+ROLES = ("own", "observe", "visit")
 _FOR_EVERYBODY = (
     AskRanks
     | AwaitReady
@@ -51,7 +51,7 @@ class _Member:
 
 
 @dataclass
-class _Driver:
+class _Owner:
     pid: int
     who: str
     since_s: float
@@ -74,27 +74,27 @@ class ClientRoles:
         self._lives = lives
         self._time_of_day = time_of_day
         self._members: dict[bytes, _Member] = {}
-        """Those who drive or watch: visitors come and go, and one process may send very many."""
-        self._driver: _Driver | None = None
+        """The owner and observers: visitors come and go, and one process may send very many."""
+        self._owner: _Owner | None = None
 
     def hear(self, line: bytes, now_s: float) -> None:
         """Note that a client is there."""
         member = self._members.get(client_of(line))
-        if member is None or self._driver is None or member.role != "drive":
+        if member is None or self._owner is None or member.role != "own":
             return
-        if member.pid == self._driver.pid:
-            self._driver.heard_s = now_s
+        if member.pid == self._owner.pid:
+            self._owner.heard_s = now_s
 
     def take_part(self, line: bytes, request: ClaimRole, now_s: float) -> None:
-        """Let a client drive, watch or visit, or tell it who drives."""
+        """Let a client own the cluster, observe or visit it, or tell it who owns it."""
         if request.role not in ROLES:
             problem = f"role {request.role!r} is unknown. Accepted: {', '.join(ROLES)}."
             self._sender.refuse(line, request.request_id, ErrorCode.USAGE_ERROR, problem)
             return
-        other = self._find_other_driver(request.pid, now_s)
-        if request.role == "drive" and other is not None and not request.is_taking_over:
+        other = self._find_other_owner(request.pid, now_s)
+        if request.role == "own" and other is not None and not request.is_taking_over:
             problem = (
-                f"{self._name_driver(other)}. To look on: %dist_attach {self._cluster} --watch. "
+                f"{self._name_owner(other)}. To look on: %dist_attach {self._cluster} --watch. "
                 f"To take its place: %dist_attach {self._cluster} --take-over."
             )
             self._sender.refuse(line, request.request_id, ErrorCode.CLUSTER_IN_USE, problem)
@@ -104,64 +104,64 @@ class ClientRoles:
         before = self._members.pop(client_of(line), None)
         if request.role != "visit":
             self._members[client_of(line)] = member
-        if request.role == "drive":
+        if request.role == "own":
             self._seat(member, now_s)
         elif self._leaves(before, member):
-            self._driver = None
-        driver = self._driver.who if self._driver and self._is_there(self._driver, now_s) else ""
-        self._sender.to_client(line, RoleGranted(request.request_id, request.role, driver))
+            self._owner = None
+        owner = self._owner.who if self._owner and self._is_there(self._owner, now_s) else ""
+        self._sender.to_client(line, RoleGranted(request.request_id, request.role, owner))
 
     def find_objection(self, line: bytes, message: FromClient, now_s: float) -> str:
         """Return why this client may not do that, with the way out; empty when it may."""
         member = self._members.get(client_of(line))
         if member is None or isinstance(message, _FOR_EVERYBODY):
             return ""
-        other = self._find_other_driver(member.pid, now_s)
-        if member.role == "watch":
-            driven = f"; {self._name_driver(other)}" if other is not None else ""
+        other = self._find_other_owner(member.pid, now_s)
+        if member.role == "observe":
+            owned = f"; {self._name_owner(other)}" if other is not None else ""
             option = " --take-over" if other is not None else ""
             return (
-                f"this client only watches cluster {self._cluster!r}{driven}. "
+                f"this client only observes cluster {self._cluster!r}{owned}. "
                 f"To run cells: %dist_attach {self._cluster}{option}."
             )
         if other is not None:
             return (
-                f"{self._name_driver(other)}, so this one watches. "
+                f"{self._name_owner(other)}, so this one only observes. "
                 f"%dist_attach {self._cluster} --take-over takes it back."
             )
         self._seat(member, now_s)  # whoever took the place has left it
         return ""
 
     def _seat(self, member: _Member, now_s: float) -> None:
-        if self._driver is None or self._driver.pid != member.pid:
-            self._driver = _Driver(member.pid, member.who, self._time_of_day(), now_s)
-        self._driver.heard_s = now_s
+        if self._owner is None or self._owner.pid != member.pid:
+            self._owner = _Owner(member.pid, member.who, self._time_of_day(), now_s)
+        self._owner.heard_s = now_s
 
     def _leaves(self, before: _Member | None, member: _Member) -> bool:
-        """Return whether the driver's process gives its place up by taking this part."""
-        if self._driver is None or self._driver.pid != member.pid:
+        """Return whether the owner's process gives its place up by taking this part."""
+        if self._owner is None or self._owner.pid != member.pid:
             return False
-        if member.role == "watch":
+        if member.role == "observe":
             return True
-        drives_on = any(
-            other.pid == member.pid and other.role == "drive" for other in self._members.values()
+        owns_still = any(
+            other.pid == member.pid and other.role == "own" for other in self._members.values()
         )
-        return before is not None and before.role == "drive" and not drives_on
+        return before is not None and before.role == "own" and not owns_still
 
-    def _find_other_driver(self, pid: int, now_s: float) -> _Driver | None:
-        """Return who drives, unless that is this process, or has left its place."""
-        driver = self._driver
-        if driver is None or driver.pid == pid or not self._is_there(driver, now_s):
+    def _find_other_owner(self, pid: int, now_s: float) -> _Owner | None:
+        """Return who owns it, unless that is this process, or has left its place."""
+        owner = self._owner
+        if owner is None or owner.pid == pid or not self._is_there(owner, now_s):
             return None
-        return driver
+        return owner
 
-    def _is_there(self, driver: _Driver, now_s: float) -> bool:
-        return now_s - driver.heard_s <= SILENCE_LIMIT_S and self._lives(driver.pid)
+    def _is_there(self, owner: _Owner, now_s: float) -> bool:
+        return now_s - owner.heard_s <= SILENCE_LIMIT_S and self._lives(owner.pid)
 
-    def _name_driver(self, driver: _Driver) -> str:
-        since = time.strftime("%H:%M", time.localtime(driver.since_s))
-        who = f"{driver.who} (process {driver.pid})"
-        return f"cluster {self._cluster!r} is driven by {who} since {since}"
+    def _name_owner(self, owner: _Owner) -> str:
+        since = time.strftime("%H:%M", time.localtime(owner.since_s))
+        who = f"{owner.who} (process {owner.pid})"
+        return f"cluster {self._cluster!r} is owned by {who} since {since}"
 
     def _forget_the_dead(self) -> None:
         self._members = {

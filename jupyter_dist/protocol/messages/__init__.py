@@ -57,7 +57,7 @@
       | <---------------- CodeCommitted --|
       | -- WatchTopology ---------------->|
       | <-------------- TopologyChanged --|
-      | -- ClaimRole -------------------->|  to drive, to watch, or for one question only
+      | -- ClaimRole -------------------->|  to own, to observe, or for one question only
       | <------------------ RoleGranted --|
       | -- ListCells, ReplayOutput ------>|  what the last cells have said
       | <--- CellsListed, OutputReplayed -|

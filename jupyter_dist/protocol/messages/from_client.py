@@ -125,10 +125,10 @@ class ClaimRole(Message, frozen=True):
     pid: int
     who: str
     """As a person knows it: `notebook train.ipynb`, `jupyter dist stop`."""
-    role: str = "drive"
-    """drive (run cells), watch (look only), or visit (one command, beside who drives)."""
+    role: str = "own"
+    """own (run cells), observe (look only), or visit (one command, beside the owner)."""
     is_taking_over: bool = False
-    """Drive even if another process does: it watches from then on."""
+    """Own it even if another process does: that one observes from then on."""
 
 
 class ListCells(Message, frozen=True):

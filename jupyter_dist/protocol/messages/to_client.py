@@ -161,11 +161,11 @@ class TopologyChanged(Message, frozen=True):
 
 
 class RoleGranted(Message, frozen=True):
-    """You may; `driver` is who runs cells at the moment, or empty."""
+    """You may; `owner` is who runs cells at the moment, or empty."""
 
     request_id: str
     role: str
-    driver: str = ""
+    owner: str = ""
 
 
 class CellsListed(Message, frozen=True):

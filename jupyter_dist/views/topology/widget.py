@@ -59,7 +59,7 @@ class TopologyWidget(anywidget.AnyWidget):
     _esm = joined_modules("widget.js")
     _css = joined_styles()
     state = traitlets.Dict().tag(sync=True)
-    is_onlooker = traitlets.Bool(False).tag(sync=True)
+    is_observer = traitlets.Bool(False).tag(sync=True)
     """What would change the cluster is not offered."""
 
     def __init__(self, cluster: "Cluster") -> None:
@@ -71,7 +71,7 @@ class TopologyWidget(anywidget.AnyWidget):
         self._lock = threading.RLock()
         self._is_frozen = False
         state = msgspec.to_builtins(self._latest)
-        super().__init__(state=state, is_onlooker=cluster.is_watching)
+        super().__init__(state=state, is_observer=cluster.is_observer)
         _let_buttons_work_during_cells(self.comm)
         self.on_msg(self._on_message)
         atexit.register(self.freeze)

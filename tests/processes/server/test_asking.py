@@ -95,7 +95,7 @@ def test_a_page_starts_a_cluster_that_lives_by_itself(start, browser, feed, serv
     said = page.wait_for("start", lambda m: m["is_over"])
     assert (said["id"], said["ok"], said["cluster"], said["ready_ranks"]) == ("s1", True, "mine", 2)
     assert any(m["world_size"] == 2 and not m["is_over"] for m in page.of("start"))
-    assert browser.row("mine")["driver"] == "", "the server has left that place"
+    assert browser.row("mine")["owner"] == "", "the server has left that place"
     cluster = start.attach("mine")
     coordinator = coordinator_of(cluster)
     assert os.getsid(coordinator.pid) == coordinator.pid, "in a session of its own"

@@ -24,7 +24,7 @@ def test_pages_go_on_when_the_process_that_drives_is_killed(elsewhere, driver, b
     driver.close()
     mark = page.mark()
     page.wait_for("topology", since=mark)
-    page.wait_for("clusters", lambda m: m["clusters"][0]["driver"] == "", since=mark)
+    page.wait_for("clusters", lambda m: m["clusters"][0]["owner"] == "", since=mark)
     assert browser.ask(name, "interrupt")[-1]["text"] == "ranks 0-1 signalled"
     page.wait_for("cell", lambda m: not m["is_running"])
 

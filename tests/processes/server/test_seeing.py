@@ -9,7 +9,7 @@ def test_clusters_are_listed_and_a_page_is_told_of_the_one_that_it_follows(start
     row = browser.row("first")
     assert (row["state"], row["world_size"], row["busy"], row["lost"]) == ("ready", 2, 0, 0)
     assert row["hosts"] == ["localhost"]
-    assert row["driver"].startswith("program ")
+    assert row["owner"].startswith("program ")
     page = feed()
     assert [row["name"] for row in page.wait_for("clusters")["clusters"]] == ["first"]
     page.follow("first", 1)

@@ -13,7 +13,7 @@ class Unstoppable(Cluster):
     """A cluster that another process drives by now, or whose coordinator does not answer."""
 
     def __init__(self, problem):
-        self._role = "drive"
+        self._role = "own"
         self._pid = os.getpid()
         self._problem = problem
         self.is_detached = False
@@ -26,7 +26,7 @@ class Unstoppable(Cluster):
 
 
 PROBLEMS = pytest.mark.parametrize(
-    "problem", [ClusterInUse("driven by notebook 2"), DistError("it still runs after 13 s")]
+    "problem", [ClusterInUse("owned by notebook 2"), DistError("it still runs after 13 s")]
 )
 
 

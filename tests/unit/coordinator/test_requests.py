@@ -218,9 +218,9 @@ def test_what_a_follower_has_read_is_not_taken_for_what_the_sender_has(desk):
 
 
 def test_a_watcher_is_refused_what_changes_something(desk):
-    desk.ask(ClaimRole("t1", 1, "someone", "watch"), client=b"a.1")
+    desk.ask(ClaimRole("t1", 1, "someone", "observe"), client=b"a.1")
     [part] = desk.sender.told(RoleGranted, b"a.1")
-    assert (part.role, part.driver) == ("watch", "")
+    assert (part.role, part.owner) == ("observe", "")
     desk.ask(SubmitCell("r1", "x = 1"), client=b"a.2")
     [refused] = desk.sender.told(Refused, b"a.2")
     assert (refused.request_id, refused.code) == ("r1", ErrorCode.CLUSTER_IN_USE)

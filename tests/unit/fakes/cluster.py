@@ -64,7 +64,7 @@ class FakeCluster:
         self.busy = (0, 1)
         self.log_dirs = {"localhost": "/logs"}
         self.notes = ()
-        self.driver = ""
+        self.owner = ""
         self.kept = ()
 
     @property

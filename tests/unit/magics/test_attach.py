@@ -72,7 +72,7 @@ def test_following_can_be_left_out(run, world, cluster):
 
 
 def test_who_watches_is_told_who_runs_cells(run, cluster):
-    cluster.driver = "notebook train.ipynb"
+    cluster.owner = "notebook train.ipynb"
     assert "; notebook train.ipynb " in run("%dist_attach --watch").text
     assert cluster.calls == [("attach", True, False)]
     assert run("%dist_attach demo --take-over").text == "attached to cluster demo: ranks 0-3\n"

@@ -80,7 +80,7 @@ def test_another_name_starts_a_second_one_and_says_that_the_first_goes_on(run, w
     assert "cluster a goes on; %dist_attach a takes it up" in run("%dist_start --name b").text
     assert list(world.clusters) == ["a", "b"]
     assert run("%dist_status").text == "table of b\n"
-    assert world.clusters["a"].calls == ["detach"], "else it would keep the driver's place there"
+    assert world.clusters["a"].calls == ["detach"], "else it would keep the owner's place there"
     assert world.clusters["b"].calls == []
 
 
@@ -172,8 +172,8 @@ def test_stop_ends_the_cluster_and_the_next_magic_names_dist_start(run, world):
 
 
 def test_who_may_not_stop_the_cluster_goes_on_with_it(run, cluster):
-    cluster.problem = ClusterInUse("this client only watches cluster 'demo'")
-    assert run("%dist_stop").text == "ClusterInUse: this client only watches cluster 'demo'\n"
+    cluster.problem = ClusterInUse("this client only observes cluster 'demo'")
+    assert run("%dist_stop").text == "ClusterInUse: this client only observes cluster 'demo'\n"
     assert run("%dist_status").text == "table of demo\n"
 
 

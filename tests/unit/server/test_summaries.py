@@ -12,10 +12,10 @@ def topology(*states, **more):
 
 def test_a_cluster_is_summed_up():
     seen = topology("busy", "collective", "hung", "lost", "idle", state="ready", note="look")
-    row = row_of(seen, driver="notebook a.ipynb")
+    row = row_of(seen, owner="notebook a.ipynb")
     assert (row.name, row.state, row.world_size, row.hosts) == ("x", "ready", 5, ("a",))
     assert (row.busy, row.hung, row.lost, row.cell) == (3, 1, 1, "In[3]")
-    assert (row.note, row.driver) == ("look", "notebook a.ipynb")
+    assert (row.note, row.owner) == ("look", "notebook a.ipynb")
 
 
 def test_one_that_does_not_answer_keeps_its_numbers_and_says_so():

@@ -3,7 +3,7 @@
 import { html } from "./nodes.js";
 
 const CONFIRM_WITHIN_MS = 3000;
-export const ONLOOKER = "This notebook only watches; %dist_attach --take-over runs cells from here";
+export const OBSERVER = "This notebook only observes; %dist_attach --take-over runs cells from here";
 
 /** @param {Element} parent @param {string} className @param {string} words @param {string} title */
 export function makeButton(parent, className, words, title, onClick) {
@@ -65,15 +65,15 @@ export function createButtons(parent, requests, answers) {
     () => ask("stop")
   );
   return {
-    /** @param {Topology} state @param {boolean} [isOnlooker] */
-    allow(state, isOnlooker = false) {
+    /** @param {Topology} state @param {boolean} [isObserver] */
+    allow(state, isObserver = false) {
       const isReady = state.state === "ready";
       const hasLost = state.hosts.some((host) => host.engines.some((engine) => engine.state === "lost"));
       for (const button of [stacks, explain]) button.disabled = !isReady;
-      interrupt.disabled = isOnlooker || !isReady;
-      heal.disabled = isOnlooker || !isReady || !hasLost;
-      stop.button.disabled = isOnlooker || (!isReady && state.state !== "starting");
-      if (isOnlooker) for (const button of [interrupt, heal, stop.button]) button.title = ONLOOKER;
+      interrupt.disabled = isObserver || !isReady;
+      heal.disabled = isObserver || !isReady || !hasLost;
+      stop.button.disabled = isObserver || (!isReady && state.state !== "starting");
+      if (isObserver) for (const button of [interrupt, heal, stop.button]) button.title = OBSERVER;
     },
     destroy: stop.disarm,
   };

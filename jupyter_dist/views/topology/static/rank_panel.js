@@ -1,7 +1,7 @@
 /** Everything about one rank: what it is now, curves of the last minutes, and what it tells when asked. */
 
 import { createSections } from "./answers.js";
-import { ONLOOKER, makeArmedButton, makeButton } from "./buttons.js";
+import { OBSERVER, makeArmedButton, makeButton } from "./buttons.js";
 import { curve } from "./history.js";
 import { html, write } from "./nodes.js";
 import { updateDetail } from "./summary.js";
@@ -49,9 +49,9 @@ function makeCurves(parent, history, /** @type {Engine | undefined} */ engine, r
  * @param {ReturnType<import("./requests.js").createRequests>} requests
  * @param {ReturnType<import("./history.js").createHistory>} history
  * @param {(rank: number) => void} onClosed gives the focus back to where it came from
- * @param {boolean} [isOnlooker] nothing is offered that would change the rank
+ * @param {boolean} [isObserver] nothing is offered that would change the rank
  */
-export function createRankPanel(parent, requests, history, onClosed, isOnlooker = false) {
+export function createRankPanel(parent, requests, history, onClosed, isObserver = false) {
   /** @type {(ReturnType<typeof makePanel> & {rank: number, redraw: () => void, disarm: () => void, buttonsOfRank: HTMLButtonElement[]}) | null} */
   let open = null;
   /** @type {Topology | null} */
@@ -93,7 +93,7 @@ export function createRankPanel(parent, requests, history, onClosed, isOnlooker 
     );
     makeButton(panel.buttons, "jd-close", "Close", "Close (Esc)", close);
     const redraw = makeCurves(panel.curves, history, state ? engineOf(state, rank) : undefined, rank);
-    if (isOnlooker) for (const button of [interrupt, replace.button]) button.title = ONLOOKER;
+    if (isObserver) for (const button of [interrupt, replace.button]) button.title = OBSERVER;
     open = { ...panel, rank, redraw, disarm: replace.disarm, buttonsOfRank: [interrupt, replace.button] };
     if (state) update(state);
     refresh();
@@ -107,7 +107,7 @@ export function createRankPanel(parent, requests, history, onClosed, isOnlooker 
     const isThere = engineOf(next, open.rank) !== undefined;
     if (isThere) updateDetail(open.facts, next, `rank ${open.rank}`);
     else open.facts.textContent = `rank ${open.rank} is not there any more`;
-    for (const button of open.buttonsOfRank) button.disabled = isOnlooker || !isThere || next.state !== "ready";
+    for (const button of open.buttonsOfRank) button.disabled = isObserver || !isThere || next.state !== "ready";
     open.redraw();
   }
 

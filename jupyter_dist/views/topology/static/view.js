@@ -47,9 +47,9 @@ function adviceFor({ source, stopWord }) {
  * Draw a topology into `parent` and keep it up to date.
  * @param {HTMLElement} parent
  * @param {(request: object) => void} send carries {id, kind, ranks?, rank?} to whoever can act on it
- * @param {{source?: string, stopWord?: string, isOnlooker?: boolean}} [options] `source`: who brings the news and answers
+ * @param {{source?: string, stopWord?: string, isObserver?: boolean}} [options] `source`: who brings the news and answers
  *   requests, where that is not the kernel; `stopWord`: what to do when a request is not answered;
- *   `isOnlooker`: nothing is offered that would change the cluster
+ *   `isObserver`: nothing is offered that would change the cluster
  */
 export function createView(parent, send, options = {}) {
   const parts = makeFrame(parent);
@@ -69,7 +69,7 @@ export function createView(parent, send, options = {}) {
     (rank) => panel.show(rank)
   );
   const detail = html("div", "jd-detail", root);
-  const panel = createRankPanel(root, requests, history, drawing.focus, options.isOnlooker);
+  const panel = createRankPanel(root, requests, history, drawing.focus, options.isObserver);
   const answers = createAnswers(root);
   const buttons = createButtons(parts.buttons, requests, answers);
   const width = () => Math.max(180, (root.clientWidth || 900) - 24);
@@ -103,7 +103,7 @@ export function createView(parent, send, options = {}) {
     parts.note.hidden = !next.note || answers.say(next.note);
     pace.take(next);
     panel.update(next);
-    buttons.allow(next, options.isOnlooker);
+    buttons.allow(next, options.isObserver);
     root.dataset.clusterState = next.state;
     watchSilence();
   }

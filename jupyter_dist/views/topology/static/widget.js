@@ -9,7 +9,7 @@ export default () => {
       model.on("msg:custom", (/** @type {Reply} */ reply) => views.forEach((view) => view.reply(reply)));
     },
     render({ model, el }) {
-      const view = createView(el, (message) => model.send(message), { isOnlooker: model.get("is_onlooker") });
+      const view = createView(el, (message) => model.send(message), { isObserver: model.get("is_observer") });
       const refresh = () => view.update(model.get("state"));
       views.add(view);
       model.on("change:state", refresh);

@@ -39,7 +39,7 @@ class House:
         self.asked.append(pid)
         return pid not in self.dead
 
-    def take(self, pid, role="drive", *, over=False, client="a", who=None):
+    def take(self, pid, role="own", *, over=False, client="a", who=None):
         line = line_identity(f"{client}-{pid}", 1)
         request = ClaimRole("t1", pid, who or f"notebook {pid}", role, over)
         self.sender.forget()
@@ -70,7 +70,7 @@ def test_all_lines_of_a_client_are_known_by_their_identity():
 
 
 def test_the_first_one_drives(server):
-    assert server.take(1) == RoleGranted("t1", "drive", "notebook 1")
+    assert server.take(1) == RoleGranted("t1", "own", "notebook 1")
     assert server.objection(1) == ""
 
 
@@ -89,14 +89,14 @@ def test_several_clients_of_one_process_are_one_driver(server):
     assert server.objection(1) == server.objection(1, client="b") == ""
 
 
-@pytest.mark.parametrize(("role", "client"), [("visit", "a"), ("watch", "b"), ("gone", "")])
+@pytest.mark.parametrize(("role", "client"), [("visit", "a"), ("observe", "b"), ("gone", "")])
 def test_a_driver_that_is_gone_or_has_another_role_has_left_its_place(server, role, client):
     server.take(1)
     if role == "gone":
         server.dead.add(1)
     else:
         server.take(1, role, client=client)
-    assert server.take(2) == RoleGranted("t1", "drive", "notebook 2")
+    assert server.take(2) == RoleGranted("t1", "own", "notebook 2")
 
 
 def test_a_driver_that_has_not_shown_itself_has_left_its_place(server):
@@ -125,7 +125,7 @@ def test_who_was_taken_over_from_may_still_take_its_own_cell_back(server):
     server.take(2, over=True)
     assert server.objection(1, WithdrawCell("s1")) == ""
     assert server.objection(1, InterruptCell("r"))
-    assert server.objection(2) == "", "taking it back is no driving"
+    assert server.objection(2) == "", "taking it back does not own it"
 
 
 def test_a_driver_that_comes_back_drives_on_if_nobody_has_its_place(server):
@@ -174,24 +174,24 @@ def test_once_who_took_over_is_gone_the_former_driver_drives_again(server):
 )
 def test_a_watcher_may_look(server, message):
     server.take(1)
-    assert server.take(2, "watch") == RoleGranted("t1", "watch", "notebook 1")
+    assert server.take(2, "observe") == RoleGranted("t1", "observe", "notebook 1")
     assert server.objection(2, message) == ""
 
 
 @pytest.mark.parametrize("message", [CELL, InterruptCell("r"), StopCluster("r")])
 def test_a_watcher_may_do_nothing_else(server, message):
     server.take(1)
-    server.take(2, "watch")
+    server.take(2, "observe")
     text = server.objection(2, message)
     assert "notebook 1" in text
     assert "%dist_attach demo --take-over" in text
 
 
 def test_a_watcher_of_a_cluster_that_nobody_drives_need_not_take_over(server):
-    assert server.take(2, "watch") == RoleGranted("t1", "watch", "")
+    assert server.take(2, "observe") == RoleGranted("t1", "observe", "")
     text = server.objection(2)
     assert "%dist_attach demo." in text
-    assert "driven" not in text
+    assert "owned" not in text
 
 
 def test_a_visitor_works_beside_the_driver(server):
@@ -202,7 +202,7 @@ def test_a_visitor_works_beside_the_driver(server):
     server.take(1, "visit")
     server.take(2)
     assert server.objection(1) == "", "a visitor may do what it came for"
-    server.take(1, "watch", client="b")
+    server.take(1, "observe", client="b")
     assert server.objection(1, client="b"), "and who watches may not"
 
 
@@ -222,4 +222,4 @@ def test_a_client_that_has_said_nothing_is_a_visitor(server):
 def test_an_unknown_role_is_refused(server):
     refused = server.take(1, "rule")
     assert refused.code == ErrorCode.USAGE_ERROR
-    assert "drive, watch, visit" in refused.reason
+    assert "own, observe, visit" in refused.reason

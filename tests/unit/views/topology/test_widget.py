@@ -26,7 +26,7 @@ class FakeCluster:
     """Says what the test tells it to, and remembers what it was asked."""
 
     name = "demo"
-    is_watching = False
+    is_observer = False
 
     def __init__(self):
         self.asked = []
@@ -252,10 +252,10 @@ def test_the_views_package_alone_loads_no_widgets():
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
 
 
-@pytest.mark.parametrize("is_watching", [False, True])
-def test_views_know_whether_their_notebook_only_watches(is_watching):
+@pytest.mark.parametrize("is_observer", [False, True])
+def test_views_know_whether_their_notebook_only_observes(is_observer):
     cluster = FakeCluster()
-    cluster.is_watching = is_watching
+    cluster.is_observer = is_observer
     widget = TopologyWidget(cluster)
-    assert widget.is_onlooker is is_watching
+    assert widget.is_observer is is_observer
     widget.freeze()
