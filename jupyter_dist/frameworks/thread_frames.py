@@ -21,9 +21,14 @@ _LOCK = threading.Lock()
 
 
 def read_calls() -> dict[int, list[Call]]:
-    """Return the calls that each thread is in, the outermost first, by the thread's ident."""
+    """Return the calls that each other thread is in, the outermost first, by the thread's ident.
+
+    Frames keep their locals: let go of them soon.
+    """
     with _no_garbage_collected():
         frames = sys._current_frames()  # noqa: SLF001, TID251  (documented, and the only way)
+        # A frame that refers to itself would keep all the others until garbage is collected.
+        del frames[threading.get_ident()]
         return {ident: _calls_to(innermost) for ident, innermost in frames.items()}
 
 

@@ -1,6 +1,7 @@
 import gc
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -26,6 +27,33 @@ def test_the_frame_of_each_thread_is_found():
         thread.join()
 
 
+def test_what_a_thread_has_goes_when_it_lets_go_of_it_though_it_was_looked_at():
+    begun, over = threading.Event(), threading.Event()
+    kept = []
+
+    class Large:
+        pass
+
+    def wait():
+        large = Large()
+        kept.append(weakref.ref(large))
+        begun.set()
+        over.wait()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    begun.wait()
+    gc.disable()  # which would come by and by, and with large heaps after minutes
+    try:
+        assert thread.ident in read_calls()
+        over.set()
+        thread.join()
+        assert kept[0]() is None
+    finally:
+        over.set()
+        gc.enable()
+
+
 class Innermost:
     """A frame that notes whether garbage is collected when its caller is read."""
 
@@ -42,7 +70,7 @@ class Innermost:
 @pytest.mark.parametrize("collects", [True, False])
 def test_no_garbage_is_collected_meanwhile_and_then_as_before(monkeypatch, collects):
     seen = []
-    frames = {1: Innermost(seen)}
+    frames = {1: Innermost(seen), threading.get_ident(): Innermost(seen)}
     monkeypatch.setattr(sys, "_current_frames", lambda: seen.append(gc.isenabled()) or frames)
     before = gc.isenabled()
     try:
