@@ -7,14 +7,9 @@ from typing import Any, Generic, TypeVar
 
 import zmq
 
+from jupyter_dist.control.frames import receive_frames, send_frames, size_of
 from jupyter_dist.control.ledger import Ledger, Sign, read_stamp
-from jupyter_dist.control.router import (
-    HEARTBEAT_MS,
-    HEARTBEAT_TIMEOUT_MS,
-    UNANSWERED_MS,
-    receive_frames,
-    size_of,
-)
+from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS, UNANSWERED_MS
 from jupyter_dist.control.sockets import Sockets
 from jupyter_dist.errors import WireError
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
@@ -92,7 +87,7 @@ class Dealer(Generic[Incoming]):
         frames = encode(message, buffers)
         if self._ledger is not None:
             frames = self._ledger.enter(frames)
-        self._socket.send_multipart(frames, copy=not buffers)
+        send_frames(self._socket, frames, copy=not buffers)
 
     def receive(self) -> Iterator[tuple[Incoming, list[Frame]]]:
         """Yield what has arrived, without waiting.
@@ -101,11 +96,10 @@ class Dealer(Generic[Incoming]):
         have any more what was lost with a connection; what came after that follows next time.
         """
         while True:
-            try:
-                version = self._socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
+            arrived = receive_frames(self._socket, small=2)
+            if arrived is None:
                 return
-            head, buffers = receive_frames(self._socket, [version])
+            head, buffers = arrived
             if self._ledger is not None and not self._take(self._ledger, head, buffers):
                 self._read_monitor()  # after a break what follows a gap comes, and is not taken
                 continue
@@ -134,9 +128,9 @@ class Dealer(Generic[Incoming]):
 
     def _resume(self, ledger: Ledger) -> None:
         """Go on over a new connection: what may have been lost with the old one is sent again."""
-        self._socket.send_multipart(ledger.word(Sign.RESUMES))
+        send_frames(self._socket, ledger.word(Sign.RESUMES))
         for frames in ledger.unacknowledged():
-            self._socket.send_multipart(frames, copy=False)
+            send_frames(self._socket, frames, copy=False)
 
     def _take(self, ledger: Ledger, head: list[bytes], buffers: Sequence[Frame]) -> bool:
         """Note a stamped message; return whether it is to be handed on."""
@@ -148,14 +142,14 @@ class Dealer(Generic[Incoming]):
         if sign is Sign.LACKS:
             raise AnswersLost
         if ledger.owes_word:
-            self._socket.send_multipart(ledger.word())
+            send_frames(self._socket, ledger.word())
         return is_new
 
     def close(self, linger_ms: int = 200) -> None:
         """Close the connection, giving what was sent this long to leave; twice is fine."""
         is_open = not self._socket.closed and self._cut_since_s is None
         if self._ledger is not None and is_open:
-            self._socket.send_multipart(self._ledger.word(Sign.LEAVES))
+            send_frames(self._socket, self._ledger.word(Sign.LEAVES))
         self._sockets.close(linger_ms)
 
 

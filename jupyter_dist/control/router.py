@@ -7,6 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from jupyter_dist.control.frames import receive_frames, send_frames, size_of
 from jupyter_dist.control.ledger import Ledger, Sign, read_stamp
 from jupyter_dist.errors import MalformedMessage, VersionMismatch, no_free_port
 from jupyter_dist.protocol.codec import Decoder, Frame, encode
@@ -169,7 +170,7 @@ class Router(Listener, Generic[Incoming]):
     def _post(self, identity: bytes, frames: Sequence[Frame], *, copy: bool = True) -> None:
         ledger = self._ledgers.get(identity)
         stamped = frames if ledger is None else ledger.enter(frames)
-        self._socket.send_multipart([identity, *stamped], copy=copy)
+        send_frames(self._socket, [identity, *stamped], copy=copy)
 
     def send_to_stranger(self, identity: bytes, message: Message) -> None:
         """Send to a peer that is to be forgotten: if this is lost, it is lost."""
@@ -192,21 +193,20 @@ class Router(Listener, Generic[Incoming]):
             del self._ledgers[identity]
         elif sign is Sign.RESUMES:
             if ledger.is_lacking(stamp) or not (is_known or ledger.is_fresh):
-                self._socket.send_multipart([identity, *ledger.word(Sign.LACKS)])
+                send_frames(self._socket, [identity, *ledger.word(Sign.LACKS)])
             for frames in ledger.unacknowledged():
-                self._socket.send_multipart([identity, *frames], copy=False)
+                send_frames(self._socket, [identity, *frames], copy=False)
         if ledger.owes_word:
-            self._socket.send_multipart([identity, *ledger.word()])
+            send_frames(self._socket, [identity, *ledger.word()])
         return is_new
 
     def receive(self, limit: int = 200) -> Iterator[Received]:
         """Yield what has arrived, at most `limit` messages, without waiting."""
         for _ in range(limit):
-            try:
-                identity = self._socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
+            arrived = receive_frames(self._socket, small=3)
+            if arrived is None:
                 return
-            head, buffers = receive_frames(self._socket)
+            (identity, *head), buffers = arrived
             if head and not self._take(identity, head, buffers):
                 continue
             try:
@@ -215,25 +215,3 @@ class Router(Listener, Generic[Incoming]):
                 yield Received(identity, None, [], problem)
                 continue
             yield Received(identity, message, buffers)
-
-
-def receive_frames(
-    socket: "zmq.Socket[bytes]", head: Sequence[bytes] = ()
-) -> tuple[list[bytes], list[Frame]]:
-    """Receive the rest of a message: two small frames as bytes, buffers without copying them."""
-    small = list(head)
-    buffers: list[Frame] = []
-    while socket.getsockopt(zmq.RCVMORE):  # the attribute takes four times as long
-        if len(small) < 2:
-            small.append(socket.recv())
-        else:
-            buffers.append(socket.recv(copy=False).buffer)
-    return small, buffers
-
-
-def size_of(head: Sequence[bytes], buffers: Sequence[Frame]) -> int:
-    """Return the size of a message in bytes; of its head the part that may be long."""
-    size_bytes = len(head[-1])
-    for buffer in buffers:
-        size_bytes += memoryview(buffer).nbytes
-    return size_bytes

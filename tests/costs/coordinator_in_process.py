@@ -58,32 +58,36 @@ class KeepingSocket:
         self.sent_bytes = 0
         self._answer = answer
         self._rest: deque[bytes] = deque()
+        self._begun: list[bytes] = []
 
     def setsockopt(self, *_option: object) -> None: ...
-
-    def getsockopt(self, option: int) -> int:
-        assert option == zmq.RCVMORE
-        return len(self._rest) > 0
 
     def put(self, identity: bytes, message: Message, buffers: Sequence[bytes] = ()) -> None:
         """Let a peer say something."""
         peer = self.peers.setdefault(identity, Peer())
         self.arrived.append([identity, *peer.say(message, buffers)])
 
-    def recv(self, flags: int = 0, *, copy: bool = True):
-        if flags == zmq.NOBLOCK:
+    def recv(self, flags: int, copy: bool) -> SimpleNamespace:
+        assert not copy
+        if not self._rest:
             if not self.arrived:
                 raise zmq.Again
             self._rest = deque(self.arrived.popleft())
         frame = self._rest.popleft()
-        return frame if copy else SimpleNamespace(buffer=frame)
+        return SimpleNamespace(bytes=frame, buffer=frame, more=len(self._rest) > 0)
 
     def recv_multipart(self, _flags: int = 0) -> list[bytes]:
         if not self.arrived:
             raise zmq.Again
         return self.arrived.popleft()
 
-    def send_multipart(self, frames: Sequence[bytes], *_flags: object, copy: bool = True) -> None:
+    def send(self, frame: bytes, flags: int, copy: bool) -> None:
+        self._begun.append(frame)
+        if not flags:
+            frames, self._begun = self._begun, []
+            self.send_multipart(frames)
+
+    def send_multipart(self, frames: Sequence[bytes], *_flags: object) -> None:
         identity, *rest = frames
         self.sent_bytes += sum(memoryview(frame).nbytes for frame in rest)
         if self._answer is not None:

@@ -16,7 +16,8 @@ _LOOK_EACH = 64
 """Calls between two looks at what is kept: those are not free."""
 _TOLD_AT_ONCE = {"cells/cell_run.py": ("FLUSH_INTERVAL_S", 1.0)}
 """Constants by module: on a slow machine a cell would be told in more pieces than on a fast one."""
-
+_SENDERS = {"send_frames": "frames", "send_multipart": "msg_parts"}
+"""Functions that send a message, and what they call its frames."""
 
 _counts = memoryview(b"")
 
@@ -42,8 +43,8 @@ def _count(frame, event, _argument):
         _counts[_BLOCKS] = sys.getallocatedblocks()
         _counts[_MODULES] = len(sys.modules)
     name = frame.f_code.co_name
-    if name == "send_multipart":
-        parts = frame.f_locals["msg_parts"]
+    if name in _SENDERS:
+        parts = frame.f_locals[_SENDERS[name]]
         _counts[_MESSAGES] += 1
         _counts[_BYTES] += sum(memoryview(part).nbytes for part in parts)
     elif name == "take" and frame.f_code.co_filename.endswith("protocol/conversation.py"):
