@@ -39,7 +39,8 @@ class MessageSender:
 
     def to_engines(self, ranks: Sequence[int], message: ToEngine) -> None:
         """Send the same to several engines."""
-        self._engines.send_to_all([self._roster[rank].identity for rank in ranks], message)
+        engines = self._roster.engines
+        self._engines.send_to_all([engines[rank].identity for rank in ranks], message)
 
     def to_stranger(self, identity: bytes, message: ToEngine) -> None:
         """Send to an engine that belongs to no rank any more."""

@@ -62,6 +62,7 @@ class Step(StrEnum):
     """End the cell without them: its time is over."""
 
 
+_ORDER = tuple(Step)
 STEPS: dict[Cause, tuple[tuple[float, Step], ...]] = {
     Cause.PERSON: (
         (PATIENCE_S, Step.ABORT),
@@ -131,10 +132,9 @@ class EscalationPolicy:
                     break
                 climb.taken += 1
                 found.setdefault((step, climb.cause), []).append(rank)
-        order = list(Step)
         return [
             Due(step, cause, tuple(found[step, cause]))
-            for step, cause in sorted(found, key=lambda key: order.index(key[0]))
+            for step, cause in sorted(found, key=lambda key: _ORDER.index(key[0]))
         ]
 
 

@@ -249,10 +249,14 @@ class OutputLog:
     def __init__(self, time_of_day: Callable[[], float] = time.time) -> None:
         self._time_of_day = time_of_day
         self._cells: deque[CellLog] = deque()
+        self._older_bytes = 0
+        """What all but the newest take in memory: nothing is added to them."""
 
     def begin(self, cell_id: str, label: str, code: str, ranks: Sequence[int]) -> None:
         """Start with a new cell."""
         cell = KeptCell(cell_id, label, code, tuple(ranks), self._time_of_day(), is_running=True)
+        if self._cells:
+            self._older_bytes += self._cells[-1].weight_bytes
         self._cells.append(CellLog(cell))
         self._make_room()
 
@@ -305,10 +309,10 @@ class OutputLog:
                 cell.acknowledge(client, seen_bytes)
 
     def _make_room(self) -> None:
-        weight_bytes = sum(cell.weight_bytes for cell in self._cells)
-        while len(self._cells) > KEPT_CELLS or weight_bytes > KEPT_BYTES_IN_ALL:
+        newest_bytes = self._cells[-1].weight_bytes
+        while len(self._cells) > KEPT_CELLS or self._older_bytes + newest_bytes > KEPT_BYTES_IN_ALL:
             if len(self._cells) == 1:
                 return
             oldest = self._cells.popleft()
-            weight_bytes -= oldest.weight_bytes
+            self._older_bytes -= oldest.weight_bytes
             oldest.close()

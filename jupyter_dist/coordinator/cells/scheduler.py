@@ -177,8 +177,7 @@ class CellScheduler:
 
     def _repair(self, now_s: float) -> None:
         """Form a new generation as soon as everyone is idle after a failure."""
-        everyone_idle = len(self._roster.ranks_in(EngineState.IDLE)) == self._roster.world_size
-        if self._rendezvous.is_broken and everyone_idle and not self._rendezvous.problem:
+        if self._rendezvous.is_broken and self._is_idle and not self._rendezvous.problem:
             # Also within tasks: a moment without any may never come, but they come one by one.
             self._rendezvous.regroup()
             self._regrouping_until_s = now_s + REGROUP_TIMEOUT_S
@@ -192,6 +191,10 @@ class CellScheduler:
                     f"{name_ranks(missing)} {verb} not joined it within {REGROUP_TIMEOUT_S:g} s "
                     f"(%dist_heal --ranks {format_ranks(missing)} replaces what is stuck)"
                 )
+
+    @property
+    def _is_idle(self) -> bool:
+        return len(self._roster.ranks_in(EngineState.IDLE)) == self._roster.world_size
 
     def _is_too_late(self, now_s: float) -> bool:
         more_s = FRAMEWORKS_TIMEOUT_S if self._rendezvous.is_forming_frameworks else 0.0
@@ -269,8 +272,8 @@ class CellScheduler:
     def _refuse_lost(self, work: Work) -> bool:
         if self.expects_recovery():
             return False
-        known = [rank for rank in work.ranks if rank < self._roster.world_size]
-        gone = [rank for rank in known if not self._roster[rank].is_present]
+        lost = set(self._roster.lost_ranks())
+        gone = [rank for rank in work.ranks if rank in lost]
         if not gone:
             return False
         if self.ends_with_a_loss:

@@ -17,6 +17,10 @@ class EngineState(StrEnum):
     """It ended because we asked it to."""
 
 
+ABSENT = (EngineState.LOST, EngineState.LEFT)
+"""There is no process that takes part."""
+
+
 class EngineEvent(StrEnum):
     """What can happen to an engine."""
 

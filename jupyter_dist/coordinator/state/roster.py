@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from jupyter_dist.coordinator.state.engine_state import EngineEvent, EngineState, next_state
+from jupyter_dist.coordinator.state.engine_state import ABSENT, EngineEvent, EngineState, next_state
 from jupyter_dist.coordinator.state.host_facts import HostReport
 from jupyter_dist.model.hosts.interfaces import HostNetwork, Interface
 from jupyter_dist.model.hosts.rank import RankInfo, assign_ranks, default_slots
@@ -66,7 +66,7 @@ class EngineRecord:
     @property
     def is_present(self) -> bool:
         """It has a process that takes part."""
-        return self.state not in (EngineState.LOST, EngineState.LEFT)
+        return self.state not in ABSENT
 
     @property
     def collective(self) -> CollectiveView | None:
@@ -274,7 +274,7 @@ class Roster:
 
     def lost_ranks(self) -> list[int]:
         """Ranks that have no process any more, or one that is out of reach."""
-        return [engine.info.rank for engine in self.engines if not engine.is_present]
+        return self.ranks_in(*ABSENT)
 
     def on_host(self, host: str) -> list[EngineRecord]:
         """Engines of this host."""
