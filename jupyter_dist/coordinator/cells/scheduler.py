@@ -183,12 +183,12 @@ class CellScheduler:
             self._regrouping_until_s = now_s + REGROUP_TIMEOUT_S
         elif self._rendezvous.ranks_kept_by_tasks:
             self._regrouping_until_s = max(self._regrouping_until_s, now_s + REGROUP_TIMEOUT_S)
-        elif self._is_too_late(now_s) and self._rendezvous.generation > 1:
+        elif now_s > self._regrouping_until_s + self._grace_s and self._rendezvous.generation > 1:
             missing = self._rendezvous.awaited_ranks
             if missing and self._roster.ranks_in(EngineState.STARTING):
-                verb = fit(missing, "has", "have")
+                verb, limit_s = fit(missing, "has", "have"), REGROUP_TIMEOUT_S + self._grace_s
                 self._rendezvous.give_up(
-                    f"{name_ranks(missing)} {verb} not joined it within {REGROUP_TIMEOUT_S:g} s "
+                    f"{name_ranks(missing)} {verb} not joined it within {limit_s:g} s "
                     f"(%dist_heal --ranks {format_ranks(missing)} replaces what is stuck)"
                 )
 
@@ -196,9 +196,9 @@ class CellScheduler:
     def _is_idle(self) -> bool:
         return len(self._roster.ranks_in(EngineState.IDLE)) == self._roster.world_size
 
-    def _is_too_late(self, now_s: float) -> bool:
-        more_s = FRAMEWORKS_TIMEOUT_S if self._rendezvous.is_forming_frameworks else 0.0
-        return now_s > self._regrouping_until_s + more_s
+    @property
+    def _grace_s(self) -> float:
+        return FRAMEWORKS_TIMEOUT_S if self._rendezvous.is_forming_frameworks else 0.0
 
     def _closed_because(self) -> str:
         """Return the reason why nothing can be admitted, or an empty string."""

@@ -389,6 +389,7 @@ def test_ranks_that_do_not_join_in_time_are_the_problem_and_the_work_is_refused_
     (refused,) = cluster.sender.told(Refused)
     assert (refused.request_id, refused.code) == ("1", ErrorCode.CELL_REFUSED)
     assert "%dist_heal --ranks 2 " in refused.reason
+    assert f" {limit_s:g} s " in refused.reason
     assert scheduler.all_work == (second,)
 
 
