@@ -14,9 +14,9 @@ from jupyter_dist.checkpoint.save.saving import Saved
 from jupyter_dist.errors import CheckpointError, CheckpointFailed
 from jupyter_dist.model.ranks.user_errors import error_text, type_name
 
-_NICENESS = 10
-"""What a rank computes goes before what it saves; where Linux groups threads by session, this
-counts within one rank only."""
+_NICENESS, _MOST_NICENESS = 10, 19
+"""More than the rank's: what it computes goes before what it saves. Where Linux groups threads by
+session, this counts within one rank only."""
 
 
 class Errand:
@@ -100,4 +100,5 @@ def _give_way() -> None:
     """Let other threads have the processor first; on Linux each thread has its own priority."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+            thread = os.PRIO_PROCESS, threading.get_native_id()
+            os.setpriority(*thread, min(os.getpriority(*thread) + _NICENESS, _MOST_NICENESS))
