@@ -39,6 +39,7 @@ DistError
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 
 class ErrorCode(StrEnum):
@@ -81,16 +82,24 @@ class ErrorCode(StrEnum):
     MALFORMED_MESSAGE = "malformed_message"
 
 
+_CODES = {code.replace("_", ""): code for code in ErrorCode}
+
+
 class DistError(Exception):
-    """Base of every exception that jupyter-dist raises on purpose."""
+    """Base of every exception that jupyter-dist raises on purpose.
+
+    `code` is that of the class's own name; a class without one has that of its base.
+    """
 
     code = ErrorCode.DIST_ERROR
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.code = _CODES.get(cls.__name__.lower(), cls.code)
 
 
 class UsageError(DistError, ValueError):
     """The caller's mistake; nothing was started or changed."""
-
-    code = ErrorCode.USAGE_ERROR
 
 
 _HOSTS = (
@@ -102,8 +111,6 @@ _HOSTS = (
 class HostSpecError(UsageError):
     """A host specification that cannot be read."""
 
-    code = ErrorCode.HOST_SPEC_ERROR
-
     def __init__(
         self, given: str, problem: str, *, where: str = "hosts", accepted: str = _HOSTS
     ) -> None:
@@ -114,8 +121,6 @@ class HostSpecError(UsageError):
 
 class UnknownRanks(UsageError):
     """Ranks that the cluster does not have."""
-
-    code = ErrorCode.UNKNOWN_RANKS
 
     def __init__(self, given: str, world_size: int) -> None:
         self.given = given
@@ -129,8 +134,6 @@ class UnknownRanks(UsageError):
 class ClusterExists(UsageError):
     """A running cluster already has that name."""
 
-    code = ErrorCode.CLUSTER_EXISTS
-
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
@@ -142,8 +145,6 @@ class ClusterExists(UsageError):
 
 class NoCluster(UsageError):
     """There is no such running cluster."""
-
-    code = ErrorCode.NO_CLUSTER
 
     def __init__(self, name: str | None, running: Sequence[str] = ()) -> None:
         self.name = name
@@ -158,19 +159,13 @@ class NoCluster(UsageError):
 class ClusterInUse(UsageError):
     """Another process owns the cluster, or this client only observes it."""
 
-    code = ErrorCode.CLUSTER_IN_USE
-
 
 class StartFailed(DistError):
     """The cluster did not become ready; everything that was started has been cleaned up."""
 
-    code = ErrorCode.START_FAILED
-
 
 class InstallFailed(StartFailed):
     """jupyter-dist could not be installed on a host; `output` has the last lines of pip or ssh."""
-
-    code = ErrorCode.INSTALL_FAILED
 
     def __init__(self, host: str, reason: str, next_step: str = "", output: str = "") -> None:
         self.host = host
@@ -192,8 +187,6 @@ def no_free_port(host: str) -> str:
 class ClusterGone(DistError):
     """The coordinator ended or does not answer."""
 
-    code = ErrorCode.CLUSTER_GONE
-
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
         self.reason = reason
@@ -203,19 +196,13 @@ class ClusterGone(DistError):
 class HealFailed(DistError):
     """Lost ranks could not be replaced, or left out; the others still have what they had."""
 
-    code = ErrorCode.HEAL_FAILED
-
 
 class CellRefused(DistError):
     """The cell was not admitted: no rank ran it."""
 
-    code = ErrorCode.CELL_REFUSED
-
 
 class CellOutOfSight(DistError):
     """The connection was cut while a cell ran; it goes on, and what it says is kept."""
-
-    code = ErrorCode.CELL_OUT_OF_SIGHT
 
     def __init__(self) -> None:
         super().__init__(
@@ -225,15 +212,15 @@ class CellOutOfSight(DistError):
 
 
 class CellFailed(DistError):
-    """A cell did not end well on some rank."""
+    """A cell did not end well on some rank; shown in one line, in place of the notebook's stack."""
 
-    code = ErrorCode.CELL_FAILED
+    def _render_traceback_(self) -> list[str]:
+        """Lines that IPython shows."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 class RankRaised(CellFailed):
     """User code raised on a rank; renders as the user's own traceback, headed by its rank."""
-
-    code = ErrorCode.RANK_RAISED
 
     def __init__(
         self, rank: int, ename: str, evalue: str, traceback: Sequence[str], others: str = ""
@@ -249,7 +236,6 @@ class RankRaised(CellFailed):
         super().__init__(f"rank {rank}: {what}{tail}")
 
     def _render_traceback_(self) -> list[str]:
-        """Lines that IPython shows in place of the notebook's own stack."""
         return [self.head, *(self.traceback or (f"{self.ename}: {self.evalue}",))]
 
 
@@ -259,8 +245,6 @@ class RankLost(CellFailed):
     `crash` is the model.crash.CrashReport with what is known of its end, where there is one.
     """
 
-    code = ErrorCode.RANK_LOST
-
     def __init__(self, rank: int, reason: str, others: str = "", crash: object = None) -> None:
         self.rank = rank
         self.reason = reason
@@ -269,36 +253,21 @@ class RankLost(CellFailed):
         tail = f" ({others})" if others else ""
         super().__init__(f"rank {rank} is lost: {reason}{tail}")
 
-    def _render_traceback_(self) -> list[str]:
-        return [f"RankLost: {self}"]
-
 
 class CellInterrupted(CellFailed):
     """Someone interrupted the cell; the ranks in `unresponsive` do not answer and are busy."""
-
-    code = ErrorCode.CELL_INTERRUPTED
 
     def __init__(self, text: str, unresponsive: tuple[int, ...] = ()) -> None:
         self.unresponsive = unresponsive
         super().__init__(text)
 
-    def _render_traceback_(self) -> list[str]:
-        return [f"CellInterrupted: {self}"]
-
 
 class CellTimedOut(CellFailed):
     """The cell's own time limit passed."""
 
-    code = ErrorCode.CELL_TIMED_OUT
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"CellTimedOut: {self}"]
-
 
 class TransferError(DistError):
     """An object could not be pushed or pulled."""
-
-    code = ErrorCode.TRANSFER_ERROR
 
 
 class SyncFailed(DistError):
@@ -306,8 +275,6 @@ class SyncFailed(DistError):
 
     `host` and `reason` are those of the first one.
     """
-
-    code = ErrorCode.SYNC_FAILED
 
     def __init__(self, problems: Mapping[str, str], consequence: str) -> None:
         self.problems = dict(problems)
@@ -319,37 +286,25 @@ class SyncFailed(DistError):
 class CheckpointError(DistError):
     """The state of the ranks could not be saved or restored; the text names what, and where."""
 
-    code = ErrorCode.CHECKPOINT_ERROR
-
 
 class CheckpointFailed(CheckpointError):
     """Saving did not end well; earlier checkpoints are as they were."""
-
-    code = ErrorCode.CHECKPOINT_FAILED
 
 
 class CheckpointNotFound(CheckpointError):
     """There is no such checkpoint."""
 
-    code = ErrorCode.CHECKPOINT_NOT_FOUND
-
 
 class CheckpointDamaged(CheckpointError):
     """A checkpoint is not what was saved: bytes differ, or parts of it are missing."""
-
-    code = ErrorCode.CHECKPOINT_DAMAGED
 
 
 class CheckpointTooNew(CheckpointError):
     """A newer jupyter-dist wrote the checkpoint, in a format that this one cannot read."""
 
-    code = ErrorCode.CHECKPOINT_TOO_NEW
-
 
 class CommunicatorError(DistError):
     """A collective did not complete."""
-
-    code = ErrorCode.COMMUNICATOR_ERROR
 
 
 class PeerFailed(CommunicatorError):
@@ -357,8 +312,6 @@ class PeerFailed(CommunicatorError):
 
     `rank` is -1 when the cause is not one rank (an interrupt, a time limit).
     """
-
-    code = ErrorCode.PEER_FAILED
 
     def __init__(self, rank: int, reason: str) -> None:
         self.rank = rank
@@ -372,8 +325,6 @@ class CollectiveMismatch(CommunicatorError):
     `rank` is the odd one, where one is; `who` names all that made each of the two calls, and
     `difference` says what sets calls apart that read the same.
     """
-
-    code = ErrorCode.COLLECTIVE_MISMATCH
 
     def __init__(
         self,
@@ -396,8 +347,6 @@ class CollectiveMismatch(CommunicatorError):
 class CollectiveMissed(CommunicatorError):
     """Ranks have finished the cell, and will never come to a collective that others wait in."""
 
-    code = ErrorCode.COLLECTIVE_MISSED
-
     def __init__(self, ranks: tuple[int, ...], text: str) -> None:
         self.ranks = ranks
         super().__init__(f"{text}. Let all ranks make the same calls in the same order.")
@@ -406,16 +355,12 @@ class CollectiveMissed(CommunicatorError):
 class CollectiveTimeout(CommunicatorError):
     """A peer did not come within the deadline."""
 
-    code = ErrorCode.COLLECTIVE_TIMEOUT
-
 
 class FrameworkError(DistError, RuntimeError):
     """JAX, torch, CuPy, MPI or ipyparallel cannot be formed, or used, like this.
 
     The process goes on: where the framework itself would end it, or hang, this is raised before.
     """
-
-    code = ErrorCode.FRAMEWORK_ERROR
 
 
 class ValuesDiffer(DistError, AssertionError):
@@ -424,8 +369,6 @@ class ValuesDiffer(DistError, AssertionError):
     `path` leads to the first difference, as `['layer'][3].weight`; `values` has what is there, by
     the ranks that have it, as `{"ranks 0-1,3": "1.5", "rank 2": "2.5"}`.
     """
-
-    code = ErrorCode.VALUES_DIFFER
 
     def __init__(self, call: str, path: str, about: str, values: Mapping[str, str]) -> None:
         self.call = call
@@ -445,13 +388,9 @@ class ValuesDiffer(DistError, AssertionError):
 class WireError(DistError):
     """What arrived is not what was expected."""
 
-    code = ErrorCode.WIRE_ERROR
-
 
 class VersionMismatch(WireError):
     """The peer speaks another protocol version."""
-
-    code = ErrorCode.VERSION_MISMATCH
 
     def __init__(self, ours: str, theirs: str) -> None:
         self.ours = ours
@@ -464,5 +403,3 @@ class VersionMismatch(WireError):
 
 class MalformedMessage(WireError):
     """The bytes do not decode to a message for this side."""
-
-    code = ErrorCode.MALFORMED_MESSAGE
