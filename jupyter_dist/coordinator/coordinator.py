@@ -162,6 +162,7 @@ class Coordinator:
                 losses=self._losses,
                 recovery=self._recovery,
                 parallel=self._ipyparallel,
+                describe=self.describe,
             )
         )
 
@@ -192,7 +193,7 @@ class Coordinator:
                     self._take_from_engine(received, now_s)
             elif source is self._clients:
                 for received in self._clients.receive():
-                    self._requests.on_request(received, self.describe, now_s)
+                    self._requests.on_request(received, now_s)
             elif source is self._beats:
                 self._beats.receive()
             else:

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
 from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.cells.cell_run import CellParts, CellRun
@@ -52,18 +52,6 @@ from jupyter_dist.protocol.messages import (
 )
 from jupyter_dist.protocol.unreadable import Unreadable
 
-Message = TypeVar("Message")
-
-
-class Asked(NamedTuple, Generic[Message]):
-    """A message of a client, and what handling it may take."""
-
-    client: bytes
-    message: Message
-    buffers: list[Frame]
-    describe: Describe
-    now_s: float
-
 
 @dataclass(frozen=True)
 class Parts:
@@ -77,6 +65,7 @@ class Parts:
     losses: Losses
     recovery: Recovery
     parallel: IpyparallelController
+    describe: Describe
 
 
 class Requests:
@@ -90,58 +79,56 @@ class Requests:
         self._cells_begun = self._transfers_begun = 0
         self.stop_request: tuple[bytes, str] | None = None
         """Client and request that asked for the end; answered last of all."""
-        self._handlers: dict[type[Any], Callable[[Asked[Any]], None]] = {
+        self._handlers: dict[type[Any], Callable[[bytes, Any, float], None]] = {
             AwaitReady: self._await_ready,
-            ClaimRole: self._claim_role,
+            ClaimRole: self._roles.take_part,
             StopCluster: self._stop,
-            HealRanks: self._recover,
-            ShrinkCluster: self._recover,
-            StartController: self._control_ipyparallel,
-            EndController: self._control_ipyparallel,
-            SyncCode: self._sync_code,
-            SendCode: self._sync_code,
-            CommitCode: self._sync_code,
+            HealRanks: parts.recovery.on_request,
+            ShrinkCluster: parts.recovery.on_request,
+            StartController: parts.parallel.on_request,
+            EndController: parts.parallel.on_request,
             WatchTopology: self._watch_topology,
-            ReadCollectives: self._read_collectives,
-            AskRanks: self._ask_ranks,
+            ReadCollectives: parts.recording.on_request,
+            AskRanks: parts.cell.questions.on_request,
             ListCells: self._list_cells,
             ReplayOutput: self._replay_output,
             FollowCell: self._follow_cell,
             Explain: self._explain,
             SubmitCell: self._submit_cell,
-            PushObjects: self._transfer,
-            SendPiece: self._take_piece,
-            PullObject: self._transfer,
+            PullObject: self._pull,
             OutputSeen: self._acknowledge,
             WithdrawCell: self._withdraw,
             InterruptCell: self._interrupt,
+        }
+        """By the type of the message; those that frames may follow are handled with these."""
+        self._framed: dict[type[Any], Callable[[bytes, Any, list[Frame], float], None]] = {
+            SyncCode: parts.code_sync.on_request,
+            SendCode: parts.code_sync.on_request,
+            CommitCode: parts.code_sync.on_request,
+            PushObjects: self._push,
+            SendPiece: self._take_piece,
         }
 
     def tick(self, now_s: float) -> None:
         """Let go of what clients have left half done."""
         self._uploads.forget_silent(now_s)
 
-    def on_request(self, received: Received, describe: Describe, now_s: float) -> None:
+    def on_request(self, received: Received, now_s: float) -> None:
         """Take in one message of a client, or tell it why it could not be read."""
-        client = received.identity
+        client, message, buffers = received.identity, received.message, received.buffers
         self._parts.client_registry.hear(client, now_s)
         self._roles.hear(client, now_s)
         self._parts.parallel.hear(client, now_s)
         if received.problem is not None:
             self._sender.to_client(client, _refuse(received.problem))
-            return
-        problem = self._find_mistake(received.message, len(received.buffers))
-        if problem:
-            self._sender.refuse(client, received.message.request_id, ErrorCode.USAGE_ERROR, problem)
-            return
-        objection = self._roles.find_objection(client, received.message, now_s)
-        if objection:
-            self._sender.refuse(
-                client, received.message.request_id, ErrorCode.CLUSTER_IN_USE, objection
-            )
-            return
-        asked = Asked(client, received.message, received.buffers, describe, now_s)
-        self._handlers[type(received.message)](asked)
+        elif problem := self._find_mistake(message, len(buffers)):
+            self._sender.refuse(client, message.request_id, ErrorCode.USAGE_ERROR, problem)
+        elif objection := self._roles.find_objection(client, message, now_s):
+            self._sender.refuse(client, message.request_id, ErrorCode.CLUSTER_IN_USE, objection)
+        elif (handle := self._handlers.get(type(message))) is not None:
+            handle(client, message, now_s)
+        else:
+            self._framed[type(message)](client, message, buffers, now_s)
 
     def _find_mistake(self, message: FromClient, buffer_count: int) -> str:
         """Return why a request cannot be meant; our own clients check before they send."""
@@ -163,81 +150,62 @@ class Requests:
             return f"1 frame was expected, {buffer_count} came."
         return ""
 
-    # --- ready, roles, end ---
+    # --- the start, the end, and what shows the cluster ---
 
-    def _await_ready(self, asked: Asked[AwaitReady]) -> None:
-        self._parts.client_registry.await_ready(asked.client, asked.message.request_id)
+    def _await_ready(self, client: bytes, message: AwaitReady, _now_s: float) -> None:
+        self._parts.client_registry.await_ready(client, message.request_id)
 
-    def _claim_role(self, asked: Asked[ClaimRole]) -> None:
-        self._roles.take_part(asked.client, asked.message, asked.now_s)
+    def _stop(self, client: bytes, message: StopCluster, _now_s: float) -> None:
+        self.stop_request = (client, message.request_id)
 
-    def _stop(self, asked: Asked[StopCluster]) -> None:
-        self.stop_request = (asked.client, asked.message.request_id)
+    def _watch_topology(self, client: bytes, message: WatchTopology, now_s: float) -> None:
+        self._parts.client_registry.watch(client, message, self._parts.describe, now_s)
 
-    # --- what changes the cluster ---
+    def _list_cells(self, client: bytes, message: ListCells, _now_s: float) -> None:
+        self._sender.to_client(client, self._log.list_cells(message.request_id))
 
-    def _recover(self, asked: Asked[HealRanks | ShrinkCluster]) -> None:
-        self._parts.recovery.on_request(asked.client, asked.message, asked.now_s)
+    def _replay_output(self, client: bytes, message: ReplayOutput, _now_s: float) -> None:
+        self._sender.to_client(client, self._log.replay(message.request_id, message.label))
 
-    def _control_ipyparallel(self, asked: Asked[StartController | EndController]) -> None:
-        self._parts.parallel.on_request(asked.client, asked.message, asked.now_s)
+    def _follow_cell(self, client: bytes, message: FollowCell, _now_s: float) -> None:
+        self._log.follow(client, message.request_id, self._sender)
 
-    def _sync_code(self, asked: Asked[SyncCode | SendCode | CommitCode]) -> None:
-        self._parts.code_sync.on_request(asked.client, asked.message, asked.buffers)
-
-    # --- what shows it ---
-
-    def _watch_topology(self, asked: Asked[WatchTopology]) -> None:
-        self._parts.client_registry.watch(asked.client, asked.message, asked.describe, asked.now_s)
-
-    def _read_collectives(self, asked: Asked[ReadCollectives]) -> None:
-        self._parts.recording.on_request(asked.client, asked.message, asked.now_s)
-
-    def _ask_ranks(self, asked: Asked[AskRanks]) -> None:
-        self._parts.cell.questions.on_request(asked.client, asked.message, asked.now_s)
-
-    def _list_cells(self, asked: Asked[ListCells]) -> None:
-        self._sender.to_client(asked.client, self._log.list_cells(asked.message.request_id))
-
-    def _replay_output(self, asked: Asked[ReplayOutput]) -> None:
-        replayed = self._log.replay(asked.message.request_id, asked.message.label)
-        self._sender.to_client(asked.client, replayed)
-
-    def _follow_cell(self, asked: Asked[FollowCell]) -> None:
-        self._log.follow(asked.client, asked.message.request_id, self._sender)
-
-    def _explain(self, asked: Asked[Explain]) -> None:
-        cell = self._scheduler.cell
+    def _explain(self, client: bytes, message: Explain, _now_s: float) -> None:
         crashes = tuple(crash for _rank, crash in sorted(self._parts.losses.crashes.items()))
         idle = (
             self._scheduler.describe_unresponsive()
             or self._parts.losses.describe_suspects()
             or self._parts.recovery.note
         )
-        running = cell or self._scheduler.transfer
+        running = self._scheduler.cell or self._scheduler.transfer
         label, verdict = (running.label, running.note) if running is not None else ("", idle)
-        explained = Explained(asked.message.request_id, label, verdict, crashes)
-        self._sender.to_client(asked.client, explained)
+        self._sender.to_client(client, Explained(message.request_id, label, verdict, crashes))
 
     # --- cells and transfers ---
 
-    def _submit_cell(self, asked: Asked[SubmitCell]) -> None:
+    def _submit_cell(self, client: bytes, message: SubmitCell, now_s: float) -> None:
         self._cells_begun += 1
-        cell_id = f"cell-{self._cells_begun}"
-        cell = CellRun(asked.client, asked.message, cell_id, self._parts.cell)
-        self._scheduler.submit(cell, asked.now_s)
+        cell = CellRun(client, message, f"cell-{self._cells_begun}", self._parts.cell)
+        self._scheduler.submit(cell, now_s)
 
-    def _transfer(self, asked: Asked[PushObjects | PullObject]) -> None:
-        """Queue a transfer; a push that comes in pieces when it is whole."""
-        if isinstance(asked.message, PushObjects) and asked.message.sizes:
-            self._uploads.begin(asked.client, asked.message, asked.now_s)
-            return
-        self._submit_transfer(asked.client, asked.message, asked.buffers, asked.now_s)
+    def _pull(self, client: bytes, message: PullObject, now_s: float) -> None:
+        self._submit_transfer(client, message, [], now_s)
 
-    def _take_piece(self, asked: Asked[SendPiece]) -> None:
-        whole = self._uploads.take(asked.client, asked.message, asked.buffers[0], asked.now_s)
+    def _push(
+        self, client: bytes, message: PushObjects, buffers: list[Frame], now_s: float
+    ) -> None:
+        """Queue a push; one that comes in pieces when it is whole."""
+        if message.sizes:
+            self._uploads.begin(client, message, now_s)
+        else:
+            self._submit_transfer(client, message, buffers, now_s)
+
+    def _take_piece(
+        self, client: bytes, message: SendPiece, buffers: list[Frame], now_s: float
+    ) -> None:
+        whole = self._uploads.take(client, message, buffers[0], now_s)
         if whole is not None:
-            self._submit_transfer(asked.client, *whole, asked.now_s)
+            self._submit_transfer(client, *whole, now_s)
 
     def _submit_transfer(
         self, client: bytes, request: PushObjects | PullObject, buffers: list[Frame], now_s: float
@@ -247,16 +215,14 @@ class Requests:
         transfer = Transfer(client, request, buffers, transfer_id, self._parts.cell)
         self._scheduler.submit(transfer, now_s)
 
-    def _acknowledge(self, asked: Asked[OutputSeen]) -> None:
-        client, message = asked.client, asked.message
+    def _acknowledge(self, client: bytes, message: OutputSeen, _now_s: float) -> None:
         current = self._scheduler.cell
         if current is not None and current.cell_id == message.cell_id:
-            current.showing.acknowledge(client, message.seen_bytes)
+            current.acknowledge(client, message.seen_bytes)
         self._log.acknowledge(client, message.cell_id, message.seen_bytes)
 
-    def _withdraw(self, asked: Asked[WithdrawCell]) -> None:
-        client, request_id = asked.client, asked.message.request_id
-        current = self._scheduler.current
+    def _withdraw(self, client: bytes, message: WithdrawCell, now_s: float) -> None:
+        request_id, current = message.request_id, self._scheduler.current
         if self._uploads.forget(client, request_id):
             reason = "interrupted while it was sent; no rank has got it."
             self._sender.refuse(client, request_id, ErrorCode.CELL_REFUSED, reason)
@@ -266,20 +232,19 @@ class Requests:
         if not isinstance(current, CellRun | Transfer):
             return
         if (current.client, current.request_id) == (client, request_id):
-            current.interrupt(set(current.ranks), request_id, asked.now_s)
+            current.interrupt(set(current.ranks), request_id, now_s)
 
-    def _interrupt(self, asked: Asked[InterruptCell]) -> None:
-        message = asked.message
+    def _interrupt(self, client: bytes, message: InterruptCell, now_s: float) -> None:
         wanted = set(message.ranks or range(self._roster.world_size))
         current = self._scheduler.cell or self._scheduler.current
         targets: tuple[int, ...] = ()
         if isinstance(current, CellRun | Transfer):
-            targets = current.interrupt(wanted, message.request_id, asked.now_s)
+            targets = current.interrupt(wanted, message.request_id, now_s)
         else:  # ranks may still be busy with a cell that ran into its limit, or with a task
             busy = {*self._roster.ranks_in(EngineState.BUSY), *self._roster.ranks_in_tasks}
             targets = tuple(sorted(wanted & busy))
             self._sender.send_signal(targets, signal.SIGINT, message.request_id)
-        self._sender.to_client(asked.client, CellInterruptSent(message.request_id, targets))
+        self._sender.to_client(client, CellInterruptSent(message.request_id, targets))
 
 
 def _refuse(problem: MalformedMessage | VersionMismatch) -> Refused:

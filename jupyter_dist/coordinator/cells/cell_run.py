@@ -46,6 +46,7 @@ LOOK_INTERVAL_S = 0.25
 """How often it is looked who waits for whom."""
 FLUSH_INTERVAL_S = 0.02
 """So long events are collected before the client is told, unless the cell has ended."""
+_MOST_REASON = 300
 
 FromCell = CellOutput | CellResult | JoinCollective | WithdrawCollective
 """What ranks say while they run a cell."""
@@ -63,35 +64,6 @@ class CellParts:
     ras: RasReading
 
 
-class CellEventSender:
-    """Who sees what happens in a cell; those that follow it read the log."""
-
-    def __init__(self, client: bytes, cell_id: str, sender: Sender, log: OutputLog) -> None:
-        self._client = client
-        self._log = log
-        self._flow = EventFlow(client, cell_id, sender)
-
-    def add(self, event: CellEvent) -> None:
-        """Show an event with the next batch."""
-        self._log.add(event)
-        self._flow.add(event)
-
-    def acknowledge(self, client: bytes, seen_bytes: int) -> None:
-        """Note how much the client that sent the cell has taken in, over the whole cell."""
-        if client == self._client:
-            self._flow.acknowledge(seen_bytes)
-
-    def flush(self) -> None:
-        """Send what has come since the last time."""
-        self._flow.flush()
-        self._log.flush()
-
-    def finish(self) -> None:
-        """Send all that is left, and say that nothing follows."""
-        self._flow.finish()
-        self._log.finish()
-
-
 class CellRun:
     """A cell and what has come of it so far; a piece of Work for the fence."""
 
@@ -104,13 +76,16 @@ class CellRun:
         self.label = f"In[{request.label}]"
         self.verdict = HangVerdict()
         """Who waits for whom at the moment, if that is worth a word."""
-        self._request = request
+        self.request = request
+        """What was asked for."""
+        self.is_over = False
+        """Every rank has finished, and the client was told."""
         self._roster = roster
         self._rendezvous = parts.rendezvous
         self._sender = sender
         self._log = parts.log
-        self.showing = CellEventSender(client, cell_id, sender, parts.log)
-        """The way of its events to its client."""
+        self._flow = EventFlow(client, cell_id, sender)
+        """The way of its events to its client; those that follow it read the log."""
         witness = NcclDiagnostics(roster, parts.ras)
         self._hang_watch = HangWatch(self.ranks, roster, parts.questions, witness)
         self._interruption = Interruption(
@@ -130,24 +105,13 @@ class CellRun:
         self._explained = ""
         self._explained_s = -SAYS_MORE_S
         self._is_announced = False
-        self._has_finished = False
         self._next_look_s = 0.0
         self._next_flush_s = 0.0
-
-    @property
-    def is_over(self) -> bool:
-        """Every rank has finished, and the client was told."""
-        return self._has_finished
 
     @property
     def note(self) -> str:
         """The verdict's sentence, or empty."""
         return self.verdict.text
-
-    @property
-    def request(self) -> SubmitCell:
-        """What was asked for."""
-        return self._request
 
     def tell(self, text: str) -> None:
         """Show a sentence to whoever watches the cell."""
@@ -159,16 +123,16 @@ class CellRun:
         self._next_look_s = now_s + LOOK_INTERVAL_S
         self._next_flush_s = now_s + FLUSH_INTERVAL_S
         self._waiting = set(self.ranks)
-        self._log.begin(self.cell_id, self.label, self._request.code, self.ranks)
+        self._log.begin(self.cell_id, self.label, self.request.code, self.ranks)
         run = RunCell(
             self.cell_id,
             self._rendezvous.generation,
-            self._request.code,
+            self.request.code,
             self.ranks if len(self.ranks) < self._roster.world_size else None,
-            self._request.label,
-            self._request.is_plain_python,
-            self._request.is_checked,
-            self._request.command,
+            self.request.label,
+            self.request.is_plain_python,
+            self.request.is_checked,
+            self.request.command,
         )
         for rank in self.ranks:
             self._roster.start_work(rank, self.label, now_s)
@@ -209,7 +173,7 @@ class CellRun:
                 status = "timed_out"
             elif Cause.PERSON in causes:
                 status = "interrupted"
-        nobody_leaves = status != "ok" and self._request.on_error is OnError.WAIT and not causes
+        nobody_leaves = status != "ok" and self.request.on_error is OnError.WAIT and not causes
         self._finish(
             RankFinished(
                 result.rank,
@@ -225,7 +189,7 @@ class CellRun:
             self._rendezvous.is_broken = True
         elif status != "ok" and result.error is not None:
             self._release_others(*_find_cause(result.rank, status, result.error))
-            if status == "raised" and self._request.on_error is OnError.INTERRUPT:
+            if status == "raised" and self.request.on_error is OnError.INTERRUPT:
                 self._interruption.send_to_fresh(self._waiting, now_s)
 
     def on_unreadable(self, rank: int, problem: WireError) -> None:
@@ -261,7 +225,7 @@ class CellRun:
 
     def tick(self, now_s: float) -> None:
         """Look at the time limit, at unanswered interrupts, and at who waits for whom."""
-        if self._has_finished:
+        if self.is_over:
             return
         self._collectives.tick(now_s)
         for event in self._interruption.tick(self._waiting, now_s):
@@ -291,10 +255,11 @@ class CellRun:
             admitted = CellAdmitted(self.request_id, self.cell_id, self.ranks)
             self._sender.to_client(self.client, admitted)
         if self._waiting:
-            self.showing.flush()
+            self.flush()
             return
-        self._has_finished = True
-        self.showing.finish()
+        self.is_over = True
+        self._flow.finish()
+        self._log.finish()
 
     def _watch_progress(self, now_s: float) -> None:
         self.verdict = self._hang_watch.look(self.statuses, self.errors, now_s)
@@ -339,7 +304,19 @@ class CellRun:
         self._has_aborted, self._next_abort = False, None
 
     def _emit(self, event: CellEvent) -> None:
-        self.showing.add(event)
+        """Show an event with the next batch."""
+        self._log.add(event)
+        self._flow.add(event)
+
+    def flush(self) -> None:
+        """Send what has come since the last time."""
+        self._flow.flush()
+        self._log.flush()
+
+    def acknowledge(self, client: bytes, seen_bytes: int) -> None:
+        """Note how much the client that sent the cell has taken in, over the whole cell."""
+        if client == self.client:
+            self._flow.acknowledge(seen_bytes)
 
 
 def _find_cause(rank: int, status: str, error: ErrorInfo) -> tuple[int, str]:
@@ -353,7 +330,7 @@ def _find_cause(rank: int, status: str, error: ErrorInfo) -> tuple[int, str]:
     return rank, f"{verb}{_one_line(str(error))}"
 
 
-def _one_line(text: str, limit: int = 300) -> str:
+def _one_line(text: str) -> str:
     """Shorten a message so that it fits into another one."""
     line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[:limit]}…"
+    return line if len(line) <= _MOST_REASON else f"{line[:_MOST_REASON]}…"

@@ -100,13 +100,9 @@ class Transfer:
         self._waiting: set[int] = set()
         self._problems: dict[int, str] = {}
         self._fetched: dict[int, Sequence[Frame]] = {}
-        self._has_answered = False
-        self._next_word_s = self._now_s = 0.0
-
-    @property
-    def is_over(self) -> bool:
+        self.is_over = False
         """Every rank has answered, and the client was told."""
-        return self._has_answered
+        self._next_word_s = self._now_s = 0.0
 
     @property
     def note(self) -> str:
@@ -186,7 +182,7 @@ class Transfer:
 
     def tick(self, now_s: float) -> None:
         """Answer the client once every rank has; until then say how far it is."""
-        if self._has_answered:
+        if self.is_over:
             return
         self._now_s = now_s
         self._look_after(now_s)
@@ -195,7 +191,7 @@ class Transfer:
                 self._next_word_s = now_s + TELL_INTERVAL_S
                 self._sender.to_client(self.client, self._describe())
             return
-        self._has_answered = True
+        self.is_over = True
         for host in self._placed_bytes:
             self._sender.remove_placed(host, self._placement_id)
         if isinstance(self._request, PushObjects):

@@ -85,7 +85,11 @@ class CodeSync:
     # --- what the client asks for ---
 
     def on_request(
-        self, client: bytes, request: SyncCode | SendCode | CommitCode, buffers: Sequence[Frame]
+        self,
+        client: bytes,
+        request: SyncCode | SendCode | CommitCode,
+        buffers: Sequence[Frame],
+        _now_s: float,
     ) -> None:
         """Pass a step of a sync on to the agents."""
         if problem := _find_mistake(request, buffers):

@@ -178,10 +178,6 @@ class RankQueries:
         else:
             question.spare[engine] = stacks
 
-    def on_lost(self, rank: int, reason: str) -> None:
-        """Take in that a rank is gone: nobody waits for it."""
-        self._give_up(self._roster[rank].name, f"it is lost: {reason}")
-
     def _give_up(self, engine: str, reason: str) -> None:
         for question_id, question in list(self._open.items()):
             if engine in question.waiting:

@@ -35,7 +35,6 @@ from jupyter_dist.protocol.messages import (
     OutputSeen,
     PushObjects,
     RankFinished,
-    RankOutput,
     Refused,
     ReplayOutput,
     RoleGranted,
@@ -70,12 +69,13 @@ def desk(cluster):
             parallel=IpyparallelController(
                 cluster.roster, cluster.rendezvous, cluster.sender, cluster.spec, client_registry
             ),
+            describe=lambda *_: Topology(cluster="demo"),
         )
     )
 
     def ask(message, client=b"me", buffers=(), problem=None):
         received = Received(client, message, list(buffers), problem)
-        cluster.requests.on_request(received, lambda *_: Topology(cluster="demo"), 1.0)
+        cluster.requests.on_request(received, 1.0)
         cluster.scheduler.advance(1.0)
 
     cluster.ask = ask
@@ -83,7 +83,8 @@ def desk(cluster):
 
 
 def test_every_message_of_a_client_is_handled(desk):
-    assert set(desk.requests._handlers) == set(get_args(FromClient))
+    requests = desk.requests
+    assert requests._handlers.keys() | requests._framed.keys() == set(get_args(FromClient))
 
 
 def test_a_cell_goes_to_every_rank_it_names(desk):
@@ -206,14 +207,14 @@ def test_a_cell_can_be_followed_beyond_its_end(desk):
 
 def test_what_a_follower_has_read_is_not_taken_for_what_the_sender_has(desk):
     desk.ask(SubmitCell("r1", "x = 1", (0,)))
-    text = RankOutput(0, (Output("stdout", "x" * (9 << 20)),))
-    current = desk.scheduler.current
-    current.showing.add(text)
-    current.showing.flush()
+    said = CellOutput(0, "cell-1", (Output("stdout", "x" * (9 << 20)),))
+    desk.scheduler.current.on_message(said, [], 1.0)
+    desk.scheduler.advance(2.0)
+    assert desk.sender.told(CellEvents, b"me")
     desk.ask(OutputSeen("cell-1", 100 << 20), client=b"late")
     desk.sender.forget()
-    current.showing.add(text)
-    current.showing.flush()
+    desk.scheduler.current.on_message(said, [], 2.0)
+    desk.scheduler.advance(3.0)
     assert desk.sender.told(CellEvents, b"me") == [], "it is held back: nothing was read"
 
 

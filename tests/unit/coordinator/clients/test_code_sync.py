@@ -24,7 +24,7 @@ class Desk:
         self.code_sync = CodeSync(cluster.roster, cluster.sender)
 
     def ask(self, request, *buffers, client=b"me"):
-        self.code_sync.on_request(client, request, buffers)
+        self.code_sync.on_request(client, request, buffers, 0.0)
 
     def commands(self, kind):
         return self.sender.commanded(kind)

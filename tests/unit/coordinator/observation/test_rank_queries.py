@@ -134,7 +134,7 @@ def test_the_reason_is_certain_where_the_process_was_seen(desk):
 
 
 def test_lost_ranks_and_those_that_are_not_born_are_not_asked(desk):
-    desk.cluster.lose(0)
+    desk.cluster.lose(0, "exit code 3")
     desk.cluster.roster[1].pid = 0
     desk.cluster.roster[1].state = type(desk.cluster.roster[1].state).STARTING
     desk.ask(ListNames())
@@ -142,29 +142,21 @@ def test_lost_ranks_and_those_that_are_not_born_are_not_asked(desk):
     desk.answer(2, NAMES)
     desk.answer(3, NAMES)
     assert list(desk.result.problems) == [0, 1]
-    assert desk.result.problems[0].endswith(": its process exited with code 3")
+    assert desk.result.problems[0].endswith(": exit code 3")
     desk.found.clear()
     desk.ask(ListNames(), ranks=(0,))
     assert list(desk.result.problems) == [0], "without any to ask the answer comes at once"
 
 
-def test_a_rank_that_is_lost_meanwhile_is_not_waited_for(desk):
-    desk.ask(ListNames(), ranks=(0, 1))
-    desk.answer(0, NAMES)
-    desk.questions.on_lost(1, "its process was killed")
-    desk.questions.on_lost(1, "its process was killed")
-    assert desk.result.answers == {0: NAMES}
-    assert desk.result.problems[1].endswith(": its process was killed")
-
-
-def test_a_loss_that_nobody_has_told_of_is_noticed(desk):
+def test_a_rank_that_is_lost_or_replaced_meanwhile_is_not_waited_for(desk):
     desk.ask(ListNames(), ranks=(0, 1, 2))
     desk.answer(0, NAMES)
-    desk.cluster.roster.lose(1, "its process was killed")
+    desk.cluster.roster.lose(1, "killed")
     desk.cluster.roster.replace(2, desk.cluster.roster[2].info)
     desk.wait(0.1)
+    assert desk.result.answers == {0: NAMES}
     assert list(desk.result.problems) == [1, 2]
-    assert desk.result.problems[1].endswith(": its process was killed")
+    assert desk.result.problems[1].endswith(": killed")
 
 
 def test_an_answer_counts_for_the_rank_that_its_engine_was_when_it_was_asked(desk):

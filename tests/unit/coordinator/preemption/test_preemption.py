@@ -149,7 +149,7 @@ class Scene:
     def notes(self):
         cell = self.scheduler.cell
         if cell is not None:
-            cell.showing.flush()
+            cell.flush()
         return [note.text for note in self.sender.cell_events(CellNote)]
 
 
