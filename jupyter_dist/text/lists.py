@@ -1,6 +1,6 @@
 """Words for lists of names, and sentences of which only the last one counts."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -29,6 +29,12 @@ def name_some(names: Sequence[str]) -> str:
     if len(names) <= _SHOWN:
         return ", ".join(names)
     return f"{', '.join(names[: _SHOWN - 1])} and {len(names) - _SHOWN + 1} more"
+
+
+def name_by_reason(reasons: Mapping[str, str]) -> str:
+    """Name things by the reason of each: `a, b: it has no GPU; c: CuPy is missing`."""
+    groups = group_pairs((reason, name) for name, reason in reasons.items())
+    return "; ".join(f"{name_some(names)}: {reason}" for reason, names in groups.items())
 
 
 def name_push(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from jupyter_dist.launch.launcher import AgentProcess, Failure, JoinTicket, Laun
 from jupyter_dist.launch.ssh.ssh_failures import last_lines
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.model.spec.shutdown_time import AGENT_END_S, JOB_END_S
-from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.lists import group_pairs, name_some
 from jupyter_dist.text.plurals import count_of
 
 OTHERS_GRACE_S = 3.0
@@ -82,13 +82,9 @@ class Arrivals:
 
     def describe_waiting(self, hosts: Collection[str]) -> str:
         """Return what these hosts, which have not joined, are doing."""
-        groups: dict[str, list[str]] = {}
-        joiners = 0
-        for host in hosts:
-            if host in self._agents:
-                groups.setdefault(self._agents[host].stage, []).append(host)
-            else:
-                joiners += 1
+        started = [host for host in hosts if host in self._agents]
+        joiners = len(hosts) - len(started)
+        groups = group_pairs((self._agents[host].stage, host) for host in started)
         parts = [f"{name_some(names)} ({stage})" for stage, names in groups.items()]
         if joiners and self.job is not None:
             job = self.job

@@ -8,7 +8,7 @@ import msgspec
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.spec.cluster_spec import OLD_NAME_OF_RING
 from jupyter_dist.probe.software import SYSTEM
-from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.lists import name_by_reason, name_some
 from jupyter_dist.text.plurals import count_of, fit
 
 _FEWEST_DRIVER_OF_CUDA_13 = 580
@@ -56,22 +56,21 @@ def choose_communicator(
     if asked == "nccl":
         if reasons:
             steps = " ".join((*_steps(hosts, oversubscribe), "Or choose --comm ring."))
-            raise UsageError(f"--comm nccl cannot be: {_describe(reasons)}. {steps}")
-        note = f"{_describe(too_old)}, or give each rank an NCCL_HOSTID of its own"
+            raise UsageError(f"--comm nccl cannot be: {name_by_reason(reasons)}. {steps}")
+        note = f"{name_by_reason(too_old)}, or give each rank an NCCL_HOSTID of its own"
         return Choice("nccl", (note,) if too_old else ())
     if asked == "auto":
         has_any = any(host.devices or host.gpu_problem for host in hosts.values())
         if not reasons or not has_any:
             return Choice("ring" if reasons else "nccl")
-        steps = " ".join(_steps(hosts, oversubscribe))
-        note = f"comm is ring, in the memory of the hosts, not nccl: {_describe(reasons)}. {steps}"
-        return Choice("ring", (note.rstrip(" ."),))
+        note = f"comm is ring, in the memory of the hosts, not nccl: {name_by_reason(reasons)}."
+        return Choice("ring", (" ".join((note, *_steps(hosts, oversubscribe))).rstrip("."),))
     kind = "ring" if asked == OLD_NAME_OF_RING else asked
     notes = [] if kind == asked else [_OLD_NAME]
     short = {name: _shortage(host) for name, host in hosts.items() if host.is_short}
     if short and not oversubscribe:
         steps = " ".join(_steps(hosts, oversubscribe))
-        notes.append(f"{_describe(short)}. {steps}".rstrip("."))
+        notes.append(f"{name_by_reason(short)}. {steps}".rstrip("."))
     return Choice(kind, tuple(notes))
 
 
@@ -142,11 +141,3 @@ def _steps(hosts: Mapping[str, HostDevices], oversubscribe: bool) -> Sequence[st
         return ()
     fewer = name_some([f"{name}:{len(host.devices)}" for name, host in short.items()])
     return (f"Ask for {fewer}, or let ranks share devices with --oversubscribe.",)
-
-
-def _describe(reasons: Mapping[str, str]) -> str:
-    """Name the hosts by their reasons: `a, b: it has no GPU; c: CuPy is missing`."""
-    groups: dict[str, list[str]] = {}
-    for name, reason in reasons.items():
-        groups.setdefault(reason, []).append(name)
-    return "; ".join(f"{name_some(names)}: {reason}" for reason, names in groups.items())

@@ -17,7 +17,7 @@ from jupyter_dist.model.spec.devices import AS_NVML, ORDER, VISIBLE, why_not_sha
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.credentials import Credentials
-from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.lists import group_pairs, name_some
 
 CROSSING = ("python",)
 """Of these the minor version counts: functions that travel between two of them may not load."""
@@ -88,10 +88,11 @@ class Deployment:
         """Refuse two names for one machine, which would give its GPUs away twice."""
         if self._spec.one_machine:
             return
-        by_machine: dict[str, list[HostRecord]] = {}
-        for host in roster.hosts.values():
-            if host.joined is not None and host.spec.launcher != "join":
-                by_machine.setdefault(host.joined.machine, []).append(host)
+        by_machine = group_pairs(
+            (host.joined.machine, host)
+            for host in roster.hosts.values()
+            if host.joined is not None and host.spec.launcher != "join"
+        )
         for hosts in by_machine.values():
             if len(hosts) > 1:
                 names = " and ".join(host.name for host in hosts)
@@ -176,24 +177,23 @@ def describe_differences(
 
     A package that a host lacks is a difference; what the notebook's side lacks it may not need.
     """
-    sentences = []
+    told = []
     for package in (*CROSSING, *COMPARED):
         sides = {NOTEBOOK: notebook, **hosts} if package in notebook else hosts
-        sentences.append(_tell_versions(package, sides))
-    return tuple(sentence for sentence in sentences if sentence)
+        told.append(_tell_versions(package, sides))
+    return tuple(filter(None, told))
 
 
 def _tell_versions(package: str, hosts: Mapping[str, Mapping[str, str]]) -> str:
-    groups: dict[str, list[str]] = {}
-    for host, versions in hosts.items():
-        version = versions.get(package, "")
-        if package in CROSSING:
-            version = ".".join(version.split(".")[:2])
-        groups.setdefault(version, []).append(host)
+    parts = 2 if package in CROSSING else None
+    groups = group_pairs(
+        (".".join(versions.get(package, "").split(".")[:parts]), host)
+        for host, versions in hosts.items()
+    )
     if len(groups) < 2:
         return ""
-    parts = [
+    told = [
         f"{version or 'none'} on {name_some(names)}"
         for version, names in sorted(groups.items(), key=lambda item: -len(item[1]))
     ]
-    return f"{package} differs: {'; '.join(parts)}"
+    return f"{package} differs: {'; '.join(told)}"

@@ -16,6 +16,7 @@ from jupyter_dist.protocol.messages import (
     WithdrawCollective,
 )
 from jupyter_dist.protocol.objects import split_frames
+from jupyter_dist.text.lists import group_pairs
 
 FRAMEWORKS_TOPIC = "frameworks "
 """So begin the topics of meetings of frameworks."""
@@ -252,9 +253,8 @@ def _odd_ones(
     there: Sequence[JoinCollective],
 ) -> tuple[tuple[int, ...], str, tuple[int, ...], str]:
     """Tell the fewest from the most, each with their call; of equally many the higher ranks."""
-    sides: dict[tuple[str, str, str, int], list[JoinCollective]] = {}
-    for message in sorted(there, key=lambda each: each.rank):
-        sides.setdefault(_terms(message), []).append(message)
+    in_order = sorted(there, key=lambda each: each.rank)
+    sides = group_pairs((_terms(message), message) for message in in_order)
     most, *_others, fewest = sorted(sides.values(), key=len, reverse=True)
     odd, majority = (tuple(each.rank for each in side) for side in (fewest, most))
     return odd, _placed(fewest[0]), majority, _placed(most[0])

@@ -23,6 +23,7 @@ from jupyter_dist.protocol.messages import (
     RankFinished,
     ReadStacks,
 )
+from jupyter_dist.text.lists import group_pairs
 from jupyter_dist.text.plurals import fit
 
 PATIENCE_S = 2.0
@@ -285,9 +286,7 @@ def _unknown(reason: str) -> str:
 
 def name_unanswered(ranks: Iterable[int], places: Mapping[int, str]) -> str:
     """Name ranks that have not answered the interrupt: a line for those at the same place."""
-    groups: dict[str, list[int]] = {}
-    for rank in sorted(ranks):
-        groups.setdefault(places.get(rank, ""), []).append(rank)
+    groups = group_pairs((places.get(rank, ""), rank) for rank in sorted(ranks))
     lines = []
     for place, members in groups.items():
         verb = fit(members, "has", "have")

@@ -37,7 +37,7 @@ from jupyter_dist.protocol.messages import (
     TransferMoved,
 )
 from jupyter_dist.protocol.unreadable import kind_of
-from jupyter_dist.text.lists import name_pull, name_push, name_some
+from jupyter_dist.text.lists import group_pairs, name_pull, name_push, name_some
 from jupyter_dist.text.plurals import fit
 from jupyter_dist.text.sizes import without_measures
 
@@ -327,9 +327,7 @@ class TransferWatch:
         return self.note
 
     def _describe(self, late: Collection[int], now_s: float) -> list[str]:
-        by_place: dict[str, list[int]] = {}
-        for rank in late:
-            by_place.setdefault(self._places.get(rank, ""), []).append(rank)
+        by_place = group_pairs((self._places.get(rank, ""), rank) for rank in late)
         texts = []
         for place, ranks in by_place.items():
             verb, its = fit(ranks, ("has", "it"), ("have", "them"))

@@ -34,6 +34,7 @@ from jupyter_dist.protocol.messages import (
     TaskBegan,
     TaskEnded,
 )
+from jupyter_dist.text.lists import group_pairs
 from jupyter_dist.text.plurals import fit
 
 LEAVE_TIMEOUT_S = 2.0
@@ -283,9 +284,7 @@ class IpyparallelController:
 
 def _explain(awaited: Sequence[int], problems: dict[int, str]) -> str:
     """Return who is no engine of the controller, and why."""
-    by_problem: dict[str, list[int]] = {}
-    for rank, problem in sorted(problems.items()):
-        by_problem.setdefault(problem, []).append(rank)
+    by_problem = group_pairs((problem, rank) for rank, problem in sorted(problems.items()))
     told = [f"{name_ranks(ranks)}: {problem}" for problem, ranks in by_problem.items()]
     if awaited:
         verb = fit(awaited, "has", "have")

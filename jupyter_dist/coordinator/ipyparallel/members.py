@@ -17,7 +17,7 @@ from jupyter_dist.protocol.messages import (
     JoinController,
     LeaveController,
 )
-from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.lists import name_by_reason
 
 
 class MemberState(StrEnum):
@@ -205,18 +205,12 @@ class Members:
 
 def choose_address(hosts: Iterable[HostRecord]) -> tuple[str, str]:
     """Choose where the controller listens for the engines of these hosts; or say why it cannot."""
-    problems: dict[str, list[str]] = {}
-    homes = set()
-    for host in hosts:
-        home, problem = _find_home(host)
-        homes.add(home)
-        if problem:
-            problems.setdefault(problem, []).append(host.name)
+    found = {host.name: _find_home(host) for host in hosts}
+    problems = {name: problem for name, (_home, problem) in found.items() if problem}
     if problems:
-        told = (f"{name_some(names)}: {problem}" for problem, names in problems.items())
-        return "", "; ".join(told)
-    outside = homes - {LOOPBACK}
-    return next(iter(outside or homes), LOOPBACK) if len(outside) < 2 else EVERYWHERE, ""
+        return "", name_by_reason(problems)
+    outside = {home for home, _problem in found.values()} - {LOOPBACK}
+    return next(iter(outside), LOOPBACK) if len(outside) < 2 else EVERYWHERE, ""
 
 
 def find_way(host: HostRecord, listens_at: str) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from jupyter_dist.coordinator.observation.verdict_text import (
 from jupyter_dist.coordinator.observation.wait_graph import Wait, find_hopeless, find_waits
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.model.ranks.records import find_framework
+from jupyter_dist.text.lists import group_pairs
 
 PATIENCE_S = 3.0
 """How long ranks may disagree before it is worth a sentence."""
@@ -191,11 +192,10 @@ def _judge_whole(waits: Sequence[Wait], ranks: Sequence[RankSnapshot]) -> HangVe
 def _judge_sitting(waits: Sequence[Wait], ranks: Sequence[RankSnapshot]) -> HangVerdict:
     """Tell of ranks in a framework's call that others are not in: it may be a collective."""
     del waits
-    by_name: dict[str, list[RankSnapshot]] = {}
-    for rank in ranks:
-        sitting = find_sitting(rank) if rank.inside is None else None
-        if sitting is not None and rank.stack_s >= PATIENCE_S:
-            by_name.setdefault(sitting.name, []).append(rank)
+    still = [rank for rank in ranks if rank.stack_s >= PATIENCE_S and rank.inside is None]
+    by_name = group_pairs(
+        (sitting.name, rank) for rank in still if (sitting := find_sitting(rank)) is not None
+    )
     if not by_name:
         return HangVerdict()
     most = max(by_name.values(), key=len)

@@ -13,11 +13,12 @@ from jupyter_dist.coordinator.observation.wait_graph import Call, Wait
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
 from jupyter_dist.model.hosts.topology import CollectiveView
 from jupyter_dist.model.ranks.records import MESSAGES, find_framework, is_symmetric, tell_group
-from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.lists import group_pairs, name_some
 from jupyter_dist.text.plurals import agree, count_of, escape, fit
 
 _MOST_ERROR = 120
 _ENDINGS = {
+    "ok": "finished the cell",
     "lost": "{be} lost",
     "interrupted": "{was} interrupted",
     "peer_failed": "left it because another rank failed",
@@ -186,10 +187,8 @@ def _tell_late(wait: Wait, number: int) -> str:
 
 def _tell_end(wait: Wait, rank: RankSnapshot) -> str:
     """Return how a rank has ended the cell that others wait for."""
-    if rank.status != "ok":
-        return _tell_bad_end(rank)
-    if rank.rank in wait.passed:
-        return "finished the cell"
+    if rank.status != "ok" or rank.rank in wait.passed:
+        return _tell_own_end(rank)
     ended = f"finished the cell and {_NEVER.get(wait.call.operation, 'never called it')}"
     last = rank.collective
     if last is None or not last.site or last.is_earlier or wait.call.operation in MESSAGES:
@@ -201,7 +200,7 @@ def _name_call(view: CollectiveView) -> str:
     return f"{view.operation} #{view.sequence}{tell_group(view.group)}, {view.site}"
 
 
-def _tell_bad_end(rank: RankSnapshot) -> str:
+def _tell_own_end(rank: RankSnapshot) -> str:
     if rank.status == "raised":
         return f"raised {escape(_shorten(rank.error))}"
     return _ENDINGS.get(rank.status, f"ended ({escape(rank.status)})")
@@ -219,10 +218,7 @@ def _agree(clause: str, ranks: Sequence[RankSnapshot]) -> str:
 
 def tell_doing(doings: Iterable[tuple[RankSnapshot, Activity]], is_named: bool = True) -> list[str]:
     """Return what ranks do, those together that do the same; nothing where that is not known."""
-    groups: dict[Activity, list[RankSnapshot]] = {}
-    for rank, doing in doings:
-        if doing.clause:
-            groups.setdefault(doing, []).append(rank)
+    groups = group_pairs((doing, rank) for rank, doing in doings if doing.clause)
     told = []
     for doing, ranks in groups.items():
         text = doing.say(len(ranks)) + _remedy(doing, ranks)
@@ -234,10 +230,8 @@ def tell_doing(doings: Iterable[tuple[RankSnapshot, Activity]], is_named: bool =
 
 def tell_tasks(ranks: Sequence[RankSnapshot]) -> list[str]:
     """Return which ranks run tasks before the cell, those together that run the same."""
-    told: dict[str, list[RankSnapshot]] = {}
-    for rank in ranks:
-        told.setdefault(describe_task(rank), []).append(rank)
-    return [_agree(task, members) for task, members in told.items()]
+    groups = group_pairs((describe_task(rank), rank) for rank in ranks)
+    return [_agree(task, members) for task, members in groups.items()]
 
 
 def _remedy(doing: Activity, ranks: Sequence[RankSnapshot]) -> str:
@@ -281,14 +275,8 @@ def tell_sitting(most: Sequence[RankSnapshot], others: Sequence[RankSnapshot]) -
     if sitting.is_init:
         what = f"forming a communicator at {sitting.where} ({sitting.name})"
     told = [f"{who} {'is' if is_one else 'are'} {what} for {seconds:.0f} s"]
-    running: dict[Activity, list[RankSnapshot]] = {}
-    ended: dict[str, list[RankSnapshot]] = {}
-    for rank in others:
-        if rank.is_running:
-            running.setdefault(find_doing(rank), []).append(rank)
-        else:
-            end = "finished the cell" if rank.status == "ok" else _tell_bad_end(rank)
-            ended.setdefault(end, []).append(rank)
+    running = group_pairs((find_doing(rank), rank) for rank in others if rank.is_running)
+    ended = group_pairs((_tell_own_end(rank), rank) for rank in others if not rank.is_running)
     for doing, ranks in running.items():
         text = _agree("{be} elsewhere", ranks)
         told.append(f"{text}: {doing.say(len(ranks))}{_remedy(doing, ranks)}")

@@ -13,6 +13,7 @@ from jupyter_dist.model.ranks.preemption_agreement import (
     describe_notice,
 )
 from jupyter_dist.protocol.messages import NoticeHandled
+from jupyter_dist.text.lists import group_pairs
 
 _STRAYED = "saved at another call than the others: this one had passed before it could be asked"
 
@@ -59,14 +60,13 @@ class Notice:
 
     def describe_problems(self, roster: Roster) -> tuple[str, ...]:
         """Return what has gone wrong, each thing once, with the ranks that it has happened to."""
-        found: dict[str, list[int]] = {}
-        for name, handled in self.handled.items():
-            engine = roster.find(name)
-            for problem in handled.problems if engine is not None else ():
-                found.setdefault(problem, []).append(engine.info.rank if engine else handled.rank)
-        for name in self.strayed.intersection(self.handled):
-            if (engine := roster.find(name)) is not None:
-                found.setdefault(_STRAYED, []).append(engine.info.rank)
+        told = [(what, name) for name, each in self.handled.items() for what in each.problems]
+        told += [(_STRAYED, name) for name in self.strayed.intersection(self.handled)]
+        found = group_pairs(
+            (what, engine.info.rank)
+            for what, name in told
+            if (engine := roster.find(name)) is not None
+        )
         return tuple(f"{name_ranks(sorted(ranks))}: {what}" for what, ranks in found.items())
 
     def describe_late(self, roster: Roster, late: Iterable[str], in_cell: Iterable[int]) -> str:
