@@ -19,26 +19,24 @@ from jupyter_dist.protocol.credentials import Credentials, KeyPair
 _STAMP = struct.Struct("<d")
 
 
-class HeartbeatEcho:
-    """The engine's side: a thread that sits inside libzmq without the GIL and sends beats back."""
+def echo_heartbeats(
+    context: "zmq.Context[Any]", address: str, credentials: Credentials, identity: bytes
+) -> None:
+    """Send beats back to the coordinator from now on, until the context ends.
 
-    def __init__(
-        self, context: "zmq.Context[Any]", address: str, credentials: Credentials, identity: bytes
-    ) -> None:
-        self._socket = context.socket(zmq.DEALER)
-        secure_client(self._socket, credentials)
-        self._socket.identity = identity
-        self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
-        dial(self._socket, address)
-        self._thread = threading.Thread(target=self._echo, name="heartbeat-echo", daemon=True)
+    That is the engine's side: a thread that sits inside libzmq without the GIL.
+    """
+    socket = context.socket(zmq.DEALER)
+    secure_client(socket, credentials)
+    socket.identity = identity
+    socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
+    dial(socket, address)
 
-    def start(self) -> None:
-        """Echo until the context ends."""
-        self._thread.start()
-
-    def _echo(self) -> None:
+    def echo() -> None:
         with contextlib.suppress(zmq.ContextTerminated, zmq.ZMQError):
-            zmq.proxy(self._socket, self._socket)
+            zmq.proxy(socket, socket)
+
+    threading.Thread(target=echo, name="heartbeat-echo", daemon=True).start()
 
 
 class HeartbeatMonitor(Listener):

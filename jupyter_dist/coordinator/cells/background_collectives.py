@@ -15,6 +15,8 @@ from jupyter_dist.protocol.messages import CollectiveFailed, JoinCollective, Wit
 IDLE_SETS = 8
 """Sets of meetings that are kept for stragglers, though nobody waits in them."""
 
+_WAS_LOST = "was lost"
+
 
 class BackgroundCollectives:
     """The meetings of threads, by the generation in which they began."""
@@ -34,7 +36,9 @@ class BackgroundCollectives:
             return
         if not self._rendezvous.is_whole_since(generation):
             if isinstance(message, JoinCollective):
-                self._sender.to_engine(message.rank, self._failure(message))
+                lost = (self._rendezvous.lost_rank,)
+                failed = CollectiveFailed(message.cell_id, message.topic, "left", lost, _WAS_LOST)
+                self._sender.to_engine(message.rank, failed)
             return
         meetings = self._sets.get(generation)
         if meetings is None:
@@ -54,16 +58,8 @@ class BackgroundCollectives:
             if self._rendezvous.is_whole_since(generation):
                 meetings.tick(now_s)
             else:
-                meetings.fail_all(*self._why())
+                meetings.fail_all(self._rendezvous.lost_rank, _WAS_LOST)
                 del self._sets[generation]
-
-    def _why(self) -> tuple[int, str]:
-        """Return the rank that was lost last, and the words that follow its name."""
-        return self._rendezvous.lost_rank, "was lost"
-
-    def _failure(self, attend: JoinCollective) -> CollectiveFailed:
-        rank, text = self._why()
-        return CollectiveFailed(attend.cell_id, attend.topic, "left", (rank,), text)
 
     def _forget_oldest(self) -> None:
         idle = [generation for generation, each in self._sets.items() if not each.is_awaited]

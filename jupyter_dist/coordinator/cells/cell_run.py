@@ -145,7 +145,8 @@ class CellRun:
         """Take in what one of its ranks says."""
         match message:
             case CellOutput():
-                self.on_output(message)
+                if message.rank in self._waiting:
+                    self._emit(RankOutput(message.rank, message.outputs))
             case CellResult():
                 self.on_result(message, now_s)
             case JoinCollective():
@@ -154,11 +155,6 @@ class CellRun:
                 self._collectives.on_leave(message)
             case _:
                 assert_never(message)
-
-    def on_output(self, output: CellOutput) -> None:
-        """Pass on what a rank said."""
-        if output.rank in self._waiting:
-            self._emit(RankOutput(output.rank, output.outputs))
 
     def on_result(self, result: CellResult, now_s: float) -> None:
         """Take in how the cell ended on a rank."""

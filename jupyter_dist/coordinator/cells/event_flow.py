@@ -3,13 +3,7 @@
 from collections import deque
 
 from jupyter_dist.coordinator.state.sender import Sender
-from jupyter_dist.protocol.messages import (
-    CellEvent,
-    CellEvents,
-    Output,
-    RankFinished,
-    RankOutput,
-)
+from jupyter_dist.protocol.messages import CellEvent, CellEvents, Output, RankFinished, RankOutput
 
 WINDOW_BYTES = 8 << 20
 """So much may be on its way to a client that has not taken it in yet."""
@@ -111,13 +105,7 @@ class HeldText:
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the tail, headed by what was left out."""
-        head = (
-            (
-                Output(
-                    "note", f"[{self._omitted_lines} lines left out: this client read too slowly]"
-                ),
-            )
-            if self._omitted_lines
-            else ()
-        )
-        return (*head, *self._pieces)
+        if not self._omitted_lines:
+            return tuple(self._pieces)
+        note = f"[{self._omitted_lines} lines left out: this client read too slowly]"
+        return (Output("note", note), *self._pieces)

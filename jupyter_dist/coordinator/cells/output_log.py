@@ -41,6 +41,7 @@ class CellLog:
 
     def __init__(self, cell: KeptCell) -> None:
         self._cell = cell
+        self.cell_id, self.label = cell.cell_id, cell.label
         self._events: dict[int, CellEvent] = {}
         self._outputs: OrderedDict[int, int] = OrderedDict()
         """Number and size of each output that is kept."""
@@ -52,16 +53,6 @@ class CellLog:
         self.length = 0
         self.dropped_until = 0
         self.is_over = False
-
-    @property
-    def cell_id(self) -> str:
-        """Which cell it is."""
-        return self._cell.cell_id
-
-    @property
-    def label(self) -> str:
-        """As `In[3]`."""
-        return self._cell.label
 
     @property
     def weight_bytes(self) -> int:

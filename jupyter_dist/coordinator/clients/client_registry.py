@@ -86,9 +86,7 @@ class ClientRegistry:
     def await_ready(self, client: bytes, request_id: str) -> None:
         """Tell this client how the start goes."""
         if self._start_problem:
-            self._tell_progress(client, request_id, self._seen_s)
-            self._sender.refuse(client, request_id, ErrorCode.START_FAILED, self._start_problem)
-            self.heard_refusal = True
+            self._refuse_start(client, request_id)
         elif self.has_been_ready:
             self._tell_ready_to(client, request_id)
         else:
@@ -129,10 +127,13 @@ class ClientRegistry:
         self._start_problem = problem
         self._start.look(self._seen_s, is_due=True)
         for client, request_id in self._awaiting.items():
-            self._tell_progress(client, request_id, self._seen_s)
-            self._sender.refuse(client, request_id, ErrorCode.START_FAILED, problem)
-            self.heard_refusal = True
+            self._refuse_start(client, request_id)
         self._awaiting.clear()
+
+    def _refuse_start(self, client: bytes, request_id: str) -> None:
+        self._tell_progress(client, request_id, self._seen_s)
+        self._sender.refuse(client, request_id, ErrorCode.START_FAILED, self._start_problem)
+        self.heard_refusal = True
 
     def watch(
         self, client: bytes, request: WatchTopology, describe: Describe, now_s: float
@@ -193,13 +194,6 @@ class ClientRegistry:
         log_dirs = {
             host.name: host.joined.log_dir for host in self._roster.hosts.values() if host.joined
         }
-        self._sender.to_client(
-            client,
-            ClusterReady(
-                request_id,
-                self._rendezvous.generation,
-                self._roster.world_size,
-                log_dirs,
-                self._list_notes(),
-            ),
-        )
+        generation, world_size = self._rendezvous.generation, self._roster.world_size
+        ready = ClusterReady(request_id, generation, world_size, log_dirs, self._list_notes())
+        self._sender.to_client(client, ready)

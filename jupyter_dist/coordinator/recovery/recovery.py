@@ -2,14 +2,12 @@
 
 import signal
 
-from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.coordinator.agents.message_sender import NOBODY
 from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler, Work
 from jupyter_dist.coordinator.recovery.healing import Healing, HealingParts
 from jupyter_dist.coordinator.recovery.losses import Losses
 from jupyter_dist.coordinator.recovery.shrinking import Shrinking
-from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.errors import ErrorCode
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
 from jupyter_dist.model.spec.on_loss import OnLoss
@@ -18,23 +16,6 @@ from jupyter_dist.text.plurals import fit
 
 PATIENCE_S = 2.0
 """Who has not answered a roll call after this time is named."""
-
-
-class RollCall:
-    """Ask all present ranks for a heartbeat: the death of one may not have been reported yet."""
-
-    def __init__(self, roster: Roster, beats: HeartbeatMonitor, now_s: float) -> None:
-        self._roster, self._beats, self._asked_s = roster, beats, now_s
-        self.deadline_s = now_s + PATIENCE_S
-        beats.ask(engine.identity for engine in roster.present() if engine.pid)
-
-    def silent_ranks(self) -> tuple[int, ...]:
-        """Return the ranks that have not answered, among those that still count as present."""
-        return tuple(
-            engine.info.rank
-            for engine in self._roster.present()
-            if engine.pid and self._beats.answered_s(engine.identity) < self._asked_s
-        )
 
 
 class Recovery:
@@ -49,8 +30,8 @@ class Recovery:
         self._roster, self._sender = parts.cell.roster, parts.cell.sender
         self._on_loss = on_loss
         self._count = 0
-        self._roll_calls: list[tuple[bytes, HealRanks | ShrinkCluster, RollCall]] = []
-        """What was asked for while no rank was known to be lost."""
+        self._roll_calls: list[tuple[bytes, HealRanks | ShrinkCluster, float]] = []
+        """What was asked for while no rank was known to be lost, and when."""
         self._tried: frozenset[str] = frozenset()
         """Engines that were lost when it last acted on its own."""
         self.note = ""
@@ -69,8 +50,9 @@ class Recovery:
             self._kill(request)
         elif not self._lost():
             # The end of a rank may be known a moment later: nothing is said before all have spoken.
-            roll_call = RollCall(self._roster, self._parts.beats, now_s)
-            self._roll_calls.append((client, request, roll_call))
+            present = self._roster.present()
+            self._parts.beats.ask(engine.identity for engine in present if engine.pid)
+            self._roll_calls.append((client, request, now_s))
             self._end_roll_calls(now_s)
             return
         self._scheduler.put_first(self._make(client, request), now_s)
@@ -78,12 +60,12 @@ class Recovery:
     def _end_roll_calls(self, now_s: float) -> None:
         """Go on with what was asked for, once every rank has answered or is lost."""
         under_way, self._roll_calls = self._roll_calls, []
-        for client, request, roll_call in under_way:
-            silent = roll_call.silent_ranks()
+        for client, request, asked_s in under_way:
+            silent = self._silent_ranks(asked_s)
             if self._lost() or not silent:
                 self._scheduler.put_first(self._make(client, request), now_s)
-            elif now_s < roll_call.deadline_s:
-                self._roll_calls.append((client, request, roll_call))
+            elif now_s < asked_s + PATIENCE_S:
+                self._roll_calls.append((client, request, asked_s))
             else:
                 verb, them = fit(silent, ("does", "it"), ("do", "them"))
                 text = (
@@ -92,6 +74,14 @@ class Recovery:
                     "others are there."
                 )
                 self._sender.refuse(client, request.request_id, ErrorCode.HEAL_FAILED, text)
+
+    def _silent_ranks(self, since_s: float) -> list[int]:
+        """Return the present ranks that have answered no heartbeat asked for since then."""
+        return [
+            engine.info.rank
+            for engine in self._roster.present()
+            if engine.pid and self._parts.beats.answered_s(engine.identity) < since_s
+        ]
 
     def _kill(self, request: HealRanks) -> None:
         """Kill what lives of these ranks, unless they are just being replaced."""

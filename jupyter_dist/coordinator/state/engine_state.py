@@ -32,32 +32,25 @@ class EngineEvent(StrEnum):
     TOLD_TO_LEAVE = "told_to_leave"
 
 
+_ENDS = {
+    EngineEvent.WENT_AWAY: EngineState.LOST,
+    EngineEvent.TOLD_TO_LEAVE: EngineState.LEFT,
+}
+
 TRANSITIONS: dict[EngineState, dict[EngineEvent, EngineState]] = {
     EngineState.STARTING: {
         EngineEvent.JOINED: EngineState.IDLE,
         EngineEvent.REGROUPED: EngineState.STARTING,
-        EngineEvent.WENT_AWAY: EngineState.LOST,
-        EngineEvent.TOLD_TO_LEAVE: EngineState.LEFT,
+        **_ENDS,
     },
     EngineState.IDLE: {
         EngineEvent.WORK_SENT: EngineState.BUSY,
         EngineEvent.REGROUPED: EngineState.STARTING,
-        EngineEvent.WENT_AWAY: EngineState.LOST,
-        EngineEvent.TOLD_TO_LEAVE: EngineState.LEFT,
+        **_ENDS,
     },
-    EngineState.BUSY: {
-        EngineEvent.WORK_DONE: EngineState.IDLE,
-        EngineEvent.WENT_AWAY: EngineState.LOST,
-        EngineEvent.TOLD_TO_LEAVE: EngineState.LEFT,
-    },
-    EngineState.LOST: {
-        EngineEvent.WENT_AWAY: EngineState.LOST,
-        EngineEvent.TOLD_TO_LEAVE: EngineState.LOST,
-    },
-    EngineState.LEFT: {
-        EngineEvent.WENT_AWAY: EngineState.LEFT,
-        EngineEvent.TOLD_TO_LEAVE: EngineState.LEFT,
-    },
+    EngineState.BUSY: {EngineEvent.WORK_DONE: EngineState.IDLE, **_ENDS},
+    EngineState.LOST: dict.fromkeys(_ENDS, EngineState.LOST),
+    EngineState.LEFT: dict.fromkeys(_ENDS, EngineState.LEFT),
 }
 
 

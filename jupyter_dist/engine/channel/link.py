@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, get_args
 
 from jupyter_dist.control.context import new_context
 from jupyter_dist.control.dealer import AnswersLost, Dealer
-from jupyter_dist.control.heartbeat import HeartbeatEcho
+from jupyter_dist.control.heartbeat import echo_heartbeats
 from jupyter_dist.control.poller import Poller, Waker
 from jupyter_dist.engine.builtins_guard import BuiltinsGuard
 from jupyter_dist.engine.channel.failed_orders import refuse
@@ -156,7 +156,7 @@ class Link(threading.Thread):
         identity = config.engine.encode()
         context = new_context()
         dealer = Dealer(config.engines_address, config.credentials, to_engine(), identity, context)
-        HeartbeatEcho(context, config.beats_address, config.credentials, identity).start()
+        echo_heartbeats(context, config.beats_address, config.credentials, identity)
         self._sign.renew()  # from now on: threads made before do not bear this name
         poller = Poller()
         poller.add(dealer)

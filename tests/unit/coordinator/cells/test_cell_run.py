@@ -148,7 +148,7 @@ def test_it_is_over_when_the_last_rank_has_finished_and_the_client_knows(
 
 def test_what_a_rank_says_comes_before_its_result(run, answer, events):
     cell = run(ranks=(0,))
-    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "a\n"),)))
+    cell.on_message(CellOutput(0, "cell-1", (Output("stdout", "a\n"),)), [], 0.0)
     answer(cell, 0, outputs=(Output("stdout", "b\n"),))
     cell.tick(1.0)
     everything = events(RankOutput | RankFinished)
@@ -163,7 +163,7 @@ def test_what_a_rank_says_comes_before_its_result(run, answer, events):
 def test_what_comes_of_a_rank_that_has_finished_is_dropped(run, answer, events):
     cell = run(ranks=(0, 1))
     answer(cell, 0)
-    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "late\n"),)))
+    cell.on_message(CellOutput(0, "cell-1", (Output("stdout", "late\n"),)), [], 0.0)
     answer(cell, 0, "raised", BOOM)
     cell.tick(1.0)
     assert events(RankOutput) == []
@@ -521,7 +521,7 @@ class TestWhoWaitsForWhom:
 
 def test_everything_is_kept_for_a_client_that_comes_later(run, answer, cluster):
     cell = run(ranks=(0,))
-    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "a\n"),)))
+    cell.on_message(CellOutput(0, "cell-1", (Output("stdout", "a\n"),)), [], 0.0)
     answer(cell, 0)
     replayed = cluster.log.replay("r9", "In[3]")
     assert (replayed.cell.cell_id, replayed.cell.code) == ("cell-1", "print(rank)")
@@ -588,13 +588,13 @@ def test_what_may_have_been_a_result_ends_the_cell_on_that_rank_and_nowhere_else
 def test_its_client_is_told_after_an_interval_and_of_its_end_at_once(run, answer, cluster):
     cell = run(ranks=(0,))
     assert cell.request.request_id == "r1"
-    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "a"),)))
+    cell.on_message(CellOutput(0, "cell-1", (Output("stdout", "a"),)), [], 0.0)
     cell.tick(FLUSH_INTERVAL_S * 0.9)
     assert cluster.sender.clients == []
     cell.tick(FLUSH_INTERVAL_S)
     told = len(cluster.sender.told(CellEvents))
     assert told
-    cell.on_output(CellOutput(0, "cell-1", (Output("stdout", "b"),)))
+    cell.on_message(CellOutput(0, "cell-1", (Output("stdout", "b"),)), [], 0.0)
     cell.tick(FLUSH_INTERVAL_S * 1.9)
     assert len(cluster.sender.told(CellEvents)) == told
     answer(cell, 0)
