@@ -1,16 +1,12 @@
 """Commands for a cluster in trouble: stop what runs, replace lost ranks, go on without them."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from jupyter_dist.cli.checkpoints import resume
 from jupyter_dist.cli.command import Command, visit, write
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.options.checkpoint_options import add_heal_resume
 from jupyter_dist.options.command_options import add_name, add_ranks, add_replaced_ranks
-
-if TYPE_CHECKING:
-    from jupyter_dist.views.stages.stage_view import StageView
 
 
 def interrupt(options: argparse.Namespace) -> int:
@@ -22,8 +18,10 @@ def interrupt(options: argparse.Namespace) -> int:
 
 def heal(options: argparse.Namespace) -> int:
     """Replace lost ranks; the others keep what they have."""
+    from jupyter_dist.views.stages.stage_view import StageView
+
     cluster = visit(options)
-    with _stages() as view:
+    with StageView() as view:
         healed = cluster.heal(options.ranks, on_stage=view.on_stage)
     write(f"{healed}\n")
     if options.resume is not None:
@@ -33,17 +31,13 @@ def heal(options: argparse.Namespace) -> int:
 
 def shrink(options: argparse.Namespace) -> int:
     """Go on without lost ranks."""
+    from jupyter_dist.views.stages.stage_view import StageView
+
     cluster = visit(options)
-    with _stages() as view:
+    with StageView() as view:
         shrunken = cluster.shrink(on_stage=view.on_stage)
     write(f"{shrunken}\n")
     return 0
-
-
-def _stages() -> "StageView":
-    from jupyter_dist.views.stages.stage_view import StageView
-
-    return StageView()
 
 
 COMMANDS: tuple[Command, ...] = (

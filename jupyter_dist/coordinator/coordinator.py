@@ -133,6 +133,7 @@ class Coordinator:
             self._cell_parts,
             SetupCells(),
             self._hosts,
+            self._arrivals,
             spec.oversubscribe,
             spec.timeout_s,
             self._beats,

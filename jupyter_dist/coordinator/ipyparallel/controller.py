@@ -83,18 +83,6 @@ class IpyparallelController:
         """It is being ended: engines have so long to leave; 0: it is not."""
         self._ending_until_s = 0.0
 
-    def on_request(
-        self, client: bytes, message: StartController | EndController, now_s: float
-    ) -> None:
-        """Take in that a client wants the controller, or wants it no longer."""
-        match message:
-            case StartController():
-                self._on_start(client, message, now_s)
-            case EndController():
-                self._on_end(client, message, now_s)
-            case _:
-                assert_never(message)
-
     def hear(self, client: bytes, now_s: float) -> None:
         """Note that a client is there."""
         if (user := client_of(client)) in self._users:
@@ -140,7 +128,8 @@ class IpyparallelController:
 
     # --- beginning ---
 
-    def _on_start(self, client: bytes, message: StartController, now_s: float) -> None:
+    def on_start(self, client: bytes, message: StartController, now_s: float) -> None:
+        """Take in that a client wants the controller; it is answered once all ranks have joined."""
         if not self._client_registry.has_been_ready:
             self._refuse(client, message.request_id, "the cluster is not ready yet")
             return
@@ -219,7 +208,8 @@ class IpyparallelController:
 
     # --- ending ---
 
-    def _on_end(self, client: bytes, message: EndController, now_s: float) -> None:
+    def on_end(self, client: bytes, message: EndController, now_s: float) -> None:
+        """Take in that a client wants the controller no longer."""
         with suppress(ValueError):
             self._users.remove(client_of(client))
         self._users = [user for user in self._users if now_s - self._heard_s[user] < USER_LEASE_S]

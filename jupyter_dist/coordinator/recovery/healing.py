@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
+from jupyter_dist.coordinator.agents.arrivals import Arrivals
 from jupyter_dist.coordinator.agents.message_sender import NOBODY
 from jupyter_dist.coordinator.cells.cell_run import CellParts, CellRun
 from jupyter_dist.coordinator.cells.output_log import OutputLog
@@ -48,28 +49,49 @@ class HealingParts:
     cell: CellParts
     setup_cells: SetupCells
     hosts: HostEvents
+    arrivals: Arrivals
     may_share_devices: bool
     timeout_s: float
     beats: HeartbeatMonitor
 
 
-class Healing:
-    """One healing from its beginning to its end; a piece of Work for the fence."""
+class RecoveryWork:
+    """What healing and shrinking have in common as pieces of Work for the fence."""
 
-    def __init__(self, client: bytes, request: HealRanks, parts: HealingParts) -> None:
+    def __init__(self, client: bytes, request_id: str, parts: HealingParts) -> None:
         self.client = client
-        self.request_id = request.request_id
+        self.request_id = request_id
         self.ranks: tuple[int, ...] = ()
         """Nobody has to be there for it to begin."""
+        self.problem = ""
+        """Why it has failed, or empty."""
+        self._parts = parts
+        self._roster, self._rendezvous = parts.cell.roster, parts.cell.rendezvous
+        self._sender = parts.cell.sender
+        self._deadline_s = 0.0
+        self._told_stage = ""
+
+    def _say(self, stage: str) -> None:
+        """Tell the client how far it is, where that is news."""
+        if stage != self._told_stage:
+            self._told_stage = stage
+            self._sender.to_client(self.client, HealProgress(self.request_id, stage))
+
+    def _take_notes(self) -> tuple[str, ...]:
+        """Give what the user should know of the new generation; where nobody asked, it is kept."""
+        return () if self.client == NOBODY else self._rendezvous.take_notes()
+
+
+class Healing(RecoveryWork):
+    """One healing from its beginning to its end."""
+
+    def __init__(self, client: bytes, request: HealRanks, parts: HealingParts) -> None:
+        super().__init__(client, request.request_id, parts)
         self.cell: CellRun | None = None
         """The setup cell that new ranks run at the moment."""
         self.stage = HealingStage.ENDING
-        self.problem = ""
-        """Why it has failed, or empty."""
         self._request = request
-        self._parts = parts
-        self._roster, self._rendezvous = parts.cell.roster, parts.cell.rendezvous
-        self._sender, self._hosts = parts.cell.sender, parts.hosts
+        self._hosts, self._arrivals = parts.hosts, parts.arrivals
         asked = (self._roster[rank] for rank in request.ranks or ())
         self._asked = {each.name for each in asked if not each.is_new}
         """Engines that someone wants to have replaced; one that is being born needs no other."""
@@ -84,8 +106,6 @@ class Healing:
             HealingStage.SETTING_UP: self._run_setup,
             HealingStage.COMPARING: self._await_names,
         }
-        self._deadline_s = 0.0
-        self._told_stage = ""
         self._setup: list[CellRun] = []
         self._replayed: list[str] = []
         self._problems: list[str] = []
@@ -159,8 +179,8 @@ class Healing:
             if host not in self._restarted:
                 self._restarted.add(host)
                 self._deadline_s = now_s + HOST_PATIENCE_S
-                self._hosts.restart(host)
-        coming = [host for host in self._lost_hosts() if not self._hosts.why_not_back(host)]
+                self._arrivals.restart(self._roster.hosts[host].spec)
+        coming = [host for host in self._lost_hosts() if not self._arrivals.why_not_back(host)]
         if coming and now_s < self._deadline_s:
             self._say(f"waiting for {', '.join(coming)} to come back")
             return
@@ -262,7 +282,7 @@ class Healing:
                 tuple(self._replayed),
                 tuple(self._problems),
                 find_missing(self._names, self._targets) if self._names else {},
-                () if self.client == NOBODY else self._rendezvous.take_notes(),
+                self._take_notes(),
             ),
         )
 
@@ -274,7 +294,8 @@ class Healing:
 
     def _explain_no_seat(self, rank: int) -> str:
         host = self._roster[rank].info.host
-        why = self._hosts.why_not_back(host) or f"it has not come back within {HOST_PATIENCE_S:g} s"
+        late = f"it has not come back within {HOST_PATIENCE_S:g} s"
+        why = self._arrivals.why_not_back(host) or late
         return (
             f"rank {rank} has no place: host {host} is lost ({why}), and no other host has a free "
             "slot. %dist_shrink goes on with the others"
@@ -288,11 +309,6 @@ class Healing:
 
     def _enter(self, event: HealingEvent, deadline_s: float = 0.0) -> None:
         self.stage, self._deadline_s = next_stage(self.stage, event), deadline_s
-
-    def _say(self, stage: str) -> None:
-        if stage != self._told_stage:
-            self._told_stage = stage
-            self._sender.to_client(self.client, HealProgress(self.request_id, stage))
 
     def _fail(self, problem: str, code: ErrorCode = ErrorCode.HEAL_FAILED) -> None:
         """End with what has gone wrong; new engines that are not needed any more go with it."""

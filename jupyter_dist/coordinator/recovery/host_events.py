@@ -95,15 +95,7 @@ class HostEvents:
                 if isinstance(self._scheduler.current, Transfer):
                     self._scheduler.current.on_place_taken(host, event.place_taken)
 
-    # --- for hosts and ranks that come back ---
-
-    def restart(self, host: str) -> None:
-        """Start a new agent on a host whose agent is gone."""
-        self._arrivals.restart(self._roster.hosts[host].spec)
-
-    def why_not_back(self, host: str) -> str:
-        """Return why no new agent will come from this host; empty while one may."""
-        return self._arrivals.why_not_back(host)
+    # --- for ranks that get new engines ---
 
     def take_problem(self) -> str:
         """Say, once, why a host cannot start its engines; empty when nothing is known."""

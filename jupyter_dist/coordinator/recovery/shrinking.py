@@ -2,30 +2,19 @@
 
 import signal
 
-from jupyter_dist.coordinator.agents.message_sender import NOBODY
-from jupyter_dist.coordinator.recovery.healing import HealingParts
+from jupyter_dist.coordinator.recovery.healing import HealingParts, RecoveryWork
 from jupyter_dist.errors import ErrorCode
 from jupyter_dist.model.hosts.rank import name_ranks
-from jupyter_dist.protocol.messages import HealProgress, Leave, ShrinkCluster, Shrunk
+from jupyter_dist.protocol.messages import Leave, ShrinkCluster, Shrunk
 
 
-class Shrinking:
-    """One shrinking from its beginning to its end; a piece of Work for the fence."""
+class Shrinking(RecoveryWork):
+    """One shrinking from its beginning to its end."""
 
     def __init__(self, client: bytes, request: ShrinkCluster, parts: HealingParts) -> None:
-        self.client = client
-        self.request_id = request.request_id
-        self.ranks: tuple[int, ...] = ()
-        """Nobody has to be there for it to begin."""
+        super().__init__(client, request.request_id, parts)
         self.is_over = False
-        self.problem = ""
-        """Why it has failed, or empty."""
-        self._roster, self._rendezvous = parts.cell.roster, parts.cell.rendezvous
-        self._sender = parts.cell.sender
-        self._setup_cells = parts.setup_cells
         self._timeout_s = parts.timeout_s
-        self._deadline_s = 0.0
-        self._told_stage = ""
         self.renumbered: dict[int, int] = {}
         """The new number of each rank by its old one, once they have new ones."""
 
@@ -40,7 +29,7 @@ class Shrinking:
         self._sender.send_signal(lost, signal.SIGKILL, f"shrink-{self.request_id}")
         self._sender.to_engines(lost, Leave())
         self.renumbered = self._roster.shrink()
-        self._setup_cells.renumber(self.renumbered)
+        self._parts.setup_cells.renumber(self.renumbered)
         self._rendezvous.regroup()
         self._deadline_s = now_s + self._timeout_s
 
@@ -59,7 +48,7 @@ class Shrinking:
                 self._rendezvous.generation,
                 self._roster.world_size,
                 self.renumbered,
-                () if self.client == NOBODY else self._rendezvous.take_notes(),
+                self._take_notes(),
             )
             self._sender.to_client(self.client, shrunk)
         elif self._rendezvous.problem:
@@ -72,11 +61,6 @@ class Shrinking:
         """Take in that another rank is gone meanwhile: the cluster can shrink once more."""
         if not self.is_over:
             self._fail(f"rank {rank} (of the new numbers) was lost meanwhile: {reason}")
-
-    def _say(self, stage: str) -> None:
-        if stage != self._told_stage:
-            self._told_stage = stage
-            self._sender.to_client(self.client, HealProgress(self.request_id, stage))
 
     def _fail(self, problem: str, code: ErrorCode = ErrorCode.HEAL_FAILED) -> None:
         self.is_over = True

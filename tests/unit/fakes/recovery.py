@@ -5,6 +5,7 @@ from jupyter_dist.coordinator.cells.setup_cells import SetupCells
 from jupyter_dist.coordinator.recovery.healing import HealingParts
 from jupyter_dist.coordinator.recovery.losses import Losses
 from jupyter_dist.coordinator.recovery.recovery import Recovery
+from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.model.spec.on_loss import OnLoss
 
 
@@ -17,8 +18,8 @@ class FakeHosts:
         self.started: list[tuple[int, ...]] = []
         self.failed: dict[str, str] = {}
 
-    def restart(self, host: str) -> None:
-        self.restarted.append(host)
+    def restart(self, host: HostSpec) -> None:
+        self.restarted.append(host.name)
 
     def why_not_back(self, host: str) -> str:
         return self.failed.get(host, "")
@@ -57,6 +58,7 @@ def make_recovery(cluster, on_loss=OnLoss.ASK, may_share_devices=False) -> None:
     parts = HealingParts(
         cluster.parts,
         cluster.setup_cells,
+        cluster.hosts,
         cluster.hosts,
         may_share_devices,
         timeout_s=60.0,

@@ -99,11 +99,11 @@ class Bridge:
 
     def want(self, client=b"client-1-a.1", request_id="r1", now_s=1.0, timeout_s=15.0):
         request = StartController(request_id, timeout_s)
-        self.parallel.on_request(client, request, now_s)
+        self.parallel.on_start(client, request, now_s)
 
     def want_no_more(self, client=b"client-1-a.1", now_s=1.0, *, is_left_to_others=False):
         request = EndController("e1", is_left_to_others)
-        self.parallel.on_request(client, request, now_s)
+        self.parallel.on_end(client, request, now_s)
 
     def serve(self, now_s=1.0):
         self.process.telling.append(SERVING)
