@@ -104,11 +104,9 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish)
         abandon = server.abandon
         report = StartReport(server.open())
         wish.fulfil_by(lambda: _stop(server))
-    except ClusterExists as error:
-        _give_up(abandon, str(error), is_name_taken=True)
-        return
     except (OSError, DistError) as error:
-        _give_up(abandon, f"{error}{name_limit(getattr(error, 'errno', None))}")
+        limit = name_limit(getattr(error, "errno", None))
+        _give_up(abandon, f"{error}{limit}", is_name_taken=isinstance(error, ClusterExists))
         return
     except BaseException as error:
         limit = name_limit(getattr(error, "errno", None))  # also of an error of ZeroMQ

@@ -18,7 +18,7 @@ from jupyter_dist.coordinator.observation.call_records import CallRecords
 from jupyter_dist.coordinator.recovery.losses import Losses
 from jupyter_dist.coordinator.recovery.recovery import Recovery
 from jupyter_dist.coordinator.state.engine_state import EngineState
-from jupyter_dist.errors import ErrorCode, MalformedMessage, VersionMismatch
+from jupyter_dist.errors import ErrorCode
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     AskRanks,
@@ -38,7 +38,6 @@ from jupyter_dist.protocol.messages import (
     PullObject,
     PushObjects,
     ReadCollectives,
-    Refused,
     ReplayOutput,
     SendCode,
     SendPiece,
@@ -119,10 +118,11 @@ class Requests:
         self._parts.client_registry.hear(client, now_s)
         self._roles.hear(client, now_s)
         self._parts.parallel.hear(client, now_s)
-        if received.problem is not None:
-            self._sender.to_client(client, _refuse(received.problem))
-        elif problem := self._find_mistake(message, len(buffers)):
-            self._sender.refuse(client, message.request_id, ErrorCode.USAGE_ERROR, problem)
+        if (problem := received.problem) is not None:
+            request_id = problem.request_id if isinstance(problem, Unreadable) else ""
+            self._sender.refuse(client, request_id, problem.code, str(problem))
+        elif mistake := self._find_mistake(message, len(buffers)):
+            self._sender.refuse(client, message.request_id, ErrorCode.USAGE_ERROR, mistake)
         elif objection := self._roles.find_objection(client, message, now_s):
             self._sender.refuse(client, message.request_id, ErrorCode.CLUSTER_IN_USE, objection)
         elif (handle := self._handlers.get(type(message))) is not None:
@@ -245,10 +245,3 @@ class Requests:
             targets = tuple(sorted(wanted & busy))
             self._sender.send_signal(targets, signal.SIGINT, message.request_id)
         self._sender.to_client(client, CellInterruptSent(message.request_id, targets))
-
-
-def _refuse(problem: MalformedMessage | VersionMismatch) -> Refused:
-    """Answer a request that could not be read, to its client if that is known."""
-    if isinstance(problem, Unreadable):
-        return Refused(problem.request_id, ErrorCode.MALFORMED_MESSAGE, str(problem))
-    return Refused("", problem.code, str(problem))

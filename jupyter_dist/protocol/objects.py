@@ -22,7 +22,7 @@ def pack(name: str, value: object) -> list[Frame]:
     buffers: list[pickle.PickleBuffer] = []
     try:
         body: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        return [body, *(_flat(buffer) for buffer in buffers)]
+        return [body, *(buffer.raw() for buffer in buffers)]
     except PASSED_ON:
         raise
     except BaseException as error:
@@ -57,10 +57,6 @@ def split_frames(frames: Sequence[Frame], counts: Sequence[int]) -> list[list[Fr
         pieces.append(list(frames[start : start + count]))
         start += count
     return pieces
-
-
-def _flat(buffer: pickle.PickleBuffer) -> memoryview:
-    return buffer.raw()
 
 
 def raise_problems(problems: Mapping[int, str]) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.spec.cluster_spec import MOST_SLOTS
+from jupyter_dist.text.lists import cut
 from jupyter_dist.views.topology.view_commands import KINDS
 
 MOST_BYTES = 64 << 10
@@ -65,8 +66,7 @@ def read_request(body: bytes | str, kind: type[Asked]) -> Asked:
         asked = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         text = body if isinstance(body, str) else body.decode("utf-8", "replace")
-        given = text if len(text) <= 200 else f"{text[:200]}…"
-        raise _refusal(kind, given, str(problem)) from None
+        raise _refusal(kind, cut(text, 200), str(problem)) from None
     if isinstance(asked, ViewAsked) and asked.kind not in KINDS:
         raise _refusal(kind, f"{asked.kind!r}", "there is no such kind")
     return asked

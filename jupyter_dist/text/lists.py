@@ -47,10 +47,14 @@ def name_pull(name: str) -> str:
     return f"pull of {name}"
 
 
+def cut(text: str, longest: int) -> str:
+    """Return a text of at most so many characters; the last one says that more followed."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
 def on_one_line(text: str) -> str:
     """Have someone else's reason on one line, and no longer than a sentence."""
-    line = " ".join(text.split()).rstrip(".")
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return cut(" ".join(text.split()).rstrip("."), _LONGEST)
 
 
 def name_interrupt(text: str, way: str = "Ctrl-C") -> str:

@@ -31,17 +31,14 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("jupyter-dist cluster")
         builder = _builder(self._name, self._name, self._key.public_key())
-        self._certificate = (
+        certificate = (
             builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_may("key_cert_sign"), critical=True)
             .add_extension(_own_mark(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-
-    @property
-    def certificate(self) -> bytes:
-        """The authority's own certificate, PEM."""
-        return self._certificate.public_bytes(serialization.Encoding.PEM)
+        self.certificate = certificate.public_bytes(serialization.Encoding.PEM)
+        """The authority's own, PEM."""
 
     def issue_server(self) -> Certificate:
         """Issue the coordinator's certificate."""

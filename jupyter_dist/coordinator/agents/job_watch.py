@@ -208,7 +208,8 @@ class JobWatch:
             while not self._is_closing and self._look(job) is not JobState.ENDED:
                 self._rest()
             if self.problem:
-                self._await_closing()  # its output stays as long as the cluster
+                with self._wake:  # its output stays as long as the cluster
+                    self._wake.wait_for(lambda: self._is_closing)
             else:
                 self._close(job)
         finally:
@@ -267,10 +268,6 @@ class JobWatch:
             if self.is_pending:
                 limit_s = PENDING_INTERVAL_S
             self._wake.wait_for(lambda: self._is_closing or self._asked > asked, limit_s)
-
-    def _await_closing(self) -> None:
-        with self._wake:
-            self._wake.wait_for(lambda: self._is_closing)
 
     def _close(self, job: BatchJob) -> None:
         """See that the job ends: on its own in a moment, or cancelled."""

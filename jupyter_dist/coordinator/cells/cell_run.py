@@ -37,6 +37,7 @@ from jupyter_dist.protocol.messages import (
     WithdrawCollective,
 )
 from jupyter_dist.protocol.unreadable import kind_of
+from jupyter_dist.text.lists import cut
 from jupyter_dist.text.sizes import without_measures
 
 EXPLAIN_AGAIN_S = 10.0
@@ -328,5 +329,4 @@ def _find_cause(rank: int, status: str, error: ErrorInfo) -> tuple[int, str]:
 
 def _one_line(text: str) -> str:
     """Shorten a message so that it fits into another one."""
-    line = " ".join(text.split())
-    return line if len(line) <= _MOST_REASON else f"{line[:_MOST_REASON]}…"
+    return cut(" ".join(text.split()), _MOST_REASON)

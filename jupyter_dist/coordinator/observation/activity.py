@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from jupyter_dist.coordinator.observation.rank_snapshot import RankSnapshot
 from jupyter_dist.model.ranks.records import tell_group
 from jupyter_dist.model.ranks.stacks import Frame
+from jupyter_dist.text.lists import cut
 from jupyter_dist.text.plurals import agree, escape
 
 Kind = Literal["hang", "stuck", "unsure", "straggler"]
@@ -251,7 +252,7 @@ def describe_site(stack: tuple[Frame, ...], with_code: bool = True) -> str:
     if own.function not in ("<module>", ""):
         where = f"{where} in {own.function}"
     if own.code and with_code:
-        where = f"{where} (`{_cut(own.code)}`)"
+        where = f"{where} (`{cut(own.code, _MOST_CODE)}`)"
     return where if own.is_in_cell or cell is own else f"{where}, called at {cell.site}"
 
 
@@ -266,7 +267,3 @@ def _is_library(frame: Frame) -> bool:
 def _package(site: str) -> str:
     known = ("torch", "jax", "cupyx", "nccl")
     return next((name for name in known if f"{name}/" in site), "its framework")
-
-
-def _cut(code: str) -> str:
-    return code if len(code) <= _MOST_CODE else f"{code[: _MOST_CODE - 1]}…"

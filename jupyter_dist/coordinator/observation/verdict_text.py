@@ -13,7 +13,7 @@ from jupyter_dist.coordinator.observation.wait_graph import Call, Wait
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
 from jupyter_dist.model.hosts.topology import CollectiveView
 from jupyter_dist.model.ranks.records import MESSAGES, find_framework, is_symmetric, tell_group
-from jupyter_dist.text.lists import group_pairs, name_some
+from jupyter_dist.text.lists import cut, group_pairs, name_some
 from jupyter_dist.text.plurals import agree, count_of, escape, fit
 
 _MOST_ERROR = 120
@@ -202,13 +202,9 @@ def _name_call(view: CollectiveView) -> str:
 
 def _tell_own_end(rank: RankSnapshot) -> str:
     if rank.status == "raised":
-        return f"raised {escape(_shorten(rank.error))}"
+        error = cut(" ".join(rank.error.split()), _MOST_ERROR) or "an error"
+        return f"raised {escape(error)}"
     return _ENDINGS.get(rank.status, f"ended ({escape(rank.status)})")
-
-
-def _shorten(error: str) -> str:
-    line = " ".join(error.split()) or "an error"
-    return line if len(line) <= _MOST_ERROR else f"{line[: _MOST_ERROR - 1]}…"
 
 
 def _agree(clause: str, ranks: Sequence[RankSnapshot]) -> str:

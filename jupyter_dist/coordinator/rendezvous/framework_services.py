@@ -43,7 +43,8 @@ class FrameworkServices:
     def on_want(self, message: RequestService) -> None:
         """Have it started, unless it is; a rank that was told of a failure may try again."""
         key = service_key(message.service, message.at_rank, message.bind)
-        if self._is_there(message.generation, key):
+        wanted = (message.generation, key)
+        if any((each.generation, each.key) == wanted for each in self._processes.values()):
             return
         if not self._store.withdraw(message.generation, key, message.rank):
             return
@@ -92,12 +93,6 @@ class FrameworkServices:
             if process.host == host:
                 del self._processes[request_id]
                 self._fail(process.generation, process.key, _gone(host, process.service))
-
-    def _is_there(self, generation: int, key: str) -> bool:
-        return any(
-            (process.generation, process.key) == (generation, key)
-            for process in self._processes.values()
-        )
 
     def _fail(self, generation: int, key: str, problem: str) -> None:
         found = ServiceFound("", problem)

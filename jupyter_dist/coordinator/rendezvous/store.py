@@ -27,9 +27,12 @@ class Store:
         if not self._is_present(message.generation):
             return
         if isinstance(message, PutValue):
-            self._put(message, frames)
+            if len(frames) == 1:
+                self._keep(message.key, frames[0])
+        elif message.key in self._store:
+            self._send(message.rank, message.key)
         else:
-            self._await(message)
+            self._waiting.setdefault(message.key, set()).add(message.rank)
 
     def tell(self, generation: int, key: str, value: bytes) -> None:
         """Put a value of the coordinator's own; dropped when its generation is over."""
@@ -51,10 +54,6 @@ class Store:
         self._bytes -= memoryview(self._store.pop(key, b"")).nbytes
         return True
 
-    def _put(self, message: PutValue, frames: list[Frame]) -> None:
-        if len(frames) == 1:
-            self._keep(message.key, frames[0])
-
     def _keep(self, key: str, value: Frame) -> None:
         """Keep a value, and send it to those that wait for it."""
         self._bytes -= memoryview(self._store.pop(key, b"")).nbytes
@@ -65,13 +64,6 @@ class Store:
             self._bytes -= memoryview(self._store.pop(oldest)).nbytes
         for rank in sorted(self._waiting.pop(key, ())):
             self._send(rank, key)
-
-    def _await(self, message: AwaitValue) -> None:
-        """Send a value, now or when it comes."""
-        if message.key in self._store:
-            self._send(message.rank, message.key)
-        else:
-            self._waiting.setdefault(message.key, set()).add(message.rank)
 
     def _is_present(self, generation: int) -> bool:
         """Return whether this is about the present generation; forget those before it."""
