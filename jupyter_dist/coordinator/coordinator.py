@@ -40,7 +40,7 @@ from jupyter_dist.coordinator.shutdown import dismiss_agents, dismiss_engines
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.model.hosts.topology import Topology
-from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import (
@@ -90,33 +90,34 @@ class Coordinator:
     ) -> None:
         self._spec, self._arrivals = spec, arrivals
         self._engines, self._clients, self._beats, self._agents = engines, clients, beats, agents
-        self._roster = Roster(spec)
-        self._snapshot = Snapshot(self._roster, arrivals.job)
-        sender = self._sender = MessageSender(self._roster, engines, clients, agents)
-        self._rendezvous = Rendezvous(self._roster, sender)
+        self.roster = Roster(spec)
+        """All ranks and hosts as they are, with the names and slots that they have told."""
+        self._snapshot = Snapshot(self.roster, arrivals.job)
+        sender = self._sender = MessageSender(self.roster, engines, clients, agents)
+        self._rendezvous = Rendezvous(self.roster, sender)
         self._rendezvous.always_formed = ("jax",) if spec.jax == "start" else ()
         self._store = Store(self._rendezvous, sender)
-        self._background = BackgroundCollectives(self._roster, self._rendezvous, sender)
-        self._services = FrameworkServices(self._roster, self._store, sender)
-        self._scheduler = CellScheduler(self._roster, self._rendezvous, sender)
+        self._background = BackgroundCollectives(self.roster, self._rendezvous, sender)
+        self._services = FrameworkServices(self.roster, self._store, sender)
+        self._scheduler = CellScheduler(self.roster, self._rendezvous, sender)
         self._scheduler.signals_under_way = sender.signals_under_way
-        self._losses = Losses(self._roster, self._rendezvous, self._scheduler, self.fail_start)
+        self._losses = Losses(self.roster, self._rendezvous, self._scheduler, self.fail_start)
         reach = Reach(Deployment(spec, credentials), arrivals, sender)
         self._hosts = HostEvents(
-            self._roster, self._rendezvous, self._scheduler, self._losses, reach
+            self.roster, self._rendezvous, self._scheduler, self._losses, reach
         )
         self._client_registry = ClientRegistry(
-            self._roster, self._rendezvous, sender, spec.keep_s, arrivals, self._hosts.list_notes
+            self.roster, self._rendezvous, sender, spec.keep_s, arrivals, self._hosts.list_notes
         )
         self._ipyparallel = IpyparallelController(
-            self._roster, self._rendezvous, sender, spec, self._client_registry
+            self.roster, self._rendezvous, sender, spec, self._client_registry
         )
-        self._code_sync = CodeSync(self._roster, sender)
-        self._call_records = CallRecords(self._roster, sender)
-        self._queries = RankQueries(self._roster, sender)
+        self._code_sync = CodeSync(self.roster, sender)
+        self._call_records = CallRecords(self.roster, sender)
+        self._queries = RankQueries(self.roster, sender)
         self._ras = RasReading(sender)
         self._cell_parts = CellParts(
-            self._roster, self._rendezvous, sender, self._queries, OutputLog(), self._ras
+            self.roster, self._rendezvous, sender, self._queries, OutputLog(), self._ras
         )
         self._recovery = self._make_recovery()
         self._preemption = Preemption(self._cell_parts, self._scheduler, arrivals.job)
@@ -201,7 +202,7 @@ class Coordinator:
                 self._agent_events.take(now_s)
 
     def _take_from_engine(self, received: Received, now_s: float) -> None:
-        engine = self._roster.find(received.identity.decode(errors="replace"))
+        engine = self.roster.find(received.identity.decode(errors="replace"))
         message = received.message
         if engine is None:  # its rank has another engine by now
             self._sender.to_stranger(received.identity, Leave())
@@ -222,7 +223,7 @@ class Coordinator:
                 self._beats.excuse_silence()
                 self._client_registry.excuse_silence(now_s)  # what clients said is yet to be read
             self._next_beat_s = now_s + self._spec.health.interval_s
-            engines = [self._roster[rank] for rank in self._roster.present_ranks()]
+            engines = [self.roster[rank] for rank in self.roster.present_ranks()]
             self._clients.keep_less()
             self._engines.keep_only([engine.identity for engine in engines])
             # Silence counts from the first question, so engines are asked once they are born.
@@ -256,7 +257,7 @@ class Coordinator:
             case CellOutput() | CellResult() | JoinCollective() | WithdrawCollective():
                 self._on_cell(message, buffers, now_s)
             case ObjectsStored() | ObjectFetched():
-                self._roster.end_work(message.rank)
+                self.roster.end_work(message.rank)
                 if self._scheduler.transfer is not None:
                     self._scheduler.transfer.on_answer(message, buffers)
             case PutValue() | AwaitValue():
@@ -275,9 +276,9 @@ class Coordinator:
 
     def _on_cell(self, message: FromCell, buffers: list[Frame], now_s: float) -> None:
         if isinstance(message, CellOutput | CellResult):
-            self._roster[message.rank].offsets = message.offsets
+            self.roster[message.rank].offsets = message.offsets
         if isinstance(message, CellResult):
-            self._roster.end_work(message.rank)
+            self.roster.end_work(message.rank)
         cell = self._scheduler.cell
         if cell is not None and cell.cell_id == message.cell_id:
             cell.on_message(message, buffers, now_s)
@@ -287,7 +288,7 @@ class Coordinator:
     # --- start and stop ---
 
     def _watch_start(self, now_s: float, deadline_s: float) -> None:
-        missing = [host.name for host in self._roster.missing_hosts]
+        missing = [host.name for host in self.roster.missing_hosts]
         problem = self._hosts.problem or self._rendezvous.problem
         if problem:
             self.fail_start(problem)
@@ -320,19 +321,9 @@ class Coordinator:
         Gives the hosts whose agent has not confirmed: it never came, is stuck, or was lost.
         """
         self._ipyparallel.close()
-        dismiss_engines(self._roster, self._sender)
+        dismiss_engines(self.roster, self._sender)
         self._client_registry.say_farewell(self.describe)
-        return dismiss_agents(self._roster, self._agents, self._hosts)
-
-    @property
-    def world_size(self) -> int:
-        """Number of ranks; 0 while it is not known."""
-        return self._roster.world_size
-
-    @property
-    def host_specs(self) -> tuple[HostSpec, ...]:
-        """Hosts as they are, with the names and slots that they have told."""
-        return tuple(host.spec for host in self._roster.hosts.values())
+        return dismiss_agents(self.roster, self._agents, self._hosts)
 
     @property
     def stop_request(self) -> tuple[bytes, str] | None:
@@ -343,8 +334,8 @@ class Coordinator:
         """Describe everything at this moment."""
         now_s = monotonic()
         ages = {
-            rank: now_s - self._beats.last_beat_s(self._roster[rank].identity)
-            for rank in self._roster.present_ranks()
+            rank: now_s - self._beats.last_beat_s(self.roster[rank].identity)
+            for rank in self.roster.present_ranks()
         }
         verdict = self._scheduler.judge()
         if not verdict.text:

@@ -202,10 +202,11 @@ class CoordinatorServer:
     def _tick(self, now_s: float) -> None:
         """Keep strangers few and the connection file true, written again when it was deleted."""
         self._limits.look(now_s)
-        if self._info.world_size != self.coordinator.world_size:
-            hosts = self.coordinator.host_specs
+        roster = self.coordinator.roster
+        if self._info.world_size != roster.world_size:
+            hosts = tuple(host.spec for host in roster.hosts.values())
             self._info = msgspec.structs.replace(
-                self._info, world_size=self.coordinator.world_size, hosts=hosts
+                self._info, world_size=roster.world_size, hosts=hosts
             )
             with contextlib.suppress(OSError):  # a full disk: tried again next time
                 write_connection(self._path, self._info)

@@ -59,13 +59,9 @@ def encode(message: Message, buffers: Sequence[Frame] = ()) -> list[Frame]:
 def _is_plain(message: Message) -> bool:
     """Return whether a report has nothing but text in it, which needs no second look."""
     match message:
-        case CellOutput():
-            pass
-        case CellResult(error=None, value_repr=None | str()):
-            pass
-        case _:
-            return False
-    return all(output.kind in _STREAMS for output in message.outputs)
+        case CellOutput() | CellResult(error=None, value_repr=None | str()):
+            return all(output.kind in _STREAMS for output in message.outputs)
+    return False
 
 
 def _encode_otherwise(message: Message) -> bytes:

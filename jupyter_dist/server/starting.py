@@ -36,42 +36,28 @@ class Starts:
         return found
 
     def _start(self, asked: StartAsked) -> ClusterRow:
-        self._tell(StartSeen(id=asked.id, text="starting…", cluster=asked.name or ""))
+        def tell(text: str, **more: Any) -> None:
+            self._tell(StartSeen(id=asked.id, text=text, **more))
+
+        def on_progress(progress: StartProgress) -> None:
+            ready, asked_for = progress.ready_ranks, progress.world_size
+            tell(start_line(progress), ready_ranks=ready, world_size=asked_for, cluster=name)
+
+        name = asked.name or ""
+        tell("starting…", cluster=name)
         try:
-            row = self._start_cluster(asked)
+            cluster = Cluster.start(**self._read(asked), on_progress=on_progress)
+            try:
+                row = row_of(cluster.topology())
+            finally:
+                cluster.detach()
         except BaseException as problem:
-            text = str(problem) or type(problem).__name__
-            self._tell(StartSeen(id=asked.id, text=text, is_over=True, ok=False))
+            tell(str(problem) or type(problem).__name__, is_over=True, ok=False)
             raise
-        self._tell(
-            StartSeen(
-                id=asked.id,
-                text=f"cluster {row.name} is ready",
-                ready_ranks=row.world_size,
-                world_size=row.world_size,
-                is_over=True,
-                cluster=row.name,
-            )
-        )
+        ranks = row.world_size
+        told = {"ready_ranks": ranks, "world_size": ranks, "is_over": True, "cluster": row.name}
+        tell(f"cluster {row.name} is ready", **told)
         return row
-
-    def _start_cluster(self, asked: StartAsked) -> ClusterRow:
-        def pass_on(progress: StartProgress) -> None:
-            self._tell(
-                StartSeen(
-                    id=asked.id,
-                    text=start_line(progress),
-                    ready_ranks=progress.ready_ranks,
-                    world_size=progress.world_size,
-                    cluster=asked.name or "",
-                )
-            )
-
-        cluster = Cluster.start(**self._read(asked), on_progress=pass_on)
-        try:
-            return row_of(cluster.topology())
-        finally:
-            cluster.detach()
 
     def _read(self, asked: StartAsked) -> dict[str, Any]:
         """Return what `Cluster.start` takes."""

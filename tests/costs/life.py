@@ -317,7 +317,7 @@ class Life:
         with self._event(name):
             cluster.take()
             cluster.tick(0.1)
-        assert not cluster.coordinator._roster[LOST_RANK].is_present
+        assert not cluster.coordinator.roster[LOST_RANK].is_present
 
     def _interrupt(self) -> None:
         cluster = self._cluster

@@ -151,13 +151,10 @@ class AgentService:
         yield from session.conversation.outgoing(connection, opening)
 
     def _read(self, session: Session, connection: int, events: Iterator[pb.AgentEvent]) -> None:
-        try:
+        # The stream breaks, which the last line tells, or gRPC stops and raises a bare Exception.
+        with contextlib.suppress(Exception):
             for event in events:
                 self._sessions.take(session, connection, event)
-        except grpc.RpcError:
-            pass  # the stream broke; that is what the next line tells
-        except Exception as error:  # noqa: BLE001  (grpc raises a bare Exception when it stops)
-            del error
         self._sessions.on_break(session, connection, monotonic())
 
     def _put(self, host: str, event: pb.AgentEvent | None) -> None:

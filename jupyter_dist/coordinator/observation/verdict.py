@@ -99,7 +99,8 @@ def _judge_waits(odd: Sequence[Wait], ranks: Sequence[RankSnapshot]) -> HangVerd
     clauses += tell_others(others)
     clauses += tell_under_way([wait for wait in odd if wait.seconds >= PATIENCE_S], odd, by_rank)
     hopeless, circle = find_hopeless(odd, ranks)
-    clauses += _tell_circle(circle)
+    if len(circle) > 1:
+        clauses.append(f"{name_ranks(circle)} wait for each other")
     clauses += tell_silent(ranks)
     inside = [by_rank[number] for number in sorted(listed) if by_rank[number].is_running]
     troubled = _trouble_of(inside)
@@ -120,10 +121,6 @@ def _judge_waits(odd: Sequence[Wait], ranks: Sequence[RankSnapshot]) -> HangVerd
 def _is_seen_running(number: int, by_rank: dict[int, RankSnapshot]) -> bool:
     rank = by_rank.get(number)
     return rank is not None and rank.is_running and not rank.is_silent
-
-
-def _tell_circle(circle: set[int]) -> list[str]:
-    return [f"{name_ranks(circle)} wait for each other"] if len(circle) > 1 else []
 
 
 def _trouble_of(ranks: Sequence[RankSnapshot]) -> list[tuple[RankSnapshot, Activity]]:

@@ -74,7 +74,9 @@ def find_waits(ranks: Sequence[RankSnapshot]) -> list[Wait]:
             if find_framework(call.group) and not rank.is_idle:
                 wait.computing.add(rank.rank)
     by_rank = {rank.rank: rank for rank in ranks}
-    members = {group: _members(group, ranks) for group in {call.group for call in waits}}
+    groups = {call.group for call in waits}
+    # Nobody is a member of a communicator whose name does not tell.
+    members = {group: sorted(group_ranks(group) if group else by_rank) for group in groups}
     for wait in waits.values():
         _find_missing(wait, members[wait.call.group], by_rank)
     return sorted(waits.values(), key=lambda wait: (wait.call.group, wait.ranks[0].rank))
@@ -100,11 +102,6 @@ def _find_missing(wait: Wait, members: Sequence[int], by_rank: Mapping[int, Rank
             wait.unclear.add(member)
         elif has_passed:
             wait.passed.add(member)
-
-
-def _members(group: str, ranks: Sequence[RankSnapshot]) -> list[int]:
-    """Return the ranks of a communicator; nobody if its name does not tell."""
-    return sorted(group_ranks(group) if group else (rank.rank for rank in ranks))
 
 
 def _peer(rank: RankSnapshot, members: Sequence[int]) -> int | None:

@@ -109,7 +109,8 @@ class Healing(RecoveryWork):
         self._setup: list[CellRun] = []
         self._replayed: list[str] = []
         self._problems: list[str] = []
-        self._names: Answers | None = None
+        self._names: list[Answers] = []
+        """What ranks have, once they have been asked."""
 
     @property
     def is_over(self) -> bool:
@@ -263,13 +264,10 @@ class Healing(RecoveryWork):
         present = self._roster.present_ranks()
         about = ListNames(with_values=False)
         self._enter(HealingEvent.SET_UP, now_s + NAMES_PATIENCE_S + 1.0)
-        self._parts.cell.questions.ask(present, about, NAMES_PATIENCE_S, now_s, self._take_names)
-
-    def _take_names(self, answers: Answers) -> None:
-        self._names = answers
+        self._parts.cell.questions.ask(present, about, NAMES_PATIENCE_S, now_s, self._names.append)
 
     def _await_names(self, now_s: float) -> None:
-        if self._names is None and now_s < self._deadline_s:
+        if not self._names and now_s < self._deadline_s:
             self._say("comparing what ranks have")
             return
         self._enter(HealingEvent.COMPARED)
@@ -281,7 +279,7 @@ class Healing(RecoveryWork):
                 {rank: seat.host for rank, seat in self._seats.items()},
                 tuple(self._replayed),
                 tuple(self._problems),
-                find_missing(self._names, self._targets) if self._names else {},
+                find_missing(self._names[0], self._targets) if self._names else {},
                 self._take_notes(),
             ),
         )

@@ -37,7 +37,7 @@ def test_the_note_is_the_verdict_on_the_cell_or_else_how_healing_goes(coordinato
 
 
 def test_what_is_said_of_ipyparallel_holds_for_the_engine_whatever_number_it_goes_by(coordinator):
-    roster = coordinator._roster
+    roster = coordinator.roster
     coordinator._take_from_engine(Received(b"1", TaskBegan(1, "apply train"), []), 1.0)
     roster.lose(0, "killed")
     roster.shrink()
