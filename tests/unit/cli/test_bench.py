@@ -30,13 +30,14 @@ def test_wrong_results_make_status_one(dist, bench):
     bench.report = report_of(("reduce", 8, 1.0, 5))
     status, out, _ = dist("bench")
     assert status == 1
-    assert "✗ reduce: wrong results on rank 1" in out
+    assert [line for line in out.splitlines() if "✗ reduce" in line and "rank 1" in line]
 
 
 def test_a_rank_that_raises_makes_status_one(dist, demo, bench):
     demo.statuses = ["raised", "ok"]
     status, _, err = dist("bench")
-    assert (status, err) == (1, "jupyter dist: rank 0: ZeroDivisionError: division by zero\n")
+    assert status == 1
+    assert err.startswith("jupyter dist: rank 0: ZeroDivisionError: ")
 
 
 @pytest.mark.parametrize("option", ["--ops=x", "--factor=1", "--speed=1"])

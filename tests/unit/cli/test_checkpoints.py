@@ -1,6 +1,6 @@
 from fakes.cluster import ended
 
-from jupyter_dist.cluster.checkpoints import restoring, saving
+from jupyter_dist.cluster.checkpoints import list_here, restoring, saving
 
 
 def test_variables_are_saved_and_restored_on_the_cluster_that_is_named(dist, kind, demo):
@@ -25,9 +25,9 @@ def test_what_cannot_be_meant_has_status_2_and_asks_nobody(dist, demo):
 
 
 def test_checkpoints_are_listed_as_this_machine_or_a_cluster_sees_them(dist, demo, tmp_path):
-    demo.checkpoints = lambda directory: f"the table of {directory}"
-    assert dist("checkpoints", "--dir", str(tmp_path)) == (0, f"no checkpoint in {tmp_path}\n", "")
-    assert dist("checkpoints", "--dir", "/d", "--name", "demo")[1] == "the table of /d\n"
+    demo.checkpoints = lambda directory: f"table of {directory}"
+    assert dist("checkpoints", "--dir", str(tmp_path)) == (0, f"{list_here(str(tmp_path))}\n", "")
+    assert dist("checkpoints", "--dir", "/d", "--name", "demo")[1] == "table of /d\n"
 
 
 def test_a_healing_may_go_back_to_a_checkpoint(dist, demo):
@@ -46,8 +46,8 @@ def test_a_start_that_restores_nothing_says_that_the_cluster_runs(dist, kind, mo
     monkeypatch.setattr(kind, "run_command", lambda *_, **__: ended("raised", "raised"))
     status, out, err = dist("start", "-n", "2", "--resume", "/d")
     assert status == 1
-    assert "jupyter dist stop demo" in out
-    assert "cluster demo runs, and nothing was restored" in err
+    assert "stop demo" in out
+    assert "restore --dir DIR --name demo" in err
     assert "rank 0" in err
 
 

@@ -139,7 +139,7 @@ def test_sync_copies_and_says_what_to_do_next(dist, demo):
     copied, lost, hint = out.splitlines()
     assert copied.startswith("copied mypkg, src/ (2 files")
     assert lost.startswith("c is lost")
-    assert hint.endswith(": jupyter dist sync mypkg src/ --reload")
+    assert hint.endswith(" sync mypkg src/ --reload")
 
 
 def test_sync_with_reload_runs_the_cell_for_it(dist, demo):

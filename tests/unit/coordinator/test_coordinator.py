@@ -30,8 +30,8 @@ def test_each_tick_lets_go_of_what_clients_have_left_half_done(coordinator):
 
 
 def test_the_note_is_the_verdict_on_the_cell_or_else_how_healing_goes(coordinator):
-    coordinator._recovery.note = "healing has failed: no place"
-    assert coordinator.describe().note == "healing has failed: no place"
+    coordinator._recovery.note = "no place"
+    assert coordinator.describe().note == "no place"
     coordinator._scheduler.judge = lambda: HangVerdict("hang", "rank 0 waits")
     assert coordinator.describe().note == "rank 0 waits"
 

@@ -116,9 +116,9 @@ class TestWhatDoesNotFitOnTheWire:
         assert said.outputs[0].data["b"] == 1
 
     def test_includes_the_text_of_an_error(self):
-        error = ErrorInfo("ValueError", "bad \udcff name", ("line \udcff",))
+        error = ErrorInfo("ValueError", "bad \udcff", ("line \udcff",))
         result = send(CellResult(0, "c", "raised", 1.5, error=error))
-        assert result.error == ErrorInfo("ValueError", "bad \\udcff name", ("line \\udcff",))
+        assert result.error == ErrorInfo("ValueError", "bad \\udcff", ("line \\udcff",))
         assert result.duration_s == 1.5
 
     def test_leaves_keys_as_bytes(self):

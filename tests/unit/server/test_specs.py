@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,12 @@ def folders(tmp_path):
 @pytest.fixture
 def rows(folders):
     return lambda: {Path(row.path).name: row for row in folders.list_specs()}
+
+
+def refusal(folders, given):
+    with pytest.raises(UsageError) as caught:
+        folders.find(str(given))
+    return str(caught.value)
 
 
 def test_folders_that_do_not_exist_hold_nothing(tmp_path):
@@ -70,8 +77,7 @@ def test_a_link_that_leads_out_is_neither_read_nor_started(folders, rows, tmp_pa
     link.symlink_to(tmp_path / "elsewhere/secret.toml")
     row = rows()["link.toml"]
     assert (row.hosts, bool(row.problem)) == ("", True)
-    with pytest.raises(UsageError, match="is not accepted"):
-        folders.find(str(link))
+    assert "Accepted: " in refusal(folders, link)
 
 
 @pytest.mark.timeout(60)
@@ -87,10 +93,8 @@ def test_one_odd_file_does_not_hide_the_others(folders, rows, tmp_path):
     found = rows()
     assert found.keys() == {"good.toml", "circle.toml", "nowhere.toml"}
     assert [bool(found[name].problem) for name in found] == [name != "good.toml" for name in found]
-    with pytest.raises(UsageError, match="is not accepted"):
-        folders.find(str(own / "circle.toml"))
-    with pytest.raises(UsageError, match="does not exist"):
-        folders.find(str(own / "pipe.toml"))
+    assert "Accepted: " in refusal(folders, own / "circle.toml")
+    assert "Accepted: " not in refusal(folders, own / "pipe.toml")
 
 
 @pytest.mark.parametrize("content", [PAIR, "nome = 1\n"])
@@ -122,17 +126,13 @@ def test_folders_that_are_not_utf_8_are_told_in_text_that_can_be_sent(tmp_path):
     ],
 )
 def test_paths_outside_are_refused_with_the_folders_that_count(folders, given):
-    with pytest.raises(UsageError, match=r"Accepted: a file \*\.toml in .*root.*own"):
-        folders.find(given)
+    assert re.search(r"Accepted: .* \*\.toml in .*root.*own", refusal(folders, given))
 
 
 def test_paths_inside_are_found_whole_or_from_the_notebooks_folder(folders, tmp_path):
     path = tmp_path / "root/clusters/a.toml"
-    with pytest.raises(UsageError, match="does not exist"):
-        folders.find(str(path))
+    assert "Accepted: " not in refusal(folders, path)
     path.write_text(PAIR)
     assert folders.find(str(path)) == folders.find("clusters/a.toml") == path
-    with pytest.raises(UsageError, match=r"There are: .*a\.toml"):
-        folders.find("clusters/b.toml")
-    with pytest.raises(UsageError, match="does not exist"):
-        folders.find(f"clusters/{'x' * 300}.toml")
+    assert str(path) in refusal(folders, "clusters/b.toml")
+    assert "Accepted: " not in refusal(folders, f"clusters/{'x' * 300}.toml")

@@ -19,5 +19,5 @@ def test_a_cluster_is_summed_up():
 
 
 def test_one_that_does_not_answer_keeps_its_numbers_and_says_so():
-    row = row_of(topology("busy", state="ready", note="look"), silence="does not answer for 12 s")
-    assert (row.state, row.note, row.busy) == ("silent", "does not answer for 12 s", 1)
+    row = row_of(topology("busy", state="ready", note="look"), silence="silent for 12 s")
+    assert (row.state, row.note, row.busy) == ("silent", "silent for 12 s", 1)

@@ -162,8 +162,8 @@ def submitted(tmp_path):
 
 
 def test_hosts_of_a_job_wait_in_its_queue_with_the_schedulers_words(submitted):
-    told = submitted.describe_waiting(["slurm-1", "slurm-2"])
-    assert told.endswith("2 hosts of the Slurm job (being submitted)")
+    told, job = submitted.describe_waiting(["slurm-1", "slurm-2"]), submitted.job
+    assert told.endswith(f"2 hosts of {job.label} ({job.words})")
     submitted.job.label, submitted.job.seen = "Slurm job 12", PENDING
     told = submitted.describe_waiting(["slurm-1"])
     assert told.endswith("1 host of Slurm job 12 (PENDING: Resources)")
@@ -219,4 +219,4 @@ def test_the_end_of_an_agent_is_known_from_who_started_it(party):
     assert not party.arrivals.has_ended("a")
     party.fail("a", "it was killed")
     assert party.arrivals.has_ended("a")
-    assert not party.arrivals.has_ended("one that joined on its own")
+    assert not party.arrivals.has_ended("joined by file")

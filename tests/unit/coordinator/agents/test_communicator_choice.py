@@ -108,7 +108,8 @@ def test_nccl_is_refused_with_every_host_and_all_its_reasons():
     assert "; e: " not in text
     for reason in ("a, d: ", "b: 4 ranks on 2 devices", "cupy-cuda12x", "c: 3 ranks on 1 device"):
         assert reason in text
-    assert "Ask for b:2, c:1, or let ranks share devices with --oversubscribe. " in text
+    for way_out in (" b:2, c:1, ", " --oversubscribe. "):
+        assert way_out in text
     assert text.endswith("--comm ring.")
 
 

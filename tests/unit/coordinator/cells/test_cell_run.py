@@ -257,7 +257,8 @@ class TestInterrupt:
         cell.interrupt({0, 1, 2}, "i1", 1.0)
         answer(cell, 0, "interrupted", CTRL_C)
         (abort,) = cluster.sender.sent_to_ranks(AbortCommunicator)[1]
-        assert (abort.failed_rank, abort.reason) == (-1, "the cell was interrupted")
+        assert abort.failed_rank == -1
+        assert "interrupted" in abort.reason
         answer(cell, 1, "peer_failed", PEER)
         answer(cell, 2, "raised", BOOM)
         cell.tick(1.1)
@@ -544,11 +545,11 @@ def test_what_ranks_say_of_the_generation_is_told_by_the_next_cell(cluster, run,
     for rank in range(4):
         cluster.rendezvous.on_hello(Hello(rank, cluster.rendezvous.generation, 100 + rank))
     for rank in range(4):
-        notes = ("w belongs to the old mesh",)
+        notes = ("w: stale",)
         cluster.rendezvous.on_ready(Ready(rank, cluster.rendezvous.generation, notes))
     cell = run()
     cell.tick(FLUSH_INTERVAL_S)
-    assert [note.text for note in events(CellNote)] == ["w belongs to the old mesh"]
+    assert [note.text for note in events(CellNote)] == ["w: stale"]
 
 
 def test_words_that_nobody_can_read_are_told_and_the_cell_goes_on(run, events):

@@ -40,7 +40,7 @@ class Room:
         message = JoinCollective(rank=rank, cell_id="cell-1", frame_counts=counts, **given)
         self.meetings.on_attend(message, list(frames), now_s)
 
-    def leave(self, rank, reason="was interrupted during it", ranks=(0, 1, 2)):
+    def leave(self, rank, reason="was interrupted", ranks=(0, 1, 2)):
         self.meetings.on_leave(WithdrawCollective(rank, "cell-1", TOPIC, ranks, reason))
 
     def held(self):
@@ -247,7 +247,7 @@ def test_a_rank_that_leaves_is_named_to_the_others(room):
     room.leave(2)
     failure = room.the_failure(0)
     assert (failure.kind, failure.ranks) == ("left", (2,))
-    assert failure.text == "was interrupted during it"
+    assert failure.text == "was interrupted"
     room.attend(1)
     assert room.the_failure(0, 1).kind == "left"
 

@@ -105,8 +105,8 @@ class TestWhereARankIs:
     )
     def test_may_be_unknown_for_a_reason(self, answer, reason):
         assert place_of(answer).endswith(f"{reason})")
-        (text,) = find_places(Answers({}, {1: "its agent is gone"})).values()
-        assert text.endswith(": its agent is gone)")
+        (text,) = find_places(Answers({}, {1: "agent gone"})).values()
+        assert text.endswith(": agent gone)")
 
 
 def test_ranks_at_the_same_line_share_one_line():

@@ -298,11 +298,11 @@ def test_all_that_waits_can_be_refused_at_once(scheduler, job, cluster):
     for work in (running, job("2"), job("3", client=b"other")):
         scheduler.submit(work, 0.0)
         scheduler.advance(0.0)
-    scheduler.refuse_all("the cluster stops")
+    scheduler.refuse_all("stopping")
     told = [(to, m.request_id, m.code, m.reason) for to, m, _ in cluster.sender.clients]
     assert told == [
-        (b"me", "2", ErrorCode.CELL_REFUSED, "the cluster stops"),
-        (b"other", "3", ErrorCode.CELL_REFUSED, "the cluster stops"),
+        (b"me", "2", ErrorCode.CELL_REFUSED, "stopping"),
+        (b"other", "3", ErrorCode.CELL_REFUSED, "stopping"),
     ]
     assert scheduler.all_work == (running,)
 

@@ -72,10 +72,10 @@ def test_a_pull_gives_frames_in_rank_order_however_they_came(begin, cluster):
     assert cluster.sender.sent_to_ranks(FetchObject)[2] == [FetchObject("r1", "x")]
     pull.on_answer(ObjectFetched(3, "r1"), [b"3a", b"3b"])
     pull.on_answer(ObjectFetched(0, "r1"), [b"0"])
-    pull.on_answer(ObjectFetched(2, "r1", "there is no 'x'"), [])
+    pull.on_answer(ObjectFetched(2, "r1", "no 'x'"), [])
     pull.tick(1.0)
     _, answer, frames = cluster.sender.clients[-1]
-    assert answer == ObjectPulled("r1", (0, 3), (1, 2), {2: "there is no 'x'"})
+    assert answer == ObjectPulled("r1", (0, 3), (1, 2), {2: "no 'x'"})
     assert frames == [b"0", b"3a", b"3b"]
 
 

@@ -90,12 +90,12 @@ class TestStart:
     ):
         registry.await_ready(b"me", "r1")
         registry.on_progress(0.0)
-        coming.approaches["b"] = LaunchProgress("the agent dials home")
+        coming.approaches["b"] = LaunchProgress("dials home")
         starting.roster.hosts["a"].joined = pb.Joined(host="a")
         registry.on_progress(1.0)
         a, b = starting.sender.told(StartProgress)[-1].hosts
         assert (a.host, a.stage, a.is_up, a.passed_s) == ("a", StartStage.WAITING, True, {"ssh": 2})
-        assert (b.stage, b.note, b.is_up) == (StartStage.AGENT, "the agent dials home", False)
+        assert (b.stage, b.note, b.is_up) == (StartStage.AGENT, "dials home", False)
 
     def test_the_last_word_before_ready_has_the_times_of_all_stages(self, registry, starting):
         registry.await_ready(b"me", "r1")
@@ -113,16 +113,14 @@ class TestStart:
 
     def test_who_hears_of_a_failure_hears_who_was_how_far(self, registry, starting, coming):
         registry.on_progress(0.0)
-        coming.approaches["b"] = LaunchProgress(
-            "ssh connects", True, "connection refused on port 22"
-        )
+        coming.approaches["b"] = LaunchProgress("ssh connects", True, "port 22 refused")
         registry.await_ready(b"me", "r1")
-        registry.tell_start_failed("b: connection refused on port 22")
+        registry.tell_start_failed("b: port 22 refused")
         registry.await_ready(b"late", "r2")
         for client in (b"me", b"late"):
             a, b = starting.sender.told(StartProgress, client)[-1].hosts
             assert a.stage is StartStage.SSH
-            assert (b.stage, b.note) == (StartStage.LOST, "connection refused on port 22")
+            assert (b.stage, b.note) == (StartStage.LOST, "port 22 refused")
 
     def test_a_second_client_hears_how_far_it_is(self, registry, starting):
         registry.await_ready(b"me", "r1")

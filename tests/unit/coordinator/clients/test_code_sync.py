@@ -81,11 +81,11 @@ def test_the_client_is_told_when_every_host_has_compared(desk):
 
 def test_a_host_that_cannot_compare_is_named_with_its_reason(desk):
     desk.ask(SyncCode("r1"), b"manifest")
-    desk.answer("a", code_lacks={"problem": "No space left on device"})
+    desk.answer("a", code_lacks={"problem": "disk full"})
     desk.answer("b", code_lacks={})
     (answer,) = desk.told(CodeLacking)
     assert answer.hosts == ("b",)
-    assert answer.problems == {"a": "No space left on device"}
+    assert answer.problems == {"a": "disk full"}
 
 
 def test_nobody_waits_for_a_host_that_is_lost(desk):

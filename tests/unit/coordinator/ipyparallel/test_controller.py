@@ -219,8 +219,8 @@ def test_a_second_client_gets_the_same_controller_at_once(bridge):
 def test_a_rank_that_cannot_join_is_named_with_its_reason_and_nothing_stays(bridge):
     bridge.want()
     bridge.serve()
-    bridge.join("it is not installed")
-    assert "ranks 0-3: it is not installed" in bridge.refusal()
+    bridge.join("not installed")
+    assert "ranks 0-3: not installed" in bridge.refusal()
     bridge.leave()
     assert bridge.process.is_asked_to_end
 

@@ -19,9 +19,9 @@ def test_a_line_of_the_controller_that_cannot_be_read_costs_no_other(capsys, mon
     try:
         process._process = Mock()
         process._process.stdout.fileno.return_value = reading
-        os.write(writing, b"a library says hello\n" + msgspec.json.encode(word) + b"\n\xff\n")
+        os.write(writing, b"hello there\n" + msgspec.json.encode(word) + b"\n\xff\n")
         assert process.hear() == [word]
     finally:
         os.close(reading)
         os.close(writing)
-    assert "a library says hello" in capsys.readouterr().err
+    assert "hello there" in capsys.readouterr().err

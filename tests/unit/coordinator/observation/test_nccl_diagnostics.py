@@ -160,5 +160,5 @@ def test_what_nccl_says_follows_the_verdict(hosts):
         if hosts.asked:
             hosts.answer(ODD)
             hosts.answer(ODD)
-    assert text.startswith("rank 0 waits in barrier #9")
+    assert "barrier #9" in text
     assert text.endswith(f"; {SAID}")

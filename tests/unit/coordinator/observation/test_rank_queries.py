@@ -1,3 +1,5 @@
+import re
+
 import msgspec
 import pytest
 
@@ -20,7 +22,7 @@ NAMES = RankNames(())
 OWN = RankStacks("python", (ThreadStack("MainThread", is_main=True),))
 SEEN = RankStacks("faulthandler", (ThreadStack("MainThread", is_main=True),))
 STACKS = ReadStacks()
-HELD = "its interpreter is held by native code, or its process is stopped"
+HELD = "native code"
 
 
 class Desk:
@@ -128,7 +130,8 @@ def test_the_reason_is_certain_where_the_process_was_seen(desk):
     desk.ask(ListNames(), ranks=(0, 1, 2), timeout_s=0.5)
     desk.wait(0.6)
     stopped, waiting, unsure = desk.result.problems.values()
-    assert stopped.endswith(" 0.5 s: its process is stopped")
+    assert "stopped" in stopped
+    assert HELD not in stopped
     assert " disk " in waiting
     assert HELD in unsure
 
@@ -211,7 +214,7 @@ def test_who_was_seen_by_nobody_is_named(desk):
     desk.ask(ranks=(0,), timeout_s=1)
     desk.wait(0.6)
     desk.wait(0.6)
-    assert desk.result.problems[0].endswith(f" 1 s: {HELD}")
+    assert re.search(f" 1 s: .*{HELD}", desk.result.problems[0])
 
 
 def test_an_agent_tells_only_of_engines_of_its_host(desk):
@@ -313,4 +316,5 @@ def test_stacks_that_cannot_be_read_are_said_to_be_so(desk):
     dumped = pb.StacksDumped(request_id=desk.asked[-1][1], engines=[told])
     desk.questions.on_event("a", pb.AgentEvent(stacks_dumped=dumped), desk.now_s)
     desk.wait(10.0)
-    assert "cannot be read" in str(desk.result)
+    (stacks,) = desk.result.answers.values()
+    assert (stacks.source, stacks.threads, bool(stacks.note)) == ("none", (), True)

@@ -9,8 +9,8 @@ from jupyter_dist.model.ranks.records import CallRecord
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol import unreadable
 
-STDERR = b"""of an earlier cell
-of this cell
+STDERR = b"""earlier
+this cell
 Fatal Python error: Segmentation fault
 
 Current thread 0x00007f02 (most recent call first):
@@ -31,12 +31,12 @@ def test_an_exit_is_reported_with_everything_its_agent_knows(cluster):
     exited = pb.EngineExited(
         engine="1", pid=4711, signal=signal.SIGSEGV, stderr_tail=STDERR, evidence=evidence
     )
-    cluster.roster[1].offsets = (0, len("of an earlier cell\n"))
+    cluster.roster[1].offsets = (0, len("earlier\n"))
     cluster.roster.start_work(1, "In[3]", 10.0)
     cluster.roster[1].offsets = (0, len(STDERR))
     report = report_exit(exited, cluster.roster[1], 64)
     assert (report.rank, report.host, report.pid, report.cell) == (1, "a", 4711, "In[3]")
-    assert (report.line, report.stderr) == ("In[3]:7", ("of this cell",))
+    assert (report.line, report.stderr) == ("In[3]:7", ("this cell",))
     assert report.stacks[0] == "Fatal Python error: Segmentation fault"
     assert (report.calls, report.rss_history) == (calls, ((0.5, 7),))
     assert (report.memory_available_bytes, report.memory_total_bytes) == (5, 64)
@@ -51,8 +51,8 @@ def test_an_exit_is_reported_with_everything_its_agent_knows(cluster):
 
 def test_an_idle_rank_ran_no_cell(cluster):
     report = report_exit(pb.EngineExited(engine="1", pid=4711, exit_code=3), cluster.roster[1], 0)
-    assert report.cell == ""
-    assert report.reason == "its process exited with code 3"
+    assert (report.cell, report.exit_code) == ("", 3)
+    assert report.reason.endswith(" 3")
 
 
 def test_an_end_with_the_zygote_is_no_kill_of_its_own(cluster):
@@ -65,7 +65,7 @@ def test_an_end_with_the_zygote_is_no_kill_of_its_own(cluster):
 def test_a_process_that_never_began_has_not_exited(cluster):
     exited = pb.EngineExited(engine="1", exit_code=1, stderr_tail=b"no memory")
     report = report_exit(exited, cluster.roster[1], 0)
-    assert report.reason == "its process could not be started: no memory"
+    assert report.reason.endswith(": no memory")
     assert last_words(exited, cluster.roster[1]) is None, "its host has said that, not the engine"
 
 
@@ -112,4 +112,4 @@ def test_evidence_that_cannot_be_read_costs_nobody_the_end_itself(cluster, capsy
     exited = pb.EngineExited(engine="1", pid=4711, exit_code=3, evidence=evidence)
     report = report_exit(exited, cluster.roster[1], 0)
     assert (report.calls, report.kernel, report.exit_code) == ((), ("said",), 3)
-    assert "cannot be read" in capsys.readouterr().err
+    assert repr(evidence.calls) in capsys.readouterr().err

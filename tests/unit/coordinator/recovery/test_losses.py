@@ -122,7 +122,7 @@ class Replacing:
         return True
 
     def announce(self, rank):
-        return f"rank {rank} will be replaced"
+        return f"{rank} heals"
 
 
 def test_the_report_that_a_cell_sends_says_what_will_be_done(server):
@@ -135,9 +135,9 @@ def test_the_report_that_a_cell_sends_says_what_will_be_done(server):
     cell.tick(60.0)
     events = server.sender.cell_events()
     (lost,) = (event for event in events if isinstance(event, RankFinished))
-    assert lost.crash.outlook == "rank 2 will be replaced"
+    assert lost.crash.outlook == "2 heals"
     assert server.losses.crashes[2].outlook == lost.crash.outlook
-    assert CellNote("rank 2 will be replaced") in events
+    assert CellNote("2 heals") in events
 
 
 # --- a scheduler that may know why ---

@@ -199,11 +199,11 @@ def test_ranks_of_a_host_that_does_not_come_back_move_to_one_with_room(ward):
 def test_without_a_place_the_way_out_is_told_and_nothing_was_changed(ward):
     ward.roster.hosts["b"].is_lost = True
     ward.roster.hosts["a"].joined = pb.Joined(cpu_count=2)
-    ward.hosts.failed["b"] = "ssh: No route to host"
+    ward.hosts.failed["b"] = "ssh: unreachable"
     ward.heal(2)
     (refused,) = ward.told(Refused)
     assert refused.reason.startswith("rank 2 ")
-    assert "(ssh: No route to host)" in refused.reason
+    assert "(ssh: unreachable)" in refused.reason
     assert "%dist_shrink" in refused.reason
     assert ward.rendezvous.generation == 1
     assert len(ward.roster.ranks_in(EngineState.IDLE)) == 3
@@ -212,7 +212,7 @@ def test_without_a_place_the_way_out_is_told_and_nothing_was_changed(ward):
 def test_new_ranks_run_the_setup_cells_and_what_went_wrong_is_told(ward):
     ward.mark_setup("import a", "b = a.load()")
     ward.heal(1)
-    ward.join(0, 1, 2, 3, notes=("mesh is of before.",))
+    ward.join(0, 1, 2, 3, notes=("mesh: stale",))
     ward.end_setup(1)
     ward.end_setup(1, "raised", BOOM)
     ward.answer_names()
@@ -222,7 +222,7 @@ def test_new_ranks_run_the_setup_cells_and_what_went_wrong_is_told(ward):
     assert [problem.partition("In[2]")[2] for problem in healed.problems] == [
         " on rank 1: ValueError: boom"
     ]
-    assert healed.notes == ("mesh is of before.",)
+    assert healed.notes == ("mesh: stale",)
 
 
 def test_a_new_rank_that_dies_at_its_birth_fails_the_healing_and_frees_the_others(ward):
@@ -249,7 +249,7 @@ def test_a_generation_that_cannot_be_formed_is_told_to_the_next_cell_and_tried_a
     ward.go_on()
     assert ward.rendezvous.generation == 2
     ward.rendezvous.on_hello(Hello(0, 2, 1, "p"))
-    ward.rendezvous.on_not_ready(NotReady(0, 2, "no route to rank 3"))
+    ward.rendezvous.on_not_ready(NotReady(0, 2, "no route"))
     assert len(ward.roster.ranks_in(EngineState.IDLE)) == 4
     ward.go_on()
     assert ward.rendezvous.generation == 2, "not again and again"
@@ -257,7 +257,7 @@ def test_a_generation_that_cannot_be_formed_is_told_to_the_next_cell_and_tried_a
         ward.scheduler.submit(CellRun(b"me", SubmitCell(name, "x"), name, ward.parts), ward.now_s)
     ward.go_on()
     (refused,) = ward.told(Refused)
-    assert (refused.request_id, "rank 0: no route to rank 3" in refused.reason) == ("c1", True)
+    assert (refused.request_id, "rank 0: no route" in refused.reason) == ("c1", True)
     assert not ward.sender.sent_to_ranks(RunCell), "not without a communicator"
     assert ward.rendezvous.generation == 3
 
@@ -326,12 +326,12 @@ def test_a_cluster_may_heal_by_itself_and_cells_wait_for_that(make_ward):
     ward.go_on(1.0)
     assert ward.hosts.started == [(1,)]
     assert ward.told(CellWaiting)
-    ward.join(0, 1, 2, 3, notes=("mesh is of before.",))
+    ward.join(0, 1, 2, 3, notes=("mesh: stale",))
     ward.answer_names()
     ward.go_on(1.0)
     assert set(ward.sender.sent_to_ranks(RunCell)) == {0, 1, 2, 3}
     ward.go_on(1.0)
-    assert CellNote("mesh is of before.") in ward.sender.cell_events()
+    assert CellNote("mesh: stale") in ward.sender.cell_events()
     assert not ward.told(Refused)
 
 
@@ -518,7 +518,7 @@ def test_a_rank_whose_host_is_there_keeps_its_place_before_others_take_one(
 ):
     ward.roster.hosts[gone].is_lost = True
     ward.roster.hosts[full].joined = pb.Joined(cpu_count=2)
-    ward.hosts.failed[gone] = "ssh: No route to host"
+    ward.hosts.failed[gone] = "ssh: unreachable"
     ward.heal(*lost)
     (refused,) = ward.told(Refused)
     assert f"rank {homeless} " in refused.reason
@@ -526,10 +526,10 @@ def test_a_rank_whose_host_is_there_keeps_its_place_before_others_take_one(
 
 def test_a_generation_that_cannot_be_formed_ends_the_healing_with_its_reason(ward):
     ward.heal(2)
-    ward.rendezvous.on_not_ready(NotReady(0, 2, "no route to rank 2"))
+    ward.rendezvous.on_not_ready(NotReady(0, 2, "no route"))
     ward.go_on()
     (refused,) = ward.told(Refused)
-    assert (refused.code, refused.reason) == (ErrorCode.HEAL_FAILED, "rank 0: no route to rank 2.")
+    assert (refused.code, refused.reason) == (ErrorCode.HEAL_FAILED, "rank 0: no route.")
 
 
 @pytest.mark.parametrize(("frameworks", "limit_s"), [(False, 60.0), (True, 120.0)])

@@ -77,9 +77,9 @@ def test_messages_of_an_older_generation_are_dropped(cluster):
 def test_a_rank_that_cannot_join_is_the_problem(starting):
     say_hello(starting, 0, 1, 2, 3)
     say_ready(starting, 0, 1, 2, 3)
-    starting.rendezvous.on_not_ready(NotReady(2, 1, "no route to peer-3"))
+    starting.rendezvous.on_not_ready(NotReady(2, 1, "no route"))
     assert not starting.rendezvous.is_complete
-    assert starting.rendezvous.problem == "rank 2: no route to peer-3"
+    assert starting.rendezvous.problem == "rank 2: no route"
 
 
 def test_regrouping_asks_everyone_for_a_new_hello(cluster):
@@ -177,23 +177,24 @@ def test_all_ranks_are_told_the_same_of_what_frameworks_have_formed(cluster):
     assert plans == (FrameworkPlan("jax", is_kept=True),)
     for rank in range(4):
         say_ready(cluster, rank)
-    (plans,) = regroup_with(cluster, (JAX,), (), (JAX,), (JAX,))
-    assert plans == (FrameworkPlan("jax", reason="rank 1 has not formed it"),)
+    ((plan,),) = regroup_with(cluster, (JAX,), (), (JAX,), (JAX,))
+    assert (plan.name, plan.is_kept) == ("jax", False)
+    assert "rank 1" in plan.reason
 
 
 def test_what_the_cluster_was_started_with_is_formed_by_all(starting):
     starting.rendezvous.always_formed = ("jax",)
     say_hello(starting, 0, 1, 2, 3)
     welcome = starting.sender.sent_to_ranks(Welcome)[2][0]
-    assert welcome.frameworks == (FrameworkPlan("jax", reason="this is the beginning"),)
+    assert [(plan.name, plan.is_kept) for plan in welcome.frameworks] == [("jax", False)]
 
 
 def test_notes_name_the_ranks_that_say_so_and_are_given_once(starting):
     say_hello(starting, 0, 1, 2, 3)
     for rank in range(4):
-        notes = ("all say it", "w is stale") if rank in {1, 2} else ("all say it",)
+        notes = ("from all", "w is stale") if rank in {1, 2} else ("from all",)
         starting.rendezvous.on_ready(Ready(rank, 1, notes))
-    assert starting.rendezvous.take_notes() == ("all say it", "ranks 1-2: w is stale")
+    assert starting.rendezvous.take_notes() == ("from all", "ranks 1-2: w is stale")
     assert starting.rendezvous.take_notes() == ()
 
 

@@ -18,14 +18,10 @@ def test_an_engine_joins_works_and_is_idle_again():
     )
 
 
-def test_a_busy_engine_gets_no_second_piece_of_work():
-    with pytest.raises(KeyError, match="busy cannot be work_sent"):
-        next_state(EngineState.BUSY, EngineEvent.WORK_SENT)
-
-
-def test_a_busy_engine_is_never_regrouped():
-    with pytest.raises(KeyError, match="busy cannot be regrouped"):
-        next_state(EngineState.BUSY, EngineEvent.REGROUPED)
+@pytest.mark.parametrize("event", [EngineEvent.WORK_SENT, EngineEvent.REGROUPED])
+def test_a_busy_engine_gets_no_second_piece_of_work_and_no_new_generation(event):
+    with pytest.raises(KeyError, match=f"{EngineState.BUSY}.*{event}"):
+        next_state(EngineState.BUSY, event)
 
 
 @pytest.mark.parametrize("state", [EngineState.STARTING, EngineState.IDLE, EngineState.BUSY])
