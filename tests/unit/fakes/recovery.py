@@ -1,12 +1,18 @@
 """The parts that take care of lost ranks, around hosts that do what a test says."""
 
+from pathlib import Path
+
+from jupyter_dist.coordinator.agents.arrivals import Arrivals
+from jupyter_dist.coordinator.agents.deployment import Deployment
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler
 from jupyter_dist.coordinator.cells.setup_cells import SetupCells
 from jupyter_dist.coordinator.recovery.healing import HealingParts
+from jupyter_dist.coordinator.recovery.host_events import HostEvents, Reach
 from jupyter_dist.coordinator.recovery.losses import Losses
 from jupyter_dist.coordinator.recovery.recovery import Recovery
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.model.spec.on_loss import OnLoss
+from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
 
 class FakeHosts:
@@ -46,6 +52,16 @@ class FakeBeats:
 
     def answered_s(self, identity: bytes) -> float:
         return 0.0 if identity in self.silent else float("inf")
+
+
+def make_hosts(cluster, on_loss, job=None) -> None:
+    """Give a cluster of the unit tests its fence, losses and hosts, whose agents nobody starts."""
+    roster, rendezvous = cluster.roster, cluster.rendezvous
+    cluster.scheduler = CellScheduler(roster, rendezvous, cluster.sender)
+    cluster.losses = Losses(roster, rendezvous, cluster.scheduler, on_loss)
+    deployment = Deployment(cluster.spec, Credentials("server", KeyPair("public", "secret")))
+    reach = Reach(deployment, Arrivals({}, Path(), job), cluster.sender)
+    cluster.hosts = HostEvents(roster, rendezvous, cluster.scheduler, cluster.losses, reach)
 
 
 def make_recovery(cluster, on_loss=OnLoss.ASK, may_share_devices=False) -> None:

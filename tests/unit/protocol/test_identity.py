@@ -14,3 +14,4 @@ def test_who_is_only_passing_is_known_by_every_line():
     assert all(is_passing(line_identity(passing, number)) for number in (1, 12))
     assert not any(is_passing(line_identity(staying, number)) for number in (1, 12))
     assert client_of(line_identity(passing, 3)) == passing.encode()
+    assert client_of(b"someone") == b"someone", "a line without a number is a client on its own"

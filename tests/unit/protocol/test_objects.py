@@ -114,7 +114,4 @@ def test_what_ranks_could_not_do_is_said_once_with_all_of_them(problems, text):
     with pytest.raises(TransferError) as caught:
         raise_problems(problems)
     assert str(caught.value) == text
-
-
-def test_nothing_is_raised_without_problems():
     raise_problems({})

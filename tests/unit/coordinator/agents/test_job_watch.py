@@ -64,15 +64,22 @@ def test_what_the_scheduler_says_is_told_word_for_word(party):
     assert party.watch.note == ""
 
 
-def test_why_a_job_was_not_taken_is_a_problem():
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (StartFailed("Invalid account"), "Invalid account."),
+        (ValueError("no number"), "ValueError: no number."),
+    ],
+)
+def test_a_job_that_is_not_taken_or_a_thread_that_breaks_leaves_no_start_waiting(error, told):
     def submit(_path):
-        raise StartFailed("Slurm has not taken the job; sbatch said: Invalid account")
+        raise error
 
     watch = JobWatch(submit, "the Slurm job")
     watch.start(JOIN_PATH)
     watch.end(PATIENCE_S)
-    assert "Invalid account" in watch.problem
-    assert watch.why_nobody_comes.endswith("Invalid account.")
+    assert watch.why_nobody_comes == told
     assert watch.has_answered(watch.ask())
 
 
@@ -288,17 +295,6 @@ def test_a_job_that_is_taken_while_the_start_is_given_up_is_cancelled():
     job.show(CANCELLED)
     watch.end(PATIENCE_S)
     assert job.told == ["cancel", "end"]
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_breaks_leaves_no_start_waiting():
-    def submit(_path):
-        raise ValueError("no number")
-
-    watch = JobWatch(submit, "the Slurm job")
-    watch.start(JOIN_PATH)
-    watch.end(PATIENCE_S)
-    assert watch.why_nobody_comes == "ValueError: no number."
 
 
 def wait_until(holds):

@@ -5,11 +5,9 @@ from jupyter_dist.coordinator.cells import control_collectives as meetings_modul
 from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.cells.control_collectives import LATECOMERS_S, ControlCollectives
 from jupyter_dist.protocol.messages import (
-    AbortCommunicator,
     CellResult,
     CollectiveCompleted,
     CollectiveFailed,
-    ErrorInfo,
     JoinCollective,
     SubmitCell,
     WithdrawCollective,
@@ -351,14 +349,6 @@ def test_a_rank_whose_cell_ends_well_is_missed_in_the_meetings_of_the_cell(cell,
     cell.tick(1.0 + LATECOMERS_S)
     (failure,) = cluster.sender.sent_to_ranks(CollectiveFailed)[0]
     assert failure.kind == "absent"
-
-
-def test_a_rank_whose_cell_fails_aborts_the_others(cell, cluster):
-    cell.on_message(attend(0), [b"x"], 1.0)
-    error = ErrorInfo("KeyError", "'a'")
-    cell.on_message(CellResult(1, "cell-1", "raised", 0.5, error=error), [], 1.0)
-    assert cluster.sender.sent_to_ranks(CollectiveFailed) == {}
-    assert sorted(cluster.sender.sent_to_ranks(AbortCommunicator)) == [0, 2]
 
 
 def test_the_clock_of_a_cell_is_that_of_its_meetings(cell, cluster):

@@ -286,13 +286,6 @@ def test_work_of_a_client_can_be_withdrawn_until_it_starts(scheduler, job, clust
     assert scheduler.current is first
 
 
-def test_without_work_there_is_none(scheduler):
-    assert scheduler.all_work == ()
-    assert scheduler.cell is None
-    assert scheduler.transfer is None
-    assert scheduler.judge() == HangVerdict()
-
-
 def test_all_that_waits_can_be_refused_at_once(scheduler, job, cluster):
     running = job("1")
     for work in (running, job("2"), job("3", client=b"other")):

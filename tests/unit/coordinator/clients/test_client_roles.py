@@ -3,7 +3,7 @@ from fakes.outbox import RecordingSender
 
 from jupyter_dist.coordinator.clients.client_roles import ClientRoles
 from jupyter_dist.errors import ErrorCode
-from jupyter_dist.protocol.identity import client_of, line_identity, new_client
+from jupyter_dist.protocol.identity import line_identity
 from jupyter_dist.protocol.messages import (
     AskRanks,
     AwaitReady,
@@ -58,15 +58,6 @@ class House:
 @pytest.fixture
 def server():
     return House()
-
-
-def test_all_lines_of_a_client_are_known_by_their_identity():
-    client = new_client()
-    lines = [line_identity(client, number) for number in (1, 2, 11)]
-    assert len(set(lines)) == 3
-    assert {client_of(line) for line in lines} == {client.encode()}
-    assert client_of(b"someone") == b"someone"
-    assert new_client() != client
 
 
 def test_the_first_one_drives(server):

@@ -1,24 +1,16 @@
-from pathlib import Path
-
 import pytest
 from fakes.batch_job import FakeJob
 from fakes.outbox import RecordingSender
+from fakes.recovery import make_hosts
 
 from jupyter_dist.cluster.spec.host_list import parse_hosts
-from jupyter_dist.coordinator.agents.arrivals import Arrivals
-from jupyter_dist.coordinator.agents.deployment import Deployment
 from jupyter_dist.coordinator.agents.job_watch import JobWatch
-from jupyter_dist.coordinator.cells.scheduler import CellScheduler
-from jupyter_dist.coordinator.recovery.host_events import HostEvents, Reach
-from jupyter_dist.coordinator.recovery.losses import Losses
 from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.protocol import host_agent_pb2 as pb
-from jupyter_dist.protocol.credentials import Credentials, KeyPair
 from jupyter_dist.version import WIRE
 
-CREDENTIALS = Credentials("server", KeyPair("public", "secret"))
 GPUS = {"gpu_count": 2, "devices": ["0", "1"]}
 READY = {**GPUS, "versions": {"cupy": "14.2.0", "nccl": "2.30.7"}}
 
@@ -27,19 +19,10 @@ class House:
     """Hosts a and b, two ranks on each, and what their agents are told."""
 
     def __init__(self, hosts="a:2,b:2", job=None, **options):
-        spec = ClusterSpec(name="demo", hosts=parse_hosts(hosts), **options)
-        self.roster, self.sender = Roster(spec), RecordingSender()
+        self.spec = ClusterSpec(name="demo", hosts=parse_hosts(hosts), **options)
+        self.roster, self.sender = Roster(self.spec), RecordingSender()
         self.rendezvous = Rendezvous(self.roster, self.sender)
-        scheduler = CellScheduler(self.roster, self.rendezvous, self.sender)
-        losses = Losses(self.roster, self.rendezvous, scheduler, lambda _: None)
-        deployment = Deployment(spec, CREDENTIALS)
-        self.hosts = HostEvents(
-            self.roster,
-            self.rendezvous,
-            scheduler,
-            losses,
-            Reach(deployment, Arrivals({}, Path(), job), self.sender),
-        )
+        make_hosts(self, lambda _: None, job)
 
     @property
     def orders(self):

@@ -1,17 +1,12 @@
-from pathlib import Path
-
 import pytest
+from fakes.recovery import make_hosts
 
-from jupyter_dist.coordinator.agents.arrivals import Arrivals
-from jupyter_dist.coordinator.agents.deployment import Deployment
 from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler
-from jupyter_dist.coordinator.recovery.host_events import HostEvents, Reach
 from jupyter_dist.coordinator.recovery.losses import EXIT_GRACE_S, Losses
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.model.spec.liveness import HealthPolicy
 from jupyter_dist.protocol import host_agent_pb2 as pb
-from jupyter_dist.protocol.credentials import Credentials, KeyPair
 from jupyter_dist.protocol.messages import CellNote, RankFinished, SubmitCell
 
 POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3.0, lost_after_s=10.0)
@@ -31,19 +26,7 @@ class Hearts:
 def server(cluster):
     """The parts around losses; `reports` collects what would end a start."""
     cluster.reports = []
-    cluster.scheduler = CellScheduler(cluster.roster, cluster.rendezvous, cluster.sender)
-    cluster.losses = Losses(
-        cluster.roster, cluster.rendezvous, cluster.scheduler, cluster.reports.append
-    )
-    credentials = Credentials("server", KeyPair("public", "secret"))
-    deployment = Deployment(cluster.spec, credentials)
-    cluster.hosts = HostEvents(
-        cluster.roster,
-        cluster.rendezvous,
-        cluster.scheduler,
-        cluster.losses,
-        Reach(deployment, Arrivals({}, Path()), cluster.sender),
-    )
+    make_hosts(cluster, cluster.reports.append)
     return cluster
 
 

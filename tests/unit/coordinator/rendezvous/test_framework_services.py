@@ -153,13 +153,15 @@ def test_one_that_has_ended_by_itself_is_started_again_when_it_is_wanted(ranks):
     assert ranks.found == [(1, ServiceFound("10.0.0.1:4712"))]
 
 
-def test_a_host_without_an_agent_is_told_at_once(ranks):
+@pytest.mark.parametrize(("at_rank", "named"), [(2, " host b "), (4, "rank 4 ")])
+def test_that_a_host_has_no_agent_or_a_rank_does_not_exist_is_told_at_once(ranks, at_rank, named):
     ranks.sender.hosts_with_agents = {"a"}
-    ranks.want(1, at_rank=2)
-    ranks.look(1, at_rank=2)
+    ranks.want(1, at_rank=at_rank)
+    ranks.look(1, at_rank=at_rank)
+    assert ranks.started == []
     ((rank, found),) = ranks.found
     assert (rank, found.address) == (1, "")
-    assert " host b " in found.problem
+    assert named in found.problem
 
 
 def test_who_waits_is_told_when_the_host_goes(ranks):
@@ -169,15 +171,6 @@ def test_who_waits_is_told_when_the_host_goes(ranks):
     assert ranks.found == []
     ranks.services.on_gone("b")
     assert [rank for rank, found in ranks.found if " host b " in found.problem] == [0, 1]
-
-
-def test_there_is_no_service_at_a_rank_that_does_not_exist(ranks):
-    ranks.want(0, at_rank=4)
-    ranks.look(0, at_rank=4)
-    assert ranks.started == []
-    ((rank, found),) = ranks.found
-    assert (rank, found.address) == (0, "")
-    assert "rank 4 " in found.problem
 
 
 def test_an_answer_counts_only_from_the_host_that_was_asked(ranks):

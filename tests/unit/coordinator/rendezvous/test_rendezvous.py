@@ -175,11 +175,13 @@ def regroup_with(cluster, *formed):
 def test_all_ranks_are_told_the_same_of_what_frameworks_have_formed(cluster):
     (plans,) = regroup_with(cluster, (JAX,), (JAX,), (JAX,), (JAX,))
     assert plans == (FrameworkPlan("jax", is_kept=True),)
+    assert not cluster.rendezvous.is_forming_frameworks
     for rank in range(4):
         say_ready(cluster, rank)
     ((plan,),) = regroup_with(cluster, (JAX,), (), (JAX,), (JAX,))
     assert (plan.name, plan.is_kept) == ("jax", False)
     assert "rank 1" in plan.reason
+    assert cluster.rendezvous.is_forming_frameworks, "more than a communicator"
 
 
 def test_what_the_cluster_was_started_with_is_formed_by_all(starting):
@@ -206,15 +208,6 @@ def test_notes_of_a_generation_that_never_stood_are_not_told(cluster):
     cluster.rendezvous.on_ready(Ready(1, cluster.rendezvous.generation, ("rank 2 is in the way",)))
     cluster.rendezvous.regroup()
     assert cluster.rendezvous.take_notes() == ()
-
-
-def test_it_is_known_whether_more_than_a_communicator_is_formed(cluster):
-    regroup_with(cluster, (JAX,), (), (JAX,), (JAX,))
-    assert cluster.rendezvous.is_forming_frameworks
-    for rank in range(4):
-        say_ready(cluster, rank)
-    regroup_with(cluster, (JAX,), (JAX,), (JAX,), (JAX,))
-    assert not cluster.rendezvous.is_forming_frameworks
 
 
 def test_who_is_there_and_who_is_ready_is_known(starting):

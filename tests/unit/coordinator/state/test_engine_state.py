@@ -2,43 +2,31 @@ import pytest
 
 from jupyter_dist.coordinator.state.engine_state import EngineEvent, EngineState, next_state
 
-
-def walk(*events):
-    state = EngineState.STARTING
-    for event in events:
-        state = next_state(state, event)
-    return state
+STARTING, IDLE, BUSY, LOST, LEFT = EngineState
+JOINED, REGROUPED, WORK_SENT, WORK_DONE, WENT_AWAY, _TOLD_TO_LEAVE = EngineEvent
 
 
-def test_an_engine_joins_works_and_is_idle_again():
-    assert walk(EngineEvent.JOINED) is EngineState.IDLE
-    assert walk(EngineEvent.JOINED, EngineEvent.WORK_SENT) is EngineState.BUSY
-    assert (
-        walk(EngineEvent.JOINED, EngineEvent.WORK_SENT, EngineEvent.WORK_DONE) is EngineState.IDLE
-    )
-
-
-@pytest.mark.parametrize("event", [EngineEvent.WORK_SENT, EngineEvent.REGROUPED])
-def test_a_busy_engine_gets_no_second_piece_of_work_and_no_new_generation(event):
-    with pytest.raises(KeyError, match=f"{EngineState.BUSY}.*{event}"):
-        next_state(EngineState.BUSY, event)
-
-
-@pytest.mark.parametrize("state", [EngineState.STARTING, EngineState.IDLE, EngineState.BUSY])
-def test_every_engine_that_is_present_can_get_lost(state):
-    assert next_state(state, EngineEvent.WENT_AWAY) is EngineState.LOST
-
-
-@pytest.mark.parametrize("state", [EngineState.LOST, EngineState.LEFT])
-@pytest.mark.parametrize("event", [EngineEvent.WENT_AWAY, EngineEvent.TOLD_TO_LEAVE])
-def test_an_end_is_final(state, event):
-    assert next_state(state, event) is state
-
-
-@pytest.mark.parametrize("state", [EngineState.LOST, EngineState.LEFT])
 @pytest.mark.parametrize(
-    "event", [EngineEvent.JOINED, EngineEvent.WORK_SENT, EngineEvent.WORK_DONE]
+    ("before", "event", "after"),
+    [
+        (STARTING, JOINED, IDLE),
+        (IDLE, WORK_SENT, BUSY),
+        (BUSY, WORK_DONE, IDLE),
+        *((state, WENT_AWAY, LOST) for state in (STARTING, IDLE, BUSY)),
+    ],
 )
-def test_nothing_comes_back_from_its_end(state, event):
-    with pytest.raises(KeyError):
+def test_an_engine_joins_works_is_idle_again_and_can_get_lost(before, event, after):
+    assert next_state(before, event) is after
+
+
+@pytest.mark.parametrize(
+    ("state", "event"),
+    [
+        (BUSY, WORK_SENT),
+        (BUSY, REGROUPED),
+        *((end, event) for end in (LOST, LEFT) for event in (JOINED, WORK_SENT, WORK_DONE)),
+    ],
+)
+def test_the_busy_get_nothing_more_and_nothing_comes_back_from_its_end(state, event):
+    with pytest.raises(KeyError, match=f"{state}.*{event}"):
         next_state(state, event)

@@ -47,48 +47,33 @@ def test_work_makes_an_engine_busy_until_it_is_done(cluster):
     assert (idle.state, idle.cell, idle.busy_s) == ("idle", "", 0)
 
 
-def test_a_late_result_does_not_bring_a_lost_engine_back(cluster):
+def test_a_lost_engine_stays_lost_with_its_first_reason_and_without_load(cluster):
+    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(1)]))
     cluster.roster.start_work(1, "In[3]", 7.0)
-    cluster.roster.lose(1, "killed")
-    cluster.roster.end_work(1)
-    assert cluster.roster[1].state is EngineState.LOST
-
-
-def test_a_loss_is_news_only_once_and_keeps_its_first_reason(cluster):
-    assert cluster.roster.lose(2, "killed by SIGKILL")
-    assert not cluster.roster.lose(2, "no heartbeat")
-    assert view(cluster, 2).reason == "killed by SIGKILL"
-    assert cluster.roster.present_ranks() == [0, 1, 3]
-
-
-def test_a_lost_engine_has_no_beat_and_no_load(cluster):
-    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
-    cluster.roster.lose(0, "killed")
-    lost = view(cluster, 0)
+    assert cluster.roster.lose(1, "SIGKILL")
+    assert not cluster.roster.lose(1, "silence")
+    cluster.roster.end_work(1)  # a late result
+    lost = view(cluster, 1)
+    assert (lost.state, lost.reason) == ("lost", "SIGKILL")
     assert (lost.beat_age_s, lost.cpu_percent, lost.rss_bytes) == (0, 0, 0)
+    assert cluster.roster.present_ranks() == [0, 2, 3]
 
 
 @pytest.mark.parametrize(
-    ("kind", "state"),
+    ("kind", "is_running", "state"),
     [
-        ("", "collective"),
-        ("hang", "hung"),
-        ("straggler", "collective"),
-        ("stuck", "collective"),
-        ("unsure", "collective"),
+        *((kind, True, "collective") for kind in ("", "straggler", "stuck", "unsure")),
+        ("hang", True, "hung"),
+        ("hang", False, "busy"),
     ],
 )
-def test_a_busy_engine_is_shown_in_its_collective_as_hung_if_nobody_comes(cluster, kind, state):
+def test_a_busy_engine_is_shown_in_its_collective_as_hung_if_nobody_comes(
+    cluster, kind, is_running, state
+):
     cluster.roster.start_work(0, "In[1]", 0.0)
-    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
+    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0, is_running)]))
     shown = view(cluster, 0, kind=kind)
     assert (shown.state, shown.collective.operation) == (state, "barrier")
-
-
-def test_a_collective_that_is_over_is_not_a_state(cluster):
-    cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0, is_running=False)]))
-    cluster.roster.start_work(0, "In[1]", 0.0)
-    assert view(cluster, 0).state == "busy"
 
 
 def test_telemetry_of_a_rank_that_does_not_exist_is_ignored(cluster):
@@ -219,13 +204,9 @@ def test_without_slots_nobody_is_seated_before_all_have_joined():
     roster.take_joined("a", pb.Joined(gpu_count=2, devices=["0", "1"], cpu_count=64))
     roster.take_joined("b", pb.Joined(gpu_count=8, cpu_count=64))
     roster.seat()
-    assert [(e.info.host, e.info.local_rank, e.info.world_size) for e in roster.engines] == [
-        ("a", 0, 5),
-        ("a", 1, 5),
-        ("b", 0, 5),
-        ("b", 1, 5),
-        ("b", 2, 5),
-    ]
+    assert {engine.info.world_size for engine in roster.engines} == {5}
+    places = [f"{engine.info.host}{engine.info.local_rank}" for engine in roster.engines]
+    assert places == ["a0", "a1", "b0", "b1", "b2"]
 
 
 EIGHT = {"gpu_count": 8, "devices": [str(index) for index in range(8)]}
