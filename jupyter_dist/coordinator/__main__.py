@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import msgspec
 
@@ -34,9 +34,6 @@ from jupyter_dist.launch.processes.private_dir import make_private_dir
 from jupyter_dist.launch.ssh.ssh_launcher import SshLauncher, SshOrder
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.version import WIRE, __version__
-
-if TYPE_CHECKING:  # imported late, see _coordinate
-    from jupyter_dist.coordinator.server import CoordinatorServer
 
 
 class _Wish:
@@ -103,7 +100,7 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish)
         server = CoordinatorServer(spec, arrivals, log_path)
         abandon = server.abandon
         report = StartReport(server.open())
-        wish.fulfil_by(lambda: _stop(server))
+        wish.fulfil_by(server.stop)
     except (OSError, DistError) as error:
         limit = name_limit(getattr(error, "errno", None))
         _give_up(abandon, f"{error}{limit}", is_name_taken=isinstance(error, ClusterExists))
@@ -144,10 +141,6 @@ def _give_up(abandon: Callable[[], None], problem: str, *, is_name_taken: bool =
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _report(StartReport(problem=problem, is_name_taken=is_name_taken))
     abandon()
-
-
-def _stop(server: "CoordinatorServer") -> None:
-    server.coordinator.is_stopping = True
 
 
 _report_descriptor = 1

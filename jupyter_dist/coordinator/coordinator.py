@@ -36,7 +36,8 @@ from jupyter_dist.coordinator.rendezvous.framework_services import FrameworkServ
 from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
 from jupyter_dist.coordinator.rendezvous.store import Store
 from jupyter_dist.coordinator.requests import Parts, Requests
-from jupyter_dist.coordinator.shutdown import dismiss_agents, dismiss_engines
+from jupyter_dist.coordinator.shutdown import dismiss_agents
+from jupyter_dist.coordinator.state.engine_state import EngineEvent
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.model.hosts.topology import Topology
@@ -321,7 +322,9 @@ class Coordinator:
         Gives the hosts whose agent has not confirmed: it never came, is stuck, or was lost.
         """
         self._ipyparallel.close()
-        dismiss_engines(self.roster, self._sender)
+        for rank in self.roster.present_ranks():
+            self._sender.to_engine(rank, Leave())
+            self.roster[rank].apply(EngineEvent.TOLD_TO_LEAVE)
         self._client_registry.say_farewell(self.describe)
         return dismiss_agents(self.roster, self._agents, self._hosts)
 

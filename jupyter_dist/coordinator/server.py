@@ -102,6 +102,10 @@ class CoordinatorServer:
         self.coordinator.serve(self._tick)
         self._arrivals.terminate(self.coordinator.leave())
 
+    def stop(self) -> None:
+        """Have `serve` end, also from the handler of a signal."""
+        self.coordinator.is_stopping = True
+
     def close(self) -> None:
         """End agents, remove the connection file, answer who asked for the end, close sockets."""
         self._arrivals.end(AGENT_END_S)

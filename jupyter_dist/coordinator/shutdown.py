@@ -1,25 +1,15 @@
-"""The end of a cluster: engines and agents are told to leave, and everyone waits for their word."""
+"""The end of a cluster: agents are told to leave, and everyone waits for their word."""
 
 from time import monotonic
 
 from jupyter_dist.control.poller import Poller
 from jupyter_dist.coordinator.agents.agent_service import AgentService
 from jupyter_dist.coordinator.recovery.host_events import HostEvents
-from jupyter_dist.coordinator.state.engine_state import EngineEvent
 from jupyter_dist.coordinator.state.roster import Roster
-from jupyter_dist.coordinator.state.sender import Sender
 from jupyter_dist.model.spec.shutdown_time import AGENTS_WORD_S, LEAVE_GRACE_S
 from jupyter_dist.protocol import host_agent_pb2 as pb
-from jupyter_dist.protocol.messages import Leave
 
 _SLICE_S = 0.1
-
-
-def dismiss_engines(roster: Roster, sender: Sender) -> None:
-    """Tell every engine to end."""
-    for rank in roster.present_ranks():
-        sender.to_engine(rank, Leave())
-        roster[rank].apply(EngineEvent.TOLD_TO_LEAVE)
 
 
 def dismiss_agents(roster: Roster, agents: AgentService, hosts: HostEvents) -> set[str]:

@@ -248,16 +248,12 @@ def describe_site(stack: tuple[Frame, ...], with_code: bool = True) -> str:
         return ""
     own = next((frame for frame in reversed(stack) if not _is_library(frame)), stack[-1])
     cell = next((frame for frame in reversed(stack) if frame.is_in_cell), own)
-    where = _site(own)
+    where = own.site if own.is_in_cell else os.path.basename(own.site)
     if own.function not in ("<module>", ""):
         where = f"{where} in {own.function}"
     if own.code and with_code:
         where = f"{where} (`{cut(own.code, _MOST_CODE)}`)"
     return where if own.is_in_cell or cell is own else f"{where}, called at {cell.site}"
-
-
-def _site(frame: Frame) -> str:
-    return frame.site if frame.is_in_cell else os.path.basename(frame.site)
 
 
 def _is_library(frame: Frame) -> bool:

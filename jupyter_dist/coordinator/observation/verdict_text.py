@@ -9,7 +9,7 @@ from jupyter_dist.coordinator.observation.activity import (
     find_sitting,
 )
 from jupyter_dist.coordinator.observation.rank_snapshot import SILENCE_S, RankSnapshot
-from jupyter_dist.coordinator.observation.wait_graph import Call, Wait
+from jupyter_dist.coordinator.observation.wait_graph import Wait
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
 from jupyter_dist.model.hosts.topology import CollectiveView
 from jupyter_dist.model.ranks.records import MESSAGES, find_framework, is_symmetric, tell_group
@@ -147,14 +147,9 @@ def _is_under_way(wait: Wait, senders: Sequence[RankSnapshot]) -> bool:
     if any(rank.is_silent or rank.is_stopped for rank in (*senders, *wait.ranks)):
         return False  # that is told, and reason enough
     lasts = [rank.collective for rank in senders]
-    have_left = all(
-        last and (last.group, "object" in last.operation) == _counted(call) for last in lasts
-    )
+    counted = (call.group, "object" in call.operation)
+    have_left = all(last and (last.group, "object" in last.operation) == counted for last in lasts)
     return have_left and all(rank.is_idle for rank in wait.ranks)
-
-
-def _counted(call: Call) -> tuple[str, bool]:
-    return call.group, "object" in call.operation
 
 
 def _blame_network(pairs: Sequence[tuple[RankSnapshot, RankSnapshot]]) -> str:

@@ -83,9 +83,8 @@ def find_waits(ranks: Sequence[RankSnapshot]) -> list[Wait]:
 
 
 def _call_of(view: CollectiveView) -> Call:
-    if view.operation in MESSAGES:
-        return Call(view.group, 0, view.operation, view.arguments)
-    return Call(view.group, view.sequence, view.operation, view.arguments)
+    sequence = 0 if view.operation in MESSAGES else view.sequence
+    return Call(view.group, sequence, view.operation, view.arguments)
 
 
 def _find_missing(wait: Wait, members: Sequence[int], by_rank: Mapping[int, RankSnapshot]) -> None:

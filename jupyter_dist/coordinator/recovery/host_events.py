@@ -85,15 +85,14 @@ class HostEvents:
 
     def _on_answer(self, host: str, event: pb.AgentEvent) -> None:
         """Take in that an agent has done what it was told."""
+        current = self._scheduler.current
         match event.WhichOneof("event"):
             case "signal_sent":
                 self._scheduler.signals_under_way.discard(f"{event.signal_sent.request_id}@{host}")
-            case "placed":
-                if isinstance(self._scheduler.current, Transfer):
-                    self._scheduler.current.on_placed(host, event.placed)
-            case "place_taken":
-                if isinstance(self._scheduler.current, Transfer):
-                    self._scheduler.current.on_place_taken(host, event.place_taken)
+            case "placed" if isinstance(current, Transfer):
+                current.on_placed(host, event.placed)
+            case "place_taken" if isinstance(current, Transfer):
+                current.on_place_taken(host, event.place_taken)
 
     # --- for ranks that get new engines ---
 

@@ -17,6 +17,14 @@ from jupyter_dist.text.plurals import fit
 PATIENCE_S = 2.0
 """Who has not answered a roll call after this time is named."""
 
+_ANNOUNCED = {
+    OnLoss.ASK: "",
+    OnLoss.STOP: "rank {rank} is lost, and with it the cluster ends (--on-loss stop)",
+    OnLoss.HEAL: "rank {rank} will be replaced when this cell has ended (--on-loss heal)",
+    OnLoss.CONTINUE: "the cluster will go on without rank {rank} when this cell has ended "
+    "(--on-loss continue)",
+}
+
 
 class Recovery:
     """Heals and shrinks; what it does on its own it tries once for the same losses."""
@@ -152,18 +160,7 @@ class Recovery:
 
     def announce(self, rank: int) -> str:
         """Return what will be done about a loss, as a sentence; empty: that is for the person."""
-        match self._on_loss:
-            case OnLoss.ASK:
-                return ""
-            case OnLoss.STOP:
-                return f"rank {rank} is lost, and with it the cluster ends (--on-loss stop)"
-            case OnLoss.HEAL:
-                return f"rank {rank} will be replaced when this cell has ended (--on-loss heal)"
-            case OnLoss.CONTINUE:
-                return (
-                    f"the cluster will go on without rank {rank} when this cell has ended "
-                    "(--on-loss continue)"
-                )
+        return _ANNOUNCED[self._on_loss].format(rank=rank)
 
     def _lost(self) -> frozenset[str]:
         return frozenset(engine.name for engine in self._roster.engines if not engine.is_present)
