@@ -173,11 +173,11 @@ def test_a_tail_that_was_not_wanted_for_a_moment_is_told_again():
         stage.show_tails({1})
         stage.show_tails({0})
 
-    acts = [say(0, "all of it\n"), tick, look_away_and_back, tick, tick]
+    acts = [say(0, "all said\n"), tick, look_away_and_back, tick, tick]
     scene = {"cell": kept(1, is_running=True), "acts": [*acts, finish(0), finish(1)]}
     play(scene, ranks={0}, stage=stage)
     tails = [(each.rank, each.text) for each in told if isinstance(each, Tail)]
-    assert tails == [(0, "all of it")] * 2
+    assert tails == [(0, "all said")] * 2
 
 
 def test_a_tail_is_bounded_and_ends_with_the_traceback():

@@ -219,4 +219,4 @@ def test_the_end_of_an_agent_is_known_from_who_started_it(party):
     assert not party.arrivals.has_ended("a")
     party.fail("a", "it was killed")
     assert party.arrivals.has_ended("a")
-    assert not party.arrivals.has_ended("joined by file")
+    assert not party.arrivals.has_ended("elsewhere")
