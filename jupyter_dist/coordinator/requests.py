@@ -99,7 +99,7 @@ class Requests:
             WithdrawCell: self._withdraw,
             InterruptCell: self._interrupt,
         }
-        """By the type of the message; those that frames may follow are handled with these."""
+        """By the type of the message; `_framed` has those that frames may follow."""
         self._framed: dict[type[Any], Callable[[bytes, Any, list[Frame], float], None]] = {
             SyncCode: parts.code_sync.on_request,
             SendCode: parts.code_sync.on_request,

@@ -54,9 +54,13 @@ class Starts:
         except BaseException as problem:
             tell(str(problem) or type(problem).__name__, is_over=True, ok=False)
             raise
-        ranks = row.world_size
-        told = {"ready_ranks": ranks, "world_size": ranks, "is_over": True, "cluster": row.name}
-        tell(f"cluster {row.name} is ready", **told)
+        tell(
+            f"cluster {row.name} is ready",
+            ready_ranks=row.world_size,
+            world_size=row.world_size,
+            is_over=True,
+            cluster=row.name,
+        )
         return row
 
     def _read(self, asked: StartAsked) -> dict[str, Any]:
