@@ -22,7 +22,7 @@ from jupyter_dist.coordinator.cells.setup_cells import SetupCells
 from jupyter_dist.coordinator.clients.client_registry import ClientRegistry
 from jupyter_dist.coordinator.clients.code_sync import CodeSync
 from jupyter_dist.coordinator.clients.snapshot import Snapshot
-from jupyter_dist.coordinator.ipyparallel.controller import FromBridge, IpyparallelController
+from jupyter_dist.coordinator.ipyparallel.controller import IpyparallelController
 from jupyter_dist.coordinator.observation.call_records import CallRecords
 from jupyter_dist.coordinator.observation.nccl_diagnostics import RasReading
 from jupyter_dist.coordinator.observation.rank_queries import RankQueries
@@ -51,6 +51,7 @@ from jupyter_dist.protocol.messages import (
     CellResult,
     ControllerJoined,
     ControllerLeft,
+    FromBridge,
     FromClient,
     Hello,
     JoinCollective,

@@ -27,19 +27,8 @@ from jupyter_dist.protocol.messages import (
 SILENCE_LIMIT_S = 15.0
 """An owner whose process lives keeps its place so long: C code may hold its interpreter."""
 ROLES = ("own", "observe", "visit")
-_FOR_EVERYBODY = (
-    AskRanks
-    | AwaitReady
-    | Explain
-    | FollowCell
-    | ListCells
-    | OutputSeen
-    | ReadCollectives
-    | ReplayOutput
-    | ClaimRole
-    | WatchTopology
-    | WithdrawCell
-)
+_LOOKS = AskRanks | AwaitReady | Explain | ListCells | ReadCollectives | ReplayOutput
+_FOR_EVERYBODY = _LOOKS | ClaimRole | FollowCell | OutputSeen | WatchTopology | WithdrawCell
 """What everybody may ask: it changes nothing, or only the client's own cell."""
 
 

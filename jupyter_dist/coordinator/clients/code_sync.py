@@ -17,6 +17,7 @@ from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     CodeCommitted,
     CodeLacking,
+    CodeRequest,
     CodeTaken,
     CommitCode,
     SendCode,
@@ -26,7 +27,6 @@ from jupyter_dist.protocol.messages import (
 _LARGEST_CHUNK_BYTES = 2 * CHUNK_BYTES - 4096
 """Of what gRPC takes, with the rest of its message."""
 _GONE = "its agent is gone"
-Request = SyncCode | SendCode | CommitCode
 
 
 @dataclass
@@ -86,7 +86,7 @@ class CodeSync:
     # --- what the client asks for ---
 
     def on_request(
-        self, client: bytes, request: Request, buffers: Sequence[Frame], _now_s: float
+        self, client: bytes, request: CodeRequest, buffers: Sequence[Frame], _now_s: float
     ) -> None:
         """Pass a step of a sync on to the agents."""
         if problem := _find_mistake(request, buffers):
@@ -195,7 +195,7 @@ class CodeSync:
         self._sync = None
 
 
-def _find_mistake(request: Request, buffers: Sequence[Frame]) -> str:
+def _find_mistake(request: CodeRequest, buffers: Sequence[Frame]) -> str:
     """Return why a request cannot be meant; our own clients check before they send."""
     expected = 0 if isinstance(request, CommitCode) else 1
     if len(buffers) != expected:

@@ -30,6 +30,7 @@ from jupyter_dist.protocol.messages import (
     ControllerLeft,
     ControllerReady,
     EndController,
+    FromBridge,
     StartController,
     TaskBegan,
     TaskEnded,
@@ -41,8 +42,6 @@ LEAVE_TIMEOUT_S = 2.0
 USER_LEASE_S = 15.0
 """A client that has not shown itself for so long uses the controller no more."""
 _NOBODY_LEFT = "every rank is lost; %dist_heal replaces them"
-FromBridge = ControllerJoined | ControllerLeft | TaskBegan | TaskEnded
-"""What engines say of ipyparallel."""
 
 
 class _Wish(NamedTuple):

@@ -14,6 +14,7 @@ from jupyter_dist.model.ranks.preemption_agreement import choose_save_point, tim
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.commands import PREEMPTION, PreemptionRequest
 from jupyter_dist.protocol.messages import (
+    FromNotices,
     HeedNotices,
     NoticeHandled,
     NoticeOver,
@@ -26,8 +27,6 @@ from jupyter_dist.protocol.messages import (
 
 ANSWER_PATIENCE_S = 3.0
 """A rank that has not told where it is after this time is held by native code."""
-FromNotices = WatchNotices | NoticePosition | NoticeHandled
-"""What ranks say of notices."""
 _HANDLED = "every rank has handled that"
 _NOTHING_LEFT = "its cell ended before the call at which ranks save"
 _LABEL = "what is run before a host is taken away"

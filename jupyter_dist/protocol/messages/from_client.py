@@ -207,29 +207,11 @@ class StopCluster(Message, frozen=True):
     request_id: str
 
 
-FromClient = (
-    AwaitReady
-    | SubmitCell
-    | OutputSeen
-    | WithdrawCell
-    | InterruptCell
-    | PushObjects
-    | SendPiece
-    | PullObject
-    | SyncCode
-    | SendCode
-    | CommitCode
-    | WatchTopology
-    | ClaimRole
-    | ListCells
-    | ReplayOutput
-    | FollowCell
-    | AskRanks
-    | Explain
-    | HealRanks
-    | ShrinkCluster
-    | ReadCollectives
-    | StartController
-    | EndController
-    | StopCluster
-)
+_Cells = SubmitCell | OutputSeen | WithdrawCell | InterruptCell
+_Objects = PushObjects | SendPiece | PullObject
+CodeRequest = SyncCode | SendCode | CommitCode
+"""The steps of a sync."""
+_Views = WatchTopology | ClaimRole | ListCells | ReplayOutput | FollowCell
+_Ranks = AskRanks | Explain | HealRanks | ShrinkCluster | ReadCollectives
+_Bridge = StartController | EndController
+FromClient = AwaitReady | _Cells | _Objects | CodeRequest | _Views | _Ranks | _Bridge | StopCluster

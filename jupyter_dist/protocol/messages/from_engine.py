@@ -218,25 +218,13 @@ class Answered(Message, frozen=True):
     answer: Answer
 
 
-ToCoordinator = (
-    Hello
-    | Ready
-    | NotReady
-    | CellOutput
-    | CellResult
-    | ObjectsStored
-    | ObjectFetched
-    | JoinCollective
-    | WithdrawCollective
-    | PutValue
-    | AwaitValue
-    | RequestService
-    | ControllerJoined
-    | ControllerLeft
-    | TaskBegan
-    | TaskEnded
-    | WatchNotices
-    | NoticePosition
-    | NoticeHandled
-    | Answered
+_Generations = Hello | Ready | NotReady
+_Cells = (
+    CellOutput | CellResult | ObjectsStored | ObjectFetched | JoinCollective | WithdrawCollective
 )
+_Values = PutValue | AwaitValue | RequestService
+FromBridge = ControllerJoined | ControllerLeft | TaskBegan | TaskEnded
+"""What engines say of ipyparallel."""
+FromNotices = WatchNotices | NoticePosition | NoticeHandled
+"""What ranks say of hosts that will be taken away."""
+ToCoordinator = _Generations | _Cells | _Values | FromBridge | FromNotices | Answered

@@ -282,34 +282,11 @@ class ClusterStopping(Message, frozen=True):
     """Why a batch job may still be there, and how it is ended by hand; empty: none is."""
 
 
-ToClient = (
-    StartProgress
-    | ClusterReady
-    | Refused
-    | CellWaiting
-    | CellAdmitted
-    | CellEvents
-    | CellInterruptSent
-    | ObjectsPushed
-    | ObjectPulled
-    | PieceTaken
-    | PulledPiece
-    | TransferMoved
-    | CodeLacking
-    | CodeTaken
-    | CodeCommitted
-    | TopologyChanged
-    | RoleGranted
-    | CellsListed
-    | OutputReplayed
-    | CellFollowed
-    | RanksAnswered
-    | Explained
-    | HealProgress
-    | RanksHealed
-    | Shrunk
-    | CollectivesRead
-    | ControllerReady
-    | ControllerEnded
-    | ClusterStopping
-)
+_Start = StartProgress | ClusterReady | Refused
+_Cells = CellWaiting | CellAdmitted | CellEvents | CellInterruptSent
+_Objects = ObjectsPushed | ObjectPulled | PieceTaken | PulledPiece | TransferMoved
+_Code = CodeLacking | CodeTaken | CodeCommitted
+_Views = TopologyChanged | RoleGranted | CellsListed | OutputReplayed | CellFollowed
+_Ranks = RanksAnswered | Explained | HealProgress | RanksHealed | Shrunk | CollectivesRead
+_Bridge = ControllerReady | ControllerEnded
+ToClient = _Start | _Cells | _Objects | _Code | _Views | _Ranks | _Bridge | ClusterStopping

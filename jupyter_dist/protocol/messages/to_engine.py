@@ -171,22 +171,8 @@ class Leave(Message, frozen=True):
     """End this engine."""
 
 
-ToEngine = (
-    Welcome
-    | RunCell
-    | StoreObjects
-    | FetchObject
-    | AbortCommunicator
-    | CollectiveCompleted
-    | CollectiveFailed
-    | ValueFound
-    | Question
-    | Regroup
-    | JoinController
-    | LeaveController
-    | HeedNotices
-    | PreemptNotice
-    | SavePointChosen
-    | NoticeOver
-    | Leave
-)
+_Cells = Welcome | RunCell | StoreObjects | FetchObject
+_Collectives = AbortCommunicator | CollectiveCompleted | CollectiveFailed | ValueFound
+_Bridge = JoinController | LeaveController
+_Notices = HeedNotices | PreemptNotice | SavePointChosen | NoticeOver
+ToEngine = _Cells | _Collectives | Question | Regroup | _Bridge | _Notices | Leave
