@@ -2,14 +2,13 @@
 
 from jupyter_dist.model.ranks.initialized import Formed
 from jupyter_dist.model.ranks.preemption_agreement import Position
-from jupyter_dist.protocol.messages.parts import ErrorInfo, Message, Output
+from jupyter_dist.protocol.messages.parts import ErrorInfo, Output, Report
 from jupyter_dist.protocol.messages.questions import Answer
 
 
-class Hello(Message, frozen=True):
+class Hello(Report, frozen=True):
     """I am this rank of this generation; peers reach my communicator at `address`."""
 
-    rank: int
     generation: int
     pid: int
     address: str = ""
@@ -17,36 +16,32 @@ class Hello(Message, frozen=True):
     """What frameworks have formed with other ranks before."""
 
 
-class Ready(Message, frozen=True):
+class Ready(Report, frozen=True):
     """My communicator of this generation stands, and what frameworks had to form again."""
 
-    rank: int
     generation: int
     notes: tuple[str, ...] = ()
     """What the user should know: which variables belong to what was before."""
 
 
-class NotReady(Message, frozen=True):
+class NotReady(Report, frozen=True):
     """My communicator of this generation could not be formed."""
 
-    rank: int
     generation: int
     reason: str
 
 
-class CellOutput(Message, frozen=True):
+class CellOutput(Report, frozen=True):
     """What a rank said while it ran a cell; `offsets` count the bytes of stdout and stderr sent."""
 
-    rank: int
     cell_id: str
     outputs: tuple[Output, ...]
     offsets: tuple[int, int] = (0, 0)
 
 
-class CellResult(Message, frozen=True, omit_defaults=True):
+class CellResult(Report, frozen=True, omit_defaults=True):
     """How a cell ended on a rank: ok, raised, interrupted or peer_failed."""
 
-    rank: int
     cell_id: str
     status: str
     duration_s: float
@@ -59,29 +54,26 @@ class CellResult(Message, frozen=True, omit_defaults=True):
     """What a command has returned, as MessagePack."""
 
 
-class ObjectsStored(Message, frozen=True):
+class ObjectsStored(Report, frozen=True):
     """The pushed names are in the namespace, or `problem` says why not."""
 
-    rank: int
     request_id: str
     problem: str = ""
 
 
-class ObjectFetched(Message, frozen=True):
+class ObjectFetched(Report, frozen=True):
     """A pulled object; its buffers follow as frames."""
 
-    rank: int
     request_id: str
     problem: str = ""
 
 
-class JoinCollective(Message, frozen=True):
+class JoinCollective(Report, frozen=True):
     """I take part in a meeting of these ranks; what I bring follows as frames.
 
     A meeting belongs to a cell. It is held as soon as all its ranks attend with one claim.
     """
 
-    rank: int
     cell_id: str
     topic: str
     """The same on all ranks, and only once in a cell for the same ranks; as `objects 3`."""
@@ -100,10 +92,9 @@ class JoinCollective(Message, frozen=True):
     timeout_s: float = 60.0
 
 
-class WithdrawCollective(Message, frozen=True):
+class WithdrawCollective(Report, frozen=True):
     """I do not wait any longer in this meeting."""
 
-    rank: int
     cell_id: str
     topic: str
     ranks: tuple[int, ...]
@@ -111,29 +102,26 @@ class WithdrawCollective(Message, frozen=True):
     """What I did, following the words "rank 2"."""
 
 
-class PutValue(Message, frozen=True):
+class PutValue(Report, frozen=True):
     """Keep the frame that follows under this key until the generation ends."""
 
-    rank: int
     generation: int
     key: str
 
 
-class AwaitValue(Message, frozen=True):
+class AwaitValue(Report, frozen=True):
     """Send me the value of this key, now or as soon as a rank has put it."""
 
-    rank: int
     generation: int
     key: str
 
 
-class RequestService(Message, frozen=True):
+class RequestService(Report, frozen=True):
     """Start this helper process on the host of a rank, unless this generation has it already.
 
     Its address becomes the value of the key `service_key` gives, as MessagePack of ServiceFound.
     """
 
-    rank: int
     generation: int
     service: str
     """As jax: a name of frameworks.services."""
@@ -142,45 +130,39 @@ class RequestService(Message, frozen=True):
     """Address of that host to listen at; empty: any free port of its data path."""
 
 
-class ControllerJoined(Message, frozen=True):
+class ControllerJoined(Report, frozen=True):
     """The ipyparallel controller has taken me in, or `problem` says why not."""
 
-    rank: int
     request_id: str
     """Of the JoinController that is answered."""
     problem: str = ""
 
 
-class ControllerLeft(Message, frozen=True):
+class ControllerLeft(Report, frozen=True):
     """I am no engine of an ipyparallel controller any more."""
 
-    rank: int
     request_id: str = ""
     """Of the LeaveController that is answered; empty: it was not asked for, see `reason`."""
     reason: str = ""
     """Why I left by myself, following the words "rank 2"."""
 
 
-class TaskBegan(Message, frozen=True):
+class TaskBegan(Report, frozen=True):
     """An ipyparallel task has the main thread; one that is over at once need not be told."""
 
-    rank: int
     label: str
     """As `apply f` or `execute`."""
     running_s: float = 0.0
     """How long it runs already."""
 
 
-class TaskEnded(Message, frozen=True):
+class TaskEnded(Report, frozen=True):
     """The task that was told of is over."""
 
-    rank: int
 
-
-class WatchNotices(Message, frozen=True):
+class WatchNotices(Report, frozen=True):
     """Whether this rank wants to know before a host is taken away; told when that changes."""
 
-    rank: int
     is_always: bool
     """There is a function to call, or something marked to save, whatever cell runs."""
     has_marks: bool = False
@@ -189,18 +171,16 @@ class WatchNotices(Message, frozen=True):
     """The last cell that has called should_save()."""
 
 
-class NoticePosition(Message, frozen=True):
+class NoticePosition(Report, frozen=True):
     """Where I was when I heard of this notice; should_save() waits there for the save point."""
 
-    rank: int
     number: int
     position: Position
 
 
-class NoticeHandled(Message, frozen=True):
+class NoticeHandled(Report, frozen=True):
     """I have done what is to be done before the host is taken away, and go on."""
 
-    rank: int
     number: int
     has_saved: bool = False
     """What was marked is saved."""
@@ -210,10 +190,9 @@ class NoticeHandled(Message, frozen=True):
     """I have tried to save what was marked, together with all ranks."""
 
 
-class Answered(Message, frozen=True):
+class Answered(Report, frozen=True):
     """What a rank says to a Question."""
 
-    rank: int
     request_id: str
     answer: Answer
 

@@ -11,6 +11,24 @@ class Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
     """Base of every message; the class name is the name on the wire."""
 
 
+class Request(Message, frozen=True):
+    """Base of what is asked for; what answers it bears the same id."""
+
+    request_id: str
+
+
+class Reply(Message, frozen=True):
+    """Base of what a request is answered with, be it in several messages."""
+
+    request_id: str
+
+
+class Report(Message, frozen=True):
+    """Base of what a rank says."""
+
+    rank: int
+
+
 class Command(msgspec.Struct, frozen=True):
     """What ranks do in place of running a cell's code; see `protocol/commands.py`."""
 

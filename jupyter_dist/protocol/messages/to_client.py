@@ -6,14 +6,13 @@ from jupyter_dist.errors import ErrorCode
 from jupyter_dist.model.hosts.start_stage import HostProgress
 from jupyter_dist.model.hosts.topology import Topology
 from jupyter_dist.model.ranks.crash import CrashReport
-from jupyter_dist.protocol.messages.parts import CellEvent, KeptCell, Message
+from jupyter_dist.protocol.messages.parts import CellEvent, KeptCell, Message, Reply
 from jupyter_dist.protocol.messages.questions import Answer
 
 
-class StartProgress(Message, frozen=True):
+class StartProgress(Reply, frozen=True):
     """How far the start is: ranks that are ready, and what is being waited for."""
 
-    request_id: str
     stage: str
     ready_ranks: int
     world_size: int
@@ -23,10 +22,9 @@ class StartProgress(Message, frozen=True):
     """How long what is over took, in seconds: `hosts`, `engines`, `communicator`."""
 
 
-class ClusterReady(Message, frozen=True):
+class ClusterReady(Reply, frozen=True):
     """Every rank is idle in this generation."""
 
-    request_id: str
     generation: int
     world_size: int
     log_dirs: dict[str, str] = msgspec.field(default_factory=dict)
@@ -35,25 +33,22 @@ class ClusterReady(Message, frozen=True):
     """What the user should know about the hosts, as differing versions; one sentence each."""
 
 
-class Refused(Message, frozen=True):
+class Refused(Reply, frozen=True):
     """A request could not be carried out."""
 
-    request_id: str
     code: ErrorCode
     reason: str
 
 
-class CellWaiting(Message, frozen=True):
+class CellWaiting(Reply, frozen=True):
     """The fence is closed: why, in one sentence."""
 
-    request_id: str
     reason: str
 
 
-class CellAdmitted(Message, frozen=True):
+class CellAdmitted(Reply, frozen=True):
     """The cell was sent to these ranks."""
 
-    request_id: str
     cell_id: str
     ranks: tuple[int, ...]
 
@@ -68,54 +63,48 @@ class CellEvents(Message, frozen=True):
     """Every rank of the cell has finished; no more events follow."""
 
 
-class CellInterruptSent(Message, frozen=True):
+class CellInterruptSent(Reply, frozen=True):
     """SIGINT is on its way to these ranks (empty: nothing was running)."""
 
-    request_id: str
     ranks: tuple[int, ...]
 
 
-class ObjectsPushed(Message, frozen=True):
+class ObjectsPushed(Reply, frozen=True):
     """Every rank stored the objects; `problems` holds rank -> reason where it did not."""
 
-    request_id: str
     problems: dict[int, str]
 
 
-class ObjectPulled(Message, frozen=True):
+class ObjectPulled(Reply, frozen=True):
     """The object of each rank; frames follow, `frame_counts[i]` of them for `ranks[i]`.
 
     Large objects have come as pieces before: `sizes` of the frames that they make up.
     """
 
-    request_id: str
     ranks: tuple[int, ...]
     frame_counts: tuple[int, ...]
     problems: dict[int, str]
     sizes: tuple[int, ...] = ()
 
 
-class PieceTaken(Message, frozen=True):
+class PieceTaken(Reply, frozen=True):
     """A piece of a large push has arrived."""
 
-    request_id: str
     number: int
 
 
-class PulledPiece(Message, frozen=True):
+class PulledPiece(Reply, frozen=True):
     """A piece of a large object, which follows as a frame; ObjectPulled comes after the last."""
 
-    request_id: str
     frame_bytes: int
     """Size of the frame that it is a part of; no piece goes over the end of a frame."""
     total_bytes: int
     """Of all pieces."""
 
 
-class TransferMoved(Message, frozen=True):
+class TransferMoved(Reply, frozen=True):
     """How much of a push or pull has arrived where it goes; told while that takes longer."""
 
-    request_id: str
     moved_bytes: int
     total_bytes: int
     """0: not known yet."""
@@ -123,10 +112,9 @@ class TransferMoved(Message, frozen=True):
     """What is going on, as `to 2 hosts`."""
 
 
-class CodeLacking(Message, frozen=True):
+class CodeLacking(Reply, frozen=True):
     """What hosts lack of a manifest; a frame follows for each, as the agents give it."""
 
-    request_id: str
     hosts: tuple[str, ...]
     problems: dict[str, str]
     """Hosts that cannot take part, with the reason."""
@@ -134,18 +122,16 @@ class CodeLacking(Message, frozen=True):
     """Hosts that are lost: nobody waits for them."""
 
 
-class CodeTaken(Message, frozen=True):
+class CodeTaken(Reply, frozen=True):
     """A chunk has arrived; `problems` has the hosts that could not keep it, with the reason."""
 
-    request_id: str
     number: int
     problems: dict[str, str]
 
 
-class CodeCommitted(Message, frozen=True):
+class CodeCommitted(Reply, frozen=True):
     """The code is in its place, except on the hosts in `problems`."""
 
-    request_id: str
     removed: int
     """Files that are no longer there."""
     stale: dict[str, tuple[str, ...]]
@@ -153,74 +139,65 @@ class CodeCommitted(Message, frozen=True):
     problems: dict[str, str]
 
 
-class TopologyChanged(Message, frozen=True):
+class TopologyChanged(Reply, frozen=True):
     """The cluster at this moment."""
 
-    request_id: str
     topology: Topology
 
 
-class RoleGranted(Message, frozen=True):
+class RoleGranted(Reply, frozen=True):
     """You may; `owner` is who runs cells at the moment, or empty."""
 
-    request_id: str
     role: str
     owner: str = ""
 
 
-class CellsListed(Message, frozen=True):
+class CellsListed(Reply, frozen=True):
     """The cells that are kept, the oldest first."""
 
-    request_id: str
     cells: tuple[KeptCell, ...]
 
 
-class OutputReplayed(Message, frozen=True):
+class OutputReplayed(Reply, frozen=True):
     """What is kept of a cell; `omitted_bytes` older outputs were dropped."""
 
-    request_id: str
     cell: KeptCell
     events: tuple[CellEvent, ...]
     omitted_bytes: int = 0
 
 
-class CellFollowed(Message, frozen=True):
+class CellFollowed(Reply, frozen=True):
     """This cell runs (None: none does); its events follow, from the beginning on where kept."""
 
-    request_id: str
     cell: KeptCell | None
     omitted_bytes: int = 0
 
 
-class RanksAnswered(Message, frozen=True):
+class RanksAnswered(Reply, frozen=True):
     """What ranks have answered; `problems` has those that did not, with the reason."""
 
-    request_id: str
     answers: dict[int, Answer]
     problems: dict[int, str]
 
 
-class Explained(Message, frozen=True):
+class Explained(Reply, frozen=True):
     """One sentence about the running cell (empty: nothing is odd), and how lost ranks ended."""
 
-    request_id: str
     cell: str
     """Label of the running cell, or empty."""
     verdict: str
     crashes: tuple[CrashReport, ...]
 
 
-class HealProgress(Message, frozen=True):
+class HealProgress(Reply, frozen=True):
     """How far healing is, in a few words."""
 
-    request_id: str
     stage: str
 
 
-class RanksHealed(Message, frozen=True):
+class RanksHealed(Reply, frozen=True):
     """Every rank is there again, in this generation."""
 
-    request_id: str
     generation: int
     replaced: dict[int, str]
     """New ranks, with the host that each is on now."""
@@ -234,10 +211,9 @@ class RanksHealed(Message, frozen=True):
     """What frameworks have formed again, and which variables belong to what was before."""
 
 
-class Shrunk(Message, frozen=True):
+class Shrunk(Reply, frozen=True):
     """The cluster has so many ranks now; `renumbered` has the new number of each old one."""
 
-    request_id: str
     generation: int
     world_size: int
     renumbered: dict[int, int]
@@ -245,39 +221,35 @@ class Shrunk(Message, frozen=True):
     """What frameworks have formed again, and which variables belong to what was before."""
 
 
-class CollectivesRead(Message, frozen=True):
+class CollectivesRead(Reply, frozen=True):
     """The records of each host's ranks; its frames follow, `frame_counts[i]` for `hosts[i]`.
 
     The frames of a host, one after the other, are MessagePack of model.records.HostRecords.
     """
 
-    request_id: str
     hosts: tuple[str, ...]
     frame_counts: tuple[int, ...]
     problems: dict[str, str]
     """Hosts whose agent could not be asked, with the reason."""
 
 
-class ControllerReady(Message, frozen=True):
+class ControllerReady(Reply, frozen=True):
     """These ranks are engines of the ipyparallel controller, each with its rank as id."""
 
-    request_id: str
     connection: bytes
     """JSON as in ipcontroller-client.json."""
     ranks: tuple[int, ...]
 
 
-class ControllerEnded(Message, frozen=True):
+class ControllerEnded(Reply, frozen=True):
     """No ipyparallel controller runs, and no rank is an engine of one."""
 
-    request_id: str
     was_running: bool
 
 
-class ClusterStopping(Message, frozen=True):
+class ClusterStopping(Reply, frozen=True):
     """Everything has ended but the coordinator itself, which ends now."""
 
-    request_id: str
     left: str = ""
     """Why a batch job may still be there, and how it is ended by hand; empty: none is."""
 

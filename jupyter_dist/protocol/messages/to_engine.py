@@ -3,7 +3,7 @@
 from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.model.ranks.initialized import FrameworkPlan
 from jupyter_dist.model.ranks.preemption_agreement import SavePoint
-from jupyter_dist.protocol.messages.parts import Command, Message
+from jupyter_dist.protocol.messages.parts import Command, Message, Request
 from jupyter_dist.protocol.messages.questions import About
 
 
@@ -39,23 +39,21 @@ class RunCell(Message, frozen=True, omit_defaults=True):
     """To be carried out in place of `code`."""
 
 
-class StoreObjects(Message, frozen=True):
+class StoreObjects(Request, frozen=True):
     """Put the objects in the frames into the namespace under these names.
 
     Large objects come as a file in the host's memory instead: `sizes` of the frames in `path`.
     """
 
-    request_id: str
     names: tuple[str, ...]
     frame_counts: tuple[int, ...]
     path: str = ""
     sizes: tuple[int, ...] = ()
 
 
-class FetchObject(Message, frozen=True):
+class FetchObject(Request, frozen=True):
     """Send back the object with this name."""
 
-    request_id: str
     name: str
 
 
@@ -99,10 +97,9 @@ class ValueFound(Message, frozen=True):
     key: str
 
 
-class Question(Message, frozen=True):
+class Question(Request, frozen=True):
     """Answer this now, also while a cell runs."""
 
-    request_id: str
     about: About
 
 
@@ -113,13 +110,12 @@ class Regroup(Message, frozen=True):
     rank: int
 
 
-class JoinController(Message, frozen=True):
+class JoinController(Request, frozen=True):
     """Become an engine of this ipyparallel controller; now, also within a cell.
 
     A rank that is a member already leaves that controller first.
     """
 
-    request_id: str
     connection: bytes
     """JSON as in ipcontroller-engine.json; `interface` has an address that this host reaches.
 
@@ -129,10 +125,8 @@ class JoinController(Message, frozen=True):
     """The id to ask for: an engine within a cell or a task may not know its new rank yet."""
 
 
-class LeaveController(Message, frozen=True):
+class LeaveController(Request, frozen=True):
     """Be no engine of an ipyparallel controller any more; now, also within a cell."""
-
-    request_id: str
 
 
 class HeedNotices(Message, frozen=True):
