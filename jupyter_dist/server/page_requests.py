@@ -15,7 +15,11 @@ Id = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Rank = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class StartAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of them."""
+
+
+class StartAsked(_Asked, frozen=True, kw_only=True):
     """Start a cluster: of hosts, of so many ranks on this machine, or of a saved specification."""
 
     id: Id
@@ -25,7 +29,7 @@ class StartAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     count: Annotated[int, msgspec.Meta(ge=1, le=MOST_SLOTS)] | None = None
 
 
-class ViewAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ViewAsked(_Asked, frozen=True, kw_only=True):
     """What a button of a view asks of a cluster."""
 
     id: Id
@@ -34,14 +38,7 @@ class ViewAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     rank: Rank | None = None
 
 
-class FollowAsked(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="follow",
-):
+class FollowAsked(_Asked, frozen=True, kw_only=True, tag_field="kind", tag="follow"):
     """Show me this cluster (None: none), and the last lines of this rank (None: of none)."""
 
     cluster: str | None = None
