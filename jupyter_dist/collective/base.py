@@ -1,4 +1,4 @@
-"""What communicators of host memory and of device memory have in common: who they are, settings."""
+"""What communicators of host and of device memory have in common: who they are, settings."""
 
 from jupyter_dist.collective.call_log import CallLog
 from jupyter_dist.collective.objects.object_collectives import ObjectCollectives
@@ -9,9 +9,34 @@ LONGEST_TIMEOUT_S = 1e8
 
 
 class BaseCommunicator(ObjectCollectives):
-    """A communicator with a log of its calls, whose scope it shares with what is split off."""
+    """Exchanges arrays between ranks; every rank makes the same calls in the same order.
+
+    Arrays of numpy, torch, JAX and CuPy are taken as they are, without a copy if they are
+    C-contiguous; results come in the library of the input. Scalars and lists are taken as
+    `numpy.asarray` takes them; a scalar gives a scalar. Accepted are bool, integers, floats
+    (bfloat16 and the float8 types too) and complex numbers. Host memory and device memory each
+    have their way; no call mixes them.
+
+    A plain call returns a new array and leaves its input as it was. With `out=` the result goes
+    there: it has the shape of the result, or is flat, in the order of C or of Fortran. In host
+    memory that happens only once the whole operation has succeeded; where `out` is the input
+    itself, and on devices, a failed operation leaves it half done.
+
+    `op` is sum, prod, min, max or avg; on bool, sum and max are a logical or, prod and min an and.
+    Integers keep their dtype and wrap around, as in numpy; they have no avg.
+
+    Every method raises UsageError (a ValueError) or TypeError before anything is sent when its
+    arguments cannot work, and otherwise CommunicatorError: PeerFailed when another rank raised,
+    left or was lost; CollectiveMismatch when ranks called different things; CollectiveTimeout
+    after `timeout_s`. After such an error the communicator is broken: later calls raise it again.
+
+    Calls on host memory return when they are done, and take no `stream`. Calls on device memory
+    are queued on the `stream` of the call, or else of the communicator, and return at once; what
+    becomes of them shows at the latest when the cell ends.
+    """
 
     kind: str
+    """ring or nccl."""
 
     def __init__(self, log: CallLog) -> None:
         super().__init__(log.group, log.recorder, log.control)

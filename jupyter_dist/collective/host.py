@@ -24,7 +24,7 @@ from jupyter_dist.errors import CommunicatorError, UsageError
 
 @takes_sparse
 class HostCommunicator(HostMessages):
-    """Exchanges arrays in host memory; see Communicator for what each method does.
+    """Exchanges arrays in host memory; see BaseCommunicator for what all methods keep to.
 
     The transport belongs to it from now on; `scope` is shared with what is split off.
     """
@@ -113,7 +113,12 @@ class HostCommunicator(HostMessages):
         tiled: bool = False,
         stream: Any = None,
     ) -> Any:
-        """Collect every rank's array: shape (size, *array.shape), tiled along the first axis."""
+        """Collect every rank's array: shape (size, *array.shape).
+
+        `tiled` puts them together along their first axis: (size * array.shape[0], …); of a JAX
+        array that spans processes it gives the whole. With a `count` the first so many elements
+        go, and the result is flat.
+        """
         arguments.check_no_stream("all_gather", stream)
         if count is not None:
             return counted.all_gather(self, array, out, count)
@@ -139,7 +144,10 @@ class HostCommunicator(HostMessages):
         count: int | None = None,
         stream: Any = None,
     ) -> Any:
-        """Reduce `array` of shape (size, …) over all ranks; rank i gets row i."""
+        """Reduce `array` of shape (size, …) over all ranks; rank i gets row i.
+
+        With a `count` it is flat: rank i gets the `count` elements from i * count on.
+        """
         arguments.check_no_stream("reduce_scatter", stream)
         if count is not None:
             return counted.reduce_scatter(self, array, op, out, count)

@@ -14,7 +14,7 @@ _Key = tuple[Any, ...]
 
 
 class DeviceCalls(DeviceMessages):
-    """Exchanges arrays in device memory; see Communicator for what each method does."""
+    """Exchanges arrays in device memory; see HostCommunicator for what each method does."""
 
     def all_reduce(self, array: Any, op: str = "sum", out: Any = None) -> Any:
         """Reduce over all ranks.
