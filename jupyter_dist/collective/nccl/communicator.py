@@ -22,7 +22,7 @@ from jupyter_dist.collective.nccl.cuda import load_cuda
 from jupyter_dist.collective.nccl.device import NoArray, Ways
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary
 from jupyter_dist.collective.nccl.messages import mixed
-from jupyter_dist.collective.sparse.calls import WAYS
+from jupyter_dist.collective.sparse.calls import call_sparse
 from jupyter_dist.collective.sparse.matrices import is_sparse
 from jupyter_dist.errors import CommunicatorError, UsageError
 
@@ -257,7 +257,7 @@ class NcclCommunicator(BaseCommunicator):
             if is_sparse(given):
                 # Made of calls for arrays, which then go where those of the matrix lie.
                 with device.along_stream(operation):
-                    return WAYS[operation][1](self, *arguments, **named)
+                    return call_sparse(operation, self, *arguments, **named)
             if other is not None and self._find_library(other) is not None:
                 raise mixed(operation, given)
             return getattr(self._host, operation)(*arguments, **named)

@@ -38,22 +38,18 @@ from jupyter_dist.collective.sparse.traffic import (
 from jupyter_dist.errors import UsageError
 
 
-def all_reduce(
-    comm: Any, array: Any, op: str = "sum", out: Any = None, *, stream: Any = None
-) -> Any:
+def all_reduce(comm: Any, array: Any, op: str = "sum", out: Any = None) -> Any:
     """Reduce over all ranks; every rank gets the same bits."""
-    _check(comm, "all_reduce", stream, op)
+    _check_reduction("all_reduce", op)
     check_out("all_reduce", out, array)
     told = tell(comm, "all_reduce", [array], op)
     _check_alike("all_reduce", [of_rank[0] for of_rank in told], array, op)
     return fill(out, combine(from_everybody(comm, array, told), op))
 
 
-def reduce(
-    comm: Any, array: Any, root: int = 0, op: str = "sum", out: Any = None, *, stream: Any = None
-) -> Any:
+def reduce(comm: Any, array: Any, root: int = 0, op: str = "sum", out: Any = None) -> Any:
     """Reduce over all ranks into the root; the others get None."""
-    _check(comm, "reduce", stream, op)
+    _check_reduction("reduce", op)
     root = peer("reduce", "root", root, comm.size)
     check_out("reduce", out if comm.rank == root else None, array)
     told = tell(comm, "reduce", [array], op, root)
@@ -62,9 +58,8 @@ def reduce(
     return None if matrices is None else fill(out, combine(matrices, op))
 
 
-def broadcast(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
+def broadcast(comm: Any, array: Any, root: int = 0, out: Any = None) -> Any:
     """Return the root's matrix to everybody; elsewhere `array` tells the format."""
-    _check(comm, "broadcast", stream)
     root = peer("broadcast", "root", root, comm.size)
     check_out("broadcast", out, array)
     header = tell(comm, "broadcast", [array], root=root)[root][0]
@@ -75,18 +70,8 @@ def broadcast(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: 
     return fill(out, unpack(comm.broadcast(output, root), header, array))
 
 
-def all_gather(
-    comm: Any,
-    array: Any,
-    out: Any = None,
-    *,
-    count: int | None = None,
-    tiled: bool = False,
-    stream: Any = None,
-) -> Any:
-    """Collect every rank's matrix: a list in the order of ranks; a count means nothing."""
-    del count
-    _check(comm, "all_gather", stream)
+def all_gather(comm: Any, array: Any, out: Any = None, *, tiled: bool = False) -> Any:
+    """Collect every rank's matrix: a list in the order of ranks."""
     if tiled:
         raise UsageError(
             "all_gather of sparse matrices got tiled=True. Accepted: False; the list that it gives "
@@ -96,18 +81,16 @@ def all_gather(
     return fill_all(out, from_everybody(comm, array, tell(comm, "all_gather", [array])))
 
 
-def gather(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
+def gather(comm: Any, array: Any, root: int = 0, out: Any = None) -> Any:
     """Collect every rank's matrix in the root: a list there, None elsewhere."""
-    _check(comm, "gather", stream)
     root = peer("gather", "root", root, comm.size)
     check_outs("gather", out if comm.rank == root else None, array, comm.size)
     told = tell(comm, "gather", [array], root=root)
     return fill_all(out, to_root(comm, array, told, root))
 
 
-def scatter(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: Any = None) -> Any:
+def scatter(comm: Any, array: Any, root: int = 0, out: Any = None) -> Any:
     """Return matrix i of the root's list to rank i; elsewhere `array` tells the format."""
-    _check(comm, "scatter", stream)
     root = peer("scatter", "root", root, comm.size)
     matrices = _listed(comm, "scatter", array) if comm.rank == root else [array]
     check_out("scatter", out, matrices[0])
@@ -121,18 +104,9 @@ def scatter(comm: Any, array: Any, root: int = 0, out: Any = None, *, stream: An
     return fill(out, unpack(came, mine, array))
 
 
-def reduce_scatter(
-    comm: Any,
-    array: Any,
-    op: str = "sum",
-    out: Any = None,
-    *,
-    count: int | None = None,
-    stream: Any = None,
-) -> Any:
+def reduce_scatter(comm: Any, array: Any, op: str = "sum", out: Any = None) -> Any:
     """Reduce lists of matrices over all ranks; rank i gets the reduction of all matrices i."""
-    del count  # as in all_gather: it is that of arrays
-    _check(comm, "reduce_scatter", stream, op)
+    _check_reduction("reduce_scatter", op)
     matrices = _listed(comm, "reduce_scatter", array)
     mine = matrices[comm.rank]
     check_out("reduce_scatter", out, mine)
@@ -142,26 +116,23 @@ def reduce_scatter(
     return fill(out, combine(to_each(comm, matrices, told, [mine] * comm.size), op))
 
 
-def all_to_all(comm: Any, array: Any, out: Any = None, *, stream: Any = None) -> Any:
+def all_to_all(comm: Any, array: Any, out: Any = None) -> Any:
     """Send matrix i of a list to rank i; matrix i of the result, also a list, is from it."""
-    _check(comm, "all_to_all", stream)
     matrices = _listed(comm, "all_to_all", array)
     check_outs("all_to_all", out, matrices[0], comm.size)
     told = tell(comm, "all_to_all", matrices)
     return fill_all(out, to_each(comm, matrices, told, matrices))
 
 
-def send(comm: Any, array: Any, dest: int, *, stream: Any = None) -> None:
+def send(comm: Any, array: Any, dest: int) -> None:
     """Send to one rank, which calls recv with a sparse matrix."""
-    _check(comm, "send", stream)
     header = describe("send", array)
     comm.send(array_module(array).asarray(header.words(), np.int64), dest)
     comm.send(pack(array, header), dest)
 
 
-def recv(comm: Any, array_or_template: Any, source: int, *, stream: Any = None) -> Any:
+def recv(comm: Any, array_or_template: Any, source: int) -> Any:
     """Receive from one rank; the matrix becomes what has come, and is returned."""
-    _check(comm, "recv", stream)
     describe("recv", array_or_template)
     arrays = array_module(array_or_template)
     header = header_of(comm.recv(arrays.empty(WORDS, np.int64), source).tolist())
@@ -169,11 +140,8 @@ def recv(comm: Any, array_or_template: Any, source: int, *, stream: Any = None) 
     return fill(array_or_template, unpack(packed, header, array_or_template))
 
 
-def send_recv(
-    comm: Any, send_array: Any, dest: int, recv_array: Any, source: int, *, stream: Any = None
-) -> Any:
+def send_recv(comm: Any, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
     """Send to one rank while receiving from another, or the same."""
-    _check(comm, "send_recv", stream)
     header = describe("send_recv", send_array)
     describe("send_recv", recv_array)
     arrays = array_module(recv_array)
@@ -207,30 +175,31 @@ _Kind = TypeVar("_Kind", bound=type)
 
 def takes_sparse(kind: _Kind) -> _Kind:
     """Make every method of a communicator go this way when it is given sparse matrices."""
-    for name, (first, way) in WAYS.items():
-        setattr(kind, name, _choose(getattr(kind, name), first, way))
+    for name, (first, _way) in WAYS.items():
+        setattr(kind, name, _choose(name, getattr(kind, name), first))
     return kind
 
 
-def _choose(dense: Callable[..., Any], first: str, way: Callable[..., Any]) -> Callable[..., Any]:
+def _choose(name: str, dense: Callable[..., Any], first: str) -> Callable[..., Any]:
     @functools.wraps(dense)
     def call(self: Any, *arguments: Any, **named: Any) -> Any:
         given = arguments[0] if arguments else named.get(first)
-        return (way if is_sparse(given) else dense)(self, *arguments, **named)
+        if is_sparse(given):
+            return call_sparse(name, self, *arguments, **named)
+        return dense(self, *arguments, **named)
 
     return call
 
 
-# --- checks, made before anything is sent ----------------------------------------------------
+def call_sparse(
+    operation: str, comm: Any, *arguments: Any, stream: Any = None, count: Any = None, **named: Any
+) -> Any:
+    """Make a call with sparse matrices; a count is that of arrays, and means nothing here.
 
-
-def _check(comm: Any, operation: str, stream: Any, op: str = "sum") -> None:
+    Raises UsageError for a stream, and inside a group.
+    """
+    del count
     check_no_stream(operation, stream)
-    if op not in REDUCTIONS:
-        raise UsageError(
-            f"{operation} of sparse matrices got op={op!r}. Accepted: "
-            f"{', '.join(map(repr, REDUCTIONS))}; an average is the sum divided by comm.size."
-        )
     try:
         with comm.group():
             pass
@@ -239,6 +208,18 @@ def _check(comm: Any, operation: str, stream: Any, op: str = "sum") -> None:
             f"{operation} of sparse matrices cannot stand inside comm.group(): how much is to come "
             "must be known before. Make the call outside the group."
         ) from error
+    return WAYS[operation][1](comm, *arguments, **named)
+
+
+# --- checks, made before anything is sent ----------------------------------------------------
+
+
+def _check_reduction(operation: str, op: str) -> None:
+    if op not in REDUCTIONS:
+        raise UsageError(
+            f"{operation} of sparse matrices got op={op!r}. Accepted: "
+            f"{', '.join(map(repr, REDUCTIONS))}; an average is the sum divided by comm.size."
+        )
 
 
 def _listed(comm: Any, operation: str, given: Any) -> list[Any]:

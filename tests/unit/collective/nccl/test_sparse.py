@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from fakes.gpus import alone
 
-from jupyter_dist.collective.nccl import communicator
+from jupyter_dist.collective.sparse.calls import WAYS
 from jupyter_dist.errors import UsageError
 
 MATRIX = scipy.sparse.csr_array(np.eye(3))
@@ -27,7 +27,7 @@ def test_all_work_on_a_sparse_matrix_is_on_the_stream_of_the_call(has_stream, mo
             cupy.stream.put(lambda: time.sleep(0.05))
             return comm.all_reduce(cupy.ascontiguousarray(x))  # as what packs the matrix
 
-        monkeypatch.setitem(communicator.WAYS, "all_reduce", ("array", reduce))
+        monkeypatch.setitem(WAYS, "all_reduce", ("array", reduce))
         if has_stream:
             comm.stream = stream
         usual.put(lambda: time.sleep(0.05))

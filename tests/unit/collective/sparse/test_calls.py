@@ -100,10 +100,11 @@ def test_a_matrix_may_be_given_by_name():
 
 @pytest.mark.parametrize("name", WAYS)
 def test_names_of_arguments_are_those_of_the_communicator(name):
-    method = inspect.signature(getattr(HostCommunicator, name))
+    _self, *names = inspect.signature(getattr(HostCommunicator, name)).parameters
     first, way = WAYS[name]
-    assert list(method.parameters)[1] == first
-    assert list(inspect.signature(way).parameters)[1:] == list(method.parameters)[1:]
+    assert names[0] == first
+    own = [name for name in names if name not in ("stream", "count")]
+    assert list(inspect.signature(way).parameters)[1:] == own
 
 
 @pytest.mark.parametrize("op", ["min", "max", "avg", "mean"])
@@ -135,13 +136,13 @@ def test_a_list_gets_the_results_or_its_matrices_become_them(name):
 
 @pytest.mark.parametrize("out", [np.zeros((3, 3)), scipy.sparse.dok_array((3, 3)), [MATRIX]])
 def test_an_out_that_cannot_become_the_result_is_refused(out):
-    with pytest.raises(UsageError, match=r"^all_reduce .* an out of"):
+    with pytest.raises(UsageError, match=r"^all_reduce .* out of"):
         Choosing().all_reduce(MATRIX, out=out)
 
 
 @pytest.mark.parametrize("out", [(), [MATRIX, MATRIX], MATRIX, [np.zeros((3, 3))]])
 def test_a_list_that_cannot_get_the_results_is_refused(out):
-    with pytest.raises(UsageError, match=r"^all_gather .* an out of"):
+    with pytest.raises(UsageError, match=r"^all_gather .* out of"):
         Choosing().all_gather(MATRIX, out=out)
 
 
