@@ -178,7 +178,8 @@ class HostMessages(BaseCommunicator):
             self._run(signature, move)
             return
         self.log.check_possible(signature.operation)
-        _check_filled_later(output)
+        if output is not None:
+            check_filled_later(output.library.is_view, output.library.name)
         self._grouped.collectives.append((signature, move))
 
     def _run(self, signature: Signature, move: Callable[[Call], None]) -> None:
@@ -218,7 +219,7 @@ class HostMessages(BaseCommunicator):
         exchange.received.append(End(signature, output.view, source))
         if view is None or not view.flags.writeable:
             if self._grouped is not None:
-                _check_filled_later(output)
+                check_filled_later(library.is_view, library.name)
             return output.answer
         exchange.then.append(lambda: np.copyto(view, output.view))
         return lambda: given
@@ -249,8 +250,3 @@ def _release(transport: RingTransport, children: Children, rank: int) -> None:
     children.release_dropped()
     transport.leave(Breakage("left", rank, "has dropped this communicator"))
     transport.close()
-
-
-def _check_filled_later(output: OutputBuffer | None) -> None:
-    if output is not None:
-        check_filled_later(output.library.is_view, output.library.name)

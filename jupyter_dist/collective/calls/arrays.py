@@ -139,29 +139,41 @@ def is_of(module: str, name: str, given: Any) -> bool:
     return kind is not None and isinstance(given, kind)
 
 
-def _tensor_view(given: Any) -> Array:
-    """View a tensor in host memory as numpy array; raise TypeError when it is not laid out so."""
+def plain_tensor(given: Any) -> tuple[Any, str]:
+    """Return a tensor as it lies in memory, and its type by name; raise TypeError for others."""
     import torch
 
     if given.layout != torch.strided:
         raise TypeError(
             f"a torch tensor of layout {given.layout} is no plain array. Pass x.to_dense(), or "
-            "a matrix of scipy.sparse."
+            "a matrix of scipy.sparse or cupyx.scipy.sparse."
         )
     # Complex conjugates and negatives are marks on other tensors; only these two make copies.
     tensor = given.detach().resolve_conj().resolve_neg()
-    name = str(tensor.dtype).removeprefix("torch.")
+    return tensor, str(tensor.dtype).removeprefix("torch.")
+
+
+def unlike_numpy(name: str) -> TypeError:
+    """Say that numpy has no type like this one of torch."""
+    return TypeError(
+        f"numpy has nothing like torch.{name}. Accepted: bool, integers, floats "
+        f"({', '.join(EXTENSION_NAMES)} among them) and complex numbers. Convert the tensor "
+        "first, with x.float() for example."
+    )
+
+
+def _tensor_view(given: Any) -> Array:
+    """View a tensor in host memory as numpy array; raise TypeError when it is not laid out so."""
+    import torch
+
+    tensor, name = plain_tensor(given)
     is_small = name in EXTENSION_NAMES
     if is_small:
         tensor = tensor.view(torch.int16 if tensor.element_size() == 2 else torch.uint8)
     try:
         array: Array = tensor.numpy()
     except TypeError as error:
-        raise TypeError(
-            f"numpy has nothing like torch.{name}. Accepted: bool, integers, floats "
-            f"({', '.join(EXTENSION_NAMES)} among them) and complex numbers. Convert the tensor "
-            "first, with x.float() for example."
-        ) from error
+        raise unlike_numpy(name) from error
     return array.view(find_dtype(name)) if is_small else array
 
 

@@ -3,14 +3,13 @@
 Arrays are CuPy's, C-contiguous and checked; the current stream of CuPy is `stream`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from jupyter_dist.collective.calls.call import Message, Signature
-from jupyter_dist.collective.nccl.api import NcclApi
 from jupyter_dist.collective.nccl.clique import Clique
 from jupyter_dist.collective.nccl.codes import UINT8
 from jupyter_dist.collective.nccl.cuda import Cuda
@@ -45,19 +44,26 @@ What it gives is to be called when NCCL has queued its part: until then NCCL's s
 """
 
 
-def all_reduce(
-    clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
-) -> None:
-    """Reduce over all ranks into `target`."""
-    clique.api.all_reduce(
-        source.data.ptr,
-        target.data.ptr,
-        plan.count,
-        plan.datatype,
-        plan.op,
-        clique.handle,
-        stream,
-    )
+def _to_each(name: str) -> Launched:
+    """Return the launch of a reduction into every rank's `target`, by its name in NCCL's API."""
+
+    def launched(
+        clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
+    ) -> None:
+        getattr(clique.api, name)(
+            source.data.ptr,
+            target.data.ptr,
+            plan.count,
+            plan.datatype,
+            plan.op,
+            clique.handle,
+            stream,
+        )
+
+    return launched
+
+
+all_reduce, reduce_scatter = _to_each("all_reduce"), _to_each("reduce_scatter")
 
 
 def reduce(clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any) -> None:
@@ -69,21 +75,6 @@ def reduce(clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, ta
         plan.datatype,
         plan.op,
         plan.root,
-        clique.handle,
-        stream,
-    )
-
-
-def reduce_scatter(
-    clique: Clique, _cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any
-) -> None:
-    """Reduce `source` (size, …) over all ranks; row `rank` goes to `target`."""
-    clique.api.reduce_scatter(
-        source.data.ptr,
-        target.data.ptr,
-        plan.count,
-        plan.datatype,
-        plan.op,
         clique.handle,
         stream,
     )
@@ -135,53 +126,46 @@ def all_to_all(
 ) -> None:
     """Send row i of `source` to rank i; row i of `target` comes from rank i."""
     ranks = range(plan.shape[0])
-    sent = _Rows(source, plan, ranks)
-    received = _Rows(target, plan, ranks)
-    _exchange_rows(clique, cuda, stream, sent, received)
+    _exchange_rows(
+        clique, cuda, plan, stream, _rows(source, plan, ranks), _rows(target, plan, ranks)
+    )
 
 
 def gather(clique: Clique, cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any) -> None:
     """Collect every rank's `source` in the root's `target` (size, …), None elsewhere."""
-    sent = _Rows(source, plan, [plan.root], is_whole=True)
-    received = _Rows(target, plan, [] if target is None else range(target.shape[0]))
-    _exchange_rows(clique, cuda, stream, sent, received)
+    received = {} if target is None else _rows(target, plan, range(target.shape[0]))
+    _exchange_rows(clique, cuda, plan, stream, {plan.root: source.data.ptr}, received)
 
 
 def scatter(clique: Clique, cuda: Cuda, plan: Plan, stream: int, source: Any, target: Any) -> None:
     """Give row i of the root's `source` (size, …), None elsewhere, to rank i's `target`."""
-    sent = _Rows(source, plan, [] if source is None else range(source.shape[0]))
-    received = _Rows(target, plan, [plan.root], is_whole=True)
-    _exchange_rows(clique, cuda, stream, sent, received)
+    sent = {} if source is None else _rows(source, plan, range(source.shape[0]))
+    _exchange_rows(clique, cuda, plan, stream, sent, {plan.root: target.data.ptr})
 
 
-class _Rows:
-    """Where the row for or from each of some ranks begins."""
-
-    def __init__(
-        self, array: Any, plan: Plan, ranks: Sequence[int], *, is_whole: bool = False
-    ) -> None:
-        step = 0 if is_whole else plan.count
-        base = 0 if array is None else array.data.ptr
-        self.pointers = {rank: base + rank * step for rank in ranks}
-        self.nbytes = plan.count
+def _rows(array: Any, plan: Plan, ranks: Iterable[int]) -> dict[int, int]:
+    """Return where the row for or from each of these ranks begins."""
+    return {rank: array.data.ptr + rank * plan.count for rank in ranks}
 
 
-def _exchange_rows(clique: Clique, cuda: Cuda, stream: int, sent: _Rows, received: _Rows) -> None:
+def _exchange_rows(
+    clique: Clique,
+    cuda: Cuda,
+    plan: Plan,
+    stream: int,
+    sent: dict[int, int],
+    received: dict[int, int],
+) -> None:
     """Let each row travel; that of this rank itself is copied."""
-    api, handle, nbytes, own = clique.api, clique.handle, sent.nbytes, clique.rank
-    calls = [
-        partial(api.send, pointer, nbytes, UINT8, rank, handle, stream)
-        for rank, pointer in sent.pointers.items()
-        if rank != own
-    ]
-    calls += [
-        partial(api.recv, pointer, nbytes, UINT8, rank, handle, stream)
-        for rank, pointer in received.pointers.items()
-        if rank != own
-    ]
-    if own in sent.pointers and own in received.pointers:
-        cuda.copy(sent.pointers[own], received.pointers[own], nbytes, stream)
-    call_together(api, calls)
+    nbytes, own = plan.count, clique.rank
+    if own in sent and own in received:
+        cuda.copy(sent[own], received[own], nbytes, stream)
+    _transfer(
+        clique,
+        stream,
+        [(pointer, nbytes, rank) for rank, pointer in sent.items() if rank != own],
+        [(pointer, nbytes, rank) for rank, pointer in received.items() if rank != own],
+    )
 
 
 def exchange(
@@ -193,28 +177,30 @@ def exchange(
     received: Sequence[Message],
 ) -> None:
     """Send and receive all of these at once, none of them to or from this rank itself."""
-    api, handle = clique.api, clique.handle
-    calls = [
-        partial(api.send, end.array.data.ptr, end.array.nbytes, UINT8, end.peer, handle, stream)
-        for end in sent
-        if end.array.nbytes
+    pieces = [
+        [(end.array.data.ptr, end.array.nbytes, end.peer) for end in ends if end.array.nbytes]
+        for ends in (sent, received)
     ]
-    calls += [
-        partial(api.recv, end.array.data.ptr, end.array.nbytes, UINT8, end.peer, handle, stream)
-        for end in received
-        if end.array.nbytes
-    ]
-    call_together(api, calls)
+    _transfer(clique, stream, *pieces)
 
 
-def call_together(api: NcclApi, calls: Sequence[Callable[[], None]]) -> None:
+_Piece = tuple[int, int, int]
+"""Pointer, bytes, and the rank that they go to or come from."""
+
+
+def _transfer(
+    clique: Clique, stream: int, sent: Sequence[_Piece], received: Sequence[_Piece]
+) -> None:
     """Begin all of these together, so that their order does not matter."""
-    if not calls:
+    if not (sent or received):
         return
+    api, handle = clique.api, clique.handle
     api.group_start()
     try:
-        for call in calls:
-            call()
+        for pointer, nbytes, peer in sent:
+            api.send(pointer, nbytes, UINT8, peer, handle, stream)
+        for pointer, nbytes, peer in received:
+            api.recv(pointer, nbytes, UINT8, peer, handle, stream)
     finally:
         # NCCL remembers open groups by thread: one that stays open spoils every later call.
         api.group_end()

@@ -7,8 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from jupyter_dist.collective.calls.arrays import check_no_grad, is_of, is_on_device
-from jupyter_dist.collective.calls.dtypes import EXTENSION_NAMES, find_dtype
+from jupyter_dist.collective.calls.arrays import (
+    check_no_grad,
+    is_of,
+    is_on_device,
+    plain_tensor,
+    unlike_numpy,
+)
+from jupyter_dist.collective.calls.dtypes import find_dtype
 from jupyter_dist.collective.nccl.cuda import Cuda, is_small_float
 from jupyter_dist.errors import UsageError
 
@@ -81,22 +87,11 @@ class TorchTensors(DeviceLibrary):
 
     def view(self, operation: str, given: Any) -> Any:
         """View a tensor, without a copy."""
-        if given.layout != self._torch.strided:
-            raise TypeError(
-                f"{operation} got a torch tensor of layout {given.layout}. Accepted: dense "
-                "tensors. Pass x.to_dense()."
-            )
-        # Complex conjugates and negatives are marks on other tensors; only these two make copies.
-        tensor = given.detach().resolve_conj().resolve_neg()
-        name = str(tensor.dtype).removeprefix("torch.")
+        tensor, name = plain_tensor(given)
         try:
-            dtype = np.dtype(find_dtype(name))
+            dtype = find_dtype(name)
         except TypeError as error:
-            raise TypeError(
-                f"{operation} got a tensor of torch.{name}. Accepted: bool, integers, floats "
-                f"({', '.join(EXTENSION_NAMES)} among them) and complex numbers. Convert it "
-                "first, with x.float() for example."
-            ) from error
+            raise unlike_numpy(name) from error
         if tensor.device.index != self._cuda.device_id:
             raise other_device(operation, tensor.device.index, self._cuda.device_id)
         strides = tuple(step * dtype.itemsize for step in tensor.stride())

@@ -141,23 +141,22 @@ def read_last(path: str | os.PathLike[str], now_ns: int) -> CollectiveView | Non
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for _attempt in range(_READ_ATTEMPTS):
+                counts = _read_counts(fd)
+                if counts is None or not counts[0]:
+                    break
+                index = counts[0] - 1
+                record = _read_call(os.pread(fd, CALL.size, _CALL_RING.place(index)), index)
+                if record is not None:
+                    cell = _read_newest_cell(fd, counts[1]) if counts[1] else None
+                    is_earlier = cell is not None and record.start_ns < cell.start_ns
+                    awaits = () if record.end_ns else _read_awaited(fd, record.sequence)
+                    return _view(record, now_ns, is_earlier, awaits)
+        finally:
+            os.close(fd)
     except OSError:
-        return None
-    try:
-        for _attempt in range(_READ_ATTEMPTS):
-            counts = _read_counts(fd)
-            if counts is None or not counts[0]:
-                return None
-            index = counts[0] - 1
-            record = _read_call(os.pread(fd, CALL.size, _CALL_RING.place(index)), index)
-            if record is not None:
-                is_earlier = record.start_ns < _cell_start_ns(fd, counts[1])
-                awaits = () if record.end_ns else _read_awaited(fd, record.sequence)
-                return _view(record, now_ns, is_earlier, awaits)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+        pass
     return None
 
 
@@ -165,23 +164,19 @@ def read_last_cell(path: str | os.PathLike[str]) -> CellRecord | None:
     """Return the cell begun last, one without a name if there is none; None: it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        for _attempt in range(_READ_ATTEMPTS):
-            counts = _read_counts(fd)
-            if counts is None:
-                return None
-            if not counts[1]:
-                return CellRecord("", 0)
-            index = counts[1] - 1
-            cell = _read_cell(os.pread(fd, CELL.size, _CELL_RING.place(index)), index)
-            if cell is not None:
-                return cell
+        try:
+            for _attempt in range(_READ_ATTEMPTS):
+                counts = _read_counts(fd)
+                if counts is None:
+                    break
+                if not counts[1]:
+                    return CellRecord("", 0)
+                if (cell := _read_newest_cell(fd, counts[1])) is not None:
+                    return cell
+        finally:
+            os.close(fd)
     except (OSError, struct.error):
-        return None
-    finally:
-        os.close(fd)
+        pass
     return None
 
 
@@ -194,19 +189,17 @@ def read_records(path: str | os.PathLike[str], rank: int, last: int = 0) -> Rank
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            before = _read_counts(fd)
+            if before is None:
+                return RankRecords(rank, (), (), problem="its recorder could not make its file")
+            calls = _read_ring(fd, _CALL_RING, before[0], last or CALLS)
+            cells = _read_ring(fd, _CELL_RING, before[1], CELLS)
+            after = _read_counts(fd) or before
+        finally:
+            os.close(fd)
     except OSError as problem:
         return RankRecords(rank, (), (), problem=problem.strerror or str(problem))
-    try:
-        before = _read_counts(fd)
-        if before is None:
-            return RankRecords(rank, (), (), problem="its recorder could not make its file")
-        calls = _read_ring(fd, _CALL_RING, before[0], last or CALLS)
-        cells = _read_ring(fd, _CELL_RING, before[1], CELLS)
-        after = _read_counts(fd) or before
-    except OSError as problem:
-        return RankRecords(rank, (), (), problem=problem.strerror or str(problem))
-    finally:
-        os.close(fd)
     oldest = max(0, after[0] - CALLS + 1)
     oldest_cell = max(0, after[1] - CELLS + 1)
     found = [
@@ -291,12 +284,9 @@ def _cells_of(calls: list[CallRecord], cells: list[CellRecord]) -> tuple[CellRec
     return tuple(cell for cell in cells if not cell.end_ns or cell.end_ns >= first_ns)
 
 
-def _cell_start_ns(fd: int, count: int) -> int:
-    """Return when the cell was begun that is counted last; 0 if there is none to read."""
-    if not count:
-        return 0
-    cell = _read_cell(os.pread(fd, CELL.size, _CELL_RING.place(count - 1)), count - 1)
-    return cell.start_ns if cell is not None else 0
+def _read_newest_cell(fd: int, count: int) -> CellRecord | None:
+    """Read the cell that is counted last; None when another one is in its slot by now."""
+    return _read_cell(os.pread(fd, CELL.size, _CELL_RING.place(count - 1)), count - 1)
 
 
 def _view(
