@@ -42,11 +42,8 @@ class HostCommunicator(HostMessages):
         if recorder is not None:
             transport.on_waiting = recorder.note_awaited
 
-    def all_reduce(
-        self, array: ArrayLike, op: str = "sum", out: Any = None, *, stream: Any = None
-    ) -> Any:
+    def all_reduce(self, array: ArrayLike, op: str = "sum", out: Any = None) -> Any:
         """Reduce over all ranks; every rank gets the same bits."""
-        arguments.check_no_stream("all_reduce", stream)
         source, library = arguments.numbers("all_reduce", array)
         arguments.check_reduction("all_reduce", op, source.dtype)
         output = arguments.result_room("all_reduce", out, source.shape, source.dtype, library)
@@ -58,11 +55,8 @@ class HostCommunicator(HostMessages):
 
         return self._collect("all_reduce", source, move, output, op)
 
-    def broadcast(
-        self, array: ArrayLike, root: int = 0, out: Any = None, *, stream: Any = None
-    ) -> Any:
+    def broadcast(self, array: ArrayLike, root: int = 0, out: Any = None) -> Any:
         """Return the root's array to everybody; elsewhere `array` tells shape and dtype."""
-        arguments.check_no_stream("broadcast", stream)
         source, library = arguments.numbers("broadcast", array)
         root = arguments.peer("broadcast", "root", root, self.size)
         output = arguments.result_room("broadcast", out, source.shape, source.dtype, library)
@@ -76,17 +70,8 @@ class HostCommunicator(HostMessages):
 
         return self._collect("broadcast", source, move, output, root=root)
 
-    def reduce(
-        self,
-        array: ArrayLike,
-        root: int = 0,
-        op: str = "sum",
-        out: Any = None,
-        *,
-        stream: Any = None,
-    ) -> Any:
+    def reduce(self, array: ArrayLike, root: int = 0, op: str = "sum", out: Any = None) -> Any:
         """Reduce over all ranks into the root; the others get None and need no `out`."""
-        arguments.check_no_stream("reduce", stream)
         source, library = arguments.numbers("reduce", array)
         arguments.check_reduction("reduce", op, source.dtype)
         root = arguments.peer("reduce", "root", root, self.size)
@@ -105,13 +90,7 @@ class HostCommunicator(HostMessages):
         return self._collect("reduce", source, move, output if is_root else None, op, root)
 
     def all_gather(
-        self,
-        array: ArrayLike,
-        out: Any = None,
-        *,
-        count: int | None = None,
-        tiled: bool = False,
-        stream: Any = None,
+        self, array: ArrayLike, out: Any = None, *, count: int | None = None, tiled: bool = False
     ) -> Any:
         """Collect every rank's array: shape (size, *array.shape).
 
@@ -119,7 +98,6 @@ class HostCommunicator(HostMessages):
         array that spans processes it gives the whole. With a `count` the first so many elements
         go, and the result is flat.
         """
-        arguments.check_no_stream("all_gather", stream)
         if count is not None:
             return counted.all_gather(self, array, out, count)
         if is_global(array):
@@ -136,19 +114,12 @@ class HostCommunicator(HostMessages):
         return self._collect("all_gather", source, move, output)
 
     def reduce_scatter(
-        self,
-        array: ArrayLike,
-        op: str = "sum",
-        out: Any = None,
-        *,
-        count: int | None = None,
-        stream: Any = None,
+        self, array: ArrayLike, op: str = "sum", out: Any = None, *, count: int | None = None
     ) -> Any:
         """Reduce `array` of shape (size, …) over all ranks; rank i gets row i.
 
         With a `count` it is flat: rank i gets the `count` elements from i * count on.
         """
-        arguments.check_no_stream("reduce_scatter", stream)
         if count is not None:
             return counted.reduce_scatter(self, array, op, out, count)
         source, library = arguments.rows("reduce_scatter", array, self.size)
@@ -165,9 +136,8 @@ class HostCommunicator(HostMessages):
 
         return self._collect("reduce_scatter", source, move, output, op)
 
-    def all_to_all(self, array: ArrayLike, out: Any = None, *, stream: Any = None) -> Any:
+    def all_to_all(self, array: ArrayLike, out: Any = None) -> Any:
         """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
-        arguments.check_no_stream("all_to_all", stream)
         source, library = arguments.rows("all_to_all", array, self.size)
         output = arguments.result_room("all_to_all", out, source.shape, source.dtype, library)
         work = output.keep_safe()
@@ -178,11 +148,8 @@ class HostCommunicator(HostMessages):
 
         return self._collect("all_to_all", source, move, output)
 
-    def gather(
-        self, array: ArrayLike, root: int = 0, out: Any = None, *, stream: Any = None
-    ) -> Any:
+    def gather(self, array: ArrayLike, root: int = 0, out: Any = None) -> Any:
         """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
-        arguments.check_no_stream("gather", stream)
         source, library = arguments.numbers("gather", array)
         root = arguments.peer("gather", "root", root, self.size)
         output: OutputBuffer | None = None
@@ -199,14 +166,11 @@ class HostCommunicator(HostMessages):
 
         return self._collect("gather", source, move, output, root=root)
 
-    def scatter(
-        self, array: ArrayLike | None, root: int = 0, out: Any = None, *, stream: Any = None
-    ) -> Any:
+    def scatter(self, array: ArrayLike | None, root: int = 0, out: Any = None) -> Any:
         """Return row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
         """
-        arguments.check_no_stream("scatter", stream)
         root = arguments.peer("scatter", "root", root, self.size)
         stack: Array | None = None
         if self.rank == root:

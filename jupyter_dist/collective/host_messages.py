@@ -81,37 +81,29 @@ class HostMessages(BaseCommunicator):
 
     @stream.setter
     def stream(self, given: Any) -> None:
-        arguments.check_no_stream("comm", given)
+        if given is not None:
+            arguments.refuse_stream("comm", given)
 
     # --- messages ----------------------------------------------------------------------------
 
-    def send(self, array: ArrayLike, dest: int, *, stream: Any = None) -> None:
+    def send(self, array: ArrayLike, dest: int) -> None:
         """Send to one rank, which calls recv; return when the data is on its way."""
-        arguments.check_no_stream("send", stream)
         dest = arguments.peer("send", "dest", dest, self.size)
         exchange = Exchange()
         self._add_sent(exchange, "send", array, dest)
         self._pass_on("send", exchange, None)
 
-    def recv(self, array_or_template: ArrayLike, source: int, *, stream: Any = None) -> Any:
+    def recv(self, array_or_template: ArrayLike, source: int) -> Any:
         """Receive from one rank; a writable array is filled and returned, else a new one is."""
-        arguments.check_no_stream("recv", stream)
         source = arguments.peer("recv", "source", source, self.size)
         exchange = Exchange()
         output = self._add_received(exchange, "recv", array_or_template, source)
         return self._pass_on("recv", exchange, output)
 
     def send_recv(
-        self,
-        send_array: ArrayLike,
-        dest: int,
-        recv_array: ArrayLike,
-        source: int,
-        *,
-        stream: Any = None,
+        self, send_array: ArrayLike, dest: int, recv_array: ArrayLike, source: int
     ) -> Any:
         """Send to one rank while receiving from another (or the same), as in a halo exchange."""
-        arguments.check_no_stream("send_recv", stream)
         dest = arguments.peer("send_recv", "dest", dest, self.size)
         source = arguments.peer("send_recv", "source", source, self.size)
         exchange = Exchange()

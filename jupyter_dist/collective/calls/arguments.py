@@ -1,7 +1,7 @@
 """Checks of what a collective is given, made before anything is sent."""
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -93,13 +93,12 @@ def check_out(operation: str, out: Any, shape: tuple[int, ...], dtype: Any) -> N
         raise UsageError(f"{operation} got an out that is not contiguous. {_LEAVE_AWAY}")
 
 
-def check_no_stream(operation: str, stream: Any) -> None:
-    """Raise UsageError when a call on host memory is given a stream."""
-    if stream is not None:
-        raise UsageError(
-            f"{operation} got stream={stream!r} for arrays in host memory, whose calls are done "
-            "when they return. Accepted: None; a stream is for arrays on a device."
-        )
+def refuse_stream(operation: str, stream: Any) -> NoReturn:
+    """Raise UsageError: a call on host memory was given a stream."""
+    raise UsageError(
+        f"{operation} got stream={stream!r} for arrays in host memory, whose calls are done "
+        "when they return. Accepted: None; a stream is for arrays on a device."
+    )
 
 
 def peer(operation: str, word: str, given: Any, size: int) -> int:

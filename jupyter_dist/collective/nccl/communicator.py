@@ -12,7 +12,7 @@ import numpy as np
 from jupyter_dist.collective.base import BaseCommunicator
 from jupyter_dist.collective.broken import Breakage
 from jupyter_dist.collective.calls import counted
-from jupyter_dist.collective.calls.arguments import check_no_stream
+from jupyter_dist.collective.calls.arguments import refuse_stream
 from jupyter_dist.collective.calls.arrays import is_on_device
 from jupyter_dist.collective.calls.global_arrays import is_global
 from jupyter_dist.collective.host import HostCommunicator
@@ -109,7 +109,9 @@ class NcclCommunicator(BaseCommunicator):
         if count is not None and not is_sparse(array):
             return counted.all_gather(self, array, out, count, stream)
         if type(array) is not self._plain and is_global(array):
-            return self._host.all_gather(array, out, tiled=tiled, stream=stream)
+            if stream is not None:
+                refuse_stream("all_gather", stream)
+            return self._host.all_gather(array, out, tiled=tiled)
         return self._pass_on("all_gather", array, out, (array, out), stream, tiled=tiled)
 
     def reduce_scatter(
@@ -268,7 +270,7 @@ class NcclCommunicator(BaseCommunicator):
     def _on(self, stream: Any, operation: str, given: Any) -> Iterator[None]:
         """Have one call go to a stream of its own; raises UsageError for host memory."""
         if not self._is_on_device(given):
-            check_no_stream(operation, stream)
+            refuse_stream(operation, stream)
         usual, self.stream = self.stream, stream
         try:
             yield

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jupyter_dist.collective.calls.arguments import check_no_stream, peer
+from jupyter_dist.collective.calls.arguments import peer, refuse_stream
 from jupyter_dist.collective.sparse.matrices import (
     WORDS,
     Header,
@@ -174,7 +174,10 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def takes_sparse(kind: _Kind) -> _Kind:
-    """Make every method of a communicator go this way when it is given sparse matrices."""
+    """Make the methods of a communicator of host memory go this way when given sparse matrices.
+
+    None of them takes a stream but None: that stands here once, for arrays as well.
+    """
     for name, (first, _way) in WAYS.items():
         setattr(kind, name, _choose(name, getattr(kind, name), first))
     return kind
@@ -182,7 +185,9 @@ def takes_sparse(kind: _Kind) -> _Kind:
 
 def _choose(name: str, dense: Callable[..., Any], first: str) -> Callable[..., Any]:
     @functools.wraps(dense)
-    def call(self: Any, *arguments: Any, **named: Any) -> Any:
+    def call(self: Any, *arguments: Any, stream: Any = None, **named: Any) -> Any:
+        if stream is not None:
+            refuse_stream(name, stream)
         given = arguments[0] if arguments else named.get(first)
         if is_sparse(given):
             return call_sparse(name, self, *arguments, **named)
@@ -191,15 +196,12 @@ def _choose(name: str, dense: Callable[..., Any], first: str) -> Callable[..., A
     return call
 
 
-def call_sparse(
-    operation: str, comm: Any, *arguments: Any, stream: Any = None, count: Any = None, **named: Any
-) -> Any:
+def call_sparse(operation: str, comm: Any, *arguments: Any, count: Any = None, **named: Any) -> Any:
     """Make a call with sparse matrices; a count is that of arrays, and means nothing here.
 
-    Raises UsageError for a stream, and inside a group.
+    Raises UsageError inside a group.
     """
     del count
-    check_no_stream(operation, stream)
     try:
         with comm.group():
             pass

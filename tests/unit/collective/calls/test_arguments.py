@@ -63,12 +63,6 @@ def test_an_out_may_be_flat_or_in_the_order_of_fortran(out):
     np.testing.assert_array_equal(out.reshape(2, 3), np.arange(6).reshape(2, 3))
 
 
-def test_host_memory_has_no_streams():
-    arguments.check_no_stream("all_reduce", None)
-    with pytest.raises(UsageError, match="stream=7"):
-        arguments.check_no_stream("all_reduce", 7)
-
-
 @pytest.mark.parametrize("given", [-1, 4])
 def test_ranks_out_of_range_are_refused(given):
     with pytest.raises(UsageError, match=f"root={given}.* 0 to 3"):

@@ -103,7 +103,7 @@ def test_names_of_arguments_are_those_of_the_communicator(name):
     _self, *names = inspect.signature(getattr(HostCommunicator, name)).parameters
     first, way = WAYS[name]
     assert names[0] == first
-    own = [name for name in names if name not in ("stream", "count")]
+    own = [name for name in names if name != "count"]
     assert list(inspect.signature(way).parameters)[1:] == own
 
 
@@ -153,11 +153,17 @@ def test_a_product_of_matrices_takes_square_ones():
     assert Choosing().all_reduce(scipy.sparse.csr_array(wide), "prod").nnz == 6
 
 
-def test_sparse_matrices_are_not_tiled_and_have_no_stream_in_host_memory():
+def test_sparse_matrices_are_not_tiled():
     with pytest.raises(UsageError, match="vstack"):
         Choosing().all_gather(MATRIX, tiled=True)
-    with pytest.raises(UsageError, match="stream=3"):
-        Choosing().send(MATRIX, 0, stream=3)
+
+
+@pytest.mark.parametrize("given", [MATRIX, np.ones(3)])
+@pytest.mark.parametrize("name", CALLS)
+def test_no_call_on_host_memory_takes_a_stream(name, given):
+    with pytest.raises(UsageError, match=f"^{name} .*stream=3"):
+        getattr(Choosing(), name)(given, stream=3)
+    assert Choosing().all_reduce(np.ones(3), stream=None) == "dense"
 
 
 @pytest.mark.parametrize("name", ["reduce_scatter", "all_to_all", "scatter"])
