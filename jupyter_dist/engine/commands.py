@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple
 
+import msgspec
+
 from jupyter_dist.checkpoint.commands import LOOK, RESTORE, SAVE, WAIT
 from jupyter_dist.checkpoint.report import RankRestored, RankSaved
 from jupyter_dist.checkpoint.table import RankFound
@@ -10,7 +12,7 @@ from jupyter_dist.engine.checkpoints.background_work import CheckpointWork
 from jupyter_dist.engine.checkpoints.checkpointer import Checkpoint
 from jupyter_dist.engine.execution.namespace import Namespace
 from jupyter_dist.engine.leaving.preemption_handler import PreemptionHandler
-from jupyter_dist.errors import DistError
+from jupyter_dist.errors import CheckpointError, DistError
 from jupyter_dist.model.bench.bench_plan import BenchPlan
 from jupyter_dist.model.bench.measurements import RankBench
 from jupyter_dist.options.checkpoint_request import (
@@ -76,19 +78,43 @@ class Commands:
         reload_changed()
 
     def _save(self, request: SaveRequest) -> RankSaved:
-        from jupyter_dist.engine.checkpoints.commands import save
-
-        return self._show(save(self._checkpoint, request))
+        """Save variables. Raise CheckpointError where none is named or marked."""
+        names = list(request.names)
+        if not names and not request.is_everything:
+            names = list(self._checkpoint.marked)
+            if not names:
+                raise CheckpointError(
+                    "no variable is named, and none is marked: nothing was saved. Name some "
+                    "(%dist_checkpoint NAME weights step), mark them in a cell "
+                    "(checkpoint.mark('weights', 'step')), or give --all."
+                )
+        report = self._checkpoint.save_variables(
+            request.directory,
+            names=names or None,
+            keep_last=request.keep_last,
+            wait=not request.is_background,
+            cache=request.cache or None,
+        )
+        return self._show(msgspec.convert({"directory": request.directory, **report}, RankSaved))
 
     def _restore(self, request: RestoreRequest) -> RankRestored:
-        from jupyter_dist.engine.checkpoints.commands import restore
-
-        return self._show(restore(self._checkpoint, request))
+        report = self._checkpoint.restore_variables(
+            request.directory,
+            names=list(request.names) or None,
+            step=request.step,
+            objects=request.with_objects,
+            cache=request.cache or None,
+        )
+        return self._show(msgspec.convert(report, RankRestored))
 
     def _look(self, request: LookRequest) -> RankFound:
-        from jupyter_dist.engine.checkpoints.commands import look
+        """Return which checkpoints this rank sees in a directory, and where it has saved last."""
+        from jupyter_dist.checkpoint.storage.listing import list_checkpoints
 
-        return look(self._checkpoint, request)
+        directory = request.directory
+        seen, problems = list_checkpoints(directory) if directory else ((), ())
+        last = self._checkpoint.last_variables
+        return RankFound(directory=directory, last=last, seen=seen, problems=problems)
 
     def _wait(self, _request: WaitRequest) -> None:
         self._checkpoint.wait()
