@@ -89,7 +89,7 @@ class Engine:
             self._namespace, self._collectives, self._standing, self._outputs.bars
         )
         self._termination = SigtermHandler()
-        self._preemption = PreemptionHandler(lambda: self._rank, self._link.post)
+        self._preemption = PreemptionHandler(lambda: self._rank, self._link.post, self._termination)
         self._namespace.checkpoint = checkpoint = self._make_checkpoint()
         self._frameworks = self._make_frameworks(shell, hooks)
         self._executor = Executor(
@@ -123,9 +123,8 @@ class Engine:
     def _make_checkpoint(self) -> Checkpoint:
         """Make the `checkpoint` of the namespace, which notices of preemption save with too."""
         checkpoint = Checkpoint(self._checkpoints, self._preemption)
-        self._preemption.duties = RankDuties(
-            self._checkpoints, checkpoint, self._termination, self._config.save_on_preempt
-        )
+        directory = self._config.save_on_preempt
+        self._preemption.duties = RankDuties(self._checkpoints, checkpoint, directory)
         return checkpoint
 
     def _make_frameworks(self, shell: RankShell, hooks: ImportHooks) -> Frameworks:

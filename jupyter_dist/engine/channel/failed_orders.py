@@ -1,11 +1,11 @@
 """What a rank answers to an order that it could not read, or has failed at by its own fault."""
 
 import os
-import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from jupyter_dist.engine.leaving.exit_reason import format_error
 from jupyter_dist.model.ranks.user_errors import name_error
 from jupyter_dist.protocol.messages import (
     Answered,
@@ -74,10 +74,7 @@ def _answer(
 
 def internal_error(error: BaseException) -> ErrorInfo:
     """Return what is told of an error of this package, whose traceback goes to stderr as well."""
-    try:
-        trace = "".join(traceback.format_exception(error))
-    except BaseException:  # noqa: BLE001  (a user's __str__ may raise anything)
-        trace = f"{name_error(error)}\n"
+    trace = format_error(error)
     os.write(2, trace.encode("utf-8", "backslashreplace"))
     told = f"jupyter-dist itself failed on this rank: {name_error(error)}"
     return ErrorInfo("InternalError", told, (trace, told))

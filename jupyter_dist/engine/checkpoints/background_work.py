@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
+
+from IPython.core.interactiveshell import ExecutionInfo
 
 from jupyter_dist.checkpoint.format.manifest import CellSource
 from jupyter_dist.checkpoint.save.background import Background, Errand
@@ -27,12 +29,6 @@ KEPT_CELLS = 500
 KEPT_CELL_CHARACTERS = 1 << 20
 _PACKAGES = ("numpy", "jax", "torch", "cupy")
 """Their versions are written down where they are in use."""
-
-
-class CellCode(Protocol):
-    """What IPython tells of a cell that begins."""
-
-    raw_cell: str
 
 
 class CheckpointWork:
@@ -164,7 +160,7 @@ class CheckpointWork:
 
     # --- beside cells ------------------------------------------------------------------------
 
-    def _begin_cell(self, cell: CellCode) -> None:
+    def _begin_cell(self, cell: ExecutionInfo) -> None:
         """Remember the cell, and say in its output what has gone wrong behind earlier ones."""
         code = cell.raw_cell.encode(errors="replace").decode()
         self._cells.append(CellSource(f"In[{self._names.shell.execution_count}]", code))

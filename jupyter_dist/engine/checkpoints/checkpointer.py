@@ -19,7 +19,6 @@ from jupyter_dist.checkpoint.values.copy_memory import CopyMemory
 from jupyter_dist.checkpoint.values.variables import Chosen, check_names, choose_variables
 from jupyter_dist.engine.checkpoints.background_work import CheckpointWork
 from jupyter_dist.engine.leaving.preemption_handler import F, NoticeDuties, PreemptionHandler
-from jupyter_dist.engine.leaving.sigterm import SigtermHandler
 from jupyter_dist.errors import CheckpointFailed, UsageError
 
 Path = str | os.PathLike[str]
@@ -284,15 +283,8 @@ class Checkpoint:
 class RankDuties(NoticeDuties):
     """Saves what is marked into `directory`; an empty one: there is none."""
 
-    def __init__(
-        self,
-        work: CheckpointWork,
-        checkpoint: Checkpoint,
-        termination: SigtermHandler,
-        directory: str,
-    ) -> None:
-        self._work, self._checkpoint = work, checkpoint
-        self._termination, self._directory = termination, directory
+    def __init__(self, work: CheckpointWork, checkpoint: Checkpoint, directory: str) -> None:
+        self._work, self._checkpoint, self._directory = work, checkpoint, directory
 
     @property
     def is_saving(self) -> bool:
@@ -312,14 +304,6 @@ class RankDuties(NoticeDuties):
     def save_marked(self) -> None:
         """Save what is marked, together with all ranks. Raise what that raises."""
         self._checkpoint.save_variables(self._directory, tuple(self._checkpoint.marked))
-
-    def watch_sigterm(self) -> None:
-        """Take SIGTERM for a notice from now on: user code wants to know. On the main thread."""
-        self._termination.install()
-
-    def tell_jax(self) -> None:
-        """Let JAX know that the end is near."""
-        self._termination.tell_jax()
 
 
 def _check_cache(cache: Path | None) -> str | None:

@@ -44,13 +44,17 @@ def end_out_of_reach(silence_s: float) -> NoReturn:
 
 def end_with_own_error(error: BaseException) -> NoReturn:
     """End for an error of jupyter-dist itself, whose traceback is written first."""
-    try:
-        trace = "".join(traceback.format_exception(error))
-    except BaseException:  # noqa: BLE001  (a user's __str__ may raise anything)
-        trace = ""
-    _append(trace)
+    _append(format_error(error))
     _leave_mark(EndCause.OWN_ERROR, name_error(error))
     _exit(1)
+
+
+def format_error(error: BaseException) -> str:
+    """Return a traceback, or the name of an error whose own words raise another one."""
+    try:
+        return "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001  (a user's __str__ may raise anything)
+        return f"{name_error(error)}\n"
 
 
 def _leave_mark(cause: EndCause, detail: str) -> None:

@@ -19,6 +19,8 @@ from time import monotonic
 from types import FunctionType
 from typing import TypeVar
 
+from jupyter_dist.engine.leaving.exit_reason import format_error
+from jupyter_dist.engine.leaving.sigterm import SigtermHandler
 from jupyter_dist.engine.leaving.time_limit import OutOfTime, TimeLimit
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.ranks.preemption_agreement import Position, SavePoint
@@ -82,19 +84,16 @@ class NoticeDuties:
     def save_marked(self) -> None:
         """Save what is marked, together with all ranks. Raise what that raises."""
 
-    def watch_sigterm(self) -> None:
-        """Take SIGTERM for a notice from now on: user code wants to know. On the main thread."""
-
-    def tell_jax(self) -> None:
-        """Let JAX know that the end is near."""
-
 
 class PreemptionHandler:
     """This rank's part of every notice; the link thread and user code call it."""
 
-    def __init__(self, rank: Callable[[], int], post: Callable[[Message], None]) -> None:
+    def __init__(
+        self, rank: Callable[[], int], post: Callable[[Message], None], sigterm: SigtermHandler
+    ) -> None:
         self._rank = rank
         self._post = post
+        self._sigterm = sigterm
         self._changed = threading.Condition()
         self._functions: list[Callable[[], object]] = []
         self._cell_id = ""
@@ -199,7 +198,7 @@ class PreemptionHandler:
         if interest == self._told and not again:
             return
         if not again:
-            self.duties.watch_sigterm()
+            self._sigterm.install()
         self._told = interest
         self._post(WatchNotices(self._rank(), *interest))
 
@@ -214,7 +213,7 @@ class PreemptionHandler:
                 position = Position(self._cell_id, self._calls, self._step)
                 self._post(NoticePosition(self._rank(), message.number, position))
                 if message.tells_jax:
-                    self.duties.tell_jax()
+                    self._sigterm.tell_jax()
             elif self._notice is not None and self._notice.number == message.number:
                 if isinstance(message, SavePointChosen):
                     self._notice.point = message.point
@@ -344,9 +343,6 @@ def _place(error: BaseException) -> str:
 
 
 def _log(error: BaseException) -> None:
-    """Write the traceback to stderr; its own words only where they are text."""
-    try:
-        sys.stderr.write("".join(traceback.format_exception(error)))
-    except BaseException:  # noqa: BLE001  (a user's __str__ or stream may raise anything)
-        with contextlib.suppress(Exception):
-            sys.stderr.write(f"{name_error(error)}\n")
+    """Write the traceback to stderr, which may be a stream of a user that raises anything."""
+    with contextlib.suppress(BaseException):
+        sys.stderr.write(format_error(error))

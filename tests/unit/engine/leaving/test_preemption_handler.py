@@ -37,7 +37,8 @@ class Rank:
 
     def __init__(self):
         self.said = []
-        self.preemption = PreemptionHandler(lambda: 1, self.said.append)
+        self.sigterm = Mock()
+        self.preemption = PreemptionHandler(lambda: 1, self.said.append, self.sigterm)
         self.preemption.duties = self.duties = Duties()
         self.preemption.enter_cell(CELL)
 
@@ -330,7 +331,7 @@ def test_without_a_directory_nothing_is_saved_or_said_to_be(rank):
 
 
 def test_jax_is_told_where_this_rank_is_to_do_that(rank):
-    tell = rank.duties.tell_jax = Mock()
+    tell = rank.sigterm.tell_jax
     rank.notice()
     tell.assert_not_called()
     rank.notice(2, tells_jax=True)
