@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jupyter_dist.engine.execution.executor import Executor, Task
+from jupyter_dist.engine.execution.executor import Executor
 from jupyter_dist.engine.output.outputs import Outputs
 from jupyter_dist.protocol.messages import (
     ControllerJoined,
@@ -29,6 +29,7 @@ from jupyter_dist.protocol.messages import (
 
 if TYPE_CHECKING:
     from jupyter_dist.frameworks.ipyparallel.engine import ParallelEngine
+    from jupyter_dist.frameworks.ipyparallel.tasks import Task
 
 LEAVE_TIMEOUT_S = 2.0
 
@@ -109,9 +110,7 @@ class IpyparallelTasks:
     def _join(self, order: JoinController) -> None:
         rank = order.rank
         try:
-            from jupyter_dist.frameworks.ipyparallel.engine import (
-                ParallelEngine,
-            )
+            from jupyter_dist.frameworks.ipyparallel.engine import ParallelEngine
 
             place = msgspec.json.decode(order.connection, type=dict)
             engine = ParallelEngine(place, rank, _Seat(self, rank, order.request_id))
@@ -149,10 +148,10 @@ class _Seat:
         self._rank = rank
         self._request_id = request_id
 
-    def hand_over(self, task: Task) -> None:
+    def hand_over(self, task: "Task") -> None:
         self._tasks.hand_over(partial(self._tasks.executor.run_task, task))
 
-    def take_output(self, task: Task) -> Sequence[Output]:
+    def take_output(self, task: "Task") -> Sequence[Output]:
         return self._tasks.outputs.take(task.task_id)[0]
 
     def interrupt(self) -> None:

@@ -24,7 +24,8 @@ class Frameworks:
     """All of them, in the order in which they are formed."""
 
     def __init__(self, context: EngineRankContext, frameworks: Sequence[Framework]) -> None:
-        self._context = context
+        self.context = context
+        """Is told of the beginning and the end of each cell and task."""
         self._all = tuple(frameworks)
         self._by_name = {framework.name: framework for framework in frameworks}
         self.is_forming = False
@@ -54,7 +55,7 @@ class Frameworks:
         What cannot be formed is a note, too: the cluster is as good as ever without it. Raises
         PeerFailed when a rank is lost meanwhile, and with it this generation.
         """
-        self._context.info, self._context.generation = info, generation
+        self.context.info, self.context.generation = info, generation
         notes: list[str] = []
         self.is_forming = True
         try:
@@ -78,14 +79,6 @@ class Frameworks:
 
     # --- cells ---
 
-    def enter_cell(self, ranks: tuple[int, ...], is_checked: bool) -> None:
-        """Note that a cell of these ranks begins."""
-        self._context.enter_cell(ranks, is_checked)
-
-    def enter_task(self) -> None:
-        """Note that a task of ipyparallel begins, which is of this rank alone."""
-        self._context.enter_task()
-
     def prepare_cell(self, code: str) -> None:
         """Get ready for what the cell needs; part of the cell, so it may be interrupted."""
         for framework in self._all:
@@ -104,10 +97,6 @@ class Frameworks:
                 answer = framework.explain(error)
                 meant = answer if meant is None else meant
         return error if meant is None else meant
-
-    def leave_cell(self) -> None:
-        """Note that the cell, or the task, has ended."""
-        self._context.leave_cell()
 
     # --- from the link thread ---
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from time import monotonic
 
 import msgspec
@@ -26,35 +27,25 @@ _PACKAGES = {"cupy": ("cupy", "cupyx"), "mpi": ("mpi4py",)}
 """Whose code stands between users and the calls that are recorded; of others their own name's."""
 
 
+@dataclass(eq=False)
 class EngineRankContext:
     """What frameworks need of this rank; see frameworks.rank_context.RankContext."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  (everything of a rank that frameworks touch)
-        self,
-        info: RankInfo,
-        bind_host: str,
-        run_dir: str,
-        shell: RankShell,
-        collectives: ControlCollectives,
-        recorder: CollectiveRecorder,
-        post: Callable[[Message], None],
-        show: Callable[[Output], None],
-    ) -> None:
-        self.info = info
-        self.generation = 0
-        self.bind_host = bind_host
-        self.run_dir = run_dir
-        self.cell_ranks: tuple[int, ...] = ()
-        self.is_checked = False
-        self.is_in_task = False
-        self._shell = shell
-        self._collectives = collectives
-        self._recorder = recorder
-        self._post = post
-        self._show = show
-        self._looked_beyond: set[str] = set()
-        self._untold: list[str] = []
-        """Sentences for which there was no cell yet."""
+    info: RankInfo
+    bind_host: str
+    run_dir: str
+    _shell: RankShell
+    _collectives: ControlCollectives
+    _recorder: CollectiveRecorder
+    _post: Callable[[Message], None]
+    _show: Callable[[Output], None]
+    generation: int = 0
+    cell_ranks: tuple[int, ...] = ()
+    is_checked: bool = False
+    is_in_task: bool = False
+    _looked_beyond: set[str] = field(default_factory=set)
+    _untold: list[str] = field(default_factory=list)
+    """Sentences for which there was no cell yet."""
 
     # --- the life of cells and generations ---
 

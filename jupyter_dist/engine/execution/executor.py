@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
@@ -27,6 +27,9 @@ from jupyter_dist.model.ranks.user_errors import is_of, name_error, type_name
 from jupyter_dist.protocol.messages import CellResult, Command, ErrorInfo, Output, RunCell
 from jupyter_dist.text.lists import name_some
 
+if TYPE_CHECKING:
+    from jupyter_dist.frameworks.ipyparallel.tasks import Task
+
 Call = Callable[[], tuple[BaseException | None, Any]]
 """User code: gives its error, or its value."""
 
@@ -42,31 +45,6 @@ class Ending(NamedTuple):
     outputs: tuple[Output, ...]
     """What was said since it was last asked for."""
     offsets: tuple[int, int]
-
-
-class Task(Protocol):
-    """Work of one rank alone, which others have sent; it has the main thread between two cells."""
-
-    @property
-    def task_id(self) -> str:
-        """Its name; no other has it."""
-
-    @property
-    def label(self) -> str:
-        """What is said of the rank while it runs."""
-
-    @property
-    def code(self) -> str:
-        """As the user has written it; empty for a function."""
-
-    def claim(self) -> bool:
-        """Begin, unless nobody wants it any more."""
-
-    def carry_out(self, shell: RankShell) -> tuple[BaseException | None, Any]:
-        """Run it; gives its error, or its value."""
-
-    def end(self, ending: Ending) -> None:
-        """Tell who wanted it how it has ended."""
 
 
 class Executor:
@@ -130,7 +108,7 @@ class Executor:
         ranks = self._namespace.all_ranks if cell.ranks is None else cell.ranks
         self._namespace.enter_cell(ranks, cell.is_checked)
         self._collectives.enter_cell(cell.cell_id, ranks)
-        self._frameworks.enter_cell(ranks, cell.is_checked)
+        self._frameworks.context.enter_cell(ranks, cell.is_checked)
         self._show_code(cell.code, cell.is_plain_python)
         self._shell.execution_count = cell.label
         self.running_cell_id = cell.cell_id
@@ -141,7 +119,7 @@ class Executor:
             ending = self._carry_out(cell.cell_id, label, call)
         finally:
             self.running_cell_id = ""
-            self._frameworks.leave_cell()
+            self._frameworks.context.leave_cell()
             self._collectives.leave_cell()
             self._namespace.leave_cell(cell.is_checked)
         is_cell = cell.command is None and ending.error is None
@@ -157,7 +135,7 @@ class Executor:
             report=b"" if cell.command is None else ending.value or b"",
         )
 
-    def run_task(self, task: Task) -> None:
+    def run_task(self, task: "Task") -> None:
         """Run the task to its end, and tell it; collectives refuse to begin within it."""
         if not task.claim():
             return
@@ -167,17 +145,17 @@ class Executor:
             ending = Ending("raised", 0.0, None, internal_error(error), (), self._outputs.offsets)
         task.end(ending)
 
-    def _run_task(self, task: Task) -> Ending:
+    def _run_task(self, task: "Task") -> Ending:
         self._is_interrupted_early = self._is_task_interrupt = False
         self._is_running = self.is_in_task = True
         try:
             self._namespace.enter_cell((self.rank,), is_checked=False)
-            self._frameworks.enter_task()
+            self._frameworks.context.enter_task()
             self._show_code(task.code)
             return self._carry_out(task.task_id, task.label, partial(task.carry_out, self._shell))
         finally:
             self._is_running = self.is_in_task = False
-            self._frameworks.leave_cell()
+            self._frameworks.context.leave_cell()
             self._namespace.leave_cell(is_checked=False)
 
     def run_transfer(

@@ -33,6 +33,7 @@ from jupyter_dist.protocol.messages import (
 PATIENCE_S = 1.0
 """A question that comes while an earlier one takes longer is not answered."""
 MOST_WAITING = 64
+_SUMMARIES = {ListNames: "its names", CompleteCode: "a completion", ReadStacks: "its stacks"}
 
 
 class Observer:
@@ -125,17 +126,7 @@ class _Lane:
 
 
 def _summarize(about: About) -> str:
-    match about:
-        case ListNames():
-            return "its names"
-        case CompleteCode():
-            return "a completion"
-        case InspectName():
-            return f"{about.name}?"
-        case ReadStacks():
-            return "its stacks"
-        case _:
-            assert_never(about)
+    return f"{about.name}?" if isinstance(about, InspectName) else _SUMMARIES[type(about)]
 
 
 def _describe_elsewhere(info: NameInfo) -> str:

@@ -285,6 +285,14 @@ class Outputs:
             self._batch += tail.read(is_final)
 
 
+def is_own_stream(stream: Any) -> bool:
+    """Return whether what is written there is shown as the rank's own output."""
+    try:
+        return stream.fileno() in (1, 2)
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
 def _is_same_file(descriptor: int, other: int) -> bool:
     try:
         return os.path.sameopenfile(descriptor, other)

@@ -5,6 +5,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from jupyter_dist.engine.output.outputs import is_own_stream
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 
 
@@ -20,17 +21,10 @@ def _teach(module: ModuleType) -> None:
     @functools.wraps(own_init)
     def init(self: Any, **options: Any) -> None:
         has_chosen = options.get("color_system", "auto") != "auto" or "force_terminal" in options
-        if options.get("file") is None and not has_chosen and _leads_to_notebook(options):
+        stream = sys.stderr if options.get("stderr") else sys.stdout
+        if options.get("file") is None and not has_chosen and is_own_stream(stream):
             # It is still no terminal: what moves there with the cursor is printed once, at its end.
             options["color_system"] = "truecolor"
         own_init(self, **options)
 
     console.__init__ = init
-
-
-def _leads_to_notebook(options: dict[str, Any]) -> bool:
-    stream = sys.stderr if options.get("stderr") else sys.stdout
-    try:
-        return stream.fileno() in (1, 2)
-    except (AttributeError, OSError, ValueError):
-        return False

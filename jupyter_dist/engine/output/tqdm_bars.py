@@ -18,6 +18,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from jupyter_dist.engine.output.bar_collector import BarCollector, ProgressBar, bounded_number
+from jupyter_dist.engine.output.outputs import is_own_stream
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 
 _OWN = "_jupyter_dist_bar"
@@ -88,7 +89,8 @@ def _teach_to_begin(tqdm: Any) -> None:
         is_by_position = len(arguments) > _FILE_POSITION
         given = arguments[_FILE_POSITION] if is_by_position else options.get("file")
         # What a forked child of the rank shows cannot be collected here.
-        if os.getpid() == pid and not options.get("gui") and _is_own_stream(given):
+        stream = sys.stderr if given is None else given
+        if os.getpid() == pid and not options.get("gui") and is_own_stream(stream):
             if is_by_position:
                 after = arguments[_FILE_POSITION + 1 :]
                 arguments = (*arguments[:_FILE_POSITION], _Nowhere(), *after)
@@ -137,14 +139,6 @@ def _replace_notebook_bars(module: ModuleType) -> None:
 
     names = {"tqdm_notebook": RankTqdm, "tqdm": RankTqdm, "tnrange": trange, "trange": trange}
     vars(module).update(names)
-
-
-def _is_own_stream(file: Any) -> bool:
-    """Return whether what is written there would be shown as the rank's own output."""
-    try:
-        return (sys.stderr if file is None else file).fileno() in (1, 2)
-    except (AttributeError, OSError, ValueError):
-        return False
 
 
 def _open_bar(tqdm: Any, bars: BarCollector, place: str) -> ProgressBar:

@@ -22,14 +22,13 @@ def up_to_our_code(trace: TracebackType | None) -> TracebackType | None:
     Where a framework stands between the two, it is cut before that.
     """
     steps: list[TracebackType] = []
-    while trace is not None:
-        if _is_ours(trace) and steps and not _is_ours(steps[-1]):
+    for step in _steps(trace):
+        if _is_ours(step) and steps and not _is_ours(steps[-1]):
             # To lay out frames of JAX costs a second, and tells users nothing.
             while len(steps) > 1 and _is_of_framework(steps[-1]):
                 steps.pop()
             break
-        steps.append(trace)
-        trace = trace.tb_next
+        steps.append(step)
     return _chain(steps)
 
 
@@ -58,9 +57,7 @@ def _chain(steps: Sequence[TracebackType]) -> TracebackType | None:
 
 def ends_in_our_code(trace: TracebackType | None) -> bool:
     """Return whether an error was raised by this package itself."""
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and _is_ours(trace)
+    return any(_is_ours(step) for step in _steps(trace) if step.tb_next is None)
 
 
 def _is_ours(step: TracebackType) -> bool:
@@ -95,10 +92,8 @@ def begin_in_cell(trace: TracebackType | None, name_cell: NameCell) -> Traceback
     """Leave out how a rank came to run the cell; keep a traceback without a line of a cell."""
     if trace is None or not trace.tb_frame.f_code.co_filename.startswith(_RUN_CELLS):
         return trace
-    step: TracebackType | None = trace
-    while step is not None and not name_cell(step.tb_frame.f_code.co_filename):
-        step = step.tb_next
-    return step or trace
+    in_cells = (step for step in _steps(trace) if name_cell(step.tb_frame.f_code.co_filename))
+    return next(in_cells, trace)
 
 
 def begin_others_in_cell(error: BaseException, name_cell: NameCell) -> None:

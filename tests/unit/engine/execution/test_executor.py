@@ -40,6 +40,7 @@ class FakeFrameworks:
     """Takes a torn connection for the failure of a peer."""
 
     def __init__(self):
+        self.context = self
         self.unprepared = None
         self.unsettled = None
         self.prepared = []
