@@ -113,7 +113,7 @@ def _serve(
 
     def on_admitted(host: str) -> None:
         if options.sealed:
-            _say_joined_and_let_go()
+            _say_last("joined")  # who has started this agent may end before it does
         elif options.join:
             sys.stderr.write(
                 f"joined cluster {ticket.cluster} as {host}; this agent ends with it\n"
@@ -134,13 +134,6 @@ def _describe_age(good_until_s: float) -> str:
     return f"The join file is good until {until}, unless the start is over or the cluster has ended"
 
 
-def _say_joined_and_let_go() -> None:
-    """Tell who has started this agent that it has joined; it may end before this agent does."""
-    sys.stdout.write("joined\n")
-    sys.stdout.flush()
-    os.dup2(2, 1)
-
-
 def _receive_sealed() -> JoinTicket | None:
     """Say a key, and read the invitation that is sealed with it; None at the end of stdin."""
     from jupyter_dist.launch.sealing import Readiness, SealedBox
@@ -156,9 +149,14 @@ def _receive_sealed() -> JoinTicket | None:
 
 
 def _greet() -> None:
-    """Say what is here before anything secret is sent; then stdout is as good as stderr."""
+    """Say what is here before anything secret is sent."""
     hello = AgentHello(WIRE, __version__, sys.executable)
-    sys.stdout.write(f"{GREETING}{msgspec.json.encode(hello).decode()}\n")
+    _say_last(f"{GREETING}{msgspec.json.encode(hello).decode()}")
+
+
+def _say_last(line: str) -> None:
+    """Say a line to who has started this agent; from then on stdout is as good as stderr."""
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
     os.dup2(2, 1)
 

@@ -33,6 +33,7 @@ from jupyter_dist.agent.host.service_processes import Services
 from jupyter_dist.agent.host.telemetry import Telemetry
 from jupyter_dist.errors import StartFailed
 from jupyter_dist.launch.launcher import JoinTicket
+from jupyter_dist.model.hosts.addresses import join_address
 from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.model.spec.devices import VISIBLE, visible_devices
 from jupyter_dist.probe.gpu_wiring import link_groups
@@ -238,8 +239,7 @@ class Agent:
 
     def _home_endpoint(self, port: int) -> str:
         """Return an address of the coordinator as ZeroMQ takes it."""
-        address = self._found.address
-        return f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
+        return f"tcp://{join_address(self._found.address, port)}"
 
     def _working_directory(self, command: pb.StartEngines) -> str | None:
         """Return the directory asked for, or home where another will do; None when it must be."""

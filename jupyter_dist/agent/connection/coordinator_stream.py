@@ -19,6 +19,7 @@ from jupyter_dist.launch.launcher import (
     silence_before_break_s,
 )
 from jupyter_dist.launch.processes.process_life import process_lives
+from jupyter_dist.model.hosts.addresses import join_address
 from jupyter_dist.probe.network import machine_id
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.conversation import Conversation
@@ -52,9 +53,8 @@ class CoordinatorStream:
         credentials = grpc.ssl_channel_credentials(
             ticket.ca_certificate, ticket.private_key, ticket.certificate
         )
-        host = f"[{address}]" if ":" in address else address
         self._channel = grpc.secure_channel(
-            f"{host}:{ticket.ports.agents}",
+            join_address(address, ticket.ports.agents),
             credentials,
             options=[
                 ("grpc.ssl_target_name_override", SERVER_NAME),
