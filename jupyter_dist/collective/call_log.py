@@ -255,10 +255,6 @@ class CallLog:
     def check_possible(self, operation: str) -> None:
         """Raise CommunicatorError when a collective cannot take place now."""
         self.check_intact()
-        if self.scope.participants is not None:
-            self._check_whole(operation)
-
-    def _check_whole(self, operation: str) -> None:
         participants = self.participants
         if participants is not None and len(participants) < self.group.size:
             else_too = "" if self._is_in_task else ", or use send and recv"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jupyter_dist.collective.call_log import CallLog
+from jupyter_dist.collective.calls.arguments import peer
 from jupyter_dist.collective.calls.call import Call, Message, Signature
 from jupyter_dist.errors import CommunicatorError, UsageError
 
@@ -90,6 +91,39 @@ class Messages:
         others.sent = [end for end in exchange.sent if end.peer != rank]
         others.received = [end for end in exchange.received if end.peer != rank]
         return others
+
+
+class MessageCalls:
+    """The calls for messages, of whatever memory: what each sends and receives is one exchange.
+
+    Who has these calls plans an exchange (`_add_sent`, and `_add_received`, which gives what tells
+    the caller's answer), and carries it out now or at the end of a group (`_pass_on`).
+    """
+
+    def send(self: Any, array: Any, dest: int) -> None:
+        """Send to one rank, which calls recv; return when the data is on its way, or queued."""
+        dest = peer("send", "dest", dest, self.size)
+        exchange = Exchange()
+        self._add_sent(exchange, "send", array, dest)
+        self._pass_on("send", exchange)
+
+    def recv(self: Any, array_or_template: Any, source: int) -> Any:
+        """Receive from one rank; a writable array is filled and returned, else a new one is."""
+        source = peer("recv", "source", source, self.size)
+        exchange = Exchange()
+        answer = self._add_received(exchange, "recv", array_or_template, source)
+        self._pass_on("recv", exchange)
+        return answer()
+
+    def send_recv(self: Any, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
+        """Send to one rank while receiving from another (or the same), as in a halo exchange."""
+        dest = peer("send_recv", "dest", dest, self.size)
+        source = peer("send_recv", "source", source, self.size)
+        exchange = Exchange()
+        self._add_sent(exchange, "send_recv", send_array, dest)
+        answer = self._add_received(exchange, "send_recv", recv_array, source)
+        self._pass_on("send_recv", exchange)
+        return answer()
 
 
 def _check_fits(rank: int, waiting: deque[Any], output: Any) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from jupyter_dist.collective.base import BaseCommunicator
 from jupyter_dist.collective.broken import Breakage
@@ -17,7 +16,13 @@ from jupyter_dist.collective.calls import arguments
 from jupyter_dist.collective.calls.arrays import host_view
 from jupyter_dist.collective.calls.call import Call, Signature
 from jupyter_dist.collective.calls.output_buffer import OutputBuffer
-from jupyter_dist.collective.exchange import End, Exchange, Messages, check_filled_later
+from jupyter_dist.collective.exchange import (
+    End,
+    Exchange,
+    MessageCalls,
+    Messages,
+    check_filled_later,
+)
 from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.errors import UsageError
 
@@ -61,7 +66,7 @@ class Children:
             self._dropped.popleft()()
 
 
-class HostMessages(BaseCommunicator):
+class HostMessages(MessageCalls, BaseCommunicator):
     """The part of HostCommunicator that is not a collective."""
 
     def __init__(self, log: CallLog, transport: RingTransport) -> None:
@@ -83,33 +88,6 @@ class HostMessages(BaseCommunicator):
     def stream(self, given: Any) -> None:
         if given is not None:
             arguments.refuse_stream("comm", given)
-
-    # --- messages ----------------------------------------------------------------------------
-
-    def send(self, array: ArrayLike, dest: int) -> None:
-        """Send to one rank, which calls recv; return when the data is on its way."""
-        dest = arguments.peer("send", "dest", dest, self.size)
-        exchange = Exchange()
-        self._add_sent(exchange, "send", array, dest)
-        self._pass_on("send", exchange, None)
-
-    def recv(self, array_or_template: ArrayLike, source: int) -> Any:
-        """Receive from one rank; a writable array is filled and returned, else a new one is."""
-        source = arguments.peer("recv", "source", source, self.size)
-        exchange = Exchange()
-        output = self._add_received(exchange, "recv", array_or_template, source)
-        return self._pass_on("recv", exchange, output)
-
-    def send_recv(
-        self, send_array: ArrayLike, dest: int, recv_array: ArrayLike, source: int
-    ) -> Any:
-        """Send to one rank while receiving from another (or the same), as in a halo exchange."""
-        dest = arguments.peer("send_recv", "dest", dest, self.size)
-        source = arguments.peer("send_recv", "source", source, self.size)
-        exchange = Exchange()
-        self._add_sent(exchange, "send_recv", send_array, dest)
-        output = self._add_received(exchange, "send_recv", recv_array, source)
-        return self._pass_on("send_recv", exchange, output)
 
     @contextmanager
     def group(self) -> Iterator[None]:
@@ -202,7 +180,6 @@ class HostMessages(BaseCommunicator):
     def _add_received(
         self, exchange: Exchange, operation: str, given: Any, source: int
     ) -> Callable[[], Any]:
-        """Plan to receive; give what tells the caller's answer."""
         template, library = arguments.numbers(operation, given)
         self.log.check_taking_part(operation, [source])
         view = host_view(given)
@@ -216,14 +193,13 @@ class HostMessages(BaseCommunicator):
         exchange.then.append(lambda: np.copyto(view, output.view))
         return lambda: given
 
-    def _pass_on(self, operation: str, exchange: Exchange, answer: Callable[[], Any] | None) -> Any:
+    def _pass_on(self, operation: str, exchange: Exchange) -> None:
         grouped = self._grouped
         if grouped is None:
             self._run_exchange(operation, exchange)
         else:
             self.log.check_intact()
             grouped.take_in(exchange)
-        return None if answer is None else answer()
 
     def _run_exchange(self, operation: str, exchange: Exchange) -> None:
         others = self._messages.pass_to_self(exchange, np.copy, np.copyto)

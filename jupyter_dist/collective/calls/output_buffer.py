@@ -50,9 +50,7 @@ def _divide(array: Array, divisor: int) -> None:
 def _is_same_memory(array: Array | None, view: Array) -> bool:
     if array is None or array.shape != view.shape:
         return False
-    if array is view:
-        return True
-    return _address(array) == _address(view)
+    return array is view or _address(array) == _address(view)
 
 
 def _address(array: Array) -> int:

@@ -1,8 +1,6 @@
 """Arrays on the device, of whatever library, seen as CuPy's; and results given back as theirs."""
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -168,29 +166,33 @@ def _integers_for(dtype: Any) -> Any:
     return np.dtype(f"u{dtype.itemsize}")
 
 
+_OTHERS: dict[str, tuple[str, type[DeviceLibrary]]] = {
+    "torch": ("Tensor", TorchTensors),
+    "jax": ("Array", JaxArrays),
+}
+"""By module: the name of its arrays, and how they get in and out."""
+
+
 class Libraries:
     """Finds the library of an array on the device."""
 
     def __init__(self, cuda: Cuda) -> None:
-        self._ndarray = cuda.ndarray
+        self._cuda = cuda
         self.cupy = CuPyArrays(cuda)
-        self._made: dict[str, DeviceLibrary] = {"": self.cupy}
-        self._makers: dict[str, Callable[[], DeviceLibrary]] = {
-            "torch": partial(TorchTensors, cuda),
-            "jax": partial(JaxArrays, cuda),
-        }
+        self._made: dict[str, DeviceLibrary] = {}
 
     def find(self, given: Any) -> DeviceLibrary | None:
         """Return the library of this array; None when it does not lie on a CUDA device."""
-        if isinstance(given, self._ndarray):
+        if isinstance(given, self._cuda.ndarray):
             return self.cupy
         if not is_on_device(given):
             return None
-        kinds = (("torch", "Tensor"), ("jax", "Array"))
-        name = next((module for module, kind in kinds if is_of(module, kind, given)), "")
-        if name not in self._made:
-            self._made[name] = self._makers[name]()
-        return self._made[name]
+        for module, (name, kind) in _OTHERS.items():
+            if is_of(module, name, given):
+                if module not in self._made:
+                    self._made[module] = kind(self._cuda)
+                return self._made[module]
+        return self.cupy
 
 
 def other_device(operation: str, found: int, own: int) -> UsageError:

@@ -8,7 +8,13 @@ from typing import Any
 from jupyter_dist.collective.call_log import CallLog
 from jupyter_dist.collective.calls import arguments
 from jupyter_dist.collective.calls.call import Signature
-from jupyter_dist.collective.exchange import End, Exchange, Messages, check_filled_later
+from jupyter_dist.collective.exchange import (
+    End,
+    Exchange,
+    MessageCalls,
+    Messages,
+    check_filled_later,
+)
 from jupyter_dist.collective.nccl import launch
 from jupyter_dist.collective.nccl.device import Device, Ways
 from jupyter_dist.collective.nccl.launch import Plan
@@ -28,7 +34,7 @@ class _Grouped(Exchange):
         """The stream itself."""
 
 
-class DeviceMessages(Device):
+class DeviceMessages(MessageCalls, Device):
     """The part of DeviceCalls that is not a collective. Arrays are of the library in use."""
 
     def __init__(self, host_log: CallLog, ways: Ways) -> None:
@@ -38,33 +44,6 @@ class DeviceMessages(Device):
         self._grouped: _Grouped | None = None
         self._run: Callable[[Plan, Any, Any], None] = self.queue
         """Carries out a collective: now, or within a group when that ends."""
-
-    # --- what is called ----------------------------------------------------------------------
-
-    def send(self, array: Any, dest: int) -> None:
-        """Send to one rank, which calls recv."""
-        dest = arguments.peer("send", "dest", dest, self.size)
-        exchange = Exchange()
-        self._add_sent(exchange, "send", array, dest)
-        self._pass_on("send", exchange)
-
-    def recv(self, array_or_template: Any, source: int) -> Any:
-        """Receive from one rank; a writable array is filled and returned, else a new one is."""
-        source = arguments.peer("recv", "source", source, self.size)
-        exchange = Exchange()
-        answer = self._add_received(exchange, "recv", array_or_template, source)
-        self._pass_on("recv", exchange)
-        return answer()
-
-    def send_recv(self, send_array: Any, dest: int, recv_array: Any, source: int) -> Any:
-        """Send to one rank while receiving from another (or the same)."""
-        dest = arguments.peer("send_recv", "dest", dest, self.size)
-        source = arguments.peer("send_recv", "source", source, self.size)
-        exchange = Exchange()
-        self._add_sent(exchange, "send_recv", send_array, dest)
-        answer = self._add_received(exchange, "send_recv", recv_array, source)
-        self._pass_on("send_recv", exchange)
-        return answer()
 
     @contextmanager
     def group(self) -> Iterator[None]:
@@ -170,7 +149,6 @@ class DeviceMessages(Device):
     def _add_received(
         self, exchange: Exchange, operation: str, given: Any, source: int
     ) -> Callable[[], Any]:
-        """Plan to receive; give what tells the caller's answer."""
         template = given if type(given) is self.plain else self._view(operation, given)
         arguments.check_dtype(operation, given, template.dtype)
         self.log.check_taking_part(operation, [source])

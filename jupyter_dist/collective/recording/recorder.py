@@ -277,13 +277,11 @@ def _name_plain_cell(file_name: str) -> str:
 def _map_file(path: Path) -> tuple[mmap.mmap, bool]:
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            # Without blocks of its own a page of a full disk would answer a write with SIGBUS.
+            os.posix_fallocate(fd, 0, FILE_BYTES)
+            return mmap.mmap(fd, FILE_BYTES), True
+        finally:
+            os.close(fd)
     except OSError:
         return mmap.mmap(-1, FILE_BYTES), False
-    try:
-        # Without blocks of its own a page of a full disk would answer the first write with SIGBUS.
-        os.posix_fallocate(fd, 0, FILE_BYTES)
-        return mmap.mmap(fd, FILE_BYTES), True
-    except OSError:
-        return mmap.mmap(-1, FILE_BYTES), False
-    finally:
-        os.close(fd)
