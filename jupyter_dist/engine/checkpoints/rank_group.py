@@ -138,9 +138,8 @@ class EngineRankGroup:
     def _send_through_coordinator(
         self, raw: "NDArray[np.uint8]", root: int, timeout_s: float
     ) -> None:
-        chunk = max(1, NO_PATH_CHUNK_BYTES)
-        for start in range(0, raw.size, chunk):
-            piece = raw[start : start + chunk]
+        for start in range(0, raw.size, NO_PATH_CHUNK_BYTES):
+            piece = raw[start : start + NO_PATH_CHUNK_BYTES]
             brought = self._control.meet(
                 "checkpoint data",
                 "broadcast",

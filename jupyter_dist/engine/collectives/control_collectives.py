@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from jupyter_dist.collective.control import Brought
 from jupyter_dist.engine.channel.waiting import Answer, Delivery, Wait, WaitingRoom
@@ -34,13 +35,12 @@ COORDINATOR_GRACE_S = 10.0
 Post = Callable[[Message, Sequence[Frame]], None]
 
 
-class Cell:
+class Cell(NamedTuple):
     """The running cell, and how often its ranks have met."""
 
-    def __init__(self, cell_id: str, ranks: Sequence[int]) -> None:
-        self.cell_id = cell_id
-        self.ranks = frozenset(ranks)
-        self.counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    cell_id: str
+    ranks: frozenset[int]
+    counts: Counter[tuple[str, tuple[int, ...]]]
 
 
 class ControlCollectives:
@@ -78,7 +78,7 @@ class ControlCollectives:
 
     def enter_cell(self, cell_id: str, ranks: Sequence[int]) -> None:
         """Let ranks of this cell meet from now on."""
-        self._cell = Cell(cell_id, ranks)
+        self._cell = Cell(cell_id, frozenset(ranks), Counter())
 
     def leave_cell(self) -> None:
         """Let nobody meet any more; a thread that still waits is told."""

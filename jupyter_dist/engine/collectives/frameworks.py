@@ -31,11 +31,6 @@ class Frameworks:
         self.is_forming = False
         """The main thread forms one again, between two cells."""
 
-    def install(self) -> None:
-        """Be ready for their imports."""
-        for framework in self._all:
-            framework.install()
-
     # --- generations ---
 
     def formed(self) -> tuple[Formed, ...]:
@@ -138,7 +133,7 @@ def make_frameworks(context: EngineRankContext, hooks: ImportHooks, jax_mode: st
     """Make and install them; nothing is imported by that but their own small parts here."""
     jax = Jax(context, hooks)
     jax.mode = jax_mode
-    others = (Torch(context, hooks), CuPy(context, hooks), Mpi(context, hooks))
-    frameworks = Frameworks(context, (jax, *others))
-    frameworks.install()
-    return frameworks
+    frameworks = (jax, Torch(context, hooks), CuPy(context, hooks), Mpi(context, hooks))
+    for framework in frameworks:
+        framework.install()
+    return Frameworks(context, frameworks)

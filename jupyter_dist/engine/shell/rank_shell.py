@@ -160,8 +160,9 @@ class RankShell(InteractiveShell):
 
     def transform_cell(self, raw_cell: str) -> str:
         """Translate IPython's syntax, which half of a short cell's time would go to in vain."""
-        is_current = raw_cell is self.current_cell
-        if is_current and self.is_plain_python and self._has_usual_transformers():
+        is_plain = raw_cell is self.current_cell and self.is_plain_python
+        # Else an extension on this rank has given cells a syntax of its own.
+        if is_plain and self._count_transformers() == self._usual_transformers:
             return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
         return str(super().transform_cell(raw_cell))
 
@@ -175,10 +176,6 @@ class RankShell(InteractiveShell):
         if "await" not in raw_cell and "async" not in raw_cell:
             return False
         return bool(super().should_run_async(raw_cell, **options))
-
-    def _has_usual_transformers(self) -> bool:
-        """Return whether no extension on this rank has given cells a syntax of its own."""
-        return self._count_transformers() == self._usual_transformers
 
     def _count_transformers(self) -> tuple[int, int, int, int]:
         manager = self.input_transformer_manager
