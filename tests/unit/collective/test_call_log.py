@@ -39,6 +39,17 @@ class Kept(CallLog):
         return call
 
 
+@pytest.fixture
+def log():
+    return Kept()
+
+
+@pytest.fixture
+def part():
+    """The journal of a group that was split off."""
+    return Kept(PART)
+
+
 def fail_with(error):
     def action():
         raise error
@@ -49,17 +60,15 @@ def fail_with(error):
 # --- numbers -------------------------------------------------------------------------------------
 
 
-def test_collectives_are_counted_together_and_messages_for_each_peer():
-    log = Kept()
+def test_collectives_are_counted_together_and_messages_for_each_peer(log):
     assert [log.collect().sequence for _call in range(3)] == [1, 2, 3]
     assert [log.number_sent(REDUCE, peer).sequence for peer in (0, 0, 2, 0)] == [1, 2, 1, 3]
     assert [log.number_received(REDUCE, peer).sequence for peer in (0, 2, 0)] == [1, 1, 2]
     assert log.collect().sequence == 4
 
 
-def test_the_same_call_has_the_same_signature():
-    log = Kept(PART)
-    first, again = (log.sign("reduce", np.ones((2, 3)), "max", 1) for _turn in range(2))
+def test_the_same_call_has_the_same_signature(part):
+    first, again = (part.sign("reduce", np.ones((2, 3)), "max", 1) for _turn in range(2))
     assert first is again
     assert first == Signature("reduce", "<f8", "2,3", "max", 1, 48, "1,4")
 
@@ -75,13 +84,11 @@ def test_the_same_call_has_the_same_signature():
     ],
     ids=["byte order", "shape", "reduction", "root", "operation"],
 )
-def test_another_call_has_another_signature(other):
-    log = Kept()
+def test_another_call_has_another_signature(other, log):
     assert log.sign("reduce", np.ones((2, 3)), "max", 1) != log.sign(*other)
 
 
-def test_signatures_are_forgotten_before_they_fill_the_memory():
-    log = Kept()
+def test_signatures_are_forgotten_before_they_fill_the_memory(log):
     kept = log.sign("send", np.empty(0), root=0)
     for length in range(journal_module._MOST_SIGNATURES + 1):
         log.sign("send", np.empty(length, "u1"), root=0)
@@ -92,46 +99,42 @@ def test_signatures_are_forgotten_before_they_fill_the_memory():
 # --- who takes part ------------------------------------------------------------------------------
 
 
-def test_a_call_that_needs_absent_ranks_is_refused_and_takes_no_number():
-    log = Kept(PART)
-    log.scope.participants = frozenset({0, 4})
+def test_a_call_that_needs_absent_ranks_is_refused_and_takes_no_number(part):
+    part.scope.participants = frozenset({0, 4})
     with pytest.raises(CommunicatorError, match=r"ranks 0,4 only; all_reduce .*group 1,4"):
-        log.collect()
-    log.scope.participants = frozenset({1, 4})
-    assert log.collect().sequence == 1
-    assert log.told == []
+        part.collect()
+    part.scope.participants = frozenset({1, 4})
+    assert part.collect().sequence == 1
+    assert part.told == []
 
 
 def test_in_a_task_of_one_rank_the_task_is_named():
     log = Kept(PART, recorder=FakeRecorder())
     log.recorder.is_in_task = True
     log.scope.participants = frozenset({4})
-    with pytest.raises(CommunicatorError, match=r"task of ipyparallel .*rank 4 only; all_reduce"):
+    with pytest.raises(CommunicatorError, match=r"ipyparallel .*rank 4 .*all_reduce"):
         log.collect()
-    with pytest.raises(CommunicatorError, match=r"task of ipyparallel .*rank 4 only; send"):
+    with pytest.raises(CommunicatorError, match=r"ipyparallel .*rank 4 .*send"):
         log.check_taking_part("send", [0])
 
 
-def test_participants_are_told_in_the_ranks_of_the_group():
-    log = Kept(PART)
-    assert log.participants is None
-    log.scope.participants = frozenset({0, 2, 4})
-    assert log.participants == {1}
+def test_participants_are_told_in_the_ranks_of_the_group(part):
+    assert part.participants is None
+    part.scope.participants = frozenset({0, 2, 4})
+    assert part.participants == {1}
 
 
-def test_a_message_to_an_absent_rank_is_refused_by_its_rank_in_the_cluster():
-    log = Kept(PART)
-    log.scope.participants = frozenset({1})
-    log.check_taking_part("send", [0])
+def test_a_message_to_an_absent_rank_is_refused_by_its_rank_in_the_cluster(part):
+    part.scope.participants = frozenset({1})
+    part.check_taking_part("send", [0])
     with pytest.raises(CommunicatorError, match=r"send .* rank 4"):
-        log.check_taking_part("send", [1])
+        part.check_taking_part("send", [1])
 
 
 # --- how it ends ---------------------------------------------------------------------------------
 
 
-def test_what_breaks_a_call_is_raised_by_every_later_one_and_told_once():
-    log = Kept()
+def test_what_breaks_a_call_is_raised_by_every_later_one_and_told_once(log):
     for _turn in range(3):
         with pytest.raises(PeerFailed, match=f"rank 0 {LOST.text}"):
             log.collect(fail_with(Broken(LOST)))
@@ -141,8 +144,7 @@ def test_what_breaks_a_call_is_raised_by_every_later_one_and_told_once():
     assert log.sequence == 1
 
 
-def test_the_first_breakage_counts():
-    log = Kept()
+def test_the_first_breakage_counts(log):
     log.break_(LOST)
     log.break_(Breakage("failed", 5, "came too late"))
     log.forget()
@@ -157,8 +159,7 @@ def test_the_first_breakage_counts():
         (MemoryError("too much"), "left all_reduce(float32[3], sum) #1 with MemoryError: too much"),
     ],
 )
-def test_an_error_in_a_call_is_raised_and_leaves_the_ranks_out_of_step(error, told):
-    log = Kept()
+def test_an_error_in_a_call_is_raised_and_leaves_the_ranks_out_of_step(error, told, log):
     with pytest.raises(type(error)):
         log.collect(fail_with(error))
     assert [breakage.text for breakage in log.told] == [told]
@@ -166,17 +167,15 @@ def test_an_error_in_a_call_is_raised_and_leaves_the_ranks_out_of_step(error, to
         log.collect()
 
 
-def test_a_breakage_is_told_by_the_rank_in_the_cluster():
-    log = Kept(PART)
+def test_a_breakage_is_told_by_the_rank_in_the_cluster(part):
     with pytest.raises(KeyboardInterrupt):
-        log.collect(fail_with(KeyboardInterrupt()))
-    assert log.told[0].rank == 4
+        part.collect(fail_with(KeyboardInterrupt()))
+    assert part.told[0].rank == 4
     late = Breakage("timeout", 4, "waited 1 s for rank 1")
     assert isinstance(Kept(PART).break_(late), CollectiveTimeout)
 
 
-def test_a_closed_communicator_says_so():
-    log = Kept()
+def test_a_closed_communicator_says_so(log):
     log.forget()
     with pytest.raises(CommunicatorError, match="closed"):
         log.collect()
@@ -291,9 +290,8 @@ class Inside:
         self._thread.join()
 
 
-def test_a_second_thread_is_refused_and_takes_no_number(monkeypatch):
+def test_a_second_thread_is_refused_and_takes_no_number(monkeypatch, log):
     monkeypatch.setattr(journal_module, "_OTHER_THREAD_PATIENCE_S", 0.05)
-    log = Kept()
     with (
         Inside(log) as first,
         pytest.raises(CommunicatorError, match=r"^all_reduce .* thread"),
@@ -304,16 +302,14 @@ def test_a_second_thread_is_refused_and_takes_no_number(monkeypatch):
     assert log.told == []
 
 
-def test_an_idle_communicator_breaks_at_once():
-    log = Kept()
+def test_an_idle_communicator_breaks_at_once(log):
     log.break_if_idle(LOST)
     assert log.told == [LOST]
     with pytest.raises(PeerFailed):
         log.collect()
 
 
-def test_a_busy_communicator_breaks_when_its_call_has_ended_well():
-    log = Kept()
+def test_a_busy_communicator_breaks_when_its_call_has_ended_well(log):
     with Inside(log) as inside:
         log.break_if_idle(LOST)
         assert log.told == []

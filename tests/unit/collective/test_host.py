@@ -12,7 +12,7 @@ GIVEN = np.arange(6.0).reshape(2, 3)
 
 @pytest.fixture
 def lone():
-    return communicator(size=1)
+    return communicator(size=1)[0]
 
 
 # --- alone ---------------------------------------------------------------------------------------
@@ -31,10 +31,9 @@ ALONE = {
 
 @pytest.mark.parametrize("name", ALONE)
 def test_a_rank_that_is_alone_gets_its_own(lone, name):
-    comm, _transport = lone
     given, wanted = ALONE[name]
     before = given[0].copy()
-    found = getattr(comm, name)(*given)
+    found = getattr(lone, name)(*given)
     assert found.tolist() == wanted.tolist()
     assert not np.shares_memory(found, given[0])
     assert given[0].tolist() == before.tolist()
@@ -42,15 +41,13 @@ def test_a_rank_that_is_alone_gets_its_own(lone, name):
 
 @pytest.mark.parametrize("given", [3, 2.5, True, 1j])
 def test_a_scalar_gives_a_scalar(lone, given):
-    comm, _transport = lone
-    assert comm.all_reduce(given) == given
-    assert np.ndim(comm.broadcast(given)) == 0
-    assert not isinstance(comm.broadcast(given), np.ndarray)
+    assert lone.all_reduce(given) == given
+    assert np.ndim(lone.broadcast(given)) == 0
+    assert not isinstance(lone.broadcast(given), np.ndarray)
 
 
 def test_a_row_of_a_big_endian_array_stays_big_endian(lone):
-    comm, _transport = lone
-    assert comm.scatter(np.ones(1, ">f8")).dtype == ">f8"
+    assert lone.scatter(np.ones(1, ">f8")).dtype == ">f8"
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -62,15 +59,13 @@ def test_the_others_of_a_reduce_and_a_gather_get_nothing():
     assert comm.gather(GIVEN, 0) is None
 
 
-def test_a_result_in_out_is_that_out(pair):
-    comm, _transport = pair
+def test_a_result_in_out_is_that_out(comm):
     out = np.zeros_like(GIVEN)
     assert comm.all_reduce(GIVEN, out=out) is out
     assert out.tolist() == (2 * GIVEN).tolist()
 
 
-def test_a_call_that_fails_leaves_out_and_input_as_they_were(pair):
-    comm, transport = pair
+def test_a_call_that_fails_leaves_out_and_input_as_they_were(comm, transport):
     transport.failure = LOST
     out, given = np.zeros_like(GIVEN), GIVEN.copy()
     with pytest.raises(PeerFailed):
@@ -80,8 +75,7 @@ def test_a_call_that_fails_leaves_out_and_input_as_they_were(pair):
     assert transport.left == [LOST]
 
 
-def test_a_broken_communicator_asks_its_transport_for_nothing_more(pair):
-    comm, transport = pair
+def test_a_broken_communicator_asks_its_transport_for_nothing_more(comm, transport):
     transport.failure = LOST
     with pytest.raises(PeerFailed):
         comm.barrier()
@@ -95,8 +89,7 @@ def test_a_broken_communicator_asks_its_transport_for_nothing_more(pair):
 # --- settings ------------------------------------------------------------------------------------
 
 
-def test_a_deadline_holds_for_each_call_and_for_what_is_split_off(pair):
-    comm, transport = pair
+def test_a_deadline_holds_for_each_call_and_for_what_is_split_off(comm, transport):
     comm.timeout_s = 2.5
     child = comm.split(0)
     assert child.timeout_s == 2.5
@@ -105,8 +98,7 @@ def test_a_deadline_holds_for_each_call_and_for_what_is_split_off(pair):
 
 
 @pytest.mark.parametrize("given", [0, -1.0, float("nan"), float("inf")])
-def test_a_deadline_is_positive_and_finite(pair, given):
-    comm, _transport = pair
+def test_a_deadline_is_positive_and_finite(comm, given):
     with pytest.raises(UsageError, match=f"timeout_s={given}"):
         comm.timeout_s = given
 
@@ -119,8 +111,7 @@ def test_participants_are_given_and_told_in_ranks_of_the_communicator():
         comm.barrier()
 
 
-def test_it_reads_as_what_it_is(pair):
-    comm, _transport = pair
+def test_it_reads_as_what_it_is(comm):
     assert repr(comm) == "<echo communicator: rank 0 of 2>"
     assert repr(comm.split(0)) == "<echo communicator: group 0-1, rank 0 of 2>"
 
@@ -128,8 +119,7 @@ def test_it_reads_as_what_it_is(pair):
 # --- communicators that are split off ------------------------------------------------------------
 
 
-def test_what_is_split_off_has_a_transport_and_numbers_of_its_own(pair):
-    comm, transport = pair
+def test_what_is_split_off_has_a_transport_and_numbers_of_its_own(comm, transport):
     comm.barrier()
     child = comm.split(4, key=9)
     [(group, told, number, child_transport)] = transport.children
@@ -142,14 +132,12 @@ def test_what_is_split_off_has_a_transport_and_numbers_of_its_own(pair):
     assert transport.calls[-1] == "barrier() #3"
 
 
-def test_a_rank_without_a_color_prepares_nothing(pair):
-    comm, transport = pair
+def test_a_rank_without_a_color_prepares_nothing(comm, transport):
     assert comm.split(None) is None
     assert transport.prepared == 0
 
 
-def test_an_abort_reaches_what_was_split_off(pair):
-    comm, transport = pair
+def test_an_abort_reaches_what_was_split_off(comm, transport):
     child = comm.split(0)
     grandchild = child.split(0)
     comm.abort(1, "raised ValueError")
@@ -159,8 +147,7 @@ def test_an_abort_reaches_what_was_split_off(pair):
     assert [breakage.rank for breakage in transport.aborted] == [1]
 
 
-def test_an_abort_in_the_middle_of_a_split_ends_the_new_one_as_well(pair, monkeypatch):
-    comm, transport = pair
+def test_an_abort_in_the_middle_of_a_split_ends_the_new_one_as_well(comm, transport, monkeypatch):
     split = transport.split
 
     def split_and_abort(*told):
@@ -175,8 +162,7 @@ def test_an_abort_in_the_middle_of_a_split_ends_the_new_one_as_well(pair, monkey
     assert transport.children[0][3].is_closed
 
 
-def test_a_close_reaches_what_was_split_off(pair):
-    comm, transport = pair
+def test_a_close_reaches_what_was_split_off(comm, transport):
     child = comm.split(0)
     comm.close()
     comm.close()

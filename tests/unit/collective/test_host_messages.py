@@ -30,8 +30,7 @@ def test_both_ends_of_a_message_write_it_alike():
     assert sent.call == received.call
 
 
-def test_a_template_that_cannot_be_filled_gives_a_new_array(pair):
-    comm, _transport = pair
+def test_a_template_that_cannot_be_filled_gives_a_new_array(comm):
     locked = GIVEN.copy()
     locked.flags.writeable = False
     assert comm.recv(locked, 1) is not locked
@@ -39,8 +38,7 @@ def test_a_template_that_cannot_be_filled_gives_a_new_array(pair):
     assert comm.recv(7, 1) == 0
 
 
-def test_a_rank_may_send_to_itself_and_keeps_the_order(pair):
-    comm, transport = pair
+def test_a_rank_may_send_to_itself_and_keeps_the_order(comm, transport):
     comm.send(GIVEN, 0)
     comm.send(GIVEN + 1, 0)
     output = np.empty_like(GIVEN)
@@ -50,9 +48,8 @@ def test_a_rank_may_send_to_itself_and_keeps_the_order(pair):
     assert transport.calls == []
 
 
-def test_what_a_rank_has_not_sent_itself_it_cannot_receive(pair):
-    comm, _transport = pair
-    with pytest.raises(CommunicatorError, match="sent itself nothing"):
+def test_what_a_rank_has_not_sent_itself_it_cannot_receive(comm):
+    with pytest.raises(CommunicatorError, match=r"^rank 0 receives"):
         comm.recv(GIVEN.copy(), 0)
     comm.send([1, 2], 0)
     with pytest.raises(CommunicatorError, match=r"int64\[2\].*float64\[2, ?3\]"):
@@ -60,12 +57,11 @@ def test_what_a_rank_has_not_sent_itself_it_cannot_receive(pair):
     assert comm.recv([0, 0], 0).tolist() == [1, 2]
 
 
-def test_a_refused_send_recv_sends_nothing(pair):
-    comm, transport = pair
+def test_a_refused_send_recv_sends_nothing(comm, transport):
     for dest in (0, 1):
         with pytest.raises(TypeError):
             comm.send_recv(GIVEN, dest, "text", 1)
-    with pytest.raises(CommunicatorError, match="sent itself nothing"):
+    with pytest.raises(CommunicatorError, match=r"^rank 0 receives"):
         comm.recv(GIVEN.copy(), 0)
     comm.send(GIVEN, 1)
     assert transport.calls == ["send(float64[2,3], dest=1) #1"]
@@ -74,8 +70,7 @@ def test_a_refused_send_recv_sends_nothing(pair):
 # --- groups of calls -----------------------------------------------------------------------------
 
 
-def test_calls_of_a_group_begin_at_its_end_and_collectives_last(pair):
-    comm, transport = pair
+def test_calls_of_a_group_begin_at_its_end_and_collectives_last(comm, transport):
     output = np.ones_like(GIVEN)
     with comm.group():
         total = comm.all_reduce(GIVEN)
@@ -89,9 +84,10 @@ def test_calls_of_a_group_begin_at_its_end_and_collectives_last(pair):
     assert output.tolist() == np.zeros_like(GIVEN).tolist()
 
 
-def test_in_a_group_a_rank_may_receive_from_itself_before_it_sends(pair):
-    comm, transport = pair
+def test_in_a_group_a_rank_may_receive_from_itself_before_it_sends(comm, transport):
     output = np.empty_like(GIVEN)
+    with comm.group():
+        pass
     with comm.group():
         comm.recv(output, 0)
         comm.send(GIVEN, 0)
@@ -99,16 +95,8 @@ def test_in_a_group_a_rank_may_receive_from_itself_before_it_sends(pair):
     assert transport.calls == []
 
 
-def test_an_empty_group_is_fine(pair):
-    comm, transport = pair
-    with comm.group():
-        pass
-    assert transport.calls == []
-
-
 @pytest.mark.parametrize("name", ["all_reduce", "recv"])
-def test_a_scalar_that_cannot_come_later_is_refused_in_a_group(pair, name):
-    comm, transport = pair
+def test_a_scalar_that_cannot_come_later_is_refused_in_a_group(comm, transport, name):
     arguments = (3.0, 1) if name == "recv" else (3.0,)
     with pytest.raises(UsageError, match=r"comm\.group\(\)"), comm.group():
         getattr(comm, name)(*arguments)
@@ -116,8 +104,7 @@ def test_a_scalar_that_cannot_come_later_is_refused_in_a_group(pair, name):
     assert transport.calls == ["barrier() #1"]
 
 
-def test_a_list_gives_an_array_that_is_filled_at_the_end_of_a_group(pair):
-    comm, _transport = pair
+def test_a_list_gives_an_array_that_is_filled_at_the_end_of_a_group(comm):
     with comm.group():
         found = comm.all_reduce([1.0, 2.0])
     assert found.tolist() == [2.0, 4.0]
@@ -131,19 +118,17 @@ def begin_and_raise(comm):
         raise ZeroDivisionError
 
 
-def test_a_block_that_raises_sends_nothing_and_leaves_the_rank_in_step(pair):
-    comm, transport = pair
+def test_a_block_that_raises_sends_nothing_and_leaves_the_rank_in_step(comm, transport):
     with pytest.raises(ZeroDivisionError):
         begin_and_raise(comm)
     comm.send(GIVEN, 1)
     comm.barrier()
     assert transport.calls == ["send(float64[2,3], dest=1) #1", "barrier() #1"]
-    with pytest.raises(CommunicatorError, match="sent itself nothing"):
+    with pytest.raises(CommunicatorError, match=r"^rank 0 receives"):
         comm.recv(GIVEN.copy(), 0)
 
 
-def test_groups_do_not_nest_and_nothing_is_split_off_inside(pair):
-    comm, transport = pair
+def test_groups_do_not_nest_and_nothing_is_split_off_inside(comm, transport):
     with pytest.raises(UsageError, match="open already"), comm.group(), comm.group():
         pass
     with pytest.raises(UsageError, match="split"), comm.group():

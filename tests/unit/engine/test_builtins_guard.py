@@ -42,5 +42,6 @@ def test_what_libraries_replace_stays(guard):
 def test_a_rank_keeps_room_for_its_own_calls(guard):
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(390)
-    assert guard.repair() == ("the recursion limit",)
+    (found,) = guard.repair()
+    assert "recursion" in found
     assert sys.getrecursionlimit() == before

@@ -1,3 +1,4 @@
+import errno
 import os
 import threading
 
@@ -81,7 +82,7 @@ def test_a_rank_that_has_ended_is_read_as_well_and_told_apart(engines, ask, reco
 def test_a_rank_without_a_file_is_told_with_the_reason(engines, ask):
     engines.add("0", os.getpid())
     (rank,) = decode(ask()).ranks
-    assert (rank.calls, rank.problem) == ((), "No such file or directory")
+    assert (rank.calls, rank.problem) == ((), os.strerror(errno.ENOENT))
 
 
 def test_much_is_told_in_pieces_that_grpc_takes(ask, record):

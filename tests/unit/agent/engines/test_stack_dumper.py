@@ -149,14 +149,14 @@ def test_a_process_that_writes_nothing_is_told_of_with_what_may_be_the_reason(ho
 
 def test_without_its_file_an_engine_cannot_be_looked_at(host):
     os.unlink(host.path)
-    assert "No such file" in host.look().note
+    assert "[Errno 2]" in host.look().note
     assert host.signals == []
 
 
 def test_without_py_spy_native_stacks_are_those_of_python_with_a_word_about_it(host):
     host.dump = DUMP.format(cell="x.py")
     seen = host.look(is_native=True)
-    assert (seen.source, seen.note) == ("faulthandler", "py-spy is not installed on its host")
+    assert (seen.source, "py-spy" in seen.note) == ("faulthandler", True)
 
 
 # --- py-spy ---

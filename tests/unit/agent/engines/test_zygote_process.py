@@ -22,7 +22,7 @@ def test_a_rank_sees_its_own_device_unless_the_user_has_said_what_it_sees(device
 
 def test_a_line_that_cannot_be_read_keeps_no_later_one_from_being_told(capfd):
     process = ZygoteProcess.__new__(ZygoteProcess)
-    lines = b'a library says hello\n{"kind": "broken"}\n{"kind": "exited"}\n'
+    lines = b'library: hello\n{"kind": "broken"}\n{"kind": "exited"}\n'
     process._process = Mock(stdout=io.BytesIO(lines))
     told, over = [], threading.Event()
 
@@ -35,5 +35,5 @@ def test_a_line_that_cannot_be_read_keeps_no_later_one_from_being_told(capfd):
     assert over.wait(10)
     assert told == ["exited"]
     log = capfd.readouterr().err
-    assert "a library says hello" in log
+    assert "library: hello" in log
     assert "damaged" in log

@@ -52,12 +52,6 @@ def watched(monkeypatch, tmp_path):
     watched.watch.close()
 
 
-def test_without_interest_sigterm_ends_the_agent_at_once(watched):
-    watched.watch.on_terminate()
-    assert watched.ends == [1]
-    assert watched.said.empty()
-
-
 def test_with_interest_sigterm_is_told_once_and_ends_the_agent_when_it_is_let_go(watched):
     watched.watch.obey(HEED)
     watched.watch.on_terminate()
@@ -69,15 +63,13 @@ def test_with_interest_sigterm_is_told_once_and_ends_the_agent_when_it_is_let_go
     assert watched.ends == [1]
 
 
-@pytest.mark.parametrize("how", ["interest is gone", "the cluster stops"])
-def test_when_nobody_is_interested_any_more_sigterm_ends_it_again(watched, how):
-    watched.watch.obey(HEED)
-    if how == "interest is gone":
-        watched.watch.obey(HEED_NO_MORE)
-    else:
-        watched.watch.close()
+@pytest.mark.parametrize("orders", [(), (HEED, HEED_NO_MORE), (HEED, None)])
+def test_sigterm_ends_the_agent_at_once_unless_someone_is_interested(watched, orders):
+    for order in orders:  # None: the cluster stops
+        watched.watch.close() if order is None else watched.watch.obey(order)
     watched.watch.on_terminate()
     assert watched.ends == [1]
+    assert watched.said.empty()
 
 
 def test_an_agent_that_waits_for_nothing_is_not_ended_by_being_let_go(watched):
@@ -131,14 +123,14 @@ def test_a_command_that_cannot_be_started_is_told_once_and_tried_again(watched, 
     def popen(*arguments, **options):
         tries.append(1)
         if len(tries) < 4:
-            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+            raise BlockingIOError(errno.EAGAIN, "no memory")
         return real(*arguments, **options)
 
     monkeypatch.setattr(preempt_watch.subprocess, "Popen", popen)
     watched.watch.ask("echo spot")
     text = watched.next().note.text
     assert "'echo spot'" in text
-    assert text.endswith("Resource temporarily unavailable")
+    assert text.endswith("no memory")
     assert watched.next().notice == pb.Notice(reason="spot")
 
 

@@ -64,14 +64,9 @@ def test_what_the_user_or_the_host_has_chosen_stays(host, monkeypatch, by_user):
     assert host.asked == ["localhost:5000"]
 
 
-def test_without_gpus_nobody_is_asked_and_the_answer_is_empty(host):
-    assert host.reader.wishes({}) == {}
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_without_gpus_or_where_nobody_answers_the_answer_is_empty(host, gpus):
+    host.gpus, host.report = gpus, None if gpus else host.report
+    assert len(host.reader.wishes({})) == gpus
     assert host.read() is None
-    assert host.asked == []
-
-
-def test_where_nobody_answers_the_answer_is_empty(host):
-    host.gpus, host.report = 1, None
-    host.reader.wishes({})
-    assert host.read() is None
-    assert len(host.asked) == 1
+    assert len(host.asked) == gpus

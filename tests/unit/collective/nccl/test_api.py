@@ -52,17 +52,17 @@ def test_the_name_of_a_communicator_lives_as_long_as_it_does():
 @pytest.mark.parametrize("is_there", [True, False])
 def test_cupys_binding_tells_why_nccl4py_does_not_serve(is_there, monkeypatch):
     def fail():
-        raise RuntimeError("libnccl.so.2 was not found\nsearched: everywhere")
+        raise RuntimeError("libnccl.so.2 missing\nsearched: everywhere")
 
     found = SimpleNamespace(available=is_there, NcclError=FakeNcclError, groupStart=0, groupEnd=0)
     put_in_place(monkeypatch, "nccl.bindings.nccl", get_version=fail)
     put_in_place(monkeypatch, "cupy.cuda.nccl")
     monkeypatch.setattr(sys.modules["cupy.cuda"], "nccl", found)
     if not is_there:
-        with pytest.raises(CommunicatorError, match=r"libnccl.so.2 was not found\)"):
+        with pytest.raises(CommunicatorError, match=r"libnccl\.so\.2 missing\)"):
             find_api()
         return
     api = find_api()
     assert api.name == "cupy"
-    assert "libnccl.so.2 was not found" in api.explain(None, SYSTEM_ERROR)
+    assert "libnccl.so.2 missing" in api.explain(None, SYSTEM_ERROR)
     assert "everywhere" not in api.explain(None, SYSTEM_ERROR)

@@ -10,7 +10,6 @@ import pytest
 from fakes.control import on_ranks
 from fakes.gpus import JudgingControl, alone, machine_of, on_gpus, streams_of
 from fakes.nccl_device import FakeCuPy
-from fakes.nccl_library import FakeNccl
 
 from jupyter_dist.collective.nccl.cuda import Cuda
 from jupyter_dist.collective.nccl.libraries import JaxArrays, Libraries
@@ -24,6 +23,16 @@ def rank():
     with alone() as (comm, machine):
         yield comm, machine.cupy
         assert not machine.nccl.misuse
+
+
+@pytest.fixture
+def comm(rank):
+    return rank[0]
+
+
+@pytest.fixture
+def cupy(rank):
+    return rank[1]
 
 
 def assert_nothing_was_queued(comm):
@@ -44,23 +53,20 @@ def assert_nothing_was_queued(comm):
         (lambda comm, x: comm.send(x, -1), "dest=-1"),
     ],
 )
-def test_arguments_are_checked_as_on_the_host(rank, call, text):
-    comm, cupy = rank
+def test_arguments_are_checked_as_on_the_host(comm, cupy, call, text):
     with pytest.raises(UsageError, match=text):
         call(comm, cupy.asarray(np.ones((2, 3), "f4")))
     assert_nothing_was_queued(comm)
 
 
-def test_out_must_be_contiguous(rank):
-    comm, cupy = rank
+def test_out_must_be_contiguous(comm, cupy):
     strided = cupy.asarray(np.ones((2, 2))).T[0]
     with pytest.raises(UsageError, match="not contiguous"):
         comm.all_reduce(cupy.asarray(np.ones(2)), out=strided)
     assert_nothing_was_queued(comm)
 
 
-def test_out_may_be_the_input_in_the_order_of_fortran_but_not_in_a_group(rank):
-    comm, cupy = rank
+def test_out_may_be_the_input_in_the_order_of_fortran_but_not_in_a_group(comm, cupy):
     given = np.arange(6, dtype="f4").reshape(2, 3)
     turned = cupy.asarray(np.ascontiguousarray(given.T)).T
     assert comm.all_reduce(turned, out=turned) is turned
@@ -69,8 +75,7 @@ def test_out_may_be_the_input_in_the_order_of_fortran_but_not_in_a_group(rank):
         comm.all_reduce(cupy.asarray(given), out=turned)
 
 
-def test_a_call_may_have_a_stream_of_its_own(rank):
-    comm, cupy = rank
+def test_a_call_may_have_a_stream_of_its_own(comm, cupy):
     used = streams_of(comm)
     stream, other = cupy.cuda.Stream(), cupy.cuda.Stream()
     x = cupy.asarray(np.ones(2))
@@ -87,8 +92,7 @@ def test_a_call_may_have_a_stream_of_its_own(rank):
         comm.all_reduce(np.ones(2), stream=stream)
 
 
-def test_no_call_mixes_memories(rank):
-    comm, cupy = rank
+def test_no_call_mixes_memories(comm, cupy):
     x, y = cupy.asarray(np.ones(2)), np.ones(2)
     for mixing in (
         lambda: comm.all_reduce(x, out=y),
@@ -101,8 +105,7 @@ def test_no_call_mixes_memories(rank):
     assert_nothing_was_queued(comm)
 
 
-def test_arrays_of_another_device_are_refused(rank):
-    comm, cupy = rank
+def test_arrays_of_another_device_are_refused(comm, cupy):
     cupy.cuda.runtime.device_count = 2
     x = cupy.asarray(np.ones(2))
     comm.all_reduce(x)
@@ -116,14 +119,12 @@ def test_arrays_of_another_device_are_refused(rank):
 
 
 @pytest.mark.parametrize("op", ["prod", "min", "max"])
-def test_complex_reductions_that_nccl_lacks_name_the_way_out(rank, op):
-    comm, cupy = rank
+def test_complex_reductions_that_nccl_lacks_name_the_way_out(comm, cupy, op):
     with pytest.raises(UsageError, match=r"comm.all_gather\(x\).*cupy.asnumpy\(x\)"):
         comm.all_reduce(cupy.asarray(np.ones(2, "c8")), op)
 
 
-def test_a_captured_stream_is_refused(rank):
-    comm, cupy = rank
+def test_a_captured_stream_is_refused(comm, cupy):
     stream = cupy.cuda.Stream()
     with stream:
         x = cupy.asarray(np.ones(2))
@@ -134,8 +135,7 @@ def test_a_captured_stream_is_refused(rank):
         np.testing.assert_array_equal(comm.all_reduce(x).get(), np.ones(2))
 
 
-def test_calls_go_to_the_current_stream_or_the_one_that_is_set(rank):
-    comm, cupy = rank
+def test_calls_go_to_the_current_stream_or_the_one_that_is_set(comm, cupy):
     used = streams_of(comm)
     stream = cupy.cuda.Stream()
     x = cupy.asarray(np.ones(2, "i2"))
@@ -150,8 +150,7 @@ def test_calls_go_to_the_current_stream_or_the_one_that_is_set(rank):
     assert used == [0, stream.ptr, stream.ptr]
 
 
-def test_a_stream_of_torch_is_taken_and_other_things_are_not(rank):
-    comm, cupy = rank
+def test_a_stream_of_torch_is_taken_and_other_things_are_not(comm, cupy):
     own = cupy.cuda.Stream()
     comm.stream = SimpleNamespace(cuda_stream=own.ptr)
     assert comm.stream is own
@@ -159,8 +158,7 @@ def test_a_stream_of_torch_is_taken_and_other_things_are_not(rank):
         comm.stream = "fast"
 
 
-def test_what_another_stream_still_uses_is_kept(rank):
-    comm, cupy = rank
+def test_what_another_stream_still_uses_is_kept(comm, cupy):
     stream = cupy.cuda.Stream()
     gate = threading.Event()
     stream.put(lambda: gate.wait(10))
@@ -173,8 +171,7 @@ def test_what_another_stream_still_uses_is_kept(rank):
         np.testing.assert_array_equal(found.get(), np.full(1000, 7.0))
 
 
-def test_arrays_of_other_libraries_are_seen_through_their_interface(rank):
-    comm, cupy = rank
+def test_arrays_of_other_libraries_are_seen_through_their_interface(comm, cupy):
     x = cupy.asarray(np.arange(4.0))
 
     class Foreign:
@@ -232,8 +229,7 @@ def torch(monkeypatch):
     return cupys
 
 
-def test_tensors_come_back_as_tensors_on_their_own_stream(rank, torch):
-    comm, cupy = rank
+def test_tensors_come_back_as_tensors_on_their_own_stream(comm, cupy, torch):
     stream = cupy.cuda.Stream()
     torch += [cupy, stream]
     x = Tensor(cupy.asarray(np.ones((2, 2), "f4")))
@@ -246,8 +242,7 @@ def test_tensors_come_back_as_tensors_on_their_own_stream(rank, torch):
     assert comm._device.library is comm._device.libraries.cupy
 
 
-def test_tensors_that_cannot_be_written_or_read_say_so(rank, torch):
-    comm, cupy = rank
+def test_tensors_that_cannot_be_written_or_read_say_so(comm, cupy, torch):
     torch += [cupy, cupy.cuda.Stream()]
     x = Tensor(cupy.asarray(np.ones(2, "f4")))
     watched = Tensor(cupy.asarray(np.ones(2, "f4")))
@@ -265,8 +260,7 @@ def test_tensors_that_cannot_be_written_or_read_say_so(rank, torch):
         comm.all_reduce(x, out=cupy.asarray(np.ones(2, "f4")))
 
 
-def test_bfloat16_of_torch_keeps_its_type(rank, torch):
-    comm, cupy = rank
+def test_bfloat16_of_torch_keeps_its_type(comm, cupy, torch):
     torch += [cupy, cupy.stream]
     x = Tensor(cupy.asarray(np.ones(3, ml_dtypes.bfloat16)), "torch.bfloat16")
     found = comm.all_reduce(x, "avg")
@@ -274,8 +268,7 @@ def test_bfloat16_of_torch_keeps_its_type(rank, torch):
     assert found.array.get().tolist() == [1, 1, 1]
 
 
-def test_a_group_takes_one_stream_and_one_group_at_a_time(rank):
-    comm, cupy = rank
+def test_a_group_takes_one_stream_and_one_group_at_a_time(comm, cupy):
     x = cupy.asarray(np.ones(2))
     with comm.group():
         comm.all_reduce(x)
@@ -286,8 +279,7 @@ def test_a_group_takes_one_stream_and_one_group_at_a_time(rank):
     np.testing.assert_array_equal(comm.all_reduce(x).get(), np.ones(2))
 
 
-def test_a_group_that_raises_sends_nothing(rank):
-    comm, cupy = rank
+def test_a_group_that_raises_sends_nothing(comm, cupy):
 
     def leave_early():
         with comm.group():
@@ -310,9 +302,7 @@ def test_a_cell_on_some_ranks_has_no_collectives():
     on_gpus(2, check)
 
 
-def test_arrays_without_elements_are_counted_and_not_launched():
-    nccl = FakeNccl()
-
+def test_arrays_without_elements_are_counted_and_not_launched(nccl):
     def check(comm, cupy):
         assert comm.all_reduce(cupy.asarray(np.ones((0, 3)))).shape == (0, 3)
         return comm._device.log.sequence, len(comm.recorder.calls), comm.recorder.ends
@@ -322,9 +312,7 @@ def test_arrays_without_elements_are_counted_and_not_launched():
     assert not nccl.arrived
 
 
-def test_calls_are_compared_before_they_are_queued():
-    nccl = FakeNccl()
-
+def test_calls_are_compared_before_they_are_queued(nccl):
     def run(plain):
         judging = JudgingControl(plain.rank, plain._server)
         with machine_of(judging, 3, nccl) as (comm, machine):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from fakes.gpus import alone, survive
 from fakes.nccl_device import FakeCuPy
-from fakes.nccl_library import FakeNccl
 
 from jupyter_dist import cuda_driver
 from jupyter_dist.collective.broken import Breakage
@@ -77,7 +76,7 @@ def test_a_hung_call_ends_at_its_deadline_while_the_main_thread_hangs_in_the_dri
         return spell, link.spells, str(raised.value), machine.wakes
 
     spell, looks, text, wakes = survive(act)
-    assert ("did not answer" in text) != is_known
+    assert ("driver" in text) != is_known
     assert spell.took_s > TIMEOUT_S
     spell.assert_less(TIMEOUT_S + 3, "the call")
     for look in looks:
@@ -85,9 +84,7 @@ def test_a_hung_call_ends_at_its_deadline_while_the_main_thread_hangs_in_the_dri
     assert wakes == [0]  # before the abort
 
 
-def test_an_abort_begins_although_the_driver_does_not_answer():
-    nccl = FakeNccl()
-
+def test_an_abort_begins_although_the_driver_does_not_answer(nccl):
     def act(comm, machine):
         comm.all_reduce(machine.cupy.asarray(np.ones(4)))
         watch = Stopwatch()
@@ -149,13 +146,12 @@ def test_a_look_that_fails_is_told(monkeypatch):
         gate.set()
         return str(comm.lost_error())
 
-    error = survive(act)
-    assert "its device reports ZeroDivisionError" in error
+    assert "ZeroDivisionError" in survive(act)
 
 
-def test_an_abort_that_is_ordered_while_the_watcher_asks_nccl_follows_on_its_thread(monkeypatch):
-    nccl = FakeNccl()
-
+def test_an_abort_that_is_ordered_while_the_watcher_asks_nccl_follows_on_its_thread(
+    monkeypatch, nccl
+):
     def act(comm, machine):
         comm.all_reduce(machine.cupy.asarray(np.ones(4)))
         order = comm._device.log.break_if_idle

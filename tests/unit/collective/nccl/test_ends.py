@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fakes.control import FakeControl, FakeHouse, on_ranks
 from fakes.gpus import FakeTransport, Machine, alone, machine_of
-from fakes.nccl_library import SYSTEM_ERROR, FakeNccl
+from fakes.nccl_library import SYSTEM_ERROR
 
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.host import HostCommunicator
@@ -36,9 +36,7 @@ def watchers():
 
 
 @WAYS
-def test_what_is_intact_is_finalized_and_destroyed(way):
-    nccl = FakeNccl()
-
+def test_what_is_intact_is_finalized_and_destroyed(way, nccl):
     def run(control):
         with machine_of(control, 2, nccl, way) as (comm, machine):
             comm.all_reduce(ones(machine))
@@ -56,9 +54,8 @@ def test_what_is_intact_is_finalized_and_destroyed(way):
     assert sorted(nccl.destroyed) == [0, 1]
 
 
-def test_what_cannot_be_finalized_is_aborted(monkeypatch):
+def test_what_cannot_be_finalized_is_aborted(monkeypatch, nccl):
     monkeypatch.setattr(clique, "_FINALIZE_TIMEOUT_S", 0.1)
-    nccl = FakeNccl()
     nccl.never_finalized = {0}
     with within(3), alone(nccl) as (comm, machine):
         comm.all_reduce(ones(machine))
@@ -68,9 +65,7 @@ def test_what_cannot_be_finalized_is_aborted(monkeypatch):
 
 
 @WAYS
-def test_what_was_split_off_ends_when_it_is_dropped(way):
-    nccl = FakeNccl()
-
+def test_what_was_split_off_ends_when_it_is_dropped(way, nccl):
     def run(control):
         with machine_of(control, 2, nccl, way) as (comm, machine):
             kept = comm.split(0)
@@ -94,8 +89,7 @@ def test_what_was_split_off_ends_when_it_is_dropped(way):
     assert not nccl.misuse
 
 
-def test_what_is_dropped_ends_after_its_calls_and_not_its_children():
-    nccl = FakeNccl()
+def test_what_is_dropped_ends_after_its_calls_and_not_its_children(nccl):
     with alone(nccl) as (comm, machine):
         child = comm.split(0)
         grandchild = child.split(0)
@@ -127,8 +121,7 @@ def test_what_is_dropped_ends_after_its_calls_and_not_its_children():
     assert not nccl.misuse
 
 
-def test_a_failure_reaches_what_was_dropped():
-    nccl = FakeNccl()
+def test_a_failure_reaches_what_was_dropped(nccl):
     with alone(nccl) as (comm, machine):
         gate = threading.Event()
         child = comm.split(0)
@@ -189,9 +182,8 @@ def measure():
     return memory, threading.active_count(), open_files()
 
 
-def test_a_thousand_breaks_leave_no_thread_file_or_memory():
+def test_a_thousand_breaks_leave_no_thread_file_or_memory(nccl):
     """Of what one process has; its device and driver stay, as those of a rank do."""
-    nccl = FakeNccl()
     machine = Machine(nccl, "nccl4py", 0)
     control = FakeControl(0, FakeHouse())
     ends = (break_by_failure, break_by_nccl, leave_intact)

@@ -84,9 +84,7 @@ def test_after_an_abort_every_call_raises():
     survive(act)
 
 
-def test_an_abort_reaches_what_was_split_off():
-    nccl = FakeNccl()
-
+def test_an_abort_reaches_what_was_split_off(nccl):
     def run(control):
         with machine_of(control, 2, nccl) as (comm, machine):
             child = comm.split(0)
@@ -117,16 +115,15 @@ def test_settling_raises_what_an_abort_has_lost():
     survive(act)
 
 
-def test_an_abort_that_does_not_return_is_told(monkeypatch):
+def test_an_abort_that_does_not_return_is_told(monkeypatch, nccl):
     monkeypatch.setattr(clique, "END_TIMEOUT_S", 0.1)
     monkeypatch.setattr(clique.Clique.await_end, "__defaults__", (0.1,))
-    nccl = FakeNccl()
 
     def act(comm, machine):
         call(comm, machine)
         nccl.hanging_aborts.clear()
         comm.abort(1, "is lost")
-        with pytest.raises(PeerFailed, match="let go of the device") as raised:
+        with pytest.raises(PeerFailed, match=r"\b5 s\b") as raised:
             comm.settle()
         nccl.hanging_aborts.set()
         return raised.value.rank
@@ -152,9 +149,7 @@ def test_waiting_ends_at_the_deadline_of_the_call(way):
     spell.assert_less(2, "the wait")
 
 
-def test_a_rank_is_named_by_its_number_in_the_cluster():
-    nccl = FakeNccl()
-
+def test_a_rank_is_named_by_its_number_in_the_cluster(nccl):
     def run(control):
         with machine_of(control, 3, nccl) as (comm, machine):
             child = comm.split(0 if comm.rank else None)
@@ -191,9 +186,7 @@ def test_the_deadline_begins_when_the_stream_comes_to_the_call():
 
 
 @pytest.mark.parametrize(("status", "patience_s"), [(SYSTEM_ERROR, 0.0), (REMOTE_ERROR, 0.5)])
-def test_an_error_that_nccl_finds_by_itself_is_raised(status, patience_s):
-    nccl = FakeNccl()
-
+def test_an_error_that_nccl_finds_by_itself_is_raised(status, patience_s, nccl):
     def act(comm, machine):
         call(comm, machine)
         nccl.comms[0].error = status
@@ -203,14 +196,12 @@ def test_an_error_that_nccl_finds_by_itself_is_raised(status, patience_s):
 
     error, spell = survive(act, nccl=nccl)
     assert isinstance(error, CommunicatorError)
-    assert "the last words" in str(error)
+    assert "last words" in str(error)
     assert spell.took_s >= patience_s
     spell.assert_less(patience_s + 2, "the error")
 
 
-def test_the_coordinator_names_the_peer_that_nccl_has_lost():
-    nccl = FakeNccl()
-
+def test_the_coordinator_names_the_peer_that_nccl_has_lost(nccl):
     def act(comm, machine):
         nccl.comms[0].error = REMOTE_ERROR
         threading.Timer(0.1, comm.abort, [1, "is lost: killed"]).start()
@@ -221,9 +212,7 @@ def test_the_coordinator_names_the_peer_that_nccl_has_lost():
 
 
 @WAYS
-def test_a_call_that_nccl_refuses_says_which_and_why(way):
-    nccl = FakeNccl()
-
+def test_a_call_that_nccl_refuses_says_which_and_why(way, nccl):
     def act(comm, machine):
         nccl.comms[0].error = SYSTEM_ERROR
         for _ in range(2):
@@ -253,7 +242,7 @@ def test_a_launch_that_never_ends_has_a_deadline_and_can_be_aborted():
     def run(control):
         with machine_of(control, 1, nccl) as (comm, machine):
             comm.timeout_s = 0.2
-            with pytest.raises(CollectiveTimeout, match=r"0\.2 s .* to begin all_reduce"):
+            with pytest.raises(CollectiveTimeout, match=r"0\.2 s .*all_reduce"):
                 call(comm, machine)
 
     on_ranks(1, run)
@@ -273,7 +262,7 @@ def test_an_interrupt_in_a_launch_breaks_both_ways(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             call(comm, machine)
         for again in (lambda: call(comm, machine), lambda: comm.all_reduce(1)):
-            with pytest.raises(CommunicatorError, match="interrupted during all_reduce"):
+            with pytest.raises(CommunicatorError, match=r"rank 0 .*all_reduce\("):
                 again()
         return machine.wakes
 
@@ -296,9 +285,7 @@ def test_a_host_call_that_breaks_takes_the_device_with_it(monkeypatch):
     survive(act)
 
 
-def test_closing_ends_what_is_outstanding():
-    nccl = FakeNccl()
-
+def test_closing_ends_what_is_outstanding(nccl):
     def act(comm, machine):
         call(comm, machine)
         comm.close()

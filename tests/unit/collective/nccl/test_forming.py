@@ -20,8 +20,7 @@ LONG_TIMEOUT_S = 20.0
 """For those that get ready, on a busy machine too."""
 
 
-def test_nothing_is_loaded_before_an_array_on_a_device_comes():
-    nccl = FakeNccl()
+def test_nothing_is_loaded_before_an_array_on_a_device_comes(nccl):
     with alone(nccl) as (comm, machine):
         comm.all_reduce(1)
         comm.barrier()
@@ -34,9 +33,7 @@ def test_nothing_is_loaded_before_an_array_on_a_device_comes():
         assert len(nccl.arrived) == 1
 
 
-def test_each_communicator_has_an_id_of_its_own():
-    nccl = FakeNccl()
-
+def test_each_communicator_has_an_id_of_its_own(nccl):
     def check(comm, cupy):
         x = cupy.asarray(np.ones(1))
         comm.all_reduce(x)
@@ -74,8 +71,7 @@ def test_a_rank_that_does_not_come_is_named_after_the_time_out():
     assert "(0, 1, 2)" in str(found[0])
 
 
-def test_a_rank_that_does_not_get_ready_is_named_by_all():
-    nccl = FakeNccl()
+def test_a_rank_that_does_not_get_ready_is_named_by_all(nccl):
     nccl.never_ready = {1}
     for error, waited in zip(form(nccl, size=3, ready=[0, 2]), ("20", "0.3", "20"), strict=True):
         assert isinstance(error, CollectiveTimeout)
@@ -83,16 +79,14 @@ def test_a_rank_that_does_not_get_ready_is_named_by_all():
     wait_until(lambda: sorted(nccl.aborted) == [0, 1, 2], 5, "all are aborted")
 
 
-def test_when_no_rank_gets_ready_all_are_named():
-    nccl = FakeNccl()
+def test_when_no_rank_gets_ready_all_are_named(nccl):
     nccl.never_ready = {0, 1}
     error = form(nccl)[0]
     assert isinstance(error, CollectiveTimeout)
     assert "ranks 0-1 did not" in str(error)
 
 
-def test_forming_that_blocks_ends_at_its_deadline_and_is_aborted_when_it_returns():
-    nccl = FakeNccl()
+def test_forming_that_blocks_ends_at_its_deadline_and_is_aborted_when_it_returns(nccl):
     nccl.init_may_return.clear()
     with within(5):
         errors = form(nccl)
@@ -102,16 +96,14 @@ def test_forming_that_blocks_ends_at_its_deadline_and_is_aborted_when_it_returns
     assert sorted(nccl.aborted) == [0, 1]
 
 
-def test_cupys_forming_ends_at_its_deadline_too():
-    nccl = FakeNccl()
+def test_cupys_forming_ends_at_its_deadline_too(nccl):
     nccl.never_ready = {0, 1}
     assert isinstance(form(nccl, way="cupy")[0], CollectiveTimeout)
     nccl.never_ready = set()
     nccl.tell()
 
 
-def test_what_nccl_says_is_passed_on_when_it_cannot_be_formed():
-    nccl = FakeNccl()
+def test_what_nccl_says_is_passed_on_when_it_cannot_be_formed(nccl):
     nccl.init_error = {1: SYSTEM_ERROR}
     found = on_gpus(2, lambda comm, cupy: comm.all_reduce(cupy.asarray(np.ones(1))), nccl=nccl)
     assert isinstance(found[0], PeerFailed)
@@ -119,15 +111,13 @@ def test_what_nccl_says_is_passed_on_when_it_cannot_be_formed():
     assert re.search(f"code {SYSTEM_ERROR}.*NCCL_DEBUG=INFO", str(found[1]), re.DOTALL)
 
 
-def test_all_hear_that_no_id_can_be_made():
-    nccl = FakeNccl()
+def test_all_hear_that_no_id_can_be_made(nccl):
     nccl.id_error = SYSTEM_ERROR
     for error in form(nccl, size=3):
         assert f"rank 0: code {SYSTEM_ERROR}" in str(error)
 
 
-def test_an_abort_ends_forming_at_once():
-    nccl = FakeNccl()
+def test_an_abort_ends_forming_at_once(nccl):
     nccl.never_ready = {0}
     with alone(nccl) as (comm, machine):
         threading.Timer(0.2, comm.abort, [1, "is lost"]).start()

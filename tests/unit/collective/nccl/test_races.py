@@ -6,7 +6,6 @@ import time
 import numpy as np
 import pytest
 from fakes.gpus import alone, on_gpus, streams_of
-from fakes.nccl_library import FakeNccl
 
 from jupyter_dist.collective.broken import Breakage, Broken
 from jupyter_dist.collective.call_log import CallLog
@@ -229,9 +228,7 @@ def test_a_group_that_cannot_end_begins_neither_part(rank):
     assert not comm._device._messages.to_self
 
 
-def test_nccl_is_not_formed_by_some_ranks_only():
-    nccl = FakeNccl()
-
+def test_nccl_is_not_formed_by_some_ranks_only(nccl):
     def check(comm, cupy):
         x = cupy.asarray(np.ones(2))
         ends = [lambda: comm.send(x, 1), lambda: comm.recv(x, 0)]

@@ -179,61 +179,24 @@ def texts(found):
 # --- equal ------------------------------------------------------------------------------------
 
 SAME = [
-    ...,
-    NotImplemented,
-    2**100_000,
-    "long " * 100,
-    bytes(1000),
-    bytearray(b"bytes"),
-    collections.deque([1, 2], maxlen=5),
-    collections.OrderedDict(a=1, b=2),
-    collections.Counter("abca"),
-    collections.defaultdict(list, a=[1]),
-    types.MappingProxyType({"a": 1}),
-    types.SimpleNamespace(a=1, b=[2]),
-    Layer(np.ones(3)),
-    Slotted(1),
-    Attrs([1]),
-    Struct({"a": 1}),
-    Point(1, np.ones(2)),
-    Plain(a=1, b=[np.ones(2)]),
-    WithSlots(1),
-    Stateful(1, 2),
-    Unreadable(1),
-    Color.RED,
-    Level.LOW,
-    Words(["a", "b"]),
-    int,
-    Layer,
-    len,
-    np.add,
-    functools.partial(int, base=2),
-    functools.reduce,
-    copy.copy,
-    lambda x: x + 1,
-    "text".upper,
-    re.compile("a+", re.IGNORECASE),
-    range(3),
-    slice(1, None, 2),
-    dt.datetime(2024, 1, 2, tzinfo=dt.UTC),
-    decimal.Decimal("1.50"),
-    fractions.Fraction(1, 3),
-    uuid.UUID(int=5),
-    pathlib.PurePosixPath("a/b"),
-    array.array("d", [1.0, 2.0]),
-    random.Random(7),
-    ValueError("a", 1),
-    np.float32(1.5),
-    np.int8(-3),
-    np.str_("a"),
-    np.datetime64("2024-01-02"),
+    *(..., NotImplemented, 2**100_000, "long " * 100, bytes(1000), bytearray(b"bytes")),
+    *(collections.deque([1, 2], maxlen=5), collections.OrderedDict(a=1, b=2)),
+    *(collections.Counter("abca"), collections.defaultdict(list, a=[1])),
+    *(types.MappingProxyType({"a": 1}), types.SimpleNamespace(a=1, b=[2])),
+    *(Layer(np.ones(3)), Slotted(1), Attrs([1]), Struct({"a": 1}), Point(1, np.ones(2))),
+    *(Plain(a=1, b=[np.ones(2)]), WithSlots(1), Stateful(1, 2), Unreadable(1)),
+    *(Color.RED, Level.LOW, Words(["a", "b"]), int, Layer, len, np.add),
+    *(functools.partial(int, base=2), functools.reduce, copy.copy, lambda x: x + 1, "text".upper),
+    *(re.compile("a+", re.IGNORECASE), range(3), slice(1, None, 2), ValueError("a", 1)),
+    *(dt.datetime(2024, 1, 2, tzinfo=dt.UTC), decimal.Decimal("1.50"), fractions.Fraction(1, 3)),
+    *(uuid.UUID(int=5), pathlib.PurePosixPath("a/b"), array.array("d", [1.0, 2.0])),
+    *(random.Random(7), np.random.default_rng(7), np.dtype("float32")),
+    *(np.float32(1.5), np.int8(-3), np.str_("a"), np.datetime64("2024-01-02")),
     np.array([1, "a", None, [2]], dtype=object),
     np.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")]),
     np.array([((1, 2),)], dtype=[("a", "f4", 2)]),
     np.array([1.5], np.longdouble),
     np.ma.array([1.0, 2.0], mask=[False, True]),
-    np.random.default_rng(7),
-    np.dtype("float32"),
 ]
 
 
@@ -594,9 +557,7 @@ def test_objects_that_cannot_tell_differ_when_their_parts_do():
 
 
 def test_objects_that_cannot_be_written_are_named_by_that():
-    assert texts(compare(Layer(Unreadable(1)), Plain()))[0].endswith(
-        "<its repr raised RuntimeError>"
-    )
+    assert "RuntimeError" in texts(compare(Layer(Unreadable(1)), Plain()))[0]
 
 
 def test_large_objects_are_judged_by_their_parts(monkeypatch):

@@ -44,6 +44,6 @@ def test_a_rank_that_regroups_says_hello_under_its_new_number(engine, communicat
 @pytest.mark.parametrize("fails", ["close what it had", "listen"])
 def test_a_rank_that_cannot_regroup_says_so_and_lives(engine, communicator, fails):
     broken = engine_main.bind_listener if fails == "listen" else communicator.close
-    broken.side_effect = OSError(errno.EMFILE, "Too many open files")
+    broken.side_effect = problem = OSError(errno.EMFILE, "no descriptor left")
     engine._handle(Delivery(Regroup(5, 1), []))
-    assert engine.posted == [NotReady(1, 5, "[Errno 24] Too many open files")]
+    assert engine.posted == [NotReady(1, 5, str(problem))]

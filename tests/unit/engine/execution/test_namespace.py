@@ -18,7 +18,7 @@ COMM = CurrentCommunicator(SimpleNamespace(all_reduce=1, broadcast=2, barrier=3,
     ],
 )
 def test_names_of_other_libraries_lead_to_ours(name, meant):
-    with pytest.raises(AttributeError, match=rf"Did you mean comm\.{meant}\?"):
+    with pytest.raises(AttributeError, match=rf" comm\.{meant}\?"):
         getattr(COMM, name)
 
 

@@ -233,10 +233,10 @@ def test_no_more_than_some_questions_wait(desk, stuck):
 
 def test_an_answer_that_fails_says_why_and_the_next_one_comes(desk, monkeypatch):
     with monkeypatch.context() as patch:
-        failing = Mock(side_effect=LookupError("no such luck"))
+        failing = Mock(side_effect=LookupError("no luck"))
         patch.setattr("jupyter_dist.engine.observation.observer.list_names", failing)
         answer = desk.ask(ListNames())
     assert isinstance(answer, NoAnswer)
-    assert "LookupError: no such luck" in answer.reason
+    assert "LookupError: no luck" in answer.reason
     desk.rank = 1  # in whose name the next answer is given
     assert desk.ask(ListNames()).rss_bytes > 0

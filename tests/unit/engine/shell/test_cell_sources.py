@@ -85,4 +85,4 @@ def test_values_of_the_last_thousand_cells_stay_under_their_names(shell, recwarn
     found = run(shell, "[_, __, Out[1299], _1290]", 1300).result
     assert found == [f"value {number}" for number in (1299, 1298, 1299, 1290)]
     assert len(shell.user_ns["Out"]) <= KEPT_CELLS
-    assert "Output cache limit" in str(recwarn.pop(UserWarning).message)
+    assert "cache limit" in str(recwarn.pop(UserWarning).message)
