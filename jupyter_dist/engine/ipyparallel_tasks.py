@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,24 +39,18 @@ Work = Callable[[], None]
 """Something for the main thread that is no message."""
 
 
+@dataclass(eq=False)
 class IpyparallelTasks:
     """Takes orders on the link thread, carries them out on a thread that ends with the last one."""
 
-    def __init__(
-        self,
-        executor: Executor,
-        outputs: Outputs,
-        post: Callable[[Message], None],
-        hand_over: Callable[[Work], None],
-    ) -> None:
-        self.executor = executor
-        self.outputs = outputs
-        self.post = post
-        self.hand_over = hand_over
-        self._engine: ParallelEngine | None = None
-        self._orders: deque[Order] = deque()
-        self._door = threading.Lock()
-        self._worker: threading.Thread | None = None
+    executor: Executor
+    outputs: Outputs
+    post: Callable[[Message], None]
+    hand_over: Callable[[Work], None]
+    _engine: "ParallelEngine | None" = None
+    _orders: deque[Order] = field(default_factory=deque)
+    _door: threading.Lock = field(default_factory=threading.Lock)
+    _worker: threading.Thread | None = None
 
     def order(self, order: Order) -> None:
         """Join or leave soon; orders are carried out one after the other, whatever comes of one."""

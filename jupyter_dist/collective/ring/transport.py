@@ -156,11 +156,9 @@ class RingTransport:
         if not all(lines) or self._site != min(lines, key=_natural) or key in self._warned:
             return
         self._warned.add(key)
-        what = (
-            "this barrier may end with another one"
-            if call.operation == "barrier"
-            else ("their results are mixed up")
-        )
+        what = "their results are mixed up"
+        if call.operation == "barrier":
+            what = "this barrier may end with another one"
         _warn_user(
             f"{call.operation} was called at {lines[0]} on some ranks and at {lines[1]} on "
             f"others. If these are two different calls, {what}: %%spmd --check makes that an error."

@@ -1,9 +1,8 @@
 """The IPython shell of a rank: cells feel local, what they show is handed on."""
 
-import contextlib
 import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -14,7 +13,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from jupyter_dist.engine.shell.cell_sources import RankCompiler
-from jupyter_dist.engine.shell.stored_values import RankStoreMagics, open_kept, users_folder
+from jupyter_dist.engine.shell.stored_values import RankStoreMagics, users_folder
 from jupyter_dist.engine.shell.tracebacks import (
     begin_in_cell,
     begin_others_in_cell,
@@ -133,16 +132,7 @@ class RankShell(InteractiveShell):
 
     def load_store(self, folder: str) -> None:
         """Offer `%store`, as kernels do, whose values are kept in this folder."""
-
-        @contextlib.contextmanager
-        def keeping() -> Iterator[None]:
-            usual, self.db = self.db, open_kept(folder, self.own_names.get("rank", 0))
-            try:
-                yield
-            finally:
-                self.db = usual
-
-        self.register_magics(RankStoreMagics(self, keeping))
+        self.register_magics(RankStoreMagics(self, folder))
         manager: Any = self.extension_manager
         manager.loaded.add("storemagic")
 

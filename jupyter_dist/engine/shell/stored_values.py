@@ -2,8 +2,6 @@
 
 import importlib
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 from IPython.core.magic import line_magic, magics_class
@@ -31,15 +29,21 @@ def open_kept(folder: str, rank: int) -> Any:
 class RankStoreMagics(StoreMagics):
     """IPython's `%store`; what other magics note in `shell.db` stays private to the cluster."""
 
-    def __init__(self, shell: Any, keeping: Callable[[], AbstractContextManager[None]]) -> None:
+    shell: Any
+
+    def __init__(self, shell: Any, folder: str) -> None:
         super().__init__(shell=shell)
-        self._keeping = keeping
+        self._folder = folder
 
     @line_magic
     def store(self, parameter_s: str = "") -> None:
         """Keep values of variables in files, list them, or bring them back."""
-        with self._keeping():
+        shell = self.shell
+        usual, shell.db = shell.db, open_kept(self._folder, shell.own_names.get("rank", 0))
+        try:
             super().store(parameter_s)
+        finally:
+            shell.db = usual
 
 
 RankStoreMagics.store.__doc__ = StoreMagics.store.__doc__
