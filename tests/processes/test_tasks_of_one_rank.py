@@ -45,7 +45,7 @@ BREAK_OURS = """\
 import gc
 kept = rank
 (executor,) = [each for each in gc.get_objects() if type(each).__name__ == 'Executor']
-executor._frameworks.enter_task = lambda: 1 / 0
+executor._frameworks.context.enter_task = lambda: 1 / 0
 """
 
 
@@ -58,7 +58,12 @@ def test_an_error_of_our_own_around_a_task_is_that_tasks(four, client):
         "InternalError",
         True,
     )
-    assert values(four.run("del executor._frameworks.enter_task\nkept")) == ["0", "1", "2", "3"]
+    assert values(four.run("del executor._frameworks.context.enter_task\nkept")) == [
+        "0",
+        "1",
+        "2",
+        "3",
+    ]
     assert client[1].apply_sync(evaluate, "kept") == 1
     assert values(four.run("float(comm.all_reduce(1.0))")) == ["4.0"] * 4
     assert values(four.run("os.getpid()")) == pids
