@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from jupyter_dist.collective.control import Brought
 from jupyter_dist.engine.channel.waiting import Answer, Delivery, Wait, WaitingRoom
@@ -35,7 +36,7 @@ COORDINATOR_GRACE_S = 10.0
 Post = Callable[[Message, Sequence[Frame]], None]
 
 
-class Cell(NamedTuple):
+class Cell(msgspec.Struct, eq=False):
     """The running cell, and how often its ranks have met."""
 
     cell_id: str
