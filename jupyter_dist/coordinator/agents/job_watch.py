@@ -19,7 +19,8 @@ from jupyter_dist.coordinator.agents.batch_text import (
     waits_in_vain,
 )
 from jupyter_dist.errors import DistError
-from jupyter_dist.launch.batch import BatchJob, BatchOrder
+from jupyter_dist.launch.batch.jobs import BatchJob
+from jupyter_dist.launch.batch.order import BatchOrder
 from jupyter_dist.launch.launcher import Failure
 from jupyter_dist.model.spec.batch import BATCH_TITLES, JobSeen, JobState
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
