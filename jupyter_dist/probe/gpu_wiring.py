@@ -3,11 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
-from msgspec.structs import replace
-
 from jupyter_dist.model.hosts.topology import LinkGroup
-from jupyter_dist.probe.gpus import bus_address, links_up
-from jupyter_dist.probe.nvml import Gpu, as_text, list_gpus, load
+from jupyter_dist.probe.gpus import bus_address, links_up, reachable_gpus
+from jupyter_dist.probe.nvml import Gpu, as_text
 from jupyter_dist.probe.pci import DISTANCES, device_address
 
 Pair = tuple[int, int]
@@ -15,8 +13,8 @@ Pair = tuple[int, int]
 NVLINK = "nvlink"
 _BY_LEVEL = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """By NVML's levels; two GPUs on one board (0) have a switch between them."""
-_P2P_READ, _P2P_NVLINK = 0, 2
-"""Questions about two GPUs. (The module has the first one as a tuple.)"""
+_P2P_NVLINK = 2
+"""A question about two GPUs."""
 _P2P_OK = 0
 _TO_GPU, _TO_SWITCH = 0, 2
 """Where an NVLink leads to."""
@@ -24,25 +22,18 @@ _TO_GPU, _TO_SWITCH = 0, 2
 
 def link_groups() -> tuple[LinkGroup, ...]:
     """Return what joins each two GPUs; what the driver does not tell is not in it."""
-    nvml, _ = load()
-    if nvml is None:
-        return ()
-    gpus = [gpu for gpu in list_gpus(nvml) if gpu.handle is not None]
+    gpus = reachable_gpus()
     distances = {}
-    p2p: dict[Pair, bool] = {}
     apart = set()
     for one, other in combinations(gpus, 2):
         pair = (one.index, other.index)
         level = one.ask("TopologyCommonAncestor", other.handle)
         if level in _BY_LEVEL:
             distances[pair] = _BY_LEVEL[level]
-        if (status := one.ask("P2PStatus", other.handle, _P2P_READ)) is not None:
-            p2p[pair] = status == _P2P_OK
         # Switches may keep machines of several users apart.
         if one.ask("P2PStatus", other.handle, _P2P_NVLINK, default=_P2P_OK) != _P2P_OK:
             apart.add(pair)
-    nvlinks = group_by_nvlink(*_count_lanes(gpus), apart)
-    return mark_p2p((*nvlinks, *group_by_distance(distances)), p2p)
+    return (*group_by_nvlink(*_count_lanes(gpus), apart), *group_by_distance(distances))
 
 
 def _count_lanes(gpus: list[Gpu]) -> tuple[dict[Pair, int], dict[int, int]]:
@@ -99,16 +90,6 @@ def group_by_nvlink(
         pairs = [pair for pair, own in direct.items() if own == lanes]
         groups += [LinkGroup(kind=NVLINK, gpus=gpus, lanes=lanes) for gpus in _cliques(pairs)]
     return tuple(groups)
-
-
-def mark_p2p(groups: Iterable[LinkGroup], p2p: Mapping[Pair, bool]) -> tuple[LinkGroup, ...]:
-    """Note of each group whether its GPUs may read each other's memory, where all agree."""
-
-    def answer(group: LinkGroup) -> bool | None:
-        answers = {p2p.get(pair) for pair in combinations(group.gpus, 2)}
-        return answers.pop() if len(answers) == 1 else None
-
-    return tuple(replace(group, has_p2p=answer(group)) for group in groups)
 
 
 def _nearest(groups: Sequence[LinkGroup], pair: Pair) -> LinkGroup:

@@ -33,8 +33,7 @@ RELOAD_INTERVAL_S = 30.0
 
 def count_gpus() -> int:
     """Count the GPUs of this machine."""
-    nvml, _ = load()
-    return count_with(nvml) if nvml is not None else 0
+    return count_with(load()[0])
 
 
 def gpu_problem() -> str:
@@ -43,14 +42,14 @@ def gpu_problem() -> str:
     return problem if _CONTROL.exists() else ""
 
 
-def _reachable() -> list[Gpu]:
-    nvml, _ = load()
-    return [] if nvml is None else [gpu for gpu in list_gpus(nvml) if gpu.handle is not None]
+def reachable_gpus() -> list[Gpu]:
+    """List the GPUs that can be asked."""
+    return [gpu for gpu in list_gpus(load()[0]) if gpu.handle is not None]
 
 
 def gpu_links() -> tuple[GpuLinks, ...]:
     """Return what connects each GPU; what the driver does not tell stays empty."""
-    return tuple(_links_of(gpu) for gpu in _reachable())
+    return tuple(_links_of(gpu) for gpu in reachable_gpus())
 
 
 def links_up(gpu: Gpu) -> list[int]:
@@ -97,7 +96,7 @@ def divided_gpus(devices: Iterable[str]) -> list[int]:
 
 
 def _find(device: str) -> Gpu | None:
-    for gpu in _reachable() if device else ():
+    for gpu in reachable_gpus() if device else ():
         name = str(gpu.index) if device.isdecimal() else as_text(gpu.ask("UUID", default=""))
         if name == device or (not device.isdecimal() and name.startswith(device)):
             return gpu
@@ -106,7 +105,7 @@ def _find(device: str) -> Gpu | None:
 
 def gpu_addresses() -> dict[int, str]:
     """Return the addresses of all GPUs on the PCI bus, as NVML writes them; of some empty."""
-    return {gpu.index: bus_address(gpu) for gpu in _reachable()}
+    return {gpu.index: bus_address(gpu) for gpu in reachable_gpus()}
 
 
 def bus_address(gpu: Gpu) -> str:
@@ -170,7 +169,7 @@ class GpuWatch:
     ) -> None:
         self._nvml, _ = load()
         self._is_ours, self._name_of = is_ours, name_of
-        self._gpus = [] if self._nvml is None else list(list_gpus(self._nvml))
+        self._gpus = list(list_gpus(self._nvml))
         self._events = XidEvents(self._nvml, self._gpus)
         self._reload_s = -math.inf
         self.memory_by_process: dict[int, int] = {}

@@ -102,7 +102,9 @@ class Gpu:
 
 
 def count_gpus(nvml: Any) -> int:
-    """Count the GPUs; none while their driver is away."""
+    """Count the GPUs; none without NVML (None), or while their driver is away."""
+    if nvml is None:
+        return 0
     with contextlib.suppress(nvml.NVMLError):
         return int(nvml.nvmlDeviceGetCount())
     return 0

@@ -118,8 +118,6 @@ class LinkGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """NVLinks that each two share; 0: another kind."""
     is_switched: bool = False
     """Through NVSwitches: each GPU has all its lanes to any other."""
-    has_p2p: bool | None = None
-    """Each two may read each other's memory; None: not told, or not the same for all."""
 
 
 class NicView(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,19 +3,14 @@ from itertools import combinations
 import pytest
 
 from jupyter_dist.model.hosts.topology import LinkGroup
-from jupyter_dist.probe.gpu_wiring import (
-    group_by_distance,
-    group_by_nvlink,
-    link_groups,
-    mark_p2p,
-)
+from jupyter_dist.probe.gpu_wiring import group_by_distance, group_by_nvlink, link_groups
 
 ALL = tuple(range(8))
 HGX = (
-    LinkGroup(kind="nvlink", gpus=ALL, lanes=18, is_switched=True, has_p2p=True),
-    LinkGroup(kind="NODE", gpus=(0, 1, 2, 3), has_p2p=True),
-    LinkGroup(kind="NODE", gpus=(4, 5, 6, 7), has_p2p=True),
-    LinkGroup(kind="SYS", gpus=ALL, has_p2p=True),
+    LinkGroup(kind="nvlink", gpus=ALL, lanes=18, is_switched=True),
+    LinkGroup(kind="NODE", gpus=(0, 1, 2, 3)),
+    LinkGroup(kind="NODE", gpus=(4, 5, 6, 7)),
+    LinkGroup(kind="SYS", gpus=ALL),
 )
 
 
@@ -36,8 +31,8 @@ def test_eight_gpus_behind_switches_are_four_groups(recorded):
 def test_gpus_on_pci_express_are_nested_groups(recorded):
     recorded("pcie_only")
     assert link_groups() == (
-        LinkGroup(kind="PIX", gpus=(0, 1), has_p2p=True),
-        LinkGroup(kind="NODE", gpus=(0, 1, 2), has_p2p=True),
+        LinkGroup(kind="PIX", gpus=(0, 1)),
+        LinkGroup(kind="NODE", gpus=(0, 1, 2)),
         LinkGroup(kind="SYS", gpus=(0, 1, 2, 3)),
     )
 
@@ -52,8 +47,8 @@ def test_bridged_gpus_share_the_lanes_that_lead_to_each_other(recorded):
 
     recorded("pcie_only", bridge)
     assert [group for group in link_groups() if group.kind == "nvlink"] == [
-        LinkGroup(kind="nvlink", gpus=(0, 1), lanes=3, has_p2p=True),
-        LinkGroup(kind="nvlink", gpus=(2, 3), lanes=3, has_p2p=False),
+        LinkGroup(kind="nvlink", gpus=(0, 1), lanes=3),
+        LinkGroup(kind="nvlink", gpus=(2, 3), lanes=3),
     ]
     recorded(
         "pcie_only", lambda record: (bridge(record), without("NvLinkRemoteDeviceType")(record))
@@ -105,10 +100,7 @@ def test_a_gpu_with_links_that_are_down_has_fewer_lanes(recorded):
 )
 def test_what_the_driver_does_not_tell_is_not_in_it(recorded, missing, kinds):
     recorded("hgx_h200", without(*missing))
-    groups = link_groups()
-    assert {group.kind for group in groups} == kinds
-    told = None if "P2PStatus" in missing else True
-    assert all(group.has_p2p is told for group in groups)
+    assert {group.kind for group in link_groups()} == kinds
 
 
 def test_a_gpu_that_is_lost_is_in_no_group(recorded):
@@ -194,11 +186,3 @@ def test_four_gpus_joined_alike_are_one_group():
 
 def test_one_gpu_at_a_switch_is_joined_with_nobody():
     assert group_by_nvlink({}, {0: 18}) == ()
-
-
-def test_p2p_is_said_only_where_all_agree():
-    groups = [LinkGroup(kind="SYS", gpus=(0, 1, 2)), LinkGroup(kind="PIX", gpus=(0, 1))]
-    pairs = {(0, 1): True, (0, 2): False, (1, 2): False}
-    assert [group.has_p2p for group in mark_p2p(groups, pairs)] == [None, True]
-    assert [group.has_p2p for group in mark_p2p(groups, dict.fromkeys(pairs, False))] == [False] * 2
-    assert [group.has_p2p for group in mark_p2p(groups, {})] == [None, None]

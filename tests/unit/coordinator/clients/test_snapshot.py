@@ -41,8 +41,8 @@ NIC = NicView(
     distance="PIX",
 )
 LINKS = (
-    LinkGroup(kind="nvlink", gpus=(0, 1, 2), lanes=18, is_switched=True, has_p2p=True),
-    LinkGroup(kind="PIX", gpus=(0, 1), has_p2p=False),
+    LinkGroup(kind="nvlink", gpus=(0, 1, 2), lanes=18, is_switched=True),
+    LinkGroup(kind="PIX", gpus=(0, 1)),
     LinkGroup(kind="SYS", gpus=(0, 1, 2)),
 )
 
