@@ -7,29 +7,12 @@ import msgspec
 from jupyter_dist.model.bench.measurements import piece_count
 from jupyter_dist.text.sizes import GIB, MIB
 
-DEFAULT_OPS = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "all_to_all",
-    "send_recv",
-)
+DEFAULT_OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv")
 DEFAULT_MIN_BYTES = 8
 DEFAULT_FACTOR = 8
 DEFAULT_DTYPE = "float32"
 DEFAULT_TIMEOUT_S = 60.0
-DTYPES = (
-    "float32",
-    "float64",
-    "float16",
-    "int8",
-    "uint8",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-)
+DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "uint32", "int64", "uint64")
 _HOST_MAX_BYTES = 64 * MIB
 _DEVICE_MAX_BYTES = GIB
 

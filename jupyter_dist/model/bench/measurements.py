@@ -79,21 +79,14 @@ class RankBench(msgspec.Struct, frozen=True):
         return f"measured {len(self.points)} points"
 
 
-class BenchPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation at one size, over all ranks. Seconds, and GB/s (1e9 bytes per second)."""
+class BenchPoint(Measured, frozen=True, kw_only=True):
+    """One operation at one size, over all ranks: `wrong` counts elements of all their results."""
 
-    op: str
-    nbytes: int
     dtype: str
-    iterations: int
-    median_s: float
-    p99_s: float
-    min_s: float
     algbw: float
+    """In GB/s, 1e9 bytes per second."""
     busbw: float | None
     """None: there is one rank only, and no bus."""
-    wrong: int | None
-    """Wrong elements in the results of all ranks; None: not checked."""
     wrong_ranks: tuple[int, ...] = ()
 
 

@@ -4,13 +4,12 @@ RAS is the thread in every process with NCCL (2.24 and later) that knows which c
 has launched; `probe/nccl_ras.py` reads what it says.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from jupyter_dist.model.hosts.rank import name_ranks
-from jupyter_dist.text.plurals import count_of
+from jupyter_dist.text.plurals import count_of, fit
 
 IN_PROGRESS = 7
 """ncclInProgress: neither an error nor the end."""
@@ -127,40 +126,29 @@ class _Names:
             self._ranks = {number: number for number in range(communicator.size)}
         self.is_ours = any(rank is not None for rank in self._ranks.values())
 
-    def name(self, numbers: Iterable[int]) -> "_Name":
+    def name(self, numbers: Sequence[int]) -> str:
         """Name members, given by their numbers in the communicator."""
-        numbers = set(numbers)
         known = {rank for rank in map(self._ranks.get, numbers) if rank is not None}
         others = len(numbers) - len(known)
-        is_one = len(known) + others == 1
         if not known:
-            return _Name(count_of(others, "rank"), is_one)
-        return _Name(f"{name_ranks(known)}{f' and {others} more' if others else ''}", is_one)
+            return count_of(others, "rank")
+        return f"{name_ranks(known)}{f' and {others} more' if others else ''}"
 
+    def have(self, numbers: Sequence[int]) -> str:
+        """Name them as the subject of a sentence with its auxiliary verb."""
+        return f"{self.name(numbers)} {fit(numbers, 'has', 'have')}"
 
-class _Name(NamedTuple):
-    """Some ranks as the subject of a sentence."""
-
-    text: str
-    is_one: bool
-
-    @property
-    def have(self) -> str:
-        """Return the subject with its auxiliary verb."""
-        return f"{self.text} {'has' if self.is_one else 'have'}"
-
-    @property
-    def are(self) -> str:
-        """Return the subject with the verb to be."""
-        return f"{self.text} {'is' if self.is_one else 'are'}"
+    def are(self, numbers: Sequence[int]) -> str:
+        """Name them as the subject of a sentence with the verb to be."""
+        return f"{self.name(numbers)} {fit(numbers, 'is', 'are')}"
 
 
 def _tell_errors(communicator: RasCommunicator, names: _Names) -> list[str]:
     facts = []
     for error, numbers in _by_error({each.rank: each.init_state for each in communicator.ranks}):
-        facts.append(f"{names.name(numbers).have} not formed a communicator ({error})")
+        facts.append(f"{names.have(numbers)} not formed a communicator ({error})")
     for error, numbers in _by_error({each.rank: each.async_error for each in communicator.ranks}):
-        facts.append(f"{names.name(numbers).have} an error ({error})")
+        facts.append(f"{names.have(numbers)} an error ({error})")
     return facts
 
 
@@ -177,9 +165,9 @@ def _tell_missing(communicator: RasCommunicator, names: _Names) -> list[str]:
     silent = [rank.rank for rank in communicator.missing if rank.is_silent and not rank.is_dead]
     facts = []
     if dead:
-        facts.append(f"{names.name(dead).have} been out of its reach for a minute")
+        facts.append(f"{names.have(dead)} been out of its reach for a minute")
     if silent:
-        facts.append(f"{names.name(silent).have} not answered it")
+        facts.append(f"{names.have(silent)} not answered it")
     return facts
 
 
@@ -194,19 +182,18 @@ def _tell_end(communicator: RasCommunicator, names: _Names) -> list[str]:
         return []
     told = []
     if aborted:
-        told.append(f"{names.name(aborted).have} aborted")
+        told.append(f"{names.have(aborted)} aborted")
     if leaving:
-        told.append(f"{names.name(leaving).are} leaving")
+        told.append(f"{names.are(leaving)} leaving")
     if away:
-        told.append(f"{names.name(away).are} not in")
-    return [f"{', '.join(told)} a communicator that {names.name(staying).are} in"]
+        told.append(f"{names.are(away)} not in")
+    return [f"{', '.join(told)} a communicator that {names.are(staying)} in"]
 
 
 def _tell_init(communicator: RasCommunicator, names: _Names) -> list[str]:
     waiting = [rank.rank for rank in communicator.ranks if rank.init_state == IN_PROGRESS]
-    size = communicator.size
-    forming = f"still forming a communicator of {size}"
-    return [f"{names.name(waiting).are} {forming}"] if waiting else []
+    forming = f"still forming a communicator of {communicator.size}"
+    return [f"{names.are(waiting)} {forming}"] if waiting else []
 
 
 def _tell_counts(communicator: RasCommunicator, names: _Names) -> list[str]:
@@ -218,21 +205,21 @@ def _tell_counts(communicator: RasCommunicator, names: _Names) -> list[str]:
         for operation, times in rank.counts.items():
             counts.setdefault(operation, {}).setdefault(times, []).append(rank.rank)
     return [
-        _tell_times(operation, {times: names.name(who) for times, who in by_times.items()})
+        _tell_times(operation, by_times, names)
         for operation, by_times in counts.items()
         if len(by_times) > 1
     ]
 
 
-def _tell_times(operation: str, by_times: Mapping[int, _Name]) -> str:
+def _tell_times(operation: str, by_times: Mapping[int, Sequence[int]], names: _Names) -> str:
     """Return who has launched a collective how often, the most first."""
     most, *fewer = sorted(by_times, reverse=True)
     are_many = len(fewer) >= _MOST_COUNTS
-    told = [f"{by_times[most].have} launched {operation} {count_of(most, 'time')}"]
+    told = [f"{names.have(by_times[most])} launched {operation} {count_of(most, 'time')}"]
     if are_many:
         told.append("others fewer")
     told += [
-        f"{by_times[times].text} {count_of(times, 'time')}"
+        f"{names.name(by_times[times])} {count_of(times, 'time')}"
         for times in (fewer[-1:] if are_many else fewer)
     ]
     return ", ".join(told)
