@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 _LISTENS = "0A"
 _LONGEST = 80
 """Characters of a command line that are shown."""
@@ -28,10 +30,10 @@ class Holder(NamedTuple):
     @property
     def is_of_cluster(self) -> bool:
         """Whether it is a rank that the parent of this rank has started, or was started by one."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, psutil.Error):
             # Each rank leads the session of all that its cells start.
             leader = os.getsid(self.pid)
-            return leader == os.getsid(0) or _parent(leader) == os.getppid()
+            return leader == os.getsid(0) or psutil.Process(leader).ppid() == os.getppid()
         return False
 
 
@@ -82,9 +84,3 @@ def _read_command(pid: str) -> str:
         return ""
     command = " ".join(word.decode(errors="replace") for word in words).strip()
     return command if len(command) <= _LONGEST else f"{command[: _LONGEST - 1]}…"
-
-
-def _parent(pid: int) -> int:
-    """Return the parent of a process; raise OSError where there is no such process."""
-    text = Path("/proc", str(pid), "stat").read_text(errors="replace")
-    return int(text.rpartition(")")[2].split()[1])

@@ -39,6 +39,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     address: str = ""
     problem: str = ""
+    is_usage: bool = False
+    """What is in its way is a mistake of who asked for it."""
 
 
 def main(service: str, bind: str, world_size: int) -> NoReturn:
@@ -49,7 +51,9 @@ def main(service: str, bind: str, world_size: int) -> NoReturn:
     told = os.dup(1)
     os.dup2(2, 1)  # whatever is printed meanwhile goes to the log
     try:
-        serving = _serve(service, bind, world_size)
+        if service not in SERVICES:
+            raise DistError(f"there is no service {service!r}; accepted: {', '.join(SERVICES)}")
+        serving: Service = importlib.import_module(SERVICES[service]).serve(bind, world_size)
     except DistError as error:
         _answer(told, Answer(problem=str(error)))
         os._exit(1)
@@ -57,17 +61,6 @@ def main(service: str, bind: str, world_size: int) -> NoReturn:
     while os.read(0, 4096):
         continue
     os._exit(0)
-
-
-def _serve(service: str, bind: str, world_size: int) -> Service:
-    """Begin to serve; raises DistError."""
-    try:
-        module = importlib.import_module(SERVICES[service])
-    except KeyError:
-        accepted = ", ".join(SERVICES)
-        raise DistError(f"there is no service {service!r}; accepted: {accepted}") from None
-    serving: Service = module.serve(bind, world_size)
-    return serving
 
 
 def _answer(descriptor: int, answer: Answer) -> None:

@@ -150,10 +150,7 @@ def _interfaces() -> "dict[str, Any]":
         found = _from_ip(json.loads(text)) if status == 0 else _from_kernel()
     except (OSError, ValueError):  # no such program, or one that is too old for JSON
         found = _from_kernel()
-    return {
-        "interfaces": found,
-        "rdma": sorted(os.listdir(rdma)) if os.path.isdir(rdma) else [],
-    }
+    return {"interfaces": found, "rdma": sorted(os.listdir(rdma)) if os.path.isdir(rdma) else []}
 
 
 def _from_ip(links: "list[dict[str, Any]]") -> "list[dict[str, Any]]":

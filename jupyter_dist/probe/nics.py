@@ -10,14 +10,7 @@ import psutil
 from msgspec.structs import replace
 
 from jupyter_dist.model.hosts.topology import NicView
-from jupyter_dist.probe.pci import (
-    DISTANCES,
-    SYS,
-    PciPlace,
-    device_address,
-    read_number,
-    read_text,
-)
+from jupyter_dist.probe.pci import DISTANCES, SYS, PciPlace, device_address, read_number, read_text
 
 _LOOPBACK = "lo"
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")

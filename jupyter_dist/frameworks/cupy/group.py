@@ -149,9 +149,7 @@ def make_interruptible(module: ModuleType, find_failure: Callable[[], Failure | 
 
     def make(*args: Any, **options: Any) -> Any:
         return form_communicator(
-            lambda: nccl.NcclCommunicator(*args, **options),
-            sys.modules["cupy"].cuda,
-            find_failure,
+            lambda: nccl.NcclCommunicator(*args, **options), sys.modules["cupy"].cuda, find_failure
         )
 
     patched: Any = module

@@ -90,10 +90,10 @@ class Channels:
         if reply["id"] != wanted:
             # An engine of a rank that is gone has it still. Nobody else may have this id.
             for engine_id in (reply["id"], wanted):
-                self._unregister(engine_id)
+                self.unregister(engine_id)
             reply = self._register(address, deadline_s, is_wanted)
         if reply["id"] != wanted:
-            self._unregister(reply["id"])
+            self.unregister(reply["id"])
             raise FrameworkError(
                 f"the ipyparallel controller at {address} gave the id {reply['id']}, not {wanted}: "
                 "another engine holds it. End that one, or start the controller again."
@@ -208,12 +208,10 @@ class Channels:
                     list(receive_all(self.pings))
                     self.pings.poll(_SLICE_MS)
 
-    def unregister(self) -> None:
-        """Say that this engine leaves."""
-        self._unregister(self._speech.engine_id)
-
-    def _unregister(self, engine_id: int) -> None:
-        self._speech.say(self._registrar, "unregistration_request", {"id": engine_id})
+    def unregister(self, engine_id: int | None = None) -> None:
+        """Say that this engine leaves, or the one that has this id."""
+        leaving = self._speech.engine_id if engine_id is None else engine_id
+        self._speech.say(self._registrar, "unregistration_request", {"id": leaving})
 
     def close(self) -> None:
         """Close all, after at most FAREWELL_S."""

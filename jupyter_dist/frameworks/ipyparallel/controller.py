@@ -59,7 +59,7 @@ class Controller(controller_app.IPController):  # type: ignore[misc]  # not type
     """ipyparallel's controller with our ports, and without files, signals and processes."""
 
     def __init__(self, order: Open, **arguments: Any) -> None:
-        self._order, self._allowed_ports = order, list(order.ports)
+        self._order, self._allowed_ports = order, iter(order.ports)
         self._reserved: list[socket.socket] = []
         super().__init__(**arguments)
 
@@ -78,8 +78,7 @@ class Controller(controller_app.IPController):  # type: ignore[misc]  # not type
         It stays bound by a socket that does not listen, beside which ZeroMQ may bind it as well.
         """
         is_chosen = pool_name == "engine" and bool(self._order.ports)
-        while not is_chosen or self._allowed_ports:
-            port = self._allowed_ports.pop(0) if is_chosen else 0
+        for port in self._allowed_ports if is_chosen else (0,):
             place = socket.socket()
             place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -88,9 +87,9 @@ class Controller(controller_app.IPController):  # type: ignore[misc]  # not type
                 place.close()
                 if not is_chosen:
                     raise
-                continue
-            self._reserved.append(place)
-            return int(place.getsockname()[1])
+            else:
+                self._reserved.append(place)
+                return int(place.getsockname()[1])
         raise DistError(
             "the range of ports has no free one left for the ipyparallel controller, which takes "
             "9 of them beside those of the cluster. Start the cluster with more --ports"

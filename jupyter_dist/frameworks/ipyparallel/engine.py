@@ -226,14 +226,6 @@ def _signal_number(request: Request) -> int:
     return int(asked) if isinstance(asked, int) else -1
 
 
-def _refuse_signal(request: Request) -> Dict:
-    asked = request.content.get("sig")
-    return refusal(
-        f"an engine of jupyter-dist takes no signal {asked!r}. Accepted: SIGINT. A rank ends with "
-        "its cluster (%dist_stop), or is replaced (%dist_heal)."
-    )
-
-
 _KERNEL = {
     "protocol_version": "5.3",
     "implementation": "jupyter-dist",
@@ -252,7 +244,10 @@ _ANSWERS: dict[str, Dict] = {
 def _answer_at_once(request: Request) -> Dict:
     """Return what is answered to this request; one that is not known is refused."""
     if request.kind == "signal":
-        return _refuse_signal(request)
+        return refusal(
+            f"an engine of jupyter-dist takes no signal {request.content.get('sig')!r}. Accepted: "
+            "SIGINT. A rank ends with its cluster (%dist_stop), or is replaced (%dist_heal)."
+        )
     if request.kind in _ANSWERS:
         return {"status": "ok", **_ANSWERS[request.kind]}
     return refusal(f"an engine of jupyter-dist does not answer {request.kind!r} requests")

@@ -71,6 +71,8 @@ class Task:
 
     is_of_control: ClassVar[bool] = False
     """It has come, and is answered, on the channel for control."""
+    is_shown_by_shell: ClassVar[bool] = False
+    """The shell has shown what it raises."""
 
     def __init__(self, request: Request, count: int, tell: Tell) -> None:
         self.request = request
@@ -115,8 +117,9 @@ class Task:
         try:
             return None, self._run(shell)
         except BaseException as error:  # noqa: BLE001  (whatever user code raises is its answer)
-            trace = _beyond_us(error.__traceback__)
-            shell.showtraceback((type(error), error, trace), tb_offset=0)
+            if not self.is_shown_by_shell:
+                trace = _beyond_us(error.__traceback__)
+                shell.showtraceback((type(error), error, trace), tb_offset=0)
             return error, None
 
     def _run(self, shell: Any) -> Any:
@@ -207,6 +210,8 @@ class Apply(Task):
 class Execute(Task):
     """Run code as a cell of this rank alone."""
 
+    is_shown_by_shell = True
+
     @property
     def code(self) -> str:
         """As the user has written it."""
@@ -230,13 +235,6 @@ class Execute(Task):
         shell.payload_manager.clear_payload()
         asked = self.request.content.get("user_expressions") or {}
         return {"user_expressions": shell.user_expressions(asked), "payload": payload}
-
-    def carry_out(self, shell: Any) -> tuple[BaseException | None, Any]:
-        """Run it; the shell has shown its error."""
-        try:
-            return None, self._run(shell)
-        except BaseException as error:  # noqa: BLE001  (whatever user code raises is its answer)
-            return error, None
 
     def _answer_well(self, value: Any) -> tuple[Dict, list[bytes]]:
         return {"status": "ok", "execution_count": self.count, **value}, []

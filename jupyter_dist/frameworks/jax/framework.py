@@ -68,12 +68,12 @@ class Jax(Framework):
     def formed(self) -> Formed | None:
         """Return what stands at the end of a generation."""
         standing, owed = self._initializer.standing, self._initializer.owed
-        if standing is None and owed is not None:
+        if standing is None:
+            if owed is None:
+                return None
             settings = msgspec.json.encode(owed.settings).decode()
             size = self._context.info.world_size
             return Formed(self.name, 0, size, is_broken=True, settings=settings)
-        if standing is None:
-            return None
         return Formed(
             self.name,
             standing.generation,
@@ -170,7 +170,6 @@ class Jax(Framework):
 
     def break_off(self, failed_rank: int, reason: str) -> None:
         """Note that a rank of this cell has failed."""
-        self._initializer.break_off(failed_rank, reason)
         self._launches.break_off(failed_rank, reason)
 
     def look(self) -> None:
@@ -179,7 +178,6 @@ class Jax(Framework):
 
     def expect_cell(self) -> None:
         """Forget what `break_off` has said."""
-        self._initializer.expect_cell()
         self._launches.expect_cell()
 
     def leave(self) -> None:

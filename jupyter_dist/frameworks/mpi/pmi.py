@@ -17,6 +17,7 @@ from jupyter_dist.errors import DistError, FrameworkError
 from jupyter_dist.model.hosts.addresses import join_address, split_address
 
 _MOST_LINE = 1 << 16
+_JOIN_TIMEOUT_S = 10.0
 
 Replies = list[tuple[int, str]]
 """Lines for connections, by their numbers."""
@@ -124,6 +125,7 @@ class PmiServer:
     """Serves on a thread of its own until its process ends."""
 
     def __init__(self, bind: str, world_size: int) -> None:
+        """Begin to serve; raises FrameworkError when it cannot listen there."""
         host, port = split_address(bind)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -183,19 +185,17 @@ class PmiServer:
         connection.close()
 
 
-def serve(bind: str, world_size: int) -> PmiServer:
-    """Begin to serve; raises FrameworkError when it cannot listen there."""
-    return PmiServer(bind, world_size)
+serve = PmiServer
 
 
-def join_world(address: str, rank: int, mapping: str, timeout_s: float = 10.0) -> int:
+def join_world(address: str, rank: int, mapping: str) -> int:
     """Take the place of a rank; gives the connection's descriptor, which is MPI's from now on.
 
     Raises FrameworkError.
     """
     where, _, secret = address.rpartition("/")
     try:
-        with socket.create_connection(split_address(where), timeout=timeout_s) as connection:
+        with socket.create_connection(split_address(where), _JOIN_TIMEOUT_S) as connection:
             line = f"cmd=join secret={secret} rank={rank} mapping={mapping}\n"
             connection.sendall(line.encode())
             reply = connection.recv(256)

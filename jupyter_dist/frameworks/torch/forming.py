@@ -12,6 +12,7 @@ import msgspec
 from jupyter_dist.errors import DistError, FrameworkError, PeerFailed, UsageError
 from jupyter_dist.frameworks.port_holders import find_holders, name_holders
 from jupyter_dist.frameworks.rank_context import RankContext
+from jupyter_dist.frameworks.rank_facts import gather_facts
 from jupyter_dist.frameworks.torch.private_c10d import C10d
 from jupyter_dist.frameworks.torch.request import (
     CALL,
@@ -87,7 +88,7 @@ class Forming:
         """Raises what makes waiting for others useless."""
         self._store: Any = None
         self._ours: dict[str, str] = {}
-        """See `note_ours`."""
+        """Variables of the environment that have their values from us."""
         self._connecting_to = ""
         self._origins = Origins((*PLACE_VARIABLES, *_NUMBER_VARIABLES), os.environ)
 
@@ -122,9 +123,12 @@ class Forming:
         self._init(original, arguments, store, first)
         return place
 
-    def note_ours(self, variables: Mapping[str, str]) -> None:
-        """Note what has been set in the environment, which is not the user's wish."""
-        self._ours.update(variables)
+    def set_place(self, address: str) -> dict[str, str]:
+        """Have the environment name a place that is not the user's wish; return its variables."""
+        found = dict(zip(PLACE_VARIABLES, map(str, split_address(address)), strict=True))
+        os.environ.update(found)
+        self._ours.update(found)
+        return found
 
     def refuse(self, obstacle: str) -> None:
         """Tell all others that this rank cannot form a group; raises what all of them raise."""
@@ -246,10 +250,7 @@ class Forming:
 
     def _meet(self, wanted: GroupRequest) -> dict[int, GroupRequest]:
         timeout_s = self._timeout_s(BETWEEN_CELLS_S)
-        facts = self._context.agree(CALL, msgspec.msgpack.encode(wanted), timeout_s)
-        everyone = {
-            rank: msgspec.msgpack.decode(each, type=GroupRequest) for rank, each in facts.items()
-        }
+        everyone = gather_facts(self._context, CALL, wanted, timeout_s)
         check_wanted(everyone)
         return everyone
 
@@ -287,9 +288,7 @@ class Forming:
 
     def _take_one_port(self, first: GroupRequest, everyone: Mapping[int, GroupRequest]) -> Place:
         """Set the port of rank 0 on all ranks; from now on it is not a wish of the user."""
-        found = dict(zip(PLACE_VARIABLES, map(str, split_address(first.store)), strict=True))
-        os.environ.update(found)
-        self.note_ours(found)
+        found = self.set_place(first.store)
         if self._context.info.rank == min(everyone):
             self._context.tell(
                 f"torch: MASTER_PORT was another one on each rank, as Lightning chooses them: "

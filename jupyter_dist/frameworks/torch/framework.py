@@ -16,11 +16,7 @@ import msgspec
 
 from jupyter_dist.errors import FrameworkError, PeerFailed
 from jupyter_dist.frameworks.framework import Framework
-from jupyter_dist.frameworks.gloo_sends import (
-    TORCH_LIBRARY,
-    end_lost_sends,
-    ending_lost_sends,
-)
+from jupyter_dist.frameworks.gloo_sends import TORCH_LIBRARY, end_lost_sends, ending_lost_sends
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.frameworks.rank_context import RankContext
 from jupyter_dist.frameworks.torch.breaking import Breaking, is_of_transport
@@ -53,7 +49,7 @@ class Torch(Framework):
         self._groups = Groups(lambda: self._c10d.groups() if self._c10d is not None else [])
         self._breaking = Breaking(self._tear, self._uses_devices)
         self._forming = Forming(context, self._breaking.look_around)
-        self._rpc = Rpc(context, self._forming.note_ours)
+        self._rpc = Rpc(context, self._forming.set_place)
         self._formed: Formed | None = None
         self._departed = DestroyedGroups()
         self._is_broken = False

@@ -55,6 +55,7 @@ class Place(msgspec.Struct, frozen=True):
 
     way: str
     host: str = ""
+    """Empty: anywhere."""
     port: int = 0
     rank: int | None = None
     world_size: int | None = None
@@ -66,15 +67,8 @@ class Settings(msgspec.Struct, frozen=True):
     backend: str | None = None
     timeout_s: float | None = None
     device_id: str = ""
-    way: str = ENV
-    host: str = ""
-    """Where the user wanted the store; empty: anywhere."""
-    port: int = 0
-
-    @property
-    def place(self) -> Place:
-        """Where it is to be again, if it can."""
-        return Place(self.way, self.host, self.port)
+    place: Place = Place(ENV)
+    """Where it is to be again, if it can."""
 
 
 def read_init_method(init_method: str | None, environment: Mapping[str, str]) -> Place:
@@ -216,9 +210,7 @@ def settings_of(arguments: Arguments, place: Place) -> Settings:
         None if backend is None else str(backend).lower(),
         timeout.total_seconds() if isinstance(timeout, timedelta) else None,
         "" if device is None else str(device),
-        place.way,
-        place.host,
-        place.port,
+        place,
     )
 
 

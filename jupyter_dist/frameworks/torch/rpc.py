@@ -1,18 +1,16 @@
 """torch.distributed.rpc: a bare init_rpc() finds a place to meet, as it does under torchrun."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import msgspec
-
 from jupyter_dist.errors import FrameworkError
 from jupyter_dist.frameworks.rank_context import RankContext
+from jupyter_dist.frameworks.rank_facts import gather_facts
 from jupyter_dist.frameworks.replacing import replace
 from jupyter_dist.frameworks.torch.request import PLACE_VARIABLES, GroupRequest
 from jupyter_dist.frameworks.torch.store import open_store
-from jupyter_dist.model.hosts.addresses import split_address
 
 MODULE = "torch.distributed.rpc"
 CALL = f"{MODULE}.init_rpc()"
@@ -25,12 +23,10 @@ _BY_ENVIRONMENT = (None, "", "env://")
 class Rpc:
     """Gives each bare init_rpc() a store of its own, so that none finds what another has left."""
 
-    def __init__(
-        self, context: RankContext, note_ours: Callable[[Mapping[str, str]], None]
-    ) -> None:
+    def __init__(self, context: RankContext, set_place: Callable[[str], dict[str, str]]) -> None:
         self._context = context
-        self._note_ours = note_ours
-        """Says that variables of the environment have their values from us."""
+        self._set_place = set_place
+        """Has the environment name this address; returns the variables that do."""
         self._found: dict[str, str] = {}
         self._store: Any = None
 
@@ -64,11 +60,8 @@ class Rpc:
                 opened = GroupRequest(store=address)
             except FrameworkError as error:
                 opened = GroupRequest(obstacle=str(error))
-        facts = self._context.agree(CALL, msgspec.msgpack.encode(opened), _TIMEOUT_S)
-        first = msgspec.msgpack.decode(facts[min(facts)], type=GroupRequest)
+        facts = gather_facts(self._context, CALL, opened, _TIMEOUT_S)
+        first = facts[min(facts)]
         if first.obstacle:
             raise FrameworkError(f"{CALL}: {first.obstacle}.")
-        values = map(str, split_address(first.store))
-        self._found = dict(zip(PLACE_VARIABLES, values, strict=True))
-        os.environ.update(self._found)
-        self._note_ours(self._found)
+        self._found = self._set_place(first.store)

@@ -14,6 +14,7 @@ _READING = ("torch.serialization", "torch.utils", "torch.hub", "torch.distribute
 """Modules that may stand still because of a disk or a network of their own."""
 _WAITS = frozenset({"wait", "synchronize"})
 """Methods in C by which users wait for what they have begun: `work.wait()`."""
+_LOADS = frozenset({"LOAD_METHOD", "LOAD_ATTR"})
 _MOVES = 0.1
 """A thread that has used more than this share of a core is not waiting."""
 
@@ -56,12 +57,8 @@ def _is_in_wait(frame: FrameType) -> bool:
         return False
     begin = _begin(before[-1])
     # What is called begins where the call begins; its arguments begin further on.
-    called = [each.argval for each in before if _is_attribute(each) and _begin(each) == begin]
+    called = [each.argval for each in before if each.opname in _LOADS and _begin(each) == begin]
     return bool(called) and called[-1] in _WAITS
-
-
-def _is_attribute(instruction: dis.Instruction) -> bool:
-    return instruction.opname in {"LOAD_METHOD", "LOAD_ATTR"}
 
 
 def _begin(instruction: dis.Instruction) -> tuple[int | None, int | None]:

@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -33,34 +34,18 @@ def open_store(host: str, port: int, world_size: int, timeout_s: float) -> tuple
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(BACKLOG)
-        except OSError:
-            listener.close()
-            raise
+        listener = socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         if any(holder.is_this_process for holder in find_holders(port)):
-            shared = _share_store(host, port, world_size, timeout_s)
-            if shared is not None:
+            with suppress(RuntimeError):  # torch's of networks: there is no store of its own
+                shared = _make_store(host, port, world_size, timeout_s, None)
                 return shared, join_address(str(address[0]), port)
         kind = PortInUse if error.errno == errno.EADDRINUSE else FrameworkError
-        raise kind(
-            f"rank 0 cannot listen on {join_address(host, port)}: {error.strerror or error}"
-        ) from error
+        why = str(error.strerror or error).partition(" (while ")[0]
+        raise kind(f"rank 0 cannot listen on {join_address(host, port)}: {why}") from error
     bound_host, bound_port = listener.getsockname()[:2]
     store = _make_store(bound_host, bound_port, world_size, timeout_s, listener.detach())
     return store, join_address(bound_host, bound_port)
-
-
-def _share_store(host: str, port: int, world_size: int, timeout_s: float) -> Any:
-    """Return another handle of a store that this process has at the port; None: there is none."""
-    try:
-        return _make_store(host, port, world_size, timeout_s, None)
-    except RuntimeError:  # torch's error of networks: it has looked among its own, and tried
-        return None
 
 
 def _make_store(

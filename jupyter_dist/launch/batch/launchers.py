@@ -14,11 +14,7 @@ from typing import Any
 from ipyparallel.cluster import launcher as theirs
 
 from jupyter_dist.errors import StartFailed
-from jupyter_dist.launch.batch.commands import (
-    SUBMIT_TIMEOUT_S,
-    environment_outside,
-    run_command,
-)
+from jupyter_dist.launch.batch.commands import SUBMIT_TIMEOUT_S, environment_outside, run_command
 from jupyter_dist.launch.batch.programs import find_mpiexec
 from jupyter_dist.launch.batch.templates import check_template
 

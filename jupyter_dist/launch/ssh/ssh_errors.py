@@ -205,11 +205,7 @@ FROM_SSH = (
         "the connection broke off ({why})",
         _PROXY,
     ),
-    ErrorPattern(
-        r"^Connection (?:closed|reset) by UNKNOWN ",
-        "the connection broke off",
-        _PROXY,
-    ),
+    ErrorPattern(r"^Connection (?:closed|reset) by UNKNOWN ", "the connection broke off", _PROXY),
     ErrorPattern(
         r"^(?P<why>\S.*?)\.?\n+Connection (?:closed|reset) by \S+ port \d+$",
         "sshd closed the connection at the login; the last that was said is: {why}",

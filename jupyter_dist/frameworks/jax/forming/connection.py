@@ -35,9 +35,13 @@ def connect(
     raises, and FrameworkError when an earlier call is still on its way.
     """
     _await_left()
+    too_late = (
+        f"JAX's coordination service at {arguments['coordinator_address']} has not let all "
+        "processes in within initialization_timeout. Give it more time, or see the service's log."
+    )
     attempt = _Attempt(runtime, relay, arguments)
     try:
-        attempt.call.wait(_looking(look_around, deadline_s, _too_late(arguments)))
+        attempt.call.wait(_looking(look_around, deadline_s, too_late))
     except BaseException:
         attempt.leave()
         raise
@@ -156,13 +160,6 @@ def say_goodbye(client: Client, relay: RelayProcess | None) -> None:
         keep((client, relay))  # the service may have ended meanwhile
     elif relay is not None:
         relay.close()
-
-
-def _too_late(arguments: Mapping[str, object]) -> str:
-    return (
-        f"JAX's coordination service at {arguments['coordinator_address']} has not let all "
-        "processes in within initialization_timeout. Give it more time, or see the service's log."
-    )
 
 
 _LEFT: list[_Attempt] = []

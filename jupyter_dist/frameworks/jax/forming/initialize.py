@@ -9,13 +9,7 @@ from typing import Any
 
 import msgspec
 
-from jupyter_dist.errors import (
-    CommunicatorError,
-    DistError,
-    FrameworkError,
-    PeerFailed,
-    UsageError,
-)
+from jupyter_dist.errors import CommunicatorError, DistError, FrameworkError, UsageError
 from jupyter_dist.frameworks.jax.forming import cluster_env
 from jupyter_dist.frameworks.jax.forming.agreement import (
     Agreement,
@@ -93,7 +87,6 @@ class Initializer:
         """Devices were found before and forgotten; nobody has said yet what belonged to them."""
         self._used = (0, 0)
         """The generation, and how many of its services have been used up."""
-        self._failed: tuple[int, str] | None = None
         self.owed: PendingRuntime | None = None
 
     # --- JAX is being imported ---
@@ -110,10 +103,12 @@ class Initializer:
     def on_clusters(self, module: ModuleType) -> None:
         """Be found first."""
         self._clusters = module
-        cluster_env.put_first(module, lambda: self._context.info, self._ask_address)
-
-    def _ask_address(self, timeout_s: float) -> str:
-        return self._context.service_address(SERVICE, timeout_s=timeout_s)
+        context = self._context
+        cluster_env.put_first(
+            module,
+            lambda: context.info,
+            lambda timeout_s: context.service_address(SERVICE, timeout_s=timeout_s),
+        )
 
     # --- what users call ---
 
@@ -161,7 +156,7 @@ class Initializer:
         except FrameworkError as error:
             missing = Facts(problem=str(error))
             with contextlib.suppress(FrameworkError):  # it is for those that have JAX
-                find_agreement(self._gather(INITIALIZE, missing, DEFAULT_TIMEOUT_S))
+                find_agreement(gather_facts(self._context, INITIALIZE, missing, DEFAULT_TIMEOUT_S))
             return False
         if self._runtime is None:
             if not self._is_problem_told:
@@ -218,14 +213,6 @@ class Initializer:
         """Why the service is not there although JAX stands; empty where it is, or JAX does not."""
         return "" if self.standing is None else self.standing.relay.why_gone
 
-    def break_off(self, failed_rank: int, reason: str) -> None:
-        """Let who waits for JAX raise PeerFailed; link thread."""
-        self._failed = (failed_rank, reason)
-
-    def expect_cell(self) -> None:
-        """Forget what `break_off` has said; link thread."""
-        self._failed = None
-
     def give_up(self) -> None:
         """Be as if it had never been formed; takes at most 2 s."""
         standing, self.standing = self.standing, None
@@ -237,7 +224,7 @@ class Initializer:
 
     def _form(self, claim: str, facts: Facts, given: Mapping[str, Any], timeout_s: float) -> None:
         deadline_s = monotonic() + timeout_s
-        agreement = find_agreement(self._gather(claim, facts, timeout_s))
+        agreement = find_agreement(gather_facts(self._context, claim, facts, timeout_s))
         if agreement.is_standing:
             return
         wish = facts.wish
@@ -262,9 +249,6 @@ class Initializer:
         )
         self.owed = None
         self._launches.begin_generation(agreement.rank_of_process)
-
-    def _gather(self, claim: str, facts: Facts, timeout_s: float) -> dict[int, Facts]:
-        return gather_facts(self._context, claim, facts, timeout_s)
 
     def _look_at_myself(
         self, read: Callable[[], InitializeRequest], *, is_wanted: bool = True
@@ -344,8 +328,8 @@ class Initializer:
 
     def _look_around(self) -> None:
         """Raise what makes waiting for JAX useless."""
-        if self._failed is not None:
-            raise PeerFailed(*self._failed)
+        if (failure := self._launches.failure) is not None:
+            raise failure.to_error()
 
     def _count_used(self) -> int:
         generation, used = self._used

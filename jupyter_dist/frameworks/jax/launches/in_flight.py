@@ -56,7 +56,7 @@ class InFlight:
     def follow(self, launch: Launch, outputs: Sequence[Any]) -> None:
         """Keep an output of one that has been launched, until it is ready."""
         followed = [each for each in outputs if hasattr(each, "is_ready")]
-        launch.output = min(followed, key=_count_bytes, default=None)
+        launch.output = min(followed, key=lambda each: getattr(each, "nbytes", 0), default=None)
         if launch.output is None:
             self.end(launch)
             return
@@ -97,7 +97,3 @@ class InFlight:
                 self.end(launch, is_ok=False)
                 return
         self.end(launch)
-
-
-def _count_bytes(output: Any) -> int:
-    return int(getattr(output, "nbytes", 0))

@@ -61,7 +61,8 @@ class Launches:
         self._ranks: dict[tuple[int, ...], tuple[int, ...]] = {}
         """By processes of a program."""
         self._under_way = InFlight(lambda token, is_ok: context.end_call(token, is_ok=is_ok))
-        self._failure: Failure | None = None
+        self.failure: Failure | None = None
+        """Of this cell: the first that was told."""
         self._torn_s: float | None = None
         """When connections were shut down in this cell first."""
         self._torn: frozenset[int] = frozenset()
@@ -152,7 +153,7 @@ class Launches:
     def _check_possible(self, program: Program, ranks: tuple[int, ...]) -> None:
         """Raise what makes a launch useless, or harmful."""
         refuse_absent(program, ranks, self._context)  # first: it is so on each of them
-        if (failure := self._failure) is not None:
+        if (failure := self.failure) is not None:
             raise failure.to_error()
         if self.is_broken:
             raise refuse_broken(program)
@@ -182,7 +183,7 @@ class Launches:
             raise CollectiveMismatch(
                 rank, call, peer, peer_call, error.who, _OTHER_PROGRAM
             ) from None
-        if (failure := self._failure) is not None:
+        if (failure := self.failure) is not None:
             raise failure.to_error()
 
     def _take_failure(self, launch: Launch, error: BaseException) -> None:
@@ -201,21 +202,21 @@ class Launches:
 
     def expect_cell(self) -> None:
         """Forget the failure of an earlier cell."""
-        self._failure = None
+        self.failure = None
         self._torn_s = None
         self._torn = frozenset()
         self._broke_off, self._was_broken = False, self.is_broken
 
     def break_off(self, failed_rank: int, reason: str) -> None:
         """Refuse launches from now on; those under way have GRACE_S to end."""
-        if self._failure is None:
-            self._failure = Failure(failed_rank, reason, monotonic())
+        if self.failure is None:
+            self.failure = Failure(failed_rank, reason, monotonic())
 
     def look(self) -> None:
         """End records of what is ready; tear what waits for a rank that has failed."""
         if self._under_way:
             self._end_finished()
-        failure = self._failure
+        failure = self.failure
         if failure is None or monotonic() - failure.since_s < GRACE_S:
             return
         waiting = self._under_way.waiting
@@ -243,19 +244,19 @@ class Launches:
     def settle(self) -> None:
         """Wait until all that was launched is ready; raises the first error among it."""
         self._wait(self._is_stuck)
-        if self._has_outputs and (failure := self._failure) is not None:
+        if self._has_outputs and (failure := self.failure) is not None:
             self._under_way.end_all()
             raise failure.to_error()
         failed, self._under_way.failed = self._under_way.failed, None
         if failed is not None:
             self._last_failed, error = failed
             raise self.explain(error) or error
-        if self.is_broken and not self._was_broken and (self._broke_off or self._failure is None):
+        if self.is_broken and not self._was_broken and (self._broke_off or self.failure is None):
             raise self._tell_broken("the cell itself has caught its error")
 
     def _is_stuck(self) -> bool:
         """Return whether what is still under way will never be ready."""
-        torn_s, failure = self._torn_s, self._failure
+        torn_s, failure = self._torn_s, self.failure
         return torn_s is not None and failure is not None and monotonic() - torn_s > STUCK_S
 
     def _wait(self, is_enough: Callable[[], bool]) -> None:
@@ -310,9 +311,9 @@ class Launches:
 
     def _await_failure(self) -> Failure | None:
         end_s = monotonic() + NEWS_S
-        while self._failure is None and monotonic() < end_s:
+        while self.failure is None and monotonic() < end_s:
             time.sleep(_LONGEST_PAUSE_S)
-        return self._failure
+        return self.failure
 
 
 def _start(name: str, target: Callable[[], object]) -> threading.Thread:

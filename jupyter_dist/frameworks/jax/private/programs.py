@@ -24,9 +24,11 @@ class Program:
     """A program of several processes, as it was compiled."""
 
     def __init__(self, executable: Any, devices: Sequence[Any], args: Sequence[Any]) -> None:
+        import jax
+
         self.name = _name_of(executable)
         self.processes = tuple(sorted({device.process_index for device in devices}))
-        avals = [_abstract(arg) for arg in args]
+        avals = [jax.typeof(arg) for arg in args]  # a Python float is a float32
         written = [_write(aval) for aval in avals[:_MOST_ARGUMENTS]]
         self.arguments = ", ".join(written + ["…"] * (len(avals) > _MOST_ARGUMENTS))
         """As `float32[8,4], float32[]`."""
@@ -86,13 +88,6 @@ def _name_of(executable: Any) -> str:
         return name
     function = executable.xla_executable.hlo_modules()[0].name.removeprefix("pmap_")
     return f"pmap({function})"
-
-
-def _abstract(value: Any) -> Any:
-    """Return shape and type as JAX takes them: a Python float is a float32."""
-    import jax
-
-    return jax.typeof(value)
 
 
 def _write(aval: Any) -> str:

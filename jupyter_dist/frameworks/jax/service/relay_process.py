@@ -6,8 +6,9 @@ same interpreter could not pass the answer on, and the rank would be stuck for e
 
     python -P -m jupyter_dist.frameworks.jax.service.relay_process PARENT_PID
 
-It reads the service's address, a line, and answers with a line of JSON, an Answer; later it says
-why in a second line when the service is gone. It ends with its parent, or when its stdin is closed.
+It reads the service's address, a line, and answers with a line of JSON, a `services.Answer`; later
+it says why in a second line when the service is gone. It ends with its parent, or when its stdin is
+closed.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ import psutil
 
 from jupyter_dist.errors import DistError, FrameworkError, UsageError
 from jupyter_dist.frameworks.jax.service.relay import CONNECT_TIMEOUT_S, Relay
+from jupyter_dist.frameworks.services import Answer
 
 ANSWER_TIMEOUT_S = CONNECT_TIMEOUT_S + 10.0
 _END_TIMEOUT_S = 1.0
@@ -31,14 +33,6 @@ _LOOK_INTERVAL_S = 1.0
 _MOST_BYTES = 1000
 _LOOKS = 2
 _COMMAND = (sys.executable, "-P", "-m", "jupyter_dist.frameworks.jax.service.relay_process")
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """Where the relay listens, or what is in its way."""
-
-    address: str = ""
-    problem: str = ""
-    is_usage: bool = False
 
 
 class RelayProcess:
