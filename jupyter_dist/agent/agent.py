@@ -38,8 +38,9 @@ from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.model.spec.devices import VISIBLE, visible_devices
 from jupyter_dist.probe.gpu_wiring import link_groups
 from jupyter_dist.probe.gpus import count_gpus, divided_gpus, gpu_links, gpu_problem
+from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.probe.machine import count_numa_nodes
-from jupyter_dist.probe.network import list_interfaces, machine_id
+from jupyter_dist.probe.network import list_interfaces
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.births import EngineConfig, ZygoteEvent

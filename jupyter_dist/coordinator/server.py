@@ -34,7 +34,8 @@ from jupyter_dist.launch.processes.private_dir import this_machine
 from jupyter_dist.model.hosts.interfaces import find_interface
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec, parse_ports
 from jupyter_dist.model.spec.shutdown_time import AGENT_END_S
-from jupyter_dist.probe.network import list_interfaces, machine_id, offered_addresses
+from jupyter_dist.probe.host_report import machine_id
+from jupyter_dist.probe.network import list_interfaces, offered_addresses
 from jupyter_dist.protocol import codec
 from jupyter_dist.protocol.credentials import ClusterKeys
 from jupyter_dist.protocol.messages import ClusterStopping, FromClient, ToCoordinator

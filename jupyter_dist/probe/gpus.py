@@ -199,9 +199,12 @@ class GpuWatch:
         processes = memory_by_process(gpu)
         used.update(processes)
         memory, rates = gpu.ask("MemoryInfo"), gpu.ask("UtilizationRates")
+        slow_reasons = gpu.ask("CurrentClocksEventReasons")
+        if slow_reasons is None:  # older drivers use another name
+            slow_reasons = gpu.ask("CurrentClocksThrottleReasons", default=0)
         xid, xid_age_s = self._events.last(gpu.index, now_s)
         sampled = {
-            "name": as_text(gpu.ask_once("Name", default="")),
+            "name": as_text(gpu.ask_once("Name", "")),
             "utilisation_percent": float(rates.gpu) if rates else 0.0,
             "memory_used_bytes": int(memory.used) if memory else 0,
             "memory_total_bytes": int(memory.total) if memory else 0,
@@ -212,7 +215,7 @@ class GpuWatch:
             "pcie_generation": gpu.ask("CurrPcieLinkGeneration", default=0),
             "pcie_lanes": gpu.ask("CurrPcieLinkWidth", default=0),
             "mig": _describe_mig(gpu),
-            "is_throttled": bool(_slow_reasons(gpu) & _THROTTLED),
+            "is_throttled": bool(slow_reasons & _THROTTLED),
             "strangers": list_strangers(processes, self._is_ours, self._name_of),
         }
         problem = gpu.problem or gpu.lost_driver
@@ -225,16 +228,10 @@ _UNCORRECTED, _VOLATILE = 1, 0
 _MIG_ENABLED = 1
 
 
-def _slow_reasons(gpu: Gpu) -> int:
-    """Return why it does not run at full clocks, as bits; older drivers use another name."""
-    reasons = gpu.ask("CurrentClocksEventReasons")
-    return int(gpu.ask("CurrentClocksThrottleReasons", default=0) if reasons is None else reasons)
-
-
 def _describe_mig(gpu: Gpu) -> str:
     current, _pending = gpu.ask("MigMode", default=(0, 0))
     if current != _MIG_ENABLED:
         return ""
-    places = range(gpu.ask_once("MaxMigDeviceCount", default=0))
+    places = range(gpu.ask_once("MaxMigDeviceCount", 0))
     count = sum(gpu.ask("MigDeviceHandleByIndex", place) is not None for place in places)
     return count_of(count, "instance") if count else "on"

@@ -246,12 +246,20 @@ def _machine() -> "dict[str, Any]":
     found = {"cores": os.cpu_count() or 1, "memory_total_bytes": pages * page_bytes}  # type: dict[str, Any]
     if hasattr(os, "sched_getaffinity"):
         found["cores"] = len(os.sched_getaffinity(0))
-    found["machine"] = socket.gethostname()
-    with contextlib.suppress(OSError):
-        boot = _read("/proc/sys/kernel/random/boot_id").strip()
-        # Containers of one machine are told apart by their networks.
-        found["machine"] = f"{boot}/{os.stat('/proc/self/ns/net').st_ino}"
+    found["machine"] = machine_id()
     return found
+
+
+def machine_id() -> str:
+    """Name this machine: the same for two processes only if they share kernel and network.
+
+    Two containers of one machine are told apart by their network namespaces.
+    """
+    try:
+        boot = _read("/proc/sys/kernel/random/boot_id").strip()
+        return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}"
+    except OSError:
+        return socket.gethostname()
 
 
 def _environment() -> "dict[str, Any]":

@@ -5,11 +5,14 @@ from 2.28.7 on. Its lines are those of NCCL's own client (`ncclras`). All ranks 
 port: the kernel picks one.
 """
 
+import contextlib
 import socket
 import time
 
 import msgspec
 
+from jupyter_dist.errors import UsageError
+from jupyter_dist.model.hosts.addresses import split_address
 from jupyter_dist.model.ranks.ras import RasCommunicator, RasMissing, RasRank, RasReport
 
 VARIABLE = "NCCL_RAS_ADDR"
@@ -29,37 +32,17 @@ _LINE_BYTES = 1024
 
 def ask_ras(address: str) -> RasReport | None:
     """Ask the RAS that listens at `address`; None when nobody there answers as RAS does."""
-    place = _read_address(address)
-    if place is None:
-        return None
-    for _ in range(ATTEMPTS):
-        try:
-            connection = socket.create_connection(place, CONNECT_TIMEOUT_S)
-        except OSError:
-            return None
-        with connection:
-            try:
-                if not _greet(connection):
+    with contextlib.suppress(OSError, UsageError):
+        for _ in range(ATTEMPTS):
+            with socket.create_connection(split_address(address), CONNECT_TIMEOUT_S) as connection:
+                try:
+                    said = _Talk(connection, CONNECT_TIMEOUT_S).ask("CLIENT PROTOCOL 2")
+                except TimeoutError:
+                    continue  # who took the connection does not speak
+                if not said.startswith("SERVER PROTOCOL "):
                     return None
                 return _Talk(connection, ANSWER_TIMEOUT_S).read_report()
-            except _Silent:
-                continue
-            except OSError:
-                return None
     return None
-
-
-class _Silent(Exception):
-    """Who took the connection does not speak."""
-
-
-def _greet(connection: socket.socket) -> bool:
-    """Return whether RAS is at the other end."""
-    try:
-        said = _Talk(connection, CONNECT_TIMEOUT_S).ask("CLIENT PROTOCOL 2")
-    except TimeoutError as error:
-        raise _Silent from error
-    return said.startswith("SERVER PROTOCOL ")
 
 
 class _Talk:
@@ -75,8 +58,12 @@ class _Talk:
         if self.ask("SET FORMAT json").startswith("ERROR"):
             return RasReport(is_too_old=True)
         self._say("VERBOSE STATUS")
-        said = self._read_all()
-        return read_ras(said.decode(errors="replace")) if said is not None else None
+        said = bytearray()
+        while piece := self._receive(1 << 16):
+            said += piece
+            if len(said) > MOST_BYTES:
+                return None
+        return read_ras(said.decode(errors="replace"))
 
     def ask(self, command: str) -> str:
         """Return the line that answers a command."""
@@ -88,15 +75,6 @@ class _Talk:
                 raise ConnectionError("this is not RAS")
             line += piece
         return line.decode(errors="replace").strip()
-
-    def _read_all(self) -> bytes | None:
-        """Read to the end; None when that is too much."""
-        said = bytearray()
-        while piece := self._receive(1 << 16):
-            said += piece
-            if len(said) > MOST_BYTES:
-                return None
-        return bytes(said)
 
     def _say(self, command: str) -> None:
         self._connection.settimeout(self._left_s())
@@ -111,14 +89,6 @@ class _Talk:
         if left_s <= 0:
             raise TimeoutError
         return left_s
-
-
-def _read_address(address: str) -> tuple[str, int] | None:
-    """Read host:port or [address]:port; None when it is neither."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        return None
-    return host.strip("[]"), int(port)
 
 
 # --- its JSON ---

@@ -1,7 +1,7 @@
 """The network interfaces of this machine."""
 
+import contextlib
 import ipaddress
-import os
 import socket
 from typing import Any
 
@@ -38,19 +38,6 @@ def offered_addresses(interfaces: tuple[Interface, ...]) -> tuple[str, ...]:
     return tuple(sorted(addresses, key=lambda address: (address not in outward, ":" in address)))
 
 
-def machine_id() -> str:
-    """Name this machine: the same for two processes only if they share kernel and network.
-
-    Two containers of one machine are told apart by their network namespaces.
-    """
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            boot = file.read().strip()
-        return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}"
-    except OSError:
-        return socket.gethostname()
-
-
 def _prefix_length(address: Any) -> int:
     """Count the bits of the mask; without one (a point-to-point link) the address stands alone."""
     if not address.netmask:
@@ -62,10 +49,7 @@ def _outward_addresses() -> set[str]:
     """Own addresses on the way to the rest of the world, if there is one."""
     found = set()
     for address, family in _ELSEWHERE:
-        try:
-            with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.connect((address, 9))
-                found.add(str(probe.getsockname()[0]))
-        except OSError:
-            continue
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            found.add(str(probe.getsockname()[0]))
     return found

@@ -55,7 +55,9 @@ class NicWatch:
         if interfaces is None:
             interfaces = {name: number for number, name in socket.if_nameindex()}
         known = {
-            name: number for name, number in interfaces.items() if self._is_known(name, number)
+            name: number
+            for name, number in interfaces.items()
+            if read_number(self._folder(name) / "ifindex") == number
         }
         if not known.keys() - {_LOOPBACK} and interfaces.keys() - {_LOOPBACK}:
             # The files are of another network namespace than this process.
@@ -64,24 +66,16 @@ class NicWatch:
         found = [
             self._of_card(name, number, rdma)
             for name, number in sorted(known.items())
-            if self._is_card(name)
+            if (self._folder(name) / "device").exists()
         ]
         on_cards = {nic.rdma for nic in found}
         found += [self._of_rdma(each) for each in rdma if each.name not in on_cards]
         if found:
             return tuple(found)
-        virtual = [self._of_interface(name) for name in sorted(known) if name != _LOOPBACK]
-        used = tuple(nic for nic in virtual if nic.is_up)
-        return used or ((self._of_interface(_LOOPBACK),) if _LOOPBACK in known else ())
+        return _choose_used([self._of_interface(name) for name in sorted(known)])
 
     def _folder(self, name: str) -> Path:
         return self._root / "class" / "net" / name
-
-    def _is_card(self, name: str) -> bool:
-        return (self._folder(name) / "device").exists()
-
-    def _is_known(self, name: str, number: int) -> bool:
-        return read_number(self._folder(name) / "ifindex") == number
 
     def _card(self, folder: Path, number: int) -> Path:
         key = (folder.name, number)
@@ -145,10 +139,16 @@ class NicWatch:
 def _without_files(interfaces: Iterable[str]) -> tuple[NicView, ...]:
     """Describe interfaces by what the system's calls tell."""
     states = psutil.net_if_stats()
-    known = [
-        NicView(name=name, speed_mbps=states[name].speed, is_up=states[name].isup)
-        for name in sorted(interfaces)
-        if name in states
-    ]
-    used = tuple(nic for nic in known if nic.is_up and nic.name != _LOOPBACK)
-    return used or tuple(nic for nic in known if nic.name == _LOOPBACK)
+    return _choose_used(
+        [
+            NicView(name=name, speed_mbps=states[name].speed, is_up=states[name].isup)
+            for name in sorted(interfaces)
+            if name in states
+        ]
+    )
+
+
+def _choose_used(nics: list[NicView]) -> tuple[NicView, ...]:
+    """Return those that are up, loopback only where there is no other."""
+    used = tuple(nic for nic in nics if nic.is_up and nic.name != _LOOPBACK)
+    return used or tuple(nic for nic in nics if nic.name == _LOOPBACK)

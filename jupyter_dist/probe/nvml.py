@@ -61,22 +61,24 @@ class Gpu:
         try:
             answer = ask(self.handle, *more)
         except self._nvml.NVMLError as problem:
-            if self._has_gone(problem):
+            if problem.value in (
+                self._nvml.NVML_ERROR_GPU_IS_LOST,  # it is off the bus
+                self._nvml.NVML_ERROR_RESET_REQUIRED,
+            ):
                 self.problem = str(problem)
             self._note_driver(problem)
             return default
         self._has_answered, self.lost_driver = True, ""
         return answer
 
-    def ask_once(self, question: str, *more: object, default: Any = None) -> Any:
+    def ask_once(self, question: str, default: Any) -> Any:
         """Ask what never changes: an answer is remembered."""
-        key = f"{question} {more}"
-        if key not in self._told:
-            answer = self.ask(question, *more)
+        if question not in self._told:
+            answer = self.ask(question)
             if answer is None:
                 return default
-            self._told[key] = answer
-        return self._told[key]
+            self._told[question] = answer
+        return self._told[question]
 
     def look_again(self) -> None:
         """Forget that it could not be asked."""
@@ -84,11 +86,6 @@ class Gpu:
         self._has_answered = False
         if self.handle is None:
             self._find()
-
-    def _has_gone(self, problem: Any) -> bool:
-        """Return whether it will answer no more: it is off the bus, or must restart."""
-        nvml = self._nvml
-        return problem.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED)
 
     def _note_driver(self, problem: Any) -> None:
         """Note that the driver was unloaded under us; one odd answer among good ones says nothing.

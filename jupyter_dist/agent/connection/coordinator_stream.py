@@ -20,7 +20,7 @@ from jupyter_dist.launch.launcher import (
 )
 from jupyter_dist.launch.processes.process_life import process_lives
 from jupyter_dist.model.hosts.addresses import join_address
-from jupyter_dist.probe.network import machine_id
+from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.conversation import Conversation
 

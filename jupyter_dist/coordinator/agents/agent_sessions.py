@@ -9,7 +9,7 @@ from jupyter_dist.coordinator.agents.admission import NotAdmitted
 from jupyter_dist.coordinator.agents.arrivals import Arrivals
 from jupyter_dist.launch.launcher import silence_before_break_s
 from jupyter_dist.launch.processes.process_life import process_lives
-from jupyter_dist.probe.network import machine_id
+from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.conversation import Conversation
 
