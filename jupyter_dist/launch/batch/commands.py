@@ -83,6 +83,8 @@ def run_command(
                 words,
                 stdin=stdin,
                 capture_output=True,
+                encoding="utf-8",
+                errors="replace",
                 timeout=timeout_s,
                 env=None if environ is None else dict(environ),
                 check=False,
@@ -91,7 +93,7 @@ def run_command(
         return CommandOutput(_LATE, error=f"{words[0]} has not answered within {timeout_s:g} s")
     except OSError as error:
         return CommandOutput(_MISSING, error=f"{words[0]} cannot be run: {error.strerror or error}")
-    return CommandOutput(run.returncode, _text(run.stdout), _text(run.stderr))
+    return CommandOutput(run.returncode, run.stdout, run.stderr)
 
 
 def environment_outside(environ: Mapping[str, str]) -> dict[str, str]:
@@ -104,7 +106,3 @@ def environment_outside(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if name in _KEPT or not name.startswith(foreign)
     }
-
-
-def _text(said: bytes) -> str:
-    return said.decode("utf-8", "replace")

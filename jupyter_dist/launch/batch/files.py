@@ -59,12 +59,11 @@ class JobFiles:
     @property
     def has_output(self) -> bool:
         """A node has begun to write, be it nothing yet."""
-        return any(path.suffix != EVENTS for path in self._outputs())
+        return bool(self._outputs())
 
     def read_output(self) -> str:
         """Return what the job has written last, as far as it can be read here."""
-        paths = [path for path in self._outputs() if path.suffix != EVENTS]
-        texts = [_read_end(path) for path in paths[:_MOST_FILES]]
+        texts = [_read_end(path) for path in self._outputs()[:_MOST_FILES]]
         return "\n".join(text for text in texts if text)
 
     def last_lines(self) -> str:
@@ -84,7 +83,7 @@ class JobFiles:
         except OSError:
             return []
         own = [name for name in names if name.startswith(self.output.name)]
-        return [self.output.with_name(name) for name in own]
+        return [self.output.with_name(name) for name in own if not name.endswith(EVENTS)]
 
 
 def sweep_job_dirs(directory: Path) -> None:

@@ -158,8 +158,8 @@ class StartedJob(BatchJob):
 
         The kernel ends the program with the thread that has started it: this one lives as long.
         """
-        module = "jupyter_dist.launch.batch.exec_with_pdeathsig"
-        bound = [sys.executable, "-P", "-m", module, str(os.getpid())]
+        module = "jupyter_dist.launch.processes.process_life"
+        bound = [sys.executable, "-P", "-m", module, str(os.getpid()), "--exec"]
         started: Future[subprocess.Popen[bytes]] = Future()
 
         def live() -> None:

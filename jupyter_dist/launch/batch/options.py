@@ -94,7 +94,6 @@ def _name(order: BatchOrder, option: str, limit: int = 0) -> list[str]:
 
 
 def _given(order: BatchOrder, queue: str, account: str, limit: str) -> list[str]:
-    """Return the options that the user has given."""
     words = _option(queue, order.spec.queue) + _option(account, order.spec.account)
     return words + _option(limit, time_limit(order))
 

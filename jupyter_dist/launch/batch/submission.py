@@ -111,7 +111,6 @@ def _check_ipyparallel() -> None:
 
 
 def _submit(order: BatchOrder, files: JobFiles) -> SubmittedJob:
-    """Hand the script over, and give the job."""
     from jupyter_dist.launch.batch.launchers import delete_words
 
     system, answer = order.spec.system, _submit_script(order, files)
@@ -123,7 +122,7 @@ def _submit(order: BatchOrder, files: JobFiles) -> SubmittedJob:
 
 
 def _submit_script(order: BatchOrder, files: JobFiles) -> str:
-    """Write and submit the script, and give the number of the job."""
+    """Return the number of the job."""
     from jupyter_dist.launch.batch.launchers import Refused, submit_script
 
     spec = order.spec

@@ -2,7 +2,8 @@
 
     python -P -m jupyter_dist.launch.processes.process_life PARENT_PID MODULE ARGUMENT…
 
-runs a module as `python -m` does, in a process that ends with its parent.
+runs a module as `python -m` does, in a process that ends with its parent. With `--exec PROGRAM` in
+place of MODULE it becomes that program, which has time to clean up on other nodes.
 """
 
 import ctypes
@@ -48,6 +49,12 @@ def process_lives(pid: int) -> bool:
 
 
 if __name__ == "__main__":
+    if sys.argv[2] == "--exec":
+        die_with_parent(int(sys.argv[1]), signal.SIGTERM)  # this survives the change of program
+        try:
+            os.execvp(sys.argv[3], sys.argv[3:])
+        except OSError as error:
+            sys.exit(f"{sys.argv[3]} cannot be run: {error.strerror}")
     die_with_parent(int(sys.argv[1]))
     del sys.argv[:2]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
