@@ -31,7 +31,7 @@ from jupyter_dist.launch.processes.open_files import (
     name_limit,
 )
 from jupyter_dist.launch.processes.private_dir import make_private_dir
-from jupyter_dist.launch.ssh.ssh_launcher import SshLauncher, SshOrder
+from jupyter_dist.launch.ssh.ssh_launcher import SshLauncher
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.version import WIRE, __version__
 
@@ -118,7 +118,7 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish)
 
 def _arrivals(spec: ClusterSpec, log_dir: Path) -> Arrivals:
     """Return what will start the agents of this cluster."""
-    order = SshOrder(
+    ssh = SshLauncher(
         wire=WIRE,
         version=__version__,
         start_method=spec.start_method,
@@ -128,7 +128,7 @@ def _arrivals(spec: ClusterSpec, log_dir: Path) -> Arrivals:
         wheelhouse=Path(spec.wheelhouse) if spec.wheelhouse else None,
     )
     local = LocalLauncher(log_dir, spec.start_method, os.getpid())
-    launchers: dict[str, Launcher] = {"local": local, "auto": local, "ssh": SshLauncher(order)}
+    launchers: dict[str, Launcher] = {"local": local, "auto": local, "ssh": ssh}
     return Arrivals(launchers, log_dir, make_job_watch(spec, log_dir))
 
 

@@ -62,9 +62,8 @@ def tells_end(host: HostSpec, status: int, stderr: str) -> bool:
 
 def explain_ssh(host: HostSpec, status: int, stderr: str) -> Failure:
     """Return why the command ended with this status, having said this on stderr."""
-    if (name := _signal_name(status)) is not None:
-        return _explain_signal(name, is_here=status < 0)
-    found = find_saying(FROM_SSH if status == SSH_FAILED else FROM_HOST, host, stderr)
+    table = FROM_SSH if status == SSH_FAILED else FROM_HOST
+    found = _explain_signal(status) or find_saying(table, host, stderr)
     if found is not None:
         return found
     last = last_lines(stderr, 1)
@@ -123,16 +122,13 @@ def _fill(saying: ErrorPattern, words: dict[str, str]) -> Failure:
     return Failure(reason, saying.next_step.format_map(words))
 
 
-def _signal_name(status: int) -> str | None:
+def _explain_signal(status: int) -> Failure | None:
     """Name the signal that ended ssh (negative) or, as shells tell it, a program on the host."""
     try:
-        return signal.Signals(-status if status < 0 else status - 128).name
+        name = signal.Signals(-status if status < 0 else status - 128).name
     except ValueError:
         return None
-
-
-def _explain_signal(name: str, *, is_here: bool) -> Failure:
-    if is_here:
+    if status < 0:
         return Failure(f"ssh was ended by {name} on this machine", "Start again.")
     cause = "for lack of memory" if name == signal.SIGKILL.name else "at the end of a job"
     return Failure(

@@ -26,6 +26,7 @@ from jupyter_dist.launch.launcher import (
 )
 from jupyter_dist.launch.ssh.remote_command import python_script, ssh_command
 from jupyter_dist.launch.ssh.ssh_failures import explain_ssh, last_lines, tells_end
+from jupyter_dist.model.hosts.addresses import join_address
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 KEEP_WAITING_S = 2.0
@@ -40,8 +41,8 @@ _WAYS_HOME = (
 _ALLOCATED = re.compile(r"^Allocated port (\d+) for remote forward to \S+:(\d+)\s*$", re.MULTILINE)
 
 
-class SshOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What every agent over ssh is started with."""
+class SshLauncher(msgspec.Struct, frozen=True, kw_only=True):
+    """Starts agents over ssh, all of them with this."""
 
     wire: str
     version: str
@@ -51,11 +52,15 @@ class SshOrder(msgspec.Struct, frozen=True, kw_only=True):
     install: bool = False
     wheelhouse: Path | None = None
 
+    def start(self, host: HostSpec) -> "SshAgent":
+        """Start an agent on this host; what goes wrong is told by `explain`."""
+        return SshAgent(host, self)
+
 
 class SshAgent:
     """An agent that ssh starts, and keeps a hold of until the agent has joined."""
 
-    def __init__(self, host: HostSpec, order: SshOrder) -> None:
+    def __init__(self, host: HostSpec, order: SshLauncher) -> None:
         self._host = host
         self._order = order
         self._log_path = order.log_dir / f"agent-{host.name}.log"
@@ -188,17 +193,22 @@ class SshAgent:
 
         stdin stays open: its end tells an agent that has not joined yet that nobody waits for it.
         """
+        order = self._order
         for line in stdout:
             # A shell's profile may say anything before, and leave its last line without an end.
             _, found, text = line.decode(errors="replace").partition(GREETING)
             if not found:
                 continue
             self._hello = _read_greeting(text)
-            if self._hello.wire != self._order.wire:
-                self._failure = self._mismatch(self._hello)
+            if self._hello.wire != order.wire:
+                self._failure = Failure(
+                    f"its jupyter-dist {self._hello.version} ({self._hello.python}) speaks "
+                    f"{self._hello.wire}, this one ({order.version}) speaks {order.wire}",
+                    "Install the same version on both: --install does it.",
+                )
                 return
             self.stage = "the agent dials home"
-            if self._order.install and self._hello.version != self._order.version:
+            if order.install and self._hello.version != order.version:
                 return
             while not self._is_invited.wait(KEEP_WAITING_S):
                 _say(stdin, b"")
@@ -206,14 +216,6 @@ class SshAgent:
                 return
             ticket = self._through_tunnel(self._ticket)
             _say(stdin, msgspec.json.encode(ticket))
-
-    def _mismatch(self, hello: AgentHello) -> Failure:
-        order = self._order
-        return Failure(
-            f"its jupyter-dist {hello.version} ({hello.python}) speaks {hello.wire}, "
-            f"this one ({order.version}) speaks {order.wire}",
-            "Install the same version on both: --install does it.",
-        )
 
     # --- installing ---
 
@@ -250,8 +252,9 @@ class SshAgent:
         if self._ticket is None:
             return ()
         home, ports = self._ticket.homes[0], self._ticket.ports
-        home = f"[{home}]" if ":" in home else home
-        return tuple(f"{home}:{port}" for port in (ports.agents, ports.engines, ports.beats))
+        return tuple(
+            join_address(home, port) for port in (ports.agents, ports.engines, ports.beats)
+        )
 
     def _through_tunnel(self, ticket: JoinTicket) -> JoinTicket:
         """Return the invitation with the host's own ends of the tunnel, as ssh has told them."""
@@ -283,14 +286,3 @@ def _read_greeting(text: str) -> AgentHello:
         return msgspec.json.decode(text, type=AgentHello)
     except msgspec.DecodeError:
         return AgentHello("another language", "of another version", "its Python")
-
-
-class SshLauncher:
-    """Starts agents over ssh."""
-
-    def __init__(self, order: SshOrder) -> None:
-        self._order = order
-
-    def start(self, host: HostSpec) -> SshAgent:
-        """Start an agent on this host; what goes wrong is told by `explain`."""
-        return SshAgent(host, self._order)

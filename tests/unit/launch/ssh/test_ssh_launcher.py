@@ -12,7 +12,7 @@ from jupyter_dist.launch.launcher import (
     Ports,
 )
 from jupyter_dist.launch.ssh.ssh_failures import explain_ssh
-from jupyter_dist.launch.ssh.ssh_launcher import SshAgent, SshLauncher, SshOrder
+from jupyter_dist.launch.ssh.ssh_launcher import SshAgent, SshLauncher
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 GREETED = AgentHello("jupyter-dist/2", "1.0", "/opt/env/bin/python")
@@ -37,7 +37,7 @@ TOLD = "".join(
 def agent(tmp_path, monkeypatch):
     """An agent on whose behalf nothing is run; its log is what the test says."""
     monkeypatch.setattr(SshAgent, "_run", lambda _self: None)
-    order = SshOrder(
+    launcher = SshLauncher(
         wire="jupyter-dist/2",
         version="1.0",
         start_method="fork",
@@ -45,7 +45,7 @@ def agent(tmp_path, monkeypatch):
         timeout_s=60.0,
         install=True,
     )
-    agent = SshLauncher(order).start(HostSpec("a", launcher="ssh", tunnel=True))
+    agent = launcher.start(HostSpec("a", launcher="ssh", tunnel=True))
     agent._thread.join()
     say(agent, "")
     return agent
