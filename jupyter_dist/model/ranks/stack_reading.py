@@ -93,7 +93,6 @@ def _is_of_ipython(call: Call) -> bool:
 
 
 def _frames(calls: Sequence[Call], read_line: ReadLine | None) -> tuple[Frame, ...]:
-    """Write calls as frames."""
     frames = []
     for call in calls:
         where = name_cell_file(call.file) or call.file

@@ -67,11 +67,10 @@ def find_escape(manifest: Manifest) -> str | None:
     """Return the first path that would not lie below the code directory, or None."""
     names = [name for source in manifest.sources for name in source.names]
     paths = (*(file.path for file in manifest.files), *manifest.folders, *names)
-    return next((path for path in paths if _escapes(path)), None)
-
-
-def _escapes(path: str) -> bool:
-    return "\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/"))
+    for path in paths:
+        if "\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/")):
+            return path
+    return None
 
 
 def parents_of(paths: Iterable[str]) -> set[str]:
