@@ -32,8 +32,8 @@ def framework_variables(
 
     `cores` is the share of this rank, `jaxlib` the version that is installed, or empty.
     """
-    wishes = {"NPROC": str(cores)}  # XLA's threads on CPU; PyTorch's go by OpenMP's number
-    wishes = {name: value for name, value in wishes.items() if name not in given}
+    # XLA's threads on CPU; PyTorch's go by OpenMP's number.
+    wishes = {} if "NPROC" in given else {"NPROC": str(cores)}
     flags = given.get(_XLA_FLAGS, "")
     added = _add_flags(flags, jaxlib, collective_timeout_s)
     return wishes if added == flags else {**wishes, _XLA_FLAGS: added}

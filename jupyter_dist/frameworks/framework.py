@@ -1,5 +1,6 @@
 """What the engine needs of each framework, and what becomes of a cell that has failed."""
 
+from time import monotonic
 from typing import ClassVar, NamedTuple
 
 from jupyter_dist.errors import PeerFailed
@@ -31,6 +32,8 @@ class Framework:
     def __init__(self, context: RankContext, hooks: ImportHooks) -> None:
         self._context = context
         self._hooks = hooks
+        self._failure: Failure | None = None
+        """The first of this cell that was told."""
 
     def _as_formed(self, settings: str, *, is_broken: bool = False) -> Formed:
         """Return what stands with all ranks of the present generation."""
@@ -65,6 +68,8 @@ class Framework:
 
         Collectives that begin from now on raise PeerFailed; for those under way see `look`.
         """
+        if self._failure is None:
+            self._failure = Failure(failed_rank, reason, monotonic())
 
     def look(self) -> None:
         """Look after collectives under way, twenty times a second while a cell runs; link thread.
@@ -85,6 +90,7 @@ class Framework:
 
     def expect_cell(self) -> None:
         """Forget what `break_off` has said: the next cell has come; link thread."""
+        self._failure = None
 
     def leave(self) -> None:
         """Let go of everything; the process ends. Must not take longer than 2 s."""

@@ -6,7 +6,6 @@ It needs no host and no port: what ranks must know of each other goes over the c
 import importlib
 import sys
 from collections.abc import Callable
-from time import monotonic
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -19,7 +18,7 @@ from jupyter_dist.frameworks.cupy.group_requests import (
     write_number,
 )
 from jupyter_dist.frameworks.cupy.store import Store, StoreProxy, refuse_proxy
-from jupyter_dist.frameworks.framework import Failure, Framework
+from jupyter_dist.frameworks.framework import Framework
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.frameworks.rank_context import RankContext
 from jupyter_dist.frameworks.rank_facts import gather_facts
@@ -39,7 +38,6 @@ class CuPy(Framework):
         self._group: Group | None = None
         self._made = 0
         """How many groups this rank has made."""
-        self._failure: Failure | None = None
 
     def install(self) -> None:
         """Be ready for the parts of cupyx.distributed, in the order in which they are loaded."""
@@ -86,8 +84,7 @@ class CuPy(Framework):
 
     # --- CuPy's modules, as they are loaded ---
 
-    def _take_store(self, module: ModuleType) -> None:
-        store: Any = module
+    def _take_store(self, store: Any) -> None:
         store.TCPStore, store.TCPStoreProxy = Store, refuse_proxy
 
     def _take_stop(self, module: ModuleType) -> None:
@@ -221,15 +218,6 @@ class CuPy(Framework):
         return group.torn.to_error()
 
     # --- from the link thread ---
-
-    def break_off(self, failed_rank: int, reason: str) -> None:
-        """Have calls raise from now on."""
-        if self._failure is None:
-            self._failure = Failure(failed_rank, reason, monotonic())
-
-    def expect_cell(self) -> None:
-        """Forget the failure of an earlier cell."""
-        self._failure = None
 
     def look(self) -> None:
         """Abort what is still under way some time after a failure."""

@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from time import monotonic
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from jupyter_dist.cuda_driver import NOT_READY, SUCCESS, EventDriver, load_driver
@@ -84,7 +84,6 @@ class Group:
             self._depth, self._is_launching = 0, False
 
     def _find_event(self, cuda: Any, stream: Any) -> Any:
-        """Return the event of a stream."""
         if self._driver is None:
             self._driver = load_driver(cuda.runtime, cuda.Device().id)
         pointer = (cuda.get_current_stream() if stream is None else stream).ptr
@@ -141,7 +140,7 @@ class Group:
             raise self.torn.to_error()
 
 
-def make_interruptible(module: ModuleType, find_failure: Callable[[], Failure | None]) -> None:
+def make_interruptible(module: Any, find_failure: Callable[[], Failure | None]) -> None:
     """Have communicators formed on another thread; `module` is cupyx.distributed._nccl_comm."""
     nccl: Any = getattr(module, "nccl", None)
     if nccl is None or not hasattr(nccl, "NcclCommunicator"):
@@ -152,8 +151,7 @@ def make_interruptible(module: ModuleType, find_failure: Callable[[], Failure | 
             lambda: nccl.NcclCommunicator(*args, **options), sys.modules["cupy"].cuda, find_failure
         )
 
-    patched: Any = module
-    patched.nccl = SimpleNamespace(**{**vars(nccl), "NcclCommunicator": make})
+    module.nccl = SimpleNamespace(**{**vars(nccl), "NcclCommunicator": make})
 
 
 def form_communicator(

@@ -32,23 +32,20 @@ class Channels:
         self._heart: threading.Thread | None = None
         self._open: list[zmq.Socket[bytes]] = []
         try:
-            self._open_all()
+            self._registrar = self._make(zmq.DEALER)
+            self.shell = self._make(zmq.ROUTER)
+            self.control = self._make(zmq.ROUTER)
+            self.iopub = self._make(zmq.PUB)
+            self.pings = self._make(zmq.SUB)
+            """Gets what the heart passes on."""
+            self.pings.subscribe(b"")
+            self.pings.bind(_HEART)
         except BaseException:
             self.close()
             raise
         self._poller = zmq.Poller()
         for socket in (self.shell, self.control, self.pings):
             self._poller.register(socket, zmq.POLLIN)
-
-    def _open_all(self) -> None:
-        self._registrar = self._make(zmq.DEALER)
-        self.shell = self._make(zmq.ROUTER)
-        self.control = self._make(zmq.ROUTER)
-        self.iopub = self._make(zmq.PUB)
-        self.pings = self._make(zmq.SUB)
-        """Gets what the heart passes on."""
-        self.pings.subscribe(b"")
-        self.pings.bind(_HEART)
 
     def _make(self, kind: int) -> "zmq.Socket[bytes]":
         made = self._context.socket(kind)
@@ -57,7 +54,7 @@ class Channels:
         # No bounds: a ROUTER or PUB drops without a word what is beyond them.
         made.sndhwm = made.rcvhwm = 0
         if kind in {zmq.DEALER, zmq.ROUTER}:
-            made.identity = self._speech.identity
+            made.identity = self._speech.uuid.encode()
         return made
 
     def _connect(self, socket: "zmq.Socket[bytes]", port: int) -> str:

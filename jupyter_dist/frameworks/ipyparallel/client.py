@@ -40,11 +40,6 @@ class CannedBatch(canning.CannedObject):  # type: ignore[misc]  # not typed
         return self.kind(calls, *self.rest)
 
 
-def teach_joblib() -> None:
-    """Let batches travel like this from now on; joblib is there already."""
-    canning.can_map.setdefault(sys.modules["joblib.parallel"].BatchedCalls, CannedBatch)
-
-
 class RanksClient(ipyparallel.Client):  # type: ignore[misc]  # it is not typed
     """An `ipyparallel.Client` whose engine ids are the ranks of a cluster.
 
@@ -78,7 +73,12 @@ class RanksClient(ipyparallel.Client):  # type: ignore[misc]  # it is not typed
             self._close_streams()
         # Messages for a controller that is gone would keep this process from ending.
         super().close(linger=linger if is_alive else 0)
-        self._fail_outstanding()
+        for msg_id in list(self.outstanding):
+            what = (
+                "the connection to the ipyparallel controller is closed, or the controller "
+                f"has ended; what became of task {msg_id} is not known here"
+            )
+            self._fail(msg_id, what)
 
     def load_balanced_view(self, *arguments: Any, **options: Any) -> Any:
         """Return a view that sends each task to a rank that has time."""
@@ -87,7 +87,8 @@ class RanksClient(ipyparallel.Client):  # type: ignore[misc]  # it is not typed
 
         def register_joblib_backend(*names: Any, **more: Any) -> None:
             register(*names, **more)
-            teach_joblib()
+            # From now on batches travel like this; joblib is there already.
+            canning.can_map.setdefault(sys.modules["joblib.parallel"].BatchedCalls, CannedBatch)
 
         view.register_joblib_backend = register_joblib_backend
         return view
@@ -164,15 +165,6 @@ class RanksClient(ipyparallel.Client):  # type: ignore[misc]  # it is not typed
     def _close_if_gone(self) -> None:
         if not self._lives():
             self.close()
-
-    def _fail_outstanding(self) -> None:
-        """Let whoever waits for a result know that none will come."""
-        for msg_id in list(self.outstanding):
-            what = (
-                "the connection to the ipyparallel controller is closed, or the controller "
-                f"has ended; what became of task {msg_id} is not known here"
-            )
-            self._fail(msg_id, what)
 
     def _fail(self, msg_id: str, what: str, engine: str | None = None) -> None:
         """Let the result of a task be an EngineError."""

@@ -213,17 +213,9 @@ def teach_publishing(publish: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _is_interrupt(request: Request) -> bool:
-    """Return whether it asks for SIGINT, by whatever name."""
-    if request.kind == "interrupt":
-        return True
-    return request.kind == "signal" and _signal_number(request) == signal.SIGINT
-
-
-def _signal_number(request: Request) -> int:
-    asked = request.content.get("sig")
-    if isinstance(asked, str):
-        return int(getattr(signal, asked, -1))
-    return int(asked) if isinstance(asked, int) else -1
+    """Return whether it asks for SIGINT, by its name or its number."""
+    asked = request.content.get("sig") if request.kind == "signal" else None
+    return request.kind == "interrupt" or asked in (signal.SIGINT.name, signal.SIGINT)
 
 
 _KERNEL = {

@@ -24,6 +24,7 @@ class MessageSession:
     def __init__(self, place: Place, engine_id: int) -> None:
         self.engine_id = engine_id
         self.uuid = str(uuid.uuid4())
+        """Under which the controller's sockets know this engine."""
         self._session = Session(
             session=self.uuid,
             key=str(place["key"]).encode(),
@@ -31,11 +32,6 @@ class MessageSession:
             packer=place["pack"],
             unpacker=place["unpack"],
         )
-
-    @property
-    def identity(self) -> bytes:
-        """Under which the controller's sockets know this engine."""
-        return self.uuid.encode()
 
     @property
     def thresholds(self) -> Dict:

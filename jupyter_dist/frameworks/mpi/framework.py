@@ -10,7 +10,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any, ClassVar
 
 import msgspec
@@ -125,9 +124,8 @@ class Mpi(Framework):
             raise
         self._environment.enter(descriptor, info.rank, info.world_size)
 
-    def _settle_in(self, module: ModuleType) -> None:
+    def _settle_in(self, mpi: Any) -> None:
         """Leave nothing behind, neither in the environment nor in /dev/shm."""
-        mpi: Any = module
         self._formed = self._as_formed("")
         if not mpi.Is_initialized():  # mpi4py.rc.initialize = False: the user calls MPI.Init()
             return

@@ -60,7 +60,10 @@ class PmiTable:
                 self._values[fields.get("key", "")] = fields.get("value", "")
                 return [(member, "cmd=put_result rc=0 msg=success")]
             case "get":
-                return [(member, self._get(fields.get("key", "")))]
+                value = self._values.get(fields.get("key", ""))
+                if value is None:
+                    return [(member, "cmd=get_result rc=-1 msg=key_not_found value=unknown")]
+                return [(member, f"cmd=get_result rc=0 msg=success value={value}")]
             case _:
                 # Spawning and publishing: MPI raises it.
                 unknown = f"cmd={command}_result rc=-1 msg=not_supported"
@@ -91,12 +94,6 @@ class PmiTable:
             return []
         released, self._waiting = self._waiting, []
         return [(one, "cmd=barrier_out rc=0") for one in released]
-
-    def _get(self, key: str) -> str:
-        value = self._values.get(key)
-        if value is None:
-            return "cmd=get_result rc=-1 msg=key_not_found value=unknown"
-        return f"cmd=get_result rc=0 msg=success value={value}"
 
 
 def read_fields(line: str) -> dict[str, str]:

@@ -41,6 +41,7 @@ DEFAULT_TIMEOUT_S = 1800.0
 """As long as torch's own groups wait."""
 
 _NUMBER_VARIABLES = ("RANK", "WORLD_SIZE")
+_EARLIEST = "before the first cell"
 
 
 class Origins:
@@ -52,8 +53,8 @@ class Origins:
     def __init__(self, names: Iterable[str], environment: Mapping[str, str]) -> None:
         self._environment = environment
         self._seen = {name: environment.get(name) for name in names}
-        self._since: dict[str, str] = {}
-        self._label = ""
+        self._since = dict.fromkeys(self._seen, _EARLIEST)
+        self._label = _EARLIEST
 
     def enter_cell(self, label: str) -> None:
         """Note that a cell begins, as `In[3]`."""
@@ -64,13 +65,10 @@ class Origins:
         """Return what these variables are and since when; empty: none of them is set."""
         self._look()
         return " and ".join(
-            f"{name}={self._environment[name]!r} (in os.environ since {self._tell_since(name)})"
+            f"{name}={self._environment[name]!r} (in os.environ since {self._since[name]})"
             for name in names
             if name in self._environment
         )
-
-    def _tell_since(self, name: str) -> str:
-        return self._since.get(name) or "before the first cell"
 
     def _look(self) -> None:
         for name, before in self._seen.items():

@@ -47,7 +47,9 @@ class Torch(Framework):
         self._init: _Init | None = None
         """torch's own init_process_group."""
         self._groups = Groups(lambda: self._c10d.groups() if self._c10d is not None else [])
-        self._breaking = Breaking(self._tear, self._uses_devices)
+        self._breaking = Breaking(
+            self._tear, lambda: bool(self._c10d and self._c10d.uses_devices())
+        )
         self._forming = Forming(context, self._breaking.look_around)
         self._rpc = Rpc(context, self._forming.set_place)
         self._formed: Formed | None = None
@@ -89,8 +91,11 @@ class Torch(Framework):
             raise  # not reached: torch binds them like this, too
         if self._must_be_left_alone(arguments):
             original(*args, **kwargs)
-        elif not self._is_claimed_by(arguments):
-            self._form(arguments)
+        else:
+            # What was formed again without being called is claimed by a call that agrees with it.
+            is_claimed, self._is_unclaimed = self._agrees(arguments), False
+            if not is_claimed:
+                self._form(arguments)
 
     def _must_be_left_alone(self, arguments: dict[str, Any]) -> bool:
         """Return whether torch itself says what is wrong, or nobody else is concerned."""
@@ -98,12 +103,6 @@ class Torch(Framework):
         is_fake = str(arguments.get("backend")).lower() == "fake"
         stands = self._c10d is not None and self._c10d.default_group is not None
         return both or is_fake or (stands and not self._agrees(arguments))
-
-    def _is_claimed_by(self, arguments: dict[str, Any]) -> bool:
-        """Take a call for what stands already, which was formed again without being called."""
-        is_claimed = self._agrees(arguments)
-        self._is_unclaimed = False
-        return is_claimed
 
     def _agrees(self, arguments: dict[str, Any]) -> bool:
         if not self._is_unclaimed or self._formed is None:
@@ -223,9 +222,6 @@ class Torch(Framework):
         self._groups.shut_down()
         if self._c10d is not None:
             self._c10d.abort_devices()
-
-    def _uses_devices(self) -> bool:
-        return self._c10d is not None and self._c10d.uses_devices()
 
     def explain(self, error: BaseException) -> BaseException | None:
         """Return what an error of torch's really means."""

@@ -61,7 +61,6 @@ class C10d:
         self.replace(_UNLIKE, partial(self._call_uncounted, 0))
 
     def _find_group(self, position: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Return the group that a call is for."""
         group = args[position] if len(args) > position else kwargs.get("group")
         return self.default_group if group is None else group
 
@@ -151,13 +150,15 @@ class C10d:
         return ""
 
     def _explain_unusable(self, backend: str) -> str:
+        import torch
+
         known = [name for name in self._module.Backend.backend_list if name != "undefined"]
         if backend not in known:
             return f"there is no backend {backend!r}. Accepted: {', '.join(known)}"
         is_there = getattr(self._module, f"is_{backend}_available", lambda: True)
         if not is_there():
             return f"this torch was built without {backend}. Accepted here: backend='gloo'"
-        if backend == "nccl" and not _sees_gpu():
+        if backend == "nccl" and not torch.cuda.device_count():
             return (
                 "backend 'nccl' needs a GPU, and this rank sees none "
                 f"(CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', '')!r}). "
@@ -219,9 +220,3 @@ def _name_backend(group: Any, device: str) -> str:
     except RuntimeError:
         return ""
     return str(getattr(backend, "name", lambda: "")()).lower()
-
-
-def _sees_gpu() -> bool:
-    import torch
-
-    return bool(torch.cuda.device_count())

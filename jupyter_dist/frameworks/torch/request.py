@@ -136,7 +136,13 @@ def check_wanted(wanted: Mapping[int, GroupRequest]) -> None:
     }
     _refuse({rank: each.mistake for rank, each in wanted.items()}, UsageError)
     _refuse({rank: each.obstacle for rank, each in wanted.items()}, FrameworkError)
-    _refuse_versions({rank: each.version for rank, each in wanted.items()})
+    versions = {rank: each.version for rank, each in wanted.items()}
+    if len(set(versions.values())) > 1:
+        raise FrameworkError(
+            f"{CALL}: ranks have different versions of torch: {_by_value(versions)}. Groups of "
+            "different versions hang, or mix numbers up: install the same one on all hosts "
+            "(%dist_check compares them)."
+        )
     for what, told in (
         ("a backend", {rank: each.backends for rank, each in wanted.items()}),
         ("an init_method", {rank: each.way for rank, each in wanted.items()}),
@@ -169,15 +175,6 @@ def _refuse(problems: Mapping[int, str], error: type[UsageError] | type[Framewor
         rest = len(found) - len(alike)
         more = f" (and {rest} more with a problem of their own)" if rest else ""
         raise error(f"{CALL}: {name_ranks(alike)}: {first}{more}.")
-
-
-def _refuse_versions(versions: Mapping[int, str]) -> None:
-    if len(set(versions.values())) > 1:
-        raise FrameworkError(
-            f"{CALL}: ranks have different versions of torch: {_by_value(versions)}. Groups of "
-            "different versions hang, or mix numbers up: install the same one on all hosts "
-            "(%dist_check compares them)."
-        )
 
 
 def _refuse_loopback(wanted: Mapping[int, GroupRequest]) -> None:

@@ -39,11 +39,8 @@ def see_main_thread() -> ThreadActivity:
         return ThreadActivity.WORKING
     if _is_of(module, _WAITING):
         return ThreadActivity.WAITING
-    return (
-        ThreadActivity.UNSURE
-        if _is_of(module, ("torch",)) or _is_in_wait(frame)
-        else ThreadActivity.WORKING
-    )
+    is_unsure = _is_of(module, ("torch",)) or _is_in_wait(frame)
+    return ThreadActivity.UNSURE if is_unsure else ThreadActivity.WORKING
 
 
 def _is_of(module: str, names: tuple[str, ...]) -> bool:

@@ -13,6 +13,12 @@ class _Kind(NamedTuple):
     """What to do with the variable `{}`."""
 
 
+_DTENSOR = _Kind(
+    "torch.distributed.tensor",
+    "DTensor",
+    "DTensor",
+    "this rank still has its part, {0}.to_local()",
+)
 _KINDS = (
     _Kind(
         "torch.nn.parallel.distributed",
@@ -39,12 +45,7 @@ _KINDS = (
         "DeviceMesh",
         "{0} = init_device_mesh(…) once more",
     ),
-    _Kind(
-        "torch.distributed.tensor",
-        "DTensor",
-        "DTensor",
-        "this rank still has its part, {0}.to_local()",
-    ),
+    _DTENSOR,
     _Kind(
         "torch.distributed.distributed_c10d",
         "ProcessGroup",
@@ -52,11 +53,8 @@ _KINDS = (
         "{0} = dist.new_group(…) once more, or dist.group.WORLD",
     ),
 )
-_OPTIMIZER = _Kind(
-    "torch.distributed.tensor",
-    "DTensor",
-    "optimizer",
-    "make it again for the parameters of the new module",
+_OPTIMIZER = _DTENSOR._replace(
+    said="optimizer", remedy="make it again for the parameters of the new module"
 )
 _MOST = 8
 """Variables that are named; the rest is counted."""

@@ -1,6 +1,6 @@
 """What all ranks must agree on before JAX is let loose: where it finds out itself, it aborts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -72,7 +72,12 @@ def find_agreement(facts: Mapping[int, Facts]) -> Agreement:
         coordinator_address=address,
         at_rank=rank_of_process[0] if address or wishes[0].bind_address else 0,
         bind=bind,
-        settings=_keep(tuple(wishes.values())),
+        settings=Settings(
+            process_ids=tuple(wish.process_id for wish in wishes.values()),
+            local_device_ids=tuple(wish.local_device_ids for wish in wishes.values()),
+            partition_indices=tuple(wish.partition_index for wish in wishes.values()),
+            timeout_s=max(wish.timeout_s for wish in wishes.values()),
+        ),
         is_standing=all(one.has_this for one in facts.values()),
     )
 
@@ -171,15 +176,6 @@ def _place(wish: InitializeRequest, host: str) -> tuple[str, str]:
     if not port:
         return "", bind
     return join_address(host if bind_host in _WILDCARDS else bind_host, port), bind
-
-
-def _keep(wishes: Sequence[InitializeRequest]) -> Settings:
-    return Settings(
-        process_ids=tuple(wish.process_id for wish in wishes),
-        local_device_ids=tuple(wish.local_device_ids for wish in wishes),
-        partition_indices=tuple(wish.partition_index for wish in wishes),
-        timeout_s=max(wish.timeout_s for wish in wishes),
-    )
 
 
 def recall(settings: Settings, rank: int, world_size: int) -> dict[str, Any]:

@@ -126,14 +126,11 @@ class Initializer:
         timeout_s = float(given.get("initialization_timeout") or DEFAULT_TIMEOUT_S)
         facts = self._look_at_myself(lambda: self._read(given))
         # A rank that has replaced another one runs setup cells alone, and has JAX by then.
-        if not (facts.has_this and self._is_without_others()):
+        is_without_others = 0 < len(self._context.cell_ranks) < self._context.info.world_size
+        if not (facts.has_this and is_without_others):
             self._form(INITIALIZE, facts, given, timeout_s)
         assert self.standing is not None
         self.standing.is_claimed, self.was_shut_down = True, False
-
-    def _is_without_others(self) -> bool:
-        ranks = self._context.cell_ranks
-        return 0 < len(ranks) < self._context.info.world_size
 
     def shutdown(self) -> None:
         """Be jax.distributed.shutdown: give up what was formed."""

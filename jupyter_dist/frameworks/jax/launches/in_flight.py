@@ -45,8 +45,7 @@ class InFlight:
 
     @property
     def has_outputs(self) -> bool:
-        """Outputs are still to become ready."""
-        self.end_finished()
+        """Outputs are still to become ready, as far as `end_finished` has seen."""
         return any(launch.output is not None for launch in tuple(self._launches.values()))
 
     def add(self, launch: Launch) -> None:

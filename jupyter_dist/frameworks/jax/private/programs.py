@@ -35,7 +35,8 @@ class Program:
         first = _first_spread(args, avals, executable)
         self.dtype = str(getattr(first, "dtype", ""))
         self.shape = ",".join(map(str, getattr(first, "shape", ())))
-        self.nbytes = _count_bytes(first)
+        itemsize = getattr(getattr(first, "dtype", None), "itemsize", 0)
+        self.nbytes = int(itemsize * getattr(first, "size", 0))
         text = _print(executable.xla_executable)
         ids = tuple(device.id for device in devices)
         self.fingerprint = fingerprint(text, ids)
@@ -101,11 +102,6 @@ def _first_spread(args: Sequence[Any], avals: Sequence[Any], executable: Any) ->
         if sharding is not None and not sharding.is_fully_replicated:
             return aval
     return next(iter(executable.out_handler.out_avals), None)
-
-
-def _count_bytes(aval: Any) -> int:
-    itemsize = getattr(getattr(aval, "dtype", None), "itemsize", 0)
-    return int(itemsize * getattr(aval, "size", 0))
 
 
 def _print(compiled: Any) -> str:

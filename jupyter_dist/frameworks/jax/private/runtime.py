@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from jupyter_dist.errors import FrameworkError, UsageError
@@ -116,9 +116,9 @@ class _RelayedNative:
         return getattr(self._native, name)
 
     @staticmethod
-    def get_distributed_runtime_service(*_arguments: object, **_options: object) -> "_NoService":
-        """Start none: it runs in a process of its own."""
-        return _NoService()
+    def get_distributed_runtime_service(*_arguments: object, **_options: object) -> SimpleNamespace:
+        """Start none: it runs in a process of its own, and is shut down by who has started it."""
+        return SimpleNamespace(shutdown=lambda: None)
 
     def get_distributed_runtime_client(
         self, address: str, node_id: int, **options: object
@@ -131,13 +131,6 @@ class _RelayedNative:
         if self.on_client is not None:
             self.on_client(client)
         return client
-
-
-class _NoService:
-    """What JAX keeps of a service that is elsewhere."""
-
-    def shutdown(self) -> None:
-        """Leave it to those who started it."""
 
 
 def import_jax() -> str:
