@@ -25,10 +25,5 @@ def sample_load() -> Load:
 def count_numa_nodes(root: Path = SYS) -> int:
     """Count NUMA nodes that have cores (memory of a GPU may be one without); 0: unknown."""
     text = read_text(root / "devices" / "system" / "node" / "has_cpu")
-    return sum(_count(part) for part in text.split(",")) if text else 0
-
-
-def _count(part: str) -> int:
-    """Count what `0-3`, or `5`, stands for."""
-    first, _, last = part.partition("-")
-    return int(last or first) - int(first) + 1
+    spans = [part.partition("-") for part in text.split(",")] if text else []  # as 0-3,5
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
