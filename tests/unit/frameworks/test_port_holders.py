@@ -21,4 +21,4 @@ def test_strangers_are_no_part_of_the_cluster():
         assert not Holder(stranger.pid, "cat").is_of_cluster
     assert not Holder(2**30, "").is_of_cluster
     assert name_holders([Holder(7, "")]) == "process 7"
-    assert name_holders([]) == "a process that this user may not see"
+    assert name_holders([]).startswith("a process ")

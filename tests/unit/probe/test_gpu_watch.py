@@ -6,6 +6,7 @@ from jupyter_dist.probe import gpus
 from jupyter_dist.probe.gpu_wiring import link_groups
 from jupyter_dist.probe.gpus import RELOAD_INTERVAL_S, GpuWatch
 
+LOST = "GPU is lost"
 NAMES = {3977: "python3", 1201: "Xorg", 9120: "ffmpeg", 2310: "python", 2311: "python"}
 
 
@@ -163,23 +164,23 @@ def test_the_last_critical_error_stays_with_its_age(recorded):
     assert later == {2: (94, 3.5), 5: (79, 3.5)}
 
 
-def test_events_of_another_kind_are_no_errors(recorded):
-    recorded("hgx_h200", lambda record: record["events"].append({"gpu": 0, "xid": 5, "kind": 0x10}))
-    assert watch().sample(0.0)[0].xid == 0
+def without_events_of_the_first(record):
+    del record["gpus"][0]["nvmlDeviceRegisterEvents"]
+    record["events"] += [{"gpu": 0, "xid": 31}, {"gpu": 1, "xid": 31}]
 
 
-def test_where_one_gpu_has_no_events_the_others_have(recorded):
-    def without(record):
-        del record["gpus"][0]["nvmlDeviceRegisterEvents"]
-        record["events"] += [{"gpu": 0, "xid": 31}, {"gpu": 1, "xid": 31}]
-
-    recorded("hgx_h200", without)
-    assert [gpu.xid for gpu in watch().sample(0.0)][:2] == [0, 31]
-
-
-def test_a_driver_without_events_still_gives_samples(recorded):
-    recorded("hgx_h200", lambda record: record.pop("events"))
-    assert [gpu.xid for gpu in watch().sample(0.0)] == [0] * 8
+@pytest.mark.parametrize(
+    ("change", "second"),
+    [
+        (lambda record: record["events"].append({"gpu": 1, "xid": 5, "kind": 0x10}), 0),
+        (without_events_of_the_first, 31),
+        (lambda record: record.pop("events"), 0),
+    ],
+    ids=["events of another kind", "none of one GPU", "none at all"],
+)
+def test_only_critical_errors_of_gpus_that_have_events_are_told(recorded, change, second):
+    recorded("hgx_h200", change)
+    assert [gpu.xid for gpu in watch().sample(0.0)] == [0, second] + [0] * 6
 
 
 # --- GPUs that go and come ---
@@ -192,7 +193,7 @@ def test_a_gpu_that_has_fallen_off_the_bus_is_shown_with_the_reason(recorded):
     whole, nvml.record["gpus"][4] = nvml.record["gpus"][4], None
     nvml.record["events"].append({"gpu": 4, "xid": 79})
     gone = watching.sample(1.0)[4]
-    assert gone == GpuView(index=4, name="NVIDIA H200", xid=79, problem="GPU is lost")
+    assert gone == GpuView(index=4, name="NVIDIA H200", xid=79, problem=LOST)
     nvml.record["gpus"][4] = whole
     assert watching.sample(2.0)[4].problem == ""
     assert watching.sample(2.0)[4].power_w == 620.5
@@ -206,7 +207,7 @@ def test_a_gpu_that_is_lost_from_the_beginning_is_shown_and_found_when_it_is_bac
 
     nvml = recorded("hgx_h200", lose)
     watching = watch()
-    assert watching.sample(0.0)[0] == GpuView(index=0, problem="GPU is lost")
+    assert watching.sample(0.0)[0] == GpuView(index=0, problem=LOST)
     nvml.record["gpus"][0] = whole
     assert watching.sample(1.0)[0].name == "NVIDIA H200"
 

@@ -100,7 +100,7 @@ def test_a_machine_without_nvml_or_driver_has_no_gpu(machine, driverless, has_nv
 
 def test_why_gpus_cannot_be_asked_is_told_where_a_driver_is_there(machine, driverless):
     machine(None)
-    assert gpus.gpu_problem() == "the package nvidia-ml-py, which counts them, is missing"
+    assert "nvidia-ml-py" in gpus.gpu_problem()
     machine(driverless)
     assert gpus.gpu_problem() == "NVML: Driver Not Loaded"
     machine(nvml_of(H200))

@@ -1,3 +1,4 @@
+import errno
 import os
 import time
 
@@ -55,4 +56,4 @@ def test_markers_that_others_had_to_leave_are_removed_when_they_are_old(answers,
 def test_a_home_that_cannot_be_written_is_told(monkeypatch):
     monkeypatch.setenv("HOME", "/nowhere")
     answer = HostAnswers(dict).answer({"do": "touch", "name": "x"})
-    assert answer == {"problem": "No such file or directory"}
+    assert answer == {"problem": os.strerror(errno.ENOENT)}

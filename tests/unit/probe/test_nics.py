@@ -26,8 +26,9 @@ def seen(tmp_path):
     return look
 
 
-def test_each_card_is_near_to_the_gpu_at_its_switch(seen):
-    found = seen("hgx_h200")
+@pytest.mark.parametrize("gone", [{}, {"veth7": 99}])
+def test_each_card_is_near_to_the_gpu_at_its_switch(seen, gone):
+    found = seen("hgx_h200", **gone)
     assert sorted(found) == CARDS
     for i in range(8):
         assert found[f"ib{i}"] == NicView(
@@ -41,9 +42,30 @@ def test_each_card_is_near_to_the_gpu_at_its_switch(seen):
         )
 
 
-def test_a_card_beside_no_gpu_is_near_to_those_of_its_numa_node(seen):
-    eno1 = seen("hgx_h200")["eno1"]
-    assert (eno1.nearest_gpus, eno1.distance, eno1.numa_node) == ((0, 1, 2, 3), "NODE", 0)
+def forget_numa_nodes(record):
+    for place in record["pci"].values():
+        place["numa_node"] = -1
+
+
+def keep_first_socket(record):
+    record["gpus"] = record["gpus"][:2]
+    record["pci"]["0000:29:00.0"]["numa_node"] = 1
+
+
+@pytest.mark.parametrize(
+    ("change", "nearest", "distance", "numa_node"),
+    [
+        (lambda _: None, (0, 1, 2, 3), "NODE", 0),
+        (forget_numa_nodes, (), "", -1),
+        (keep_first_socket, (0, 1), "SYS", 1),
+    ],
+    ids=["that of its NUMA node", "unknown", "the other socket"],
+)
+def test_a_card_beside_no_gpu_is_as_far_as_numa_nodes_tell(
+    seen, change, nearest, distance, numa_node
+):
+    eno1 = seen("hgx_h200", change)["eno1"]
+    assert (eno1.nearest_gpus, eno1.distance, eno1.numa_node) == (nearest, distance, numa_node)
     assert (eno1.rdma, eno1.speed_mbps) == ("", 25_000)
 
 
@@ -53,24 +75,6 @@ def test_a_card_behind_the_same_host_bridge_and_one_that_is_down(seen):
     assert found["enp229s0f0"].is_up
     assert not found["enp229s0f1"].is_up
     assert found["enp229s0f1"].speed_mbps == 0
-
-
-def test_where_numa_nodes_are_unknown_the_distance_is(seen):
-    def forget(record):
-        for place in record["pci"].values():
-            place["numa_node"] = -1
-
-    eno1 = seen("hgx_h200", forget)["eno1"]
-    assert (eno1.nearest_gpus, eno1.distance, eno1.numa_node) == ((), "", -1)
-
-
-def test_a_card_on_the_other_socket_is_far_from_all(seen):
-    def keep_first_socket(record):
-        record["gpus"] = record["gpus"][:2]
-        record["pci"]["0000:29:00.0"]["numa_node"] = 1
-
-    eno1 = seen("hgx_h200", keep_first_socket)["eno1"]
-    assert (eno1.nearest_gpus, eno1.distance) == ((0, 1), "SYS")
 
 
 def test_virtual_interfaces_are_shown_only_where_there_is_nothing_else(seen):
@@ -113,10 +117,6 @@ def test_files_of_another_network_namespace_are_not_believed(tmp_path, monkeypat
     monkeypatch.setattr(nics.psutil, "net_if_stats", lambda: {"lo": State, "eno1": State})
     found = NicWatch({}, tmp_path).sample({"lo": 10, "eno1": 2})
     assert found == (NicView(name="eno1", speed_mbps=100),)
-
-
-def test_an_interface_that_has_just_gone_changes_nothing_else(seen):
-    assert sorted(seen("hgx_h200", veth7=99)) == CARDS
 
 
 def test_state_and_speed_are_read_each_time_and_places_once(tmp_path):

@@ -106,18 +106,10 @@ def test_the_store_gives_what_it_was_given_in_any_version_of_cupy(around, value)
         StoreProxy(around, 2)["key"]
 
 
-@pytest.mark.parametrize(
-    ("args", "kwargs", "match"),
-    [
-        ((3, 0), {}, "n_devices is 3, and the cluster has 2 ranks"),
-        (("two", 0), {}, "n_devices is 'two'"),
-        ((2, 1), {}, "on rank 0: the rank given is 1: pass rank"),
-        ((2, 0), {"backend": "mpi"}, "backend is 'mpi'"),
-    ],
-)
-def test_wrong_arguments_are_errors_before_anything_blocks(init, cupy, args, kwargs, match):
-    with pytest.raises(UsageError, match=match):
-        init(*args, **kwargs)
+@pytest.mark.parametrize(("args", "named"), [((3, 0), "3.* 2 "), (("two", 0), "'two'")])
+def test_wrong_arguments_are_errors_before_anything_blocks(init, cupy, args, named):
+    with pytest.raises(UsageError, match=f"n_devices .*{named}"):
+        init(*args)
     assert cupy.formed() is None
 
 
@@ -287,21 +279,19 @@ def test_a_rank_without_cupy_forms_nothing_and_does_not_import_it(cupy):
     assert loaded() == []
 
 
-def test_an_interrupt_comes_through_while_nccl_waits_for_a_rank(package):
-    cuda = importlib.import_module("cupy").cuda
+@pytest.mark.parametrize(
+    ("failure", "error", "named"),
+    [
+        (group_module.Failure(-1, "interrupted", 0.0), PeerFailed, "interrupted"),
+        (None, CollectiveTimeout, "NCCL_DEBUG"),
+    ],
+    ids=["an interrupt comes through", "it has an end"],
+)
+def test_a_group_that_does_not_form_is_given_up(package, monkeypatch, failure, error, named):
+    monkeypatch.setattr(group_module, "INIT_TIMEOUT_S", 60 if failure else 0.1)
     released = threading.Event()
-    failure = group_module.Failure(-1, "the cell was interrupted", 0.0)
-    with pytest.raises(PeerFailed, match="interrupted"):
-        form_communicator(released.wait, cuda, lambda: failure)
-    released.set()
-
-
-def test_a_group_that_does_not_form_has_an_end(package, monkeypatch):
-    monkeypatch.setattr(group_module, "INIT_TIMEOUT_S", 0.1)
-    cuda = importlib.import_module("cupy").cuda
-    released = threading.Event()
-    with pytest.raises(CollectiveTimeout, match="NCCL_DEBUG"):
-        form_communicator(released.wait, cuda, lambda: None)
+    with pytest.raises(error, match=named):
+        form_communicator(released.wait, importlib.import_module("cupy").cuda, lambda: failure)
     released.set()
 
 
@@ -315,6 +305,7 @@ def claim(of_rank, **changes):
     [
         ({}, "", False),
         ({"rank": "0"}, "on rank 1: the rank given is 0", True),
+        ({"backend": "mpi"}, "on rank 1: backend is 'mpi'", True),
         ({"problem": "there is no GPU."}, "on rank 1: there is no GPU.", False),
         ({"use_mpi": True}, "use_mpi=True on rank 1 only", True),
         ({"nccl": 23203}, "rank 1: NCCL 2.32.3 with CuPy 14.2.0", False),

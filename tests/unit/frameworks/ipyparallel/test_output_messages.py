@@ -50,4 +50,4 @@ def test_a_bar_without_an_end_shows_how_far_it_is():
 
 
 def test_what_clients_cannot_show_is_left_out():
-    assert list(as_messages([Output("of the future")], 1)) == []
+    assert list(as_messages([Output("hologram")], 1)) == []

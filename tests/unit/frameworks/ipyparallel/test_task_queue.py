@@ -195,22 +195,17 @@ def test_what_runs_on_after_the_end_is_told_of_until_it_ends(turns):
     assert turns.speech.said == [("execute_reply", "b", "aborted")], "it was never run"
 
 
-def test_what_was_told_of_is_not_told_twice_at_the_end(turns):
+@pytest.mark.parametrize("ends_first", [False, True])
+def test_what_was_told_of_is_not_told_twice_at_the_end(turns, ends_first):
     ask(turns, "a")
     task = begin(turns)
     turns.look(turns._began_s + LONG_TASK_S + 0.1)
-    turns.end()
-    turns.publish_data({"heard by": "nobody"})
-    task.end(SimpleNamespace(value=None, error=None, outputs=()))
-    assert turns.seat.told == ["execute", "ended"]
-
-
-def test_what_has_ended_just_before_the_end_is_not_told_of(turns):
-    ask(turns, "a")
-    task = begin(turns)
-    turns.look(turns._began_s + LONG_TASK_S + 0.1)
+    if not ends_first:
+        turns.end()
+        turns.publish_data({"heard by": "nobody"})
     task.end(SimpleNamespace(value={}, error=None, outputs=()))
-    turns.end()
+    if ends_first:
+        turns.end()
     assert turns.seat.told == ["execute", "ended"]
 
 

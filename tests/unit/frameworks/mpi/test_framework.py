@@ -92,51 +92,43 @@ def test_nobody_starts_mpi_before_all_have_their_place(mpi, around):
     assert around.claims[:2] == ["from mpi4py import MPI", "from mpi4py import MPI: its start"]
 
 
-def test_one_rank_without_a_place_stops_all(mpi, around):
-    def others(claim, facts):
-        return {0: b"it is full" if "start" in claim else facts}
+def refuse(error):
+    def others(_claim, _facts):
+        raise error
 
-    around.others = others
-    with pytest.raises(MpiUnavailable, match="rank 0: it is full"):
+    return others
+
+
+@pytest.mark.parametrize(
+    ("others", "error", "named"),
+    [
+        (
+            lambda claim, facts: {0: b"full" if "start" in claim else facts},
+            MpiUnavailable,
+            "0: full",
+        ),
+        (refuse(PeerFailed(0, "raised ValueError")), PeerFailed, "ValueError"),
+        (refuse(UsageError("all 2 ranks")), ImportError, "all 2 ranks"),
+    ],
+    ids=["a rank has no place", "a rank has failed", "some ranks only"],
+)
+def test_an_import_that_fails_leaves_nothing_and_can_be_tried_again(
+    mpi, around, others, error, named
+):
+    usual, around.others = around.others, others
+    with pytest.raises(error, match=named):
         import_it()
     assert "PMI_FD" not in os.environ
     assert mpi.formed() is None
-
-
-def test_the_import_can_be_tried_again(mpi, around):
-    usual = around.others
-
-    def fail(_claim, _facts):
-        raise PeerFailed(0, "raised ValueError")
-
-    around.others = fail
-    with pytest.raises(PeerFailed):
-        import_it()
     around.others = usual
     assert import_it().Is_initialized()
-
-
-def test_some_ranks_only_are_an_import_error_that_says_so(mpi, around):
-    def refuse(_claim, _facts):
-        raise UsageError("needs all 2 ranks")
-
-    around.others = refuse
-    with pytest.raises(ImportError, match="needs all 2 ranks"):
-        import_it()
 
 
 def test_what_mpiexec_has_started_is_left_alone(mpi, around, monkeypatch):
     monkeypatch.setenv("PMI_RANK", "1")
     monkeypatch.setenv("PMI_SIZE", "2")
-    around.others = lambda _claim, _facts: {
-        0: msgspec.json.encode(Facts(MPICH, launched=(0, 2))),
-    }
-    assert import_it().seen == {
-        "PMI_FD": None,
-        "PMI_RANK": "1",
-        "PMI_SIZE": "2",
-        "PMIX_RANK": None,
-    }
+    around.others = lambda _claim, _facts: {0: msgspec.json.encode(Facts(MPICH, launched=(0, 2)))}
+    assert import_it().seen == {"PMI_FD": None, "PMI_RANK": "1", "PMI_SIZE": "2", "PMIX_RANK": None}
     assert os.environ["PMI_RANK"] == "1"
 
 
@@ -158,7 +150,7 @@ def test_a_world_that_is_no_more_stays_so_and_is_told_once(mpi):
     [note] = mpi.form("", "rank 0 is new")
     assert "(rank 0 is new)" in note
     assert mpi.formed().is_broken
-    assert mpi.form(mpi.formed().settings, "a collective was broken off on ranks 0-1") == ()
+    assert mpi.form(mpi.formed().settings, "rank 1 is new") == ()
     assert mpi.formed().settings == "rank 0 is new"
 
 

@@ -147,7 +147,7 @@ def test_an_error_without_a_failure_means_what_it_says(monkeypatch):
     watch = Breaking(Torn(), bool)
     assert watch.explain(RuntimeError(CLOSED)) is None
     watch.break_off(1, "raised")
-    assert watch.explain(RuntimeError("mat1 and mat2 shapes cannot be multiplied")) is None
+    assert watch.explain(RuntimeError("shapes differ")) is None
     assert watch.explain(ValueError(CLOSED)) is None
     assert watch.explain(FrameworkError("gloo")) is None
 

@@ -152,6 +152,6 @@ class MeetingSurroundings(FakeSurroundings):
 def test_others_hear_of_an_obstacle_within_the_time_of_a_generation(cell_ranks, timeout_s):
     context = MeetingSurroundings()
     context.cell_ranks = cell_ranks
-    with pytest.raises(FrameworkError, match="ranks 0-1: it is stuck"):
-        Forming(context, lambda: None).refuse("it is stuck")
+    with pytest.raises(FrameworkError, match="ranks 0-1: stuck"):
+        Forming(context, lambda: None).refuse("stuck")
     assert context.timeout_s == timeout_s

@@ -32,9 +32,10 @@ def test_its_slots_are_told_where_they_are_known():
 
 
 def test_setup_commands_run_first_and_in_a_login_shell():
-    with_setup = order(setup=("module load cuda",))
+    setup = "module load cuda"
+    with_setup = order(setup=(setup,))
     script = agent_script(with_setup)
-    assert script.index("module load cuda") < script.index("jupyter_dist.agent")
+    assert script.index(setup) < script.index("jupyter_dist.agent")
     assert agent_words(with_setup, SCRIPT) == ["bash", "-l", str(SCRIPT)]
     assert agent_words(order(), SCRIPT) == ["sh", str(SCRIPT)]
 

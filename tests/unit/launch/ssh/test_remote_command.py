@@ -5,11 +5,7 @@ import sys
 
 import pytest
 
-from jupyter_dist.launch.ssh.remote_command import (
-    python_script,
-    shell_for,
-    ssh_command,
-)
+from jupyter_dist.launch.ssh.remote_command import python_script, shell_for, ssh_command
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 A = HostSpec("a")

@@ -4,13 +4,7 @@ import msgspec
 import pytest
 
 from jupyter_dist.errors import StartFailed
-from jupyter_dist.launch.launcher import (
-    GREETING,
-    HOME_UNREACHABLE,
-    AgentHello,
-    JoinTicket,
-    Ports,
-)
+from jupyter_dist.launch.launcher import GREETING, HOME_UNREACHABLE, AgentHello, JoinTicket, Ports
 from jupyter_dist.launch.ssh.ssh_failures import explain_ssh
 from jupyter_dist.launch.ssh.ssh_launcher import SshAgent, SshLauncher
 from jupyter_dist.model.spec.cluster_spec import HostSpec
@@ -100,16 +94,6 @@ def test_without_a_greeting_the_words_are_those_of_ssh_or_the_shell(agent):
     assert agent.explain().next_step == explain_ssh(agent._host, 96, said).next_step != ""
 
 
-def test_a_mismatch_names_both_versions_and_the_way_out(agent):
-    agent._failure = agent._mismatch(AgentHello("jupyter-dist/0", "0.1", "/usr/bin/python3"))
-    say(agent, "the last line")
-    told = agent.explain()
-    for fact in (" 0.1 (/usr/bin/python3)", "jupyter-dist/0", "(1.0)", "jupyter-dist/2"):
-        assert fact in told.reason
-    assert "--install" in told.next_step
-    assert told.last_lines == "the last line"
-
-
 # --- greetings ---
 
 
@@ -144,9 +128,13 @@ def test_a_greeting_may_have_fields_of_a_later_version(agent):
     assert attend(agent, greet(mood="good")) != b""
 
 
+FOREIGN = greet(AgentHello("jupyter-dist/0", "0.1", "/opt/python"))
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        FOREIGN,
         greet(AgentHello("jupyter-dist/0", "1.0", "python")),
         f"{GREETING}\n",
         f"{GREETING}hello\n",
@@ -156,8 +144,14 @@ def test_a_greeting_may_have_fields_of_a_later_version(agent):
 )
 def test_an_agent_that_speaks_otherwise_gets_nothing_and_is_told_apart(agent, line):
     assert attend(agent, line) == b""
-    assert "jupyter-dist/2" in agent.explain().reason
-    assert "--install" in agent.explain().next_step
+    say(agent, "last")
+    told = agent.explain()
+    assert "(1.0)" in told.reason
+    assert "jupyter-dist/2" in told.reason
+    assert ("0.1 (/opt/python) speaks jupyter-dist/0" in told.reason) is (line == FOREIGN)
+    assert "--install" in told.next_step
+    assert told.last_lines == "last"
+    assert agent._wants_install(), "though it may be called the same"
 
 
 def test_before_an_installation_another_version_gets_nothing(agent):
@@ -184,13 +178,6 @@ NOT_THERE = "python: No module named 'jupyter_dist'\n"
 def test_what_installing_mends_is_installed(agent, status, said, hello, is_wanted):
     end(agent, status, said, hello)
     assert agent._wants_install() is is_wanted
-
-
-def test_a_version_that_speaks_otherwise_is_replaced_though_it_is_called_the_same(agent):
-    other = AgentHello("jupyter-dist/0", "1.0", "python")
-    end(agent, 0, "", other)
-    agent._failure = agent._mismatch(other)
-    assert agent._wants_install()
 
 
 def test_nothing_is_installed_for_nobody(agent):

@@ -1,15 +1,11 @@
 import pytest
 
-from jupyter_dist.model.bench.bandwidth import (
-    Promise,
-    RankPath,
-    paths_of,
-    promise_of,
-)
+from jupyter_dist.model.bench.bandwidth import Promise, RankPath, paths_of, promise_of
 from jupyter_dist.model.hosts.topology import EngineView, GpuLinks, HostView, Topology
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 NVLINK = {"nvlink_version": 4, "nvlink_count": 18}
+ONE_LINK = {"nvlink_version": 3, "nvlink_count": 1}
 PCIE = {"pcie_generation": 5, "pcie_lanes": 16}
 
 
@@ -40,26 +36,25 @@ def test_a_link_carries_so_much_by_its_version_and_width(kind, version, count, g
     assert found == (gb_per_s and pytest.approx(gb_per_s))
 
 
-def test_within_a_host_nvlink_counts():
-    paths = [on_gpu(0, **NVLINK, **PCIE), on_gpu(1, **NVLINK, **PCIE)]
-    assert promise_of(paths) == Promise(450.0, f"NVLink 4 {TIMES} 18 links")
+IB = on_host("a", "ib0", 200_000)
 
 
-def test_the_gpu_with_the_fewest_links_holds_all_back():
-    few = {"nvlink_version": 3, "nvlink_count": 1}
-    promise = promise_of([on_gpu(0, **NVLINK), on_gpu(1, **few)])
-    assert promise == Promise(25.0, f"NVLink 3 {TIMES} 1 link")
-
-
-def test_without_nvlink_on_every_gpu_pcie_counts():
-    promise = promise_of([on_gpu(0, **NVLINK, **PCIE), on_gpu(1, **PCIE)])
-    assert promise.gb_per_s == pytest.approx(63.008)
-    assert promise.words == f"PCIe 5 {TIMES} 16 lanes"
-
-
-def test_between_hosts_the_slowest_interface_counts():
-    paths = [on_host("a", "ib0", 200_000), on_host("a", "ib0", 200_000), on_host("b", "eth1", 2500)]
-    assert promise_of(paths) == Promise(0.3125, "eth1, 2.5 Gbit/s")
+@pytest.mark.parametrize(
+    ("paths", "gb_per_s", "words"),
+    [
+        ([on_gpu(index, **NVLINK, **PCIE) for index in (0, 1)], 450, f"NVLink 4 {TIMES} 18 links"),
+        ([on_gpu(0, **NVLINK), on_gpu(1, **ONE_LINK)], 25, f"NVLink 3 {TIMES} 1 link"),
+        ([on_gpu(0, **NVLINK, **PCIE), on_gpu(1, **PCIE)], 63.008, f"PCIe 5 {TIMES} 16 lanes"),
+        ([IB, IB, on_host("b", "eth1", 2500)], 0.3125, "eth1, 2.5 Gbit/s"),
+    ],
+    ids=[
+        *("within a host NVLink counts", "who has the fewest links holds all back"),
+        *("without NVLink everywhere PCIe counts", "between hosts the slowest interface counts"),
+    ],
+)
+def test_the_slowest_link_that_all_data_must_pass_counts(paths, gb_per_s, words):
+    promise = promise_of(paths)
+    assert (promise.gb_per_s, promise.words) == (pytest.approx(gb_per_s), words)
 
 
 def test_links_within_a_host_that_are_slower_than_the_network_count_as_well():

@@ -35,6 +35,11 @@ def read_host(text):
     return host(*interfaces, wish=wish)
 
 
+SIX = [Interface("eth0", f"fd00::{last}", 64, 1000) for last in (1, 2)]
+A, B, FAR = ethernet("10.0.0.1"), ethernet("10.0.0.2"), ethernet("10.5.0.2")
+HOME_A, HOME_B = ethernet("192.168.1.1", "wlan0"), ethernet("192.168.2.1", "wlan0")
+
+
 def chosen(**hosts):
     """The addresses of the data paths, in the order of the hosts."""
     return [interface.address for interface in choose_interfaces(hosts).values()]
@@ -80,23 +85,39 @@ def test_a_wish_that_cannot_be_fulfilled_names_the_host_and_what_it_has():
         find_interface([], "eth0", "host nodeA")
 
 
-# --- one machine ---
+@pytest.mark.parametrize(
+    ("hosts", "addresses"),
+    [
+        ([host(ethernet("10.0.0.1"), machine="m")] * 2, ["127.0.0.1"] * 2),
+        ([host(ethernet("10.0.0.1"), wish="eth0")], ["10.0.0.1"]),
+        ([host(ethernet("10.0.0.1"), wish="lo")], ["127.0.0.1"]),
+        (
+            [host(SIX[0], A, by="127.0.0.1"), host(SIX[1], B, by="127.0.0.1")],
+            [A.address, B.address],
+        ),
+        ([host(SIX[0]), host(SIX[1])], ["fd00::1", "fd00::2"]),
+        ([host(A, wish="eth0"), host(FAR, wish="eth0")], [A.address, FAR.address]),
+        (
+            [host(HOME_A, A, by=A.address), host(HOME_B, FAR, by=FAR.address)],
+            [A.address, FAR.address],
+        ),
+        ([host(SIX[0], A, by="127.0.0.1"), host(FAR)], [A.address, FAR.address]),
+    ],
+    ids=[
+        *("two names of one machine need no network", "a wish counts on a single machine, too"),
+        *("be it for loopback", "of equal networks IPv4 is taken", "IPv6 alone will do"),
+        *("wishes may lead into different networks", "else each takes its way to the coordinator"),
+        "who is next to the coordinator takes what others can reach",
+    ],
+)
+def test_each_host_has_the_address_by_which_others_reach_it(hosts, addresses):
+    assert chosen(**dict(zip("ab", hosts, strict=False))) == addresses
 
 
 def test_a_single_host_needs_no_network():
     assert choose_interfaces({"a": host(ethernet("10.0.0.1"))}) == {"a": LOOPBACK}
     assert LOOPBACK.is_loopback
     assert LOOPBACK.name == "", "so that no library is told to use it"
-
-
-def test_two_names_of_one_machine_need_no_network():
-    one = host(ethernet("10.0.0.1"), machine="m")
-    assert chosen(a=one, b=one) == ["127.0.0.1", "127.0.0.1"]
-
-
-def test_a_wish_is_fulfilled_even_on_a_single_machine():
-    assert chosen(a=host(ethernet("10.0.0.1"), wish="eth0")) == ["10.0.0.1"]
-    assert chosen(a=host(ethernet("10.0.0.1"), wish="lo")) == ["127.0.0.1"]
 
 
 # --- several machines ---
@@ -133,14 +154,6 @@ def test_of_equally_fast_networks_the_one_that_leads_to_the_coordinator_is_taken
     assert chosen(a=two(1, "10.0.0.1"), b=two(2, "10.0.0.2")) == ["10.0.0.1", "10.0.0.2"]
 
 
-def test_else_ipv4_is_taken():
-    def both(last):
-        six = Interface("eth0", f"fd00::{last}", 64, 1000)
-        return host(six, ethernet(f"10.0.0.{last}"), by="127.0.0.1")
-
-    assert chosen(a=both(1), b=both(2)) == ["10.0.0.1", "10.0.0.2"]
-
-
 def test_the_choice_does_not_depend_on_the_order_in_which_hosts_list_their_interfaces():
     first, second = ethernet("10.0.0.1"), ethernet("10.1.0.1", "eth1")
     other = host(ethernet("10.0.0.2"), ethernet("10.1.0.2", "eth1"), by="127.0.0.1")
@@ -149,43 +162,10 @@ def test_the_choice_does_not_depend_on_the_order_in_which_hosts_list_their_inter
     assert one == two
 
 
-def test_a_network_of_ipv6_alone_will_do():
-    six = [Interface("eth0", f"fd00::{last}", 64) for last in (1, 2)]
-    assert chosen(a=host(six[0]), b=host(six[1])) == ["fd00::1", "fd00::2"]
-
-
-# --- wishes among several machines ---
-
-
-def test_wishes_that_lead_into_different_networks_are_fulfilled_all_the_same():
-    assert chosen(
-        a=host(ethernet("10.0.0.1"), wish="eth0"),
-        b=host(ethernet("10.5.0.2"), wish="eth0"),
-    ) == ["10.0.0.1", "10.5.0.2"]
-
-
 def test_a_wish_nobody_can_fulfil_names_the_host():
     hosts = {"a": host(ethernet("10.0.0.1")), "b": host(ethernet("10.0.0.2"), wish="ib0")}
     with pytest.raises(UsageError, match=r"^host b .*'ib0'"):
         choose_interfaces(hosts)
-
-
-# --- no common network ---
-
-
-def test_without_a_common_network_each_host_uses_its_way_to_the_coordinator():
-    assert chosen(
-        a=host(ethernet("192.168.1.1", "wlan0"), ethernet("10.1.0.1"), by="10.1.0.1"),
-        b=host(ethernet("192.168.2.1", "wlan0"), ethernet("10.2.0.1"), by="10.2.0.1"),
-    ) == ["10.1.0.1", "10.2.0.1"]
-
-
-def test_a_host_next_to_the_coordinator_uses_an_address_that_others_can_reach():
-    six = Interface("eth0", "fd00::1", 64)
-    assert chosen(
-        a=host(six, ethernet("10.1.0.1"), by="127.0.0.1"),
-        b=host(ethernet("10.2.0.1")),
-    ) == ["10.1.0.1", "10.2.0.1"]
 
 
 def test_hosts_with_nothing_but_loopback_get_that():

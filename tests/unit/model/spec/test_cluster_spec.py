@@ -37,11 +37,8 @@ def test_durations_that_cannot_be_read_are_refused(text):
         parse_duration_s(text)
 
 
-def test_the_world_is_as_large_as_all_slots():
+def test_the_world_is_as_large_as_all_slots_unless_a_host_decides_for_itself():
     assert make().world_size == 5
-
-
-def test_the_world_has_no_size_while_a_host_decides_for_itself():
     assert make(hosts=(HostSpec("a", 2), HostSpec("b"))).world_size == 0
 
 

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from jupyter_dist.errors import UsageError
@@ -87,7 +89,7 @@ def test_a_number_of_devices_is_read_and_written(given, number):
 
 @pytest.mark.parametrize("given", ["", "ALL", "some", "0", 0, -1, 1.5, "1.5", True])
 def test_what_is_no_number_of_devices_is_refused(given):
-    with pytest.raises(UsageError, match=r"devices per engine .* whole number, 1 or more, or all"):
+    with pytest.raises(UsageError, match=re.escape(repr(given))):
         parse_devices_per_engine(given)
 
 

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from jupyter_dist.errors import UsageError
@@ -26,7 +28,7 @@ def test_a_beat_from_the_future_counts_as_now():
 
 
 def test_the_reason_of_a_loss_names_silence_and_limit():
-    assert assess(1012.34, 1000, POLICY)[1] == "no heartbeat for 12.3 s (limit 10 s)"
+    assert re.findall(r"[\d.]+ s", assess(1012.34, 1000, POLICY)[1]) == ["12.3 s", "10 s"]
 
 
 @pytest.mark.parametrize(

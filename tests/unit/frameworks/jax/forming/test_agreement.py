@@ -38,10 +38,7 @@ def test_a_permutation_of_processes_is_kept_for_those_who_join_later():
 
 def test_an_explicit_address_is_served_on_the_host_of_process_0():
     agreement = find_agreement(
-        facts(
-            process_id=lambda rank: (rank + 1) % 3,
-            coordinator_address=lambda _: "10.0.0.3:7000",
-        )
+        facts(process_id=lambda rank: (rank + 1) % 3, coordinator_address=lambda _: "10.0.0.3:7000")
     )
     assert agreement.coordinator_address == agreement.bind == "10.0.0.3:7000"
     assert agreement.at_rank == 2

@@ -45,8 +45,7 @@ def test_meshes_shardings_and_devices_of_before_are_named_and_local_arrays_are_n
         "inside": {"a": [(jax.devices()[0],)]},
         "abstract": mesh.abstract_mesh,
     }
-    (sentence,) = stale.describe_stale(namespace, ())
-    assert sentence.startswith("inside, mesh and place belong to devices")
+    assert stale.find_stale(namespace, ()) == ([], ["inside", "mesh", "place"])
 
 
 @pytest.mark.usefixtures("arrays_of_before")
@@ -61,15 +60,15 @@ def test_global_arrays_are_found_in_containers_and_how_to_read_them_is_said():
         "text": "x" * 10_000,
         "many": list(range(100_000)),
     }
+    assert stale.find_stale(namespace, ()) == (["nested", "state", "x"], [])
     (sentence,) = stale.describe_stale(namespace, ())
-    assert sentence.startswith("nested, state and x belong to the mesh")
     assert "np.asarray(w.addressable_data(0))" in sentence
 
 
 @pytest.mark.usefixtures("arrays_of_before")
 def test_one_name_and_many_names_read_well():
     (one,) = stale.describe_stale({"x": GlobalArray()}, ())
-    assert one.startswith("x belongs to the mesh")
+    assert one.startswith("x belongs ")
     (many,) = stale.describe_stale({f"x{k:02}": GlobalArray() for k in range(19)}, ())
     assert "x11 and 7 more " in many
 
@@ -117,5 +116,4 @@ class Lazy:
 @pytest.mark.usefixtures("arrays_of_before")
 def test_variables_that_cannot_be_looked_into_are_passed_over():
     namespace = {"file": ClosedFile(), "lazy": Lazy(), "x": GlobalArray()}
-    (sentence,) = stale.describe_stale(namespace, ())
-    assert sentence.startswith("x belongs to the mesh")
+    assert stale.find_stale(namespace, ()) == (["x"], [])

@@ -45,9 +45,9 @@ def test_a_job_that_is_held_before_it_ran_will_not_run():
 
 
 def test_one_node_that_is_held_is_not_the_end_of_the_others():
-    held = row(5, HoldReason="memory usage exceeded", **WAS_ON_B)
+    held = row(5, HoldReason="no memory", **WAS_ON_B)
     found = condor(RUNS, held)
-    assert found.text == "RUNNING; 1 of 2 held (memory usage exceeded)"
+    assert found.text == "RUNNING; 1 of 2 held (no memory)"
     assert found.lost_nodes == ("nodeB",)
     assert condor(held, held).state is JobState.ENDED
 

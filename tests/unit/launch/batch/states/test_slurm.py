@@ -80,7 +80,7 @@ def test_what_says_nothing_of_a_job_is_none(text):
 
 def test_accounting_knows_who_has_cancelled_a_job_and_how_one_has_failed():
     job = read_sacct("CANCELLED by 1000|0:0\n")
-    assert judge(job, name_user={"1000": "ada"}.get).words == "CANCELLED by ada"
+    assert judge(job, name_user={"1000": "ada"}.get).words.endswith(" ada")
     assert judge(read_sacct("FAILED|7:0\n")).words == "FAILED (exit code 7)"
 
 
