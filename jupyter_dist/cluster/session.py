@@ -23,7 +23,7 @@ from jupyter_dist.cluster.connection.connection import Connection, check_not_for
 from jupyter_dist.cluster.connection.queued_request import OnStage, ask_at_fence
 from jupyter_dist.cluster.connection.status_watch import StatusWatch, Subscriber
 from jupyter_dist.cluster.healing import Healed, Shrunken
-from jupyter_dist.cluster.ipyparallel.controller import OnIpyparallel
+from jupyter_dist.cluster.ipyparallel.controller import ipyparallel, leave_ipyparallel
 from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.cluster.spec.checks import Ranks, check_timeout, read_ranks
 from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
@@ -69,7 +69,7 @@ ANSWER_TIMEOUT_S = 10.0
 """A question that needs no rank is answered at once, or nobody is there."""
 
 
-class Session(OnIpyparallel):
+class Session:
     """What a Cluster is once it runs; see Cluster for how it begins and ends."""
 
     def __init__(self, connection: ConnectionInfo) -> None:
@@ -171,6 +171,8 @@ class Session(OnIpyparallel):
     checkpoint = checkpoint
     restore = restore
     checkpoints = checkpoints
+    ipyparallel = ipyparallel
+    leave_ipyparallel = leave_ipyparallel
 
     def interrupt(self, ranks: Ranks = None) -> tuple[int, ...]:
         """Send SIGINT to what runs on the ranks; give those that were busy."""

@@ -5,9 +5,8 @@ import importlib.metadata
 import json
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from jupyter_dist.cluster.connection.connection import Connection
 from jupyter_dist.errors import ClusterGone, ClusterInUse, FrameworkError, UsageError
 from jupyter_dist.launch.processes.process_life import process_lives
 from jupyter_dist.protocol.messages import (
@@ -18,6 +17,7 @@ from jupyter_dist.protocol.messages import (
 )
 
 if TYPE_CHECKING:
+    from jupyter_dist.cluster.session import Session
     from jupyter_dist.frameworks.ipyparallel.client import RanksClient
 
 START_TIMEOUT_S = 30.0
@@ -28,53 +28,43 @@ _OLDEST = (9, 0)
 _NEXT_STEP = "pip install 'ipyparallel>=9,<10' into it, and into the Python of the hosts"
 
 
-class _Lines(Protocol):
-    """What is needed of a session."""
+def ipyparallel(session: "Session", *, timeout_s: float = START_TIMEOUT_S) -> "RanksClient":
+    """Return an `ipyparallel.Client` whose engines are the ranks, each with its rank as id.
 
-    def _check_open(self) -> None: ...
-    def _new_line(self) -> Connection: ...
+    Its tasks run in the processes and namespaces of the ranks, one after the other with cells.
+    The first call starts a controller. It goes on until `leave_ipyparallel`, or the end of
+    the cluster; used as a context manager, the client ends it if it was the last one.
+    Raises FrameworkError naming each rank that cannot join, with the reason.
+    """
+    check_ipyparallel()
+    if not 0 < timeout_s < math.inf:
+        raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
+    with contextlib.closing(session._new_line()) as line:  # noqa: SLF001  (it is our own)
+        request = StartController(line.new_request_id(), timeout_s)
+        patience_s = timeout_s + _PATIENCE_S
+        ready, _ = line.ask(request, ControllerReady, timeout_s=patience_s)
+    # Only now: this takes a moment, and the controller has taken the same one meanwhile.
+    from jupyter_dist.frameworks.ipyparallel.client import RanksClient
+
+    def leave() -> None:
+        with contextlib.suppress(ClusterGone, ClusterInUse):  # it is not ours to end any more
+            _end_controller(session, is_left_to_others=True)
+
+    connection = json.loads(ready.connection)
+    with contextlib.ExitStack() as failing:
+        failing.callback(leave)
+        client = _connect(RanksClient, connection, leave)
+        failing.pop_all()
+    return client
 
 
-class OnIpyparallel:
-    """What a session offers to programs of ipyparallel."""
+def leave_ipyparallel(session: "Session") -> bool:
+    """End the ipyparallel controller, whoever uses it; tells whether there was one.
 
-    def ipyparallel(self: _Lines, *, timeout_s: float = START_TIMEOUT_S) -> "RanksClient":
-        """Return an `ipyparallel.Client` whose engines are the ranks, each with its rank as id.
-
-        Its tasks run in the processes and namespaces of the ranks, one after the other with cells.
-        The first call starts a controller. It goes on until `leave_ipyparallel`, or the end of
-        the cluster; used as a context manager, the client ends it if it was the last one.
-        Raises FrameworkError naming each rank that cannot join, with the reason.
-        """
-        check_ipyparallel()
-        if not 0 < timeout_s < math.inf:
-            raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
-        self._check_open()
-        with contextlib.closing(self._new_line()) as line:
-            request = StartController(line.new_request_id(), timeout_s)
-            patience_s = timeout_s + _PATIENCE_S
-            ready, _ = line.ask(request, ControllerReady, timeout_s=patience_s)
-        # Only now: this takes a moment, and the controller has taken the same one meanwhile.
-        from jupyter_dist.frameworks.ipyparallel.client import RanksClient
-
-        def leave() -> None:
-            with contextlib.suppress(ClusterGone, ClusterInUse):  # it is not ours to end any more
-                _end_controller(self, is_left_to_others=True)
-
-        connection = json.loads(ready.connection)
-        with contextlib.ExitStack() as failing:
-            failing.callback(leave)
-            client = _connect(RanksClient, connection, leave)
-            failing.pop_all()
-        return client
-
-    def leave_ipyparallel(self: _Lines) -> bool:
-        """End the ipyparallel controller, whoever uses it; tells whether there was one.
-
-        The ranks go on with everything they have. Clients are closed, and what they wait for
-        raises.
-        """
-        return _end_controller(self, is_left_to_others=False)
+    The ranks go on with everything they have. Clients are closed, and what they wait for
+    raises.
+    """
+    return _end_controller(session, is_left_to_others=False)
 
 
 def _connect(
@@ -89,9 +79,8 @@ def _connect(
         ) from error
 
 
-def _end_controller(session: _Lines, *, is_left_to_others: bool) -> bool:
-    session._check_open()  # noqa: SLF001  (it is our own)
-    with contextlib.closing(session._new_line()) as line:  # noqa: SLF001
+def _end_controller(session: "Session", *, is_left_to_others: bool) -> bool:
+    with contextlib.closing(session._new_line()) as line:  # noqa: SLF001  (it is our own)
         request = EndController(line.new_request_id(), is_left_to_others)
         return line.ask(request, ControllerEnded, timeout_s=_END_TIMEOUT_S)[0].was_running
 

@@ -3,7 +3,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from jupyter_dist.cluster.ipyparallel.controller import OnIpyparallel, check_ipyparallel
+from jupyter_dist.cluster.ipyparallel.controller import check_ipyparallel, ipyparallel
 from jupyter_dist.errors import FrameworkError
 from jupyter_dist.frameworks.ipyparallel import client
 from jupyter_dist.protocol.messages import ControllerEnded, ControllerReady, EndController
@@ -29,13 +29,11 @@ def test_without_ipyparallel_the_next_step_is_named(monkeypatch):
         check_ipyparallel()
 
 
-class Controlled(OnIpyparallel):
+class Controlled:
     """A session whose coordinator has a controller; remembers what it is asked for."""
 
     def __init__(self):
         self.asked = []
-
-    def _check_open(self): ...
 
     def _new_line(self):
         return self
@@ -57,5 +55,5 @@ def test_who_cannot_connect_leaves_the_controller_again(monkeypatch):
     monkeypatch.setattr(client, "RanksClient", never)
     session = Controlled()
     with pytest.raises(FrameworkError, match=r"cannot connect .*timed out.* again"):
-        session.ipyparallel()
+        ipyparallel(session)
     assert session.asked[1:] == [EndController("r1", is_left_to_others=True)]
