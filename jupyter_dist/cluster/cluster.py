@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self, Unpack
 from weakref import WeakSet
 
@@ -18,14 +17,14 @@ from jupyter_dist.cluster.connection.coordinator_process import (
 )
 from jupyter_dist.cluster.connection.no_answer import OpenLog
 from jupyter_dist.cluster.connection.roles import leave_place, take_part
-from jupyter_dist.cluster.followed_cells import Replay, ask_outputs, ask_replay, follow_cell
+from jupyter_dist.cluster.followed_cells import Replay, read_label
 from jupyter_dist.cluster.ipyparallel.from_ipyparallel import AgentBootstraps, draft_cluster
 from jupyter_dist.cluster.result import SpmdResult
-from jupyter_dist.cluster.session import Session
+from jupyter_dist.cluster.session import ANSWER_TIMEOUT_S, Session
 from jupyter_dist.cluster.spec.agent_launch import check_launcher
 from jupyter_dist.cluster.spec.specification import name_in, specify
 from jupyter_dist.cluster.spec.typed_options import check_options
-from jupyter_dist.cluster.spmd import CellWatcher, Gathering
+from jupyter_dist.cluster.spmd import CellWatcher, Gathering, gather
 from jupyter_dist.control.sockets import end_unused_context
 from jupyter_dist.errors import ClusterGone, DistError, NoCluster, StartFailed, UsageError
 from jupyter_dist.launch.files.connection_file import (
@@ -37,9 +36,13 @@ from jupyter_dist.launch.processes.open_files import check_room
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 from jupyter_dist.options.start_options import AllOptions, StartOptions
 from jupyter_dist.protocol.messages import (
+    CellsListed,
     ClusterStopping,
     FollowCell,
     KeptCell,
+    ListCells,
+    OutputReplayed,
+    ReplayOutput,
     StartProgress,
     StopCluster,
 )
@@ -63,7 +66,7 @@ class Cluster(Session):
         self._role = "own"
         self.owner = ""
         """Who owned the cluster when we came; empty: nobody."""
-        _detach_at_exit(self)
+        _connected().add(self)
 
     @property
     def is_observer(self) -> bool:
@@ -243,12 +246,7 @@ class Cluster(Session):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _stack: object) -> None:
         if self._role == "observe" or self._pid != os.getpid():
             self.detach()
             return
@@ -279,24 +277,28 @@ class Cluster(Session):
         tells how they ended. A first Ctrl-C interrupts the ranks, but only if we may run cells;
         else it ends the looking on, as KeyboardInterrupt.
         """
-        interrupt = None if self._role == "observe" else self.interrupt
+
+        def leave() -> None:
+            raise KeyboardInterrupt("this client no longer follows the cell; the cell goes on")
+
         with contextlib.closing(self._new_line()) as line:
-            gathering = Gathering(
-                FollowCell(line.new_request_id()), watcher, on_cell, keeps_output=keeps_output
-            )
-            return follow_cell(line, gathering, interrupt)
+            request = FollowCell(line.new_request_id())
+            gathering = Gathering(request, watcher, on_cell, keeps_output=keeps_output)
+            gather(line, gathering, leave if self.is_observer else self.interrupt)
+        return gathering.result() if gathering.has_cell else None
 
     def outputs(self) -> tuple[KeptCell, ...]:
         """List the cells whose outputs are kept, the oldest first; the last may be running."""
         self._check_open()
-        return ask_outputs(self._control)
+        request = ListCells(self._control.new_request_id())
+        return self._control.ask(request, CellsListed, timeout_s=ANSWER_TIMEOUT_S)[0].cells
 
     def replay(self, label: str | int | None = None) -> Replay:
         """Return again what a cell, `3` or `In[3]`, or the last one has said; raises UsageError."""
         with contextlib.closing(self._new_line()) as line:
-            return ask_replay(line, label)
-
-    # --- inside ---
+            request = ReplayOutput(line.new_request_id(), read_label(label))
+            found, _ = line.ask(request, OutputReplayed, timeout_s=ANSWER_TIMEOUT_S)
+        return Replay(found.cell, found.events, found.omitted_bytes)
 
     def _take_part(self, role: str, is_taking_over: bool = False) -> None:
         self.owner = take_part(self._control, role, is_taking_over)
@@ -310,21 +312,17 @@ class Cluster(Session):
         return self._control.wait_for_end(timeout_s)
 
 
-_connected: WeakSet[Cluster] = WeakSet()
-
-
-def _detach_at_exit(cluster: Cluster) -> None:
-    """Have it detached before the interpreter ends; libzmq must not be torn down under it."""
-    _register()
-    _connected.add(cluster)
-
-
 @cache
-def _register() -> None:
-    """Do it with the first one: those who register later, as views, are called before us."""
-    atexit.register(_detach_all)
+def _connected() -> WeakSet[Cluster]:
+    """Return those that are detached before the interpreter ends and tears down libzmq.
 
+    It is registered with the first one: those who register later, as views, are called before us.
+    """
+    connected: WeakSet[Cluster] = WeakSet()
 
-def _detach_all() -> None:
-    for cluster in list(_connected):
-        cluster.detach()
+    def detach_all() -> None:
+        for cluster in list(connected):
+            cluster.detach()
+
+    atexit.register(detach_all)
+    return connected

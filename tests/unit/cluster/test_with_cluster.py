@@ -1,6 +1,6 @@
+import atexit
 import gc
 import os
-from weakref import WeakSet
 
 import pytest
 
@@ -47,12 +47,14 @@ def test_what_went_wrong_inside_is_not_hidden_by_that(problem):
 
 
 def test_at_the_exit_all_that_are_left_are_detached_and_those_that_are_gone_forgotten(monkeypatch):
-    monkeypatch.setattr(module, "_connected", WeakSet())
+    at_exit = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    register = module._connected.__wrapped__
     kept, gone = Unstoppable(None), Unstoppable(None)
-    for each in (kept, gone):
-        module._detach_at_exit(each)
-    del gone, each
+    connected = register()
+    connected.update((kept, gone))
+    del gone
     gc.collect()
-    assert len(module._connected) == 1
-    module._detach_all()
+    assert list(connected) == [kept]
+    at_exit[0]()
     assert kept.is_detached
