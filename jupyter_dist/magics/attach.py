@@ -4,11 +4,10 @@ from argparse import Namespace
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from jupyter_dist.errors import UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.command import CurrentCluster, MagicGroup, Shell, command, is_notebook, say
-from jupyter_dist.magics.spmd import finish_view
-from jupyter_dist.model.hosts.rank import name_ranks, parse_ranks
+from jupyter_dist.magics.spmd import finish_view, read_shown
+from jupyter_dist.model.hosts.rank import name_ranks
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
@@ -53,7 +52,7 @@ class AttachMagics(MagicGroup):
         replay = cluster.replay(options.label)
         state = "runs since" if replay.cell.is_running else "began at"
         say(f"{replay.cell.label} {state} {name_start(replay.cell)}")
-        shown = None if options.ranks is None else _read_shown(options.ranks, replay.cell)
+        shown = read_shown("--ranks", options.ranks, replay.cell.ranks)
         view = self._view(cluster, replay.cell, shown)
         view.finish(replay.show(view))
 
@@ -86,18 +85,6 @@ class AttachMagics(MagicGroup):
         log_hint = ", ".join(f"{host}:{path}" for host, path in cluster.log_dirs.items())
         world_size = len(cell.ranks)
         return choose_view(self._shell, world_size=world_size, shown=shown, log_hint=log_hint)
-
-
-def _read_shown(text: str, cell: "KeptCell") -> tuple[int, ...]:
-    """Read whose outputs are to be shown: ranks that have run the cell."""
-    shown = parse_ranks(text, max(cell.ranks) + 1)
-    others = set(shown) - set(cell.ranks)
-    if others:
-        raise UsageError(
-            f"--ranks {text}: {name_ranks(others)} did not run {cell.label}; "
-            f"{name_ranks(cell.ranks)} did. Name some of those."
-        )
-    return shown
 
 
 def take_up(cluster: "Cluster", shell: Shell, current: CurrentCluster) -> None:

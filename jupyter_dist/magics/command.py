@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jupyter_dist.errors import ClusterExists, DistError, UsageError
+from jupyter_dist.errors import DistError, UsageError
 from jupyter_dist.options.command_options import OptionParser
 from jupyter_dist.text.lists import name_interrupt
 
@@ -42,19 +42,10 @@ class CurrentCluster:
         is_running = self._cluster is not None and self._cluster.is_running
         return self._cluster if is_running else None
 
-    def check_none_runs(self) -> None:
-        """Raise ClusterExists rather than let a cell that is run again leave clusters behind."""
-        if self.running is not None:
-            raise ClusterExists(self.running.name)
-
-    def set(self, cluster: "Cluster") -> "Cluster | None":
-        """Speak to this cluster from now on; gives the one before."""
+    def set(self, cluster: "Cluster | None") -> "Cluster | None":
+        """Speak to this cluster, or to none, from now on; gives the one before."""
         before, self._cluster = self._cluster, cluster
         return before
-
-    def forget(self) -> None:
-        """Speak to no cluster from now on."""
-        self._cluster = None
 
 
 class MagicGroup:

@@ -3,7 +3,7 @@
 import builtins
 import keyword
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jupyter_dist.errors import DistError
 from jupyter_dist.magics.command import CurrentCluster, Shell
@@ -13,24 +13,12 @@ from jupyter_dist.model.hosts.rank import parse_ranks
 from jupyter_dist.options.command_options import OptionParser
 
 if TYPE_CHECKING:
+    from IPython.core.completer import CompletionContext
+
     from jupyter_dist.protocol.messages import Completions
 
 _SPMD = re.compile(r"\s*%%spmd\b(?P<options>.*)")
 _PARSERS = {parser.prog: parser for parser in PARSERS}
-
-
-class CompletionContext(Protocol):
-    """What IPython tells a completer, as far as it is needed here."""
-
-    token: str
-    """The word before the cursor, as far as it is typed."""
-    text_until_cursor: str
-    """Its line up to the cursor."""
-    full_text: str
-    """The whole cell."""
-    cursor_line: int
-    cursor_position: int
-    """In characters of that line."""
 
 
 class OptionCompleter:
@@ -45,7 +33,7 @@ class OptionCompleter:
         self._current = current
         self.__qualname__ = self.matcher_identifier  # IPython asks for it, as a function has one
 
-    def __call__(self, context: CompletionContext) -> dict[str, Any]:
+    def __call__(self, context: "CompletionContext") -> dict[str, Any]:
         """Return the completions, and keep other matchers quiet when there are any."""
         from IPython.core.completer import SimpleCompletion
 
@@ -127,7 +115,7 @@ class RankCompleter:
         self._auto = auto
         self.__qualname__ = self.matcher_identifier  # IPython asks for it, as a function has one
 
-    def __call__(self, context: CompletionContext) -> dict[str, Any]:
+    def __call__(self, context: "CompletionContext") -> dict[str, Any]:
         """Return what the rank offers instead of the notebook's names; nothing if it is silent."""
         from IPython.core.completer import SimpleCompletion
 
@@ -153,7 +141,7 @@ class RankCompleter:
             return None
 
 
-def find_place(context: CompletionContext, auto: AutoSpmd) -> Place | None:
+def find_place(context: "CompletionContext", auto: AutoSpmd) -> Place | None:
     """Find the cursor in the code that ranks would run; None where the notebook would run it."""
     if re.fullmatch(r"\s*%\S*", context.text_until_cursor):
         return None  # magics: the notebook knows more of them

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from jupyter_dist.errors import RankRaised, UsageError
+from jupyter_dist.errors import ClusterExists, RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.attach import take_up
 from jupyter_dist.magics.checkpoints import resume_new, run_shown
@@ -59,8 +59,8 @@ class ClusterMagics(MagicGroup):
         from jupyter_dist.cluster.cluster import Cluster
         from jupyter_dist.views.stages.start_progress import StartProgressView, ready_text
 
-        if options.name is None:
-            self._current.check_none_runs()
+        if options.name is None and self._current.running is not None:
+            raise ClusterExists(self._current.running.name)  # a cell that is run again starts none
         view = StartProgressView(display=self._display)
         started_s = monotonic()
         try:
@@ -242,7 +242,7 @@ class ClusterMagics(MagicGroup):
         """End the cluster: every rank, every process, every file of it."""
         cluster = self._current.get()
         cluster.stop()
-        self._current.forget()  # only now: who may not stop it goes on with it
+        self._current.set(None)  # only now: who may not stop it goes on with it
         say(f"cluster {cluster.name} is stopped")
 
     def _show(self, bundle: Mapping[str, str]) -> None:

@@ -132,7 +132,7 @@ class SpmdMagics(MagicGroup):
         cluster = self._current.get()
         world = range(cluster.world_size)
         ranks = world if options.ranks is None else parse_ranks(options.ranks, len(world))
-        shown = None if options.show is None else _read_shown(options.show, ranks)
+        shown = read_shown("--show", options.show, ranks)
         view = choose_view(
             self._shell,
             world_size=len(ranks),
@@ -161,14 +161,15 @@ class SpmdMagics(MagicGroup):
         finish_view(view, result)
 
 
-def _read_shown(text: str, ranks: Sequence[int]) -> tuple[int, ...]:
-    """Read whose outputs are to be shown: ranks that run the cell."""
+def read_shown(flag: str, text: str | None, ranks: Sequence[int]) -> tuple[int, ...] | None:
+    """Read whose outputs are to be shown (None: all) of these ranks, which have the cell."""
+    if text is None:
+        return None
     shown = parse_ranks(text, max(ranks) + 1)
-    others = set(shown) - set(ranks)
-    if others:
+    if others := set(shown) - set(ranks):
         raise UsageError(
-            f"--show {text}: {name_ranks(others)} will not run this cell; {name_ranks(ranks)} "
-            "will. Show some of those."
+            f"{flag} {text}: this cell is for {name_ranks(ranks)}, not for {name_ranks(others)}. "
+            "Name ranks that it is for."
         )
     return shown
 
