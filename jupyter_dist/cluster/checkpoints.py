@@ -104,8 +104,7 @@ def restore(  # noqa: PLR0913  (each is an option of %dist_restore)
 
 def checkpoints(session: "Session", directory: StrPath | None = None) -> CheckpointTable:
     """List what hosts see in a directory (None: `checkpoints` here), once ranks are idle."""
-    place = whole_path(directory or DEFAULT_DIRECTORY)
-    return look(session, place)
+    return look(session, _place(directory, ""))
 
 
 def saving(  # noqa: PLR0913  (each is an option of %dist_checkpoint)
@@ -176,7 +175,7 @@ def resuming(session: "Session", directory: StrPath = "", label: int = 1) -> Com
 
 def list_here(directory: StrPath | None = None) -> CheckpointTable:
     """List what this machine sees in a directory (None: `checkpoints` here), without a cluster."""
-    place = whole_path(directory or DEFAULT_DIRECTORY)
+    place = _place(directory, "")
     seen, problems = list_checkpoints(place)
     return tabulate_checkpoints(place, {"": RankFound(place, "", seen, problems)})
 

@@ -102,20 +102,17 @@ class SpmdResult(Sequence[RankResult]):
     def _raise(self, result: RankResult) -> NoReturn:
         same = [r.rank for r in self if r.status == result.status]
         others = self._count_others(result)
+        in_brackets = f" ({others})" if others else ""
         error = result.error or ErrorInfo(result.status, "")
         match result.status:
             case "lost":
                 raise RankLost(result.rank, error.evalue, others, result.crash)
             case "interrupted":
-                raise CellInterrupted(f"{name_ranks(same)} interrupted" + _in_brackets(others))
+                raise CellInterrupted(f"{name_ranks(same)} interrupted{in_brackets}")
             case "unresponsive":
-                raise CellInterrupted(
-                    _way_out(same, _in_brackets(others)), unresponsive=tuple(same)
-                )
+                raise CellInterrupted(_way_out(same, in_brackets), unresponsive=tuple(same))
             case "timed_out":
-                raise CellTimedOut(
-                    f"{name_ranks(same)} ran into the time limit" + _in_brackets(others)
-                )
+                raise CellTimedOut(f"{name_ranks(same)} ran into the time limit{in_brackets}")
             case _:
                 raised = RankRaised(result.rank, error.ename, error.evalue, error.traceback, others)
                 if len(self) == len(same) > 1:
@@ -159,7 +156,3 @@ def _way_out(ranks: Sequence[int], others: str) -> str:
         f"The next cell waits for {them}, or %dist_heal --ranks {format_ranks(ranks)} kills and "
         f"replaces {them}"
     )
-
-
-def _in_brackets(text: str) -> str:
-    return f" ({text})" if text else ""

@@ -206,7 +206,8 @@ class Gathering:
         if self._on_cell is not None:
             self._on_cell(message.cell)
         if message.omitted_bytes:
-            self.note(describe_omitted(message.omitted_bytes))
+            size = tell_size(message.omitted_bytes)
+            self.note(f"{size} of older output not kept; each host's log has all of it")
 
     def _take_event(self, event: CellEvent) -> None:
         match event:
@@ -236,11 +237,6 @@ class Gathering:
     def result(self) -> SpmdResult:
         """Return what came of the cell, once it is over."""
         return SpmdResult([_rank_result(rank, parts) for rank, parts in self._parts.items()])
-
-
-def describe_omitted(omitted_bytes: int) -> str:
-    """Return how much of a cell's output is not kept, and where it is."""
-    return f"{tell_size(omitted_bytes)} of older output not kept; each host's log has all of it"
 
 
 def _rank_result(rank: int, parts: _RankParts) -> RankResult:

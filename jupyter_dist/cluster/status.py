@@ -32,10 +32,7 @@ class ClusterStatus(msgspec.Struct, frozen=True):
         facts = (topology.state, f"generation {topology.generation}")
         ranks = f"{len(topology.engines)} ranks on {hosts}"
         lines = [f"cluster {topology.cluster!r}: {', '.join((*facts, ranks))}"]
-        if topology.job:
-            lines.append(topology.job)
-        if topology.note:
-            lines.append(topology.note)
+        lines += filter(None, (topology.job, topology.note))
         if len(topology.hosts) > 1:
             lines += [_describe_host(host) for host in topology.hosts]
             lines += _describe_ways(topology.hosts)

@@ -92,11 +92,8 @@ class _Search:
         """Find what lies under one path."""
         path = os.path.expanduser(given)
         if not os.path.exists(path):
-            raise UsageError(
-                f"{given}: there is no such file or folder in {os.getcwd()}."
-                if not os.path.isabs(path)
-                else f"{given}: there is no such file or folder."
-            )
+            where = "" if os.path.isabs(path) else f" in {os.getcwd()}"
+            raise UsageError(f"{given}: there is no such file or folder{where}.")
         place, name = os.path.abspath(path), os.path.basename(path)
         self._given, self._root, self._strays = given, os.path.realpath(path), []
         try:

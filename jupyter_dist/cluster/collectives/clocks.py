@@ -6,19 +6,9 @@ from statistics import median
 import msgspec
 
 from jupyter_dist.cluster.collectives.shared_calls import SeenRank, SharedCall
+from jupyter_dist.model.ranks.records import SYMMETRIC
 
-TOGETHER = frozenset(
-    {
-        "all_reduce",
-        "all_gather",
-        "reduce_scatter",
-        "all_to_all",
-        "barrier",
-        "all_gather_object",
-        "barrier_object",
-        "assert_equal_object",
-    }
-)
+TOGETHER = (*SYMMETRIC, "all_gather_object", "barrier_object", "assert_equal_object")
 """Nobody has the result of these before all have come, so all end at about the same moment."""
 
 

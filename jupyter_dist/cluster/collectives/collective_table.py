@@ -1,6 +1,7 @@
 """The last calls of all ranks side by side, and where ranks went apart. Pure."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -55,16 +56,15 @@ def tabulate(
     """Align the calls of all ranks and show the last so many, with where ranks went apart first."""
     seen = see_ranks(hosts)
     shared = share_calls(seen, world_size)
-    placed = _Placed(seen)
-    order = [shared[key] for key in placed.order if isinstance(key, CallKey)]
-    parting = find_parting(order, seen)
+    order, messages = _put_in_order(seen)
+    parting = find_parting([shared[key] for key in order if isinstance(key, CallKey)], seen)
     marked = parting.key if parting else None
     rows: list[CallRow] = []
-    for key in placed.order:
+    for key in order:
         if isinstance(key, CallKey):
             rows += _shared_rows(shared[key], seen, world_size, key == marked)
         else:
-            rows.append(_message_row(placed.messages[key], seen, world_size))
+            rows.append(_message_row(messages[key], seen, world_size))
     shown, hidden = _choose(rows, last)
     return CollectiveTable(
         tuple(range(world_size)),
@@ -72,9 +72,6 @@ def tabulate(
         parting.text if parting else "",
         tuple(_notes(hosts, problems, world_size, hidden)),
     )
-
-
-# --- order ---
 
 
 class _MessageKey(msgspec.Struct, frozen=True):
@@ -88,22 +85,23 @@ class _MessageKey(msgspec.Struct, frozen=True):
     operation: str
 
 
-class _Placed:
-    """Every call with its place in the order of all."""
+_Messages: TypeAlias = dict[_MessageKey, dict[int, CallRecord]]
 
-    def __init__(self, seen: dict[int, SeenRank]) -> None:
-        self.messages: dict[_MessageKey, dict[int, CallRecord]] = {}
-        orders: list[list[CallKey | _MessageKey]] = []
-        times: dict[CallKey | _MessageKey, int] = {}
-        for rank, each in seen.items():
-            keys = _place(each)
-            orders.append(keys)
-            for key, call in zip(keys, each.records.calls, strict=True):
-                if isinstance(key, _MessageKey):
-                    self.messages.setdefault(key, {})[rank] = call
-                time_ns = call.start_ns + each.offset_ns
-                times[key] = min(time_ns, times.get(key, time_ns))
-        self.order = merge_orders(orders, times)
+
+def _put_in_order(seen: dict[int, SeenRank]) -> tuple[list[CallKey | _MessageKey], _Messages]:
+    """Return one order of all calls, and the messages among them."""
+    messages: _Messages = {}
+    orders: list[list[CallKey | _MessageKey]] = []
+    times: dict[CallKey | _MessageKey, int] = {}
+    for rank, each in seen.items():
+        keys = _place(each)
+        orders.append(keys)
+        for key, call in zip(keys, each.records.calls, strict=True):
+            if isinstance(key, _MessageKey):
+                messages.setdefault(key, {})[rank] = call
+            time_ns = call.start_ns + each.offset_ns
+            times[key] = min(time_ns, times.get(key, time_ns))
+    return merge_orders(orders, times), messages
 
 
 def _place(seen: SeenRank) -> list[CallKey | _MessageKey]:
@@ -131,9 +129,6 @@ def _place(seen: SeenRank) -> list[CallKey | _MessageKey]:
             waiting.append(len(placed))
         placed.append(_MessageKey(cell_id, anchor, number, call.operation))
     return placed
-
-
-# --- rows ---
 
 
 def _shared_rows(
@@ -177,9 +172,6 @@ def _message_row(
 
 def _sites(calls: Mapping[int, CallRecord]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(call.site for call in calls.values() if call.site))
-
-
-# --- what is shown ---
 
 
 def _choose(rows: Sequence[CallRow], last: int) -> tuple[Sequence[CallRow], int]:

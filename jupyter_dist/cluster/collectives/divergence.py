@@ -8,6 +8,22 @@ from jupyter_dist.cluster.collectives.shared_calls import CallKey, SeenRank, Sha
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.model.ranks.records import CallRecord, CellRecord, tell_group
 from jupyter_dist.text.lists import group_pairs
+from jupyter_dist.text.plurals import agree
+
+_PRESENT = {
+    "waiting": "wait{s} in",
+    "lost": "{was} lost in",
+    "failed": "failed in",
+    "done": "called",
+}
+_ABSENT = {
+    "gone": "{be} gone and never called it",
+    "finished": "{be} done with the cell and never called it",
+    "inside": "wait{s} in",
+    "elsewhere": "{has} not begun the cell",
+    "late": "{has} not called it yet",
+}
+"""What is told of ranks that have called a collective, and of those that have not."""
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -72,9 +88,6 @@ def _cell_of(shared: SharedCall, seen: SeenRank) -> CellRecord | None:
     return next(cells, None)
 
 
-# --- in words ---
-
-
 def _explain(shared: SharedCall, seen: dict[int, SeenRank]) -> str:
     present: dict[tuple[str, str], dict[int, float]] = {}
     for rank, call in sorted(shared.calls.items()):
@@ -90,16 +103,8 @@ def _explain(shared: SharedCall, seen: dict[int, SeenRank]) -> str:
 
 def _tell(kind: str, what: str, ranks: dict[int, float]) -> str:
     """Return what those did that have called it; `ranks` with their seconds."""
-    who, is_one = name_ranks(ranks), len(ranks) == 1
-    match kind:
-        case "waiting":
-            return f"{who} wait{'s' if is_one else ''} in {what} for {max(ranks.values()):.0f} s"
-        case "lost":
-            return f"{who} {'was' if is_one else 'were'} lost in {what}"
-        case "failed":
-            return f"{who} failed in {what}"
-        case _:
-            return f"{who} called {what}"
+    told = f"{name_ranks(ranks)} {agree(_PRESENT[kind], len(ranks))} {what}"
+    return f"{told} for {max(ranks.values()):.0f} s" if kind == "waiting" else told
 
 
 def _find_instead(shared: SharedCall, seen: SeenRank) -> tuple[str, str]:
@@ -116,19 +121,10 @@ def _find_instead(shared: SharedCall, seen: SeenRank) -> tuple[str, str]:
 
 
 def _tell_missing(how: str, what: str, ranks: Sequence[int]) -> str:
-    who, is_one = name_ranks(ranks), len(ranks) == 1
-    match how:
-        case "gone":
-            return f"{who} {'is' if is_one else 'are'} gone and never called it"
-        case "finished":
-            return f"{who} {'is' if is_one else 'are'} done with the cell and never called it"
-        case "inside":
-            return f"{who} wait{'s' if is_one else ''} in {what} instead"
-    text = f"{who} {'has' if is_one else 'have'} not "
-    if how == "elsewhere":
-        return f"{text}begun the cell"
-    last = f": {'its' if is_one else 'their'} last call was {what}" if what else ""
-    return f"{text}called it yet{last}"
+    told = f"{name_ranks(ranks)} {agree(_ABSENT[how], len(ranks))}"
+    if how == "inside":
+        return f"{told} {what} instead"
+    return f"{told}{agree(': {its} last call was ', len(ranks))}{what}" if what else told
 
 
 def _write(call: CallRecord) -> str:

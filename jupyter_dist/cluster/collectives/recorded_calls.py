@@ -37,7 +37,7 @@ def read_collectives(line: Connection, world_size: int, last: int) -> Collective
 
     Raises UsageError for a number that cannot be meant, and ClusterGone.
     """
-    if isinstance(last, bool) or not isinstance(last, int) or last < 0:
+    if last < 0:
         raise UsageError(f"last={last!r} is not accepted: give a number of calls, or 0 for all.")
     request = ReadCollectives(line.new_request_id(), last)
     answer, frames = line.ask(request, CollectivesRead, timeout_s=READ_TIMEOUT_S)

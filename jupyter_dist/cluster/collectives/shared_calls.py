@@ -146,9 +146,6 @@ def _share(
     return SharedCall(key, calls, tuple(missing), tuple(unknown))
 
 
-# --- one call on one rank ---
-
-
 class CallState(msgspec.Struct, frozen=True):
     """What one rank did with a call."""
 

@@ -185,7 +185,10 @@ class _Lanes:
         ordered += sorted(key for key in ends if key[0])
         numbers = {key: number for number, key in enumerate(ordered)}
         self.of_calls = [numbers[key] for key in keys]
-        self.names = [_name_lane(*key) for key in ordered]
+        self.names = [
+            f"{f', {framework}' if framework else ''}{', also' if lane else ''}"
+            for framework, lane in ordered
+        ]
         """What stands behind the rank's name, the main lane's first."""
 
     def _end_of(self, slice_: CallRecord | CellRecord) -> int:
@@ -198,11 +201,6 @@ class _Lanes:
         reaches_out = call.start_ns < self._end_of(cell) < self._end_of(call)
         begins_early = call.start_ns < cell.start_ns < self._end_of(call)
         return int(reaches_out or begins_early)
-
-
-def _name_lane(framework: str, lane: int) -> str:
-    """Return what a lane has, behind the name of its rank."""
-    return f"{f', {framework}' if framework else ''}{', also' if lane else ''}"
 
 
 def describe_clock(clock: HostClock) -> str:

@@ -83,14 +83,13 @@ class Connection:
         if self._dealer.wait(timeout_s):
             yield from self._dealer.receive()
         else:
-            self.check_alive()
+            self._check_alive()
 
     def _check_not_closed(self) -> None:
         if self._is_closed:
             raise ClusterGone(self._info.name, "it was stopped meanwhile, or detached from")
 
-    def check_alive(self) -> None:
-        """Raise ClusterGone when the coordinator is gone or out of reach for too long."""
+    def _check_alive(self) -> None:
         silence_s = self._dealer.silence_s()
         if silence_s and not process_lives(self._info.coordinator_pid):
             raise ClusterGone(self._info.name, "its coordinator has ended")

@@ -88,10 +88,6 @@ def _read_log(pid: int, last: StartReport) -> str:
         deadline_s = monotonic() + _STACK_S
         while log.stat().st_size == size and monotonic() < deadline_s:
             sleep(0.02)
-    return _end_of(log)
-
-
-def _end_of(log: Path) -> str:
     with contextlib.suppress(OSError):
         return _last_lines(log.read_bytes())
     return ""

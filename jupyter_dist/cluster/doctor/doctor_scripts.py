@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, Self, TypeAlias
+from typing import IO, Any, Self, TypeAlias, cast
 
 import msgspec
 
@@ -63,13 +63,10 @@ class HostScript:
             bufsize=0,
             start_new_session=True,  # or Ctrl-C in a terminal would end ssh before we say so
         )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._stdin: IO[bytes] = self._process.stdin
-        self._stdout: IO[bytes] = self._process.stdout
-        self._stderr: IO[bytes] = self._process.stderr
-        for pipe in (self._stdin, self._stdout, self._stderr):
+        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._pipes = [cast("IO[bytes]", pipe) for pipe in pipes]
+        self._stdin, self._stdout, self._stderr = self._pipes
+        for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
         self._mark = f"jupyter-dist-answer-{secrets.token_hex(8)}"
         self._unsent = _program(self._mark)
@@ -132,7 +129,7 @@ class HostScript:
         """End what is left of it on this machine, and close its pipes."""
         self._signal(signal.SIGKILL)
         self._process.wait()
-        for pipe in (self._stdin, self._stdout, self._stderr):
+        for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.close()
 

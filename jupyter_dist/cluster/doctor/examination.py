@@ -161,7 +161,8 @@ class _Examination:
 
     def _look_for_homes(self) -> dict[str, tuple[str, ...]]:
         """Leave a file at home here and on the first other host, and see who finds them."""
-        makers = [NOTEBOOK, *(name for name in self._facts if not self._is_here(name))][:2]
+        here = self._facts[NOTEBOOK].machine
+        makers = [NOTEBOOK, *(name for name, own in self._facts.items() if own.machine != here)][:2]
         token = secrets.token_hex(8)
         files = {f"{token}-{number}": maker for number, maker in enumerate(makers)}
         touched = self._ask(
@@ -194,9 +195,6 @@ class _Examination:
                     "Name another interpreter with --python.",
                 )
         return {name: answer for name, answer in answers.items() if "error" not in answer.said}
-
-    def _is_here(self, name: str) -> bool:
-        return self._facts[name].machine == self._facts[NOTEBOOK].machine
 
     def _addresses(self, source: str, target: str) -> list[str]:
         """List the addresses under which the source may find the target."""

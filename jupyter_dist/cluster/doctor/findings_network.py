@@ -32,7 +32,7 @@ def find_network(observation: Observation) -> list[Finding]:
         findings += [] if closed else _way_home(host, observation)
         findings += _proxies(host, observation)
     given = {NOTEBOOK: observation.interface}
-    given |= {host.name: _wish(host, observation) for host in observation.examined}
+    given |= {host.name: host.interface or observation.interface for host in observation.examined}
     unknown = [each for name, wish in given.items() for each in _unknown(name, wish, observation)]
     # The ranks' network is chosen for all hosts together, or not at all.
     chosen = {} if unknown else choose_interfaces(_networks(observation))
@@ -52,10 +52,6 @@ def _name_network(host: str, chosen: dict[str, Interface], observation: Observat
         # With the other hosts missing nobody knows what network they would have in common.
         return "loopback" if len(chosen) == len(observation.hosts) else ""
     return chosen[host].name
-
-
-def _wish(host: HostSpec, observation: Observation) -> str:
-    return host.interface or observation.interface
 
 
 def _unknown(host: str, wish: str, observation: Observation) -> list[Finding]:
@@ -79,7 +75,7 @@ def _networks(observation: Observation) -> dict[str, HostNetwork]:
         host.name: HostNetwork(
             observation.facts[host.name].interfaces,
             _own_end(host.name, observation),
-            _wish(host, observation),
+            host.interface or observation.interface,
             observation.facts[host.name].machine,
         )
         for host in observation.examined
@@ -96,9 +92,6 @@ def _own_end(host: str, observation: Observation) -> str:
 
 def _tried(observation: Observation, source: str, target: str) -> list[Attempt]:
     return [each for each in observation.attempts if (each.source, each.target) == (source, target)]
-
-
-# --- to the notebook's machine ---
 
 
 def _no_port_at_home(observation: Observation) -> list[Finding]:
@@ -135,9 +128,6 @@ def _open_home(tried: Sequence[Attempt], observation: Observation) -> str:
             "--interface, or go through ssh with --tunnel."
         )
     return "Name a network that both are in with --interface, or go through ssh with --tunnel."
-
-
-# --- among the hosts ---
 
 
 def _ways_between(observation: Observation, chosen: dict[str, Interface]) -> list[Finding]:
@@ -269,9 +259,6 @@ def _name_attempts(tried: Sequence[Attempt], observation: Observation) -> str:
         else f"{name_some(list(dict.fromkeys(addresses)))}: {reason}"
         for reason, addresses in by_reason.items()
     )
-
-
-# --- in between ---
 
 
 def _proxies(host: HostSpec, observation: Observation) -> list[Finding]:

@@ -28,25 +28,18 @@ def find_software(observation: Observation) -> list[Finding]:
 def table_of_versions(observation: Observation) -> dict[str, dict[str, str]]:
     """Return package -> host -> version for every package that someone has."""
     names = (NOTEBOOK, *(host.name for host in observation.examined))
+    known = {
+        name: {**facts.versions, "python": facts.python, "jupyter-dist": _version_of_ours(facts)}
+        for name, facts in observation.facts.items()
+    }
     table = {
-        "python": {name: observation.facts[name].python for name in names},
-        "jupyter-dist": {name: version_of_ours(observation.facts[name]) for name in names},
+        package: {name: version for name in names if (version := known[name].get(package))}
+        for package in ("python", "jupyter-dist", *_SHOWN)
     }
-    for package in _SHOWN:
-        table[package] = {
-            name: observation.facts[name].versions[package]
-            for name in names
-            if package in observation.facts[name].versions
-        }
-    shown = {
-        package: {name: version for name, version in row.items() if version}
-        for package, row in table.items()
-    }
-    return {package: row for package, row in shown.items() if row}
+    return {package: row for package, row in table.items() if row}
 
 
-def version_of_ours(facts: HostFacts) -> str:
-    """Return the version of jupyter-dist on a host; empty where there is none."""
+def _version_of_ours(facts: HostFacts) -> str:
     return facts.release or facts.versions.get("jupyter-dist", "")
 
 
@@ -66,7 +59,7 @@ def _compare_python(host: str, facts: HostFacts, own: HostFacts) -> Finding:
 
 
 def _compare_ours(host: str, facts: HostFacts, own: HostFacts, will_install: bool) -> Finding:
-    there, here = version_of_ours(facts), version_of_ours(own)
+    there, here = _version_of_ours(facts), _version_of_ours(own)
     brief = there or "none"
     if will_install and (facts.import_problem or there != here):
         return Finding(host, "jupyter-dist", "good", "", "", f"{brief}, will be {here}")

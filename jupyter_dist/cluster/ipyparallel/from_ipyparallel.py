@@ -10,7 +10,6 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -28,6 +27,7 @@ from jupyter_dist.cluster.ipyparallel.engine_locations import (
     read_readiness,
     write_call,
 )
+from jupyter_dist.cluster.spec.host_list import hosts_of_job
 from jupyter_dist.cluster.spec.specification import specify
 from jupyter_dist.errors import StartFailed, UsageError
 from jupyter_dist.launch.files.join_file import join_path, read_join_file
@@ -68,12 +68,7 @@ class AgentBootstraps:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _stack: object) -> None:
         if error is not None:
             self._give_up()
 
@@ -94,8 +89,7 @@ class AgentBootstraps:
         }
         check_pythons(sites)
         self._bootstraps = plan_footholds(sites, slots)
-        numbers = range(1, len(self._bootstraps) + 1)
-        hosts = tuple(HostSpec(f"{JOIN}-{number}", launcher=JOIN) for number in numbers)
+        hosts = hosts_of_job(JOIN, len(self._bootstraps), HostSpec(""))
         return check_spec(replace(self._draft, hosts=hosts))
 
     def begin(self) -> None:
@@ -121,8 +115,6 @@ class AgentBootstraps:
             return {"ticket": b64encode(sealed).decode()}
 
         self._ask_footholds("hand_over", seal_for)
-
-    # --- inside ---
 
     def _engines(self) -> list[int]:
         try:
@@ -160,7 +152,7 @@ class AgentBootstraps:
         failures = [
             (each, answers[each.engine])
             for each in self._bootstraps
-            if each.engine in answers and _is_bad(answers[each.engine])
+            if _is_bad(found.get(each.engine))
         ]
         if failures:
             raise StartFailed(describe_failures(failures))
@@ -241,8 +233,6 @@ class AgentBootstraps:
 
 
 def _is_bad(answer: object) -> bool:
-    if isinstance(answer, BootstrapReply):
-        return not answer.is_good
     if isinstance(answer, dict):
         return not answer.get("is_good", True)
     return isinstance(answer, BaseException)

@@ -57,11 +57,9 @@ def apply_launcher(
     allocation = find_allocation(environ) if launcher == "auto" and not named else None
     if launcher in BATCH_SYSTEMS or draft.batch is not None or allocation is not None:
         _check_no_hosts(launcher, draft, named)
-        if allocation is not None:
-            batch = _within(allocation, asked)
-        else:
-            batch = _read_batch(launcher, asked, draft.batch)
-        return _with_job(draft, batch, asked, allocation)
+        if allocation is None:
+            return _with_job(draft, _read_batch(launcher, asked, draft.batch), asked, None)
+        return _with_job(draft, _within(allocation, asked), asked, allocation)
     _check_nothing_of_jobs(launcher, asked)
     if "slots" in asked:
         draft = _with_slots(draft, asked["slots"], named)
@@ -86,9 +84,6 @@ def check_launcher(batch: BatchSpec | None) -> None:
         check_template(batch.template)
 
 
-# --- a job ---
-
-
 def _read_batch(
     launcher: str | None, asked: Mapping[str, Any], draft: BatchSpec | None
 ) -> BatchSpec:
@@ -110,7 +105,7 @@ def _read_batch(
         batch = replace(batch, template=_read_template(template))
     return replace(
         batch,
-        arguments=_read_arguments(asked, batch.arguments),
+        arguments=tuple(asked.get("launcher_args", batch.arguments)),
         directory=_check_job_directory(asked.get("job_dir", batch.directory)),
     )
 
@@ -130,7 +125,7 @@ def _within(allocation: Allocation, asked: Mapping[str, Any]) -> BatchSpec:
         system=allocation.system,
         nodes=nodes,
         is_within=True,
-        arguments=_read_arguments(asked, ()),
+        arguments=tuple(asked.get("launcher_args", ())),
         directory=_check_job_directory(asked.get("job_dir", "")),
     )
 
@@ -149,18 +144,6 @@ def _with_job(
     if timeout_s == default_timeout_s(draft.hosts):
         timeout_s = default_timeout_s(hosts)
     return replace(draft, batch=batch, hosts=hosts, timeout_s=timeout_s)
-
-
-def _read_arguments(asked: Mapping[str, Any], usual: tuple[str, ...]) -> tuple[str, ...]:
-    given = asked.get("launcher_args")
-    if given is None:
-        return usual
-    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
-        raise UsageError(
-            f"launcher arguments {given!r} are not accepted. Give a list of texts, for example "
-            "['--constraint=gpu']."
-        )
-    return tuple(given)
 
 
 def _read_template(path: str | os.PathLike[str]) -> str:
@@ -195,9 +178,6 @@ def _check_no_hosts(launcher: str | None, draft: ClusterSpec, named: str) -> Non
             f"launcher {launcher!r} and the [batch] table of the specification do not go together. "
             "Leave one of both out."
         )
-
-
-# --- no job ---
 
 
 def _check_nothing_of_jobs(launcher: str | None, asked: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 from jupyter_dist.errors import UnknownRanks, UsageError
@@ -31,9 +32,8 @@ def read_ranks(ranks: Ranks, world_size: int) -> WantedRanks:
 
 def free_name() -> str:
     """Find a name that no cluster of this user has, and none that is being started."""
-    reserved = reserve_free_name()
-    reserved.close()
-    return reserved.name
+    with closing(reserve_free_name()) as reserved:
+        return reserved.name
 
 
 def reserve_free_name() -> ReservedName:

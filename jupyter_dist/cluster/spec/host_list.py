@@ -51,7 +51,7 @@ def parse_hosts(text: str) -> tuple[HostSpec, ...]:
 
 
 def hosts_of_job(system: str, nodes: int, like: HostSpec) -> tuple[HostSpec, ...]:
-    """Return the hosts of a batch job, as slurm-1 and slurm-2 until their agents come."""
+    """Return hosts that join, as slurm-1 and slurm-2 of a batch job, until their agents come."""
     return tuple(
         replace(like, name=f"{system}-{number}", launcher=JOIN) for number in range(1, nodes + 1)
     )
@@ -69,9 +69,6 @@ def parse_hostfile(text: str, path: str) -> tuple[HostSpec, ...]:
     if not found:
         raise HostSpecError(path, "it names no host", where="host file", accepted=_FILE_LINES)
     return _merge(found, path)
-
-
-# --- one host, or one range of hosts ---
 
 
 def _read_entry(entry: str) -> tuple[HostSpec, ...]:
@@ -115,7 +112,7 @@ def _joining(entry: str, user: str, count: int) -> tuple[HostSpec, ...]:
         )
     if not count:
         raise HostSpecError(entry, f"{entry!r} does not say how many join: write join:N, as join:4")
-    return tuple(HostSpec(f"{JOIN}-{number}", launcher="join") for number in range(1, count + 1))
+    return hosts_of_job(JOIN, count, HostSpec(""))
 
 
 def _expand(entry: str, pattern: str) -> list[str]:
@@ -160,9 +157,6 @@ def _numbers(entry: str, spans: str) -> list[str]:
 def _check_count(count: int) -> None:
     if count > MOST_HOSTS:
         raise HostSpecError("", f"it stands for more than {MOST_HOSTS} hosts")
-
-
-# --- host files ---
 
 
 def _read_line(content: str) -> list[HostSpec]:

@@ -101,9 +101,6 @@ def write_spec(spec: ClusterSpec) -> str:
     return tomli_w.dumps(table)
 
 
-# --- tables ---
-
-
 def _read_table(
     table: Mapping[str, Any], kinds: Mapping[str, Kind], where: str, also: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -157,9 +154,6 @@ def _beside(path: str | PathLike[str], given: str) -> str:
     return given if is_whole else str(Path(path).parent / given)
 
 
-# --- a job ---
-
-
 def _read_job(
     table: Mapping[str, Any], path: str | PathLike[str], tables: object, named: Sequence[HostSpec]
 ) -> tuple[BatchSpec, tuple[HostSpec, ...]]:
@@ -190,9 +184,6 @@ def _write_job(batch: BatchSpec, host: HostSpec) -> dict[str, Any]:
     job = _write_table(batch, usual, kinds) | ({"slots": host.slots} if host.slots else {})
     defaults = _write_table(replace(host, slots=0), HostSpec(""), DEFAULTS)
     return ({"defaults": defaults} if defaults else {}) | {"batch": job}
-
-
-# --- hosts ---
 
 
 def _read_hosts(tables: object, named: Sequence[HostSpec], where: str) -> Iterator[dict[str, Any]]:

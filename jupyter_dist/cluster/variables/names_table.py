@@ -102,9 +102,6 @@ def tabulate_names(answers: Mapping[int, RankNames], problems: Mapping[int, str]
     )
 
 
-# --- rows ---
-
-
 def _row(name: str, infos: ByRank, complete: set[int], asked: set[int]) -> NameRow:
     lacking = sorted(complete - infos.keys())
     differences = find_differences(infos)
@@ -159,9 +156,6 @@ def _memory_text(sizes: Sequence[int]) -> str:
         return ""
     total = tell_size(sum(sizes))
     return total if len(sizes) == 1 else f"{total}, {_range_text(sizes)} a rank"
-
-
-# --- above and below the rows ---
 
 
 def _memory_line(sizes: Mapping[int, int]) -> str:

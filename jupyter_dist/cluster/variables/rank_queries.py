@@ -99,9 +99,6 @@ def ask_stacks(line: Connection, ranks: WantedRanks, *, is_native: bool) -> Stac
     return Stacks(sorted(found.items()))
 
 
-# --- while someone types ---
-
-
 def ask_completions(line: Connection, code: str, cursor: int, rank: int) -> Completions:
     """Ask what can follow; nothing, when the rank has not answered in time."""
     found = _ask_in_time(line, CompleteCode(code, cursor), rank)
@@ -129,18 +126,10 @@ def _ask_in_time(line: Connection, about: About, rank: int) -> Answer | None:
     return answered.answers.get(rank)
 
 
-# --- what is the matter ---
-
-
 def ask_explanation(line: Connection, world_size: int) -> str:
-    """Return what is the matter with the running cell and with lost ranks, and what can be done."""
+    """Return what is the matter with the running cell and lost ranks, as lines of text."""
     request = Explain(line.new_request_id())
     explained, _ = line.ask(request, Explained, timeout_s=COORDINATOR_TIMEOUT_S)
-    return explain(explained, world_size)
-
-
-def explain(explained: Explained, world_size: int) -> str:
-    """Write it as sentences, one on a line."""
     crashes = explained.crashes
     if explained.verdict:
         cell = f"{explained.cell}: {explained.verdict}" if explained.cell else explained.verdict

@@ -90,7 +90,6 @@ def test_the_text_of_a_template_travels_with_the_specification(tmp_path):
         ({"launcher": "slurm", "nodes": 2, "slots": 5000}, "host 'slurm-1', slots 5000: "),
         ({"launcher": "mpi", "nodes": 2, "queue": "long"}, "queue 'long' means nothing to mpiexec"),
         ({"launcher": "slurm", "nodes": 2, "time_limit_s": 5.0}, "time limit 5 s is too short"),
-        ({"launcher": "slurm", "nodes": 2, "launcher_args": "--x"}, "Give a list of texts"),
         ({"launcher": "slurm", "nodes": 2, "job_dir": "/nowhere"}, "job directory '/nowhere'"),
         ({"launcher": "slurm", "nodes": 2, "template": "/nowhere"}, "template '/nowhere'"),
         ({"nodes": 2}, "nodes means nothing here: it needs a batch launcher"),
