@@ -219,7 +219,9 @@ class Cluster(Session):
             left = self._control.ask(request, ClusterStopping, timeout_s=patience_s)[0].left
         except ClusterGone:
             patience_s, was_gone = _LAST_MOMENTS_S, True
-        if not self._wait_for_end(patience_s):
+        # Only when the coordinator's process is gone, nothing of ours is left.
+        has_ended = self._control.wait_for_end if self._process is None else self._process.wait
+        if not has_ended(patience_s):
             pid = self._connection.coordinator_pid
             raise DistError(
                 f"cluster {self.name!r} was told to stop, but its coordinator (process {pid}) "
@@ -304,12 +306,6 @@ class Cluster(Session):
         self.owner = take_part(self._control, role, is_taking_over)
         self._role = role
         self._watch.start()  # shows that we are here
-
-    def _wait_for_end(self, timeout_s: float) -> bool:
-        """Wait until the coordinator's process is gone: only then nothing of ours is left."""
-        if self._process is not None:
-            return self._process.wait(timeout_s)
-        return self._control.wait_for_end(timeout_s)
 
 
 @cache

@@ -17,9 +17,9 @@ from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
 from jupyter_dist.model.ranks.crash import CrashReport
 from jupyter_dist.protocol.commands import CommandKind, Report, Request
 from jupyter_dist.protocol.messages import ErrorInfo, Output
+from jupyter_dist.protocol.unreadable import STATUSES
 from jupyter_dist.text.plurals import agree, count_of, fit
 
-STATUSES = ("ok", "raised", "interrupted", "peer_failed", "timed_out", "unresponsive", "lost")
 _ENDINGS = {
     "raised": "raised",
     "lost": "{be} lost",

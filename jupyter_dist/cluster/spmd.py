@@ -3,7 +3,7 @@
 import ast
 import signal
 import threading
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,8 +38,6 @@ from jupyter_dist.text.sizes import tell_size
 
 STILL_BUSY = "the ranks may still be busy with the cell; %dist_status tells"
 """What is said when someone does not wait for an interrupted cell."""
-TAKING_BACK = "taking the cell back"
-"""What an interrupt does while the cell still waits at the fence."""
 KEPT_CHARACTERS = 16 << 20
 """So much of each rank's stdout and stderr is kept in a result: the tail."""
 ACKNOWLEDGE_BYTES = 1 << 20
@@ -116,24 +114,21 @@ def gather(line: Connection, gathering: "Gathering", interrupt: Callable[[], obj
                 seen = len(interrupts)
                 if seen > 1:
                     raise KeyboardInterrupt(STILL_BUSY)
-                sent = "interrupt sent to the ranks" if gathering.has_cell else TAKING_BACK
+                is_admitted = gathering.has_cell
+                sent = "interrupt sent to the ranks" if is_admitted else "taking the cell back"
                 gathering.note(Passing(f"{sent}; once more returns the prompt at once"))
 
 
 @dataclass
 class _RankParts:
-    """What one rank has said so far."""
-
-    streams: dict[str, deque[str]] = field(
-        default_factory=lambda: {"stdout": deque(), "stderr": deque()}
-    )
-    kept: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
+    streams: dict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
+    kept: Counter[str] = field(default_factory=Counter)
     displays: list[Output] = field(default_factory=list)
     finished: RankFinished | None = None
 
     def add(self, output: Output) -> None:
         """Keep a piece of output; of very long text the tail."""
-        if output.kind in self.streams:
+        if output.kind in ("stdout", "stderr"):
             pieces = self.streams[output.kind]
             pieces.append(output.text)
             self.kept[output.kind] += len(output.text)

@@ -178,7 +178,6 @@ class ObjectTransfer:
                 self._take(message, frames)
 
     def _take(self, message: ToClient, frames: Sequence[Frame]) -> None:
-        """Take in what comes before the answer."""
         match message:
             case CellWaiting():
                 if self._on_word is not None:

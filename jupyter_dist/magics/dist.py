@@ -246,7 +246,6 @@ class ClusterMagics(MagicGroup):
         say(f"cluster {cluster.name} is stopped")
 
     def _show(self, bundle: Mapping[str, str]) -> None:
-        """Display it in a notebook; write its text elsewhere."""
         if not is_notebook(self._shell):
             say(bundle["text/plain"].rstrip())
             return

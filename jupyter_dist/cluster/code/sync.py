@@ -123,8 +123,6 @@ def sync_code(
 
 
 class _Sync:
-    """One sync under way."""
-
     def __init__(self, line: Connection, code: CodeFiles, on_moved: OnMoved | None) -> None:
         self._connection = line
         self._code = code

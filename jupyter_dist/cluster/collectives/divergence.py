@@ -128,6 +128,5 @@ def _tell_missing(how: str, what: str, ranks: Sequence[int]) -> str:
 
 
 def _write(call: CallRecord) -> str:
-    """Write a call with its number and its line."""
     where = f" at {call.site}" if call.site else ""
     return f"{call} #{call.sequence}{tell_group(call.group)}{where}"

@@ -96,8 +96,6 @@ class Timeline:
         last_ns = max(starts.values())
         return last_ns, tuple(rank for rank, start_ns in starts.items() if start_ns == last_ns)
 
-    # --- the slices of one rank ---
-
     def _rank_events(self, seen: SeenRank, process: int) -> Iterator[Event]:
         lanes = _Lanes(seen)
         for number, lane_name in enumerate(lanes.names):

@@ -53,10 +53,8 @@ class CoordinatorProcess:
             ) from error
         assert self._process.stdin is not None
         # One that ends at once says why; it need not read for that.
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(order)
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(order)
         self._stage = StartReport()
         self._words = b""
         """What it has written that is no report."""

@@ -81,8 +81,6 @@ class _Examination:
             will_install=self._spec.install,
         )
 
-    # --- the steps ---
-
     def _leave_out_ended(self) -> None:
         """Leave out hosts that have ended meanwhile; without this machine nothing can go on."""
         for name, ended in self._scripts.ended.items():
@@ -179,8 +177,6 @@ class _Examination:
             name: tuple(there[file] for file in answer.said["seen"])
             for name, answer in seen.items()
         }
-
-    # --- what the steps are made of ---
 
     def _ask_all(self, command: Command, within_s: float) -> dict[str, Answer]:
         return self._ask(dict.fromkeys((NOTEBOOK, *self._hosts), command), within_s)

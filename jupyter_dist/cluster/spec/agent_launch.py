@@ -16,7 +16,6 @@ from jupyter_dist.model.spec.cluster_spec import (
     MOST_HOSTS,
     MOST_SLOTS,
     ClusterSpec,
-    HostSpec,
     default_timeout_s,
 )
 from jupyter_dist.model.spec.sendable import shorten
@@ -203,5 +202,4 @@ def _with_slots(draft: ClusterSpec, slots: int, named: str) -> ClusterSpec:
         )
     if not 0 <= slots <= MOST_SLOTS:
         raise UsageError(f"{slots} slots are not accepted. Give 1-{MOST_SLOTS}.")
-    hosts: tuple[HostSpec, ...] = tuple(replace(host, slots=slots) for host in draft.hosts)
-    return replace(draft, hosts=hosts)
+    return replace(draft, hosts=tuple(replace(host, slots=slots) for host in draft.hosts))
