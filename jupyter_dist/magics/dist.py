@@ -166,12 +166,12 @@ class ClusterMagics(MagicGroup):
         Sizes, algbw and busbw mean what they mean there. Every element of every result is compared
         with what it must be, and busbw with what the links between the ranks promise.
         """
+        cluster = self._current.get()
         from jupyter_dist.cluster.bench import bench_command, read_report
         from jupyter_dist.options.bench_options import BenchOptions, plan_bench
         from jupyter_dist.views.cell.cell_output import choose_view
         from jupyter_dist.views.tables.bench_view import BenchView
 
-        cluster = self._current.get()
         plan = plan_bench(**given_options(options, BenchOptions))
         cell = choose_view(self._shell, world_size=cluster.world_size)
         view = BenchView(cell, display=self._display)

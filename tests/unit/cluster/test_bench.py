@@ -76,5 +76,5 @@ def test_what_cannot_be_measured_is_refused_before_any_rank_runs():
 
 def test_a_rank_that_has_told_nothing_is_named():
     silent = RankResult(rank=1, status="ok")
-    with pytest.raises(DistError, match="rank 1 ended well, but has not told"):
+    with pytest.raises(DistError, match=r"^rank 1 "):
         read_report(SpmdResult([told(0), silent]), BenchPlan(), TOPOLOGY)

@@ -23,7 +23,7 @@ from jupyter_dist.protocol.messages import ErrorInfo
 
 SAVED = RankSaved("/d/run", "/d/run/step-00000003", 3, 64, 0.5, ("w",))
 RESTORED = RankRestored("/d/run/step-00000003", 3, 64, 0.5, ("w",))
-ERROR = ErrorInfo("CheckpointNotFound", "nothing is there")
+ERROR = ErrorInfo("CheckpointNotFound", "gone")
 
 
 def engine(rank, state="idle"):
@@ -119,16 +119,14 @@ def test_what_a_rank_raises_is_raised():
         lambda: FakeSession(ERROR).restore("run"),
         lambda: FakeSession(ERROR).checkpoints("/d"),
     ):
-        with pytest.raises(RankRaised, match="nothing is there"):
+        with pytest.raises(RankRaised, match="CheckpointNotFound: gone"):
             ask()
 
 
 def test_a_rank_that_tells_nothing_is_named():
-    with pytest.raises(DistError, match="rank 0 ended well, but has not told"):
+    with pytest.raises(DistError, match=r"^rank 0 "):
         FakeSession(None).checkpoint("run", "w")
 
-
-# --- what there is ---
 
 SEEN = CheckpointSeen(
     id="1", name="run", step=3, path="/d/run/step-00000003", saved_at="", world_size=4, nbytes=1
@@ -153,7 +151,7 @@ def test_one_rank_that_lives_of_each_host_is_asked(states, asked):
 
 def test_where_nobody_lives_nobody_is_asked():
     session = FakeSession(found, ("lost",) * 4)
-    with pytest.raises(DistError, match="no rank lives that could look"):
+    with pytest.raises(DistError, match="%dist_heal"):
         session.checkpoints("/d")
     assert session.ran == []
 
@@ -175,12 +173,12 @@ def test_a_directory_that_is_named_is_resumed_from_without_a_question():
 
 
 def test_where_nothing_was_saved_nothing_can_be_resumed():
-    with pytest.raises(UsageError, match=r"has saved variables, so .* --resume DIR"):
+    with pytest.raises(UsageError, match="--resume DIR"):
         resuming(FakeSession(RankFound("")))
 
 
 def test_without_a_cluster_this_machine_is_looked_at(tmp_path):
-    assert str(list_here(tmp_path)) == f"no checkpoint in {tmp_path}"
+    assert (list_here(tmp_path).directory, list_here(tmp_path).rows) == (str(tmp_path), ())
 
 
 def test_what_was_saved_nowhere_is_looked_for_nowhere():

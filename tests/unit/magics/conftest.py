@@ -61,7 +61,7 @@ def world(monkeypatch):
     def examine(spec):
         if spec.hosts[0].name == "trouble":
             raise KeyboardInterrupt
-        return f"what was found on {spec.hosts[0].name}"
+        return f"found: {spec.hosts[0].name}"
 
     kind = fake_cluster()
     fakes = {
@@ -80,7 +80,7 @@ def world(monkeypatch):
         },
         "views.stages.transfer_bar": {"TransferBar": lambda display: make(FakeBar, display)},
         "views.topology.widget": {"show_topology": shown.append},
-        "views.topology.snapshot": {"topology_text": lambda topology: f"text of {topology}"},
+        "views.topology.snapshot": {"topology_text": lambda topology: f"drawn: {topology}"},
     }
     replace_modules(monkeypatch, fakes)
     return SimpleNamespace(views=views, shown=shown, kind=kind, clusters=kind.started)

@@ -62,7 +62,8 @@ def heals(world, monkeypatch):
 
 
 def test_saving_runs_a_cell_on_all_ranks_that_is_shown_as_any_other(run, cluster, world):
-    assert run("%dist_checkpoint run weights step").success
+    line = "%dist_checkpoint run weights step"
+    assert run(line).success
     (call,) = cluster.calls
     assert (call.code, call.ranks, call.label) == (saving("run", "weights step"), None, 2)
     view = world.views[-1]
@@ -129,16 +130,13 @@ def test_a_save_that_is_given_up_says_so(run, cluster, world):
 
 
 def test_without_a_cluster_this_machine_is_looked_at(run, world, tmp_path):
-    assert run(f"%dist_checkpoints --dir {tmp_path}").text == f"no checkpoint in {tmp_path}\n"
+    assert run(f"%dist_checkpoints --dir {tmp_path}").text.endswith(f" {tmp_path}\n")
 
 
 def test_the_hosts_of_a_cluster_are_asked_what_there_is(run, cluster, monkeypatch):
     monkeypatch.setattr(type(cluster), "checkpoints", lambda _, path: f"in {path}", raising=False)
     assert run("%dist_checkpoints --dir /d").text == "in /d\n"
     assert run("%dist_checkpoints").text == "in None\n"
-
-
-# --- after a healing, after a start ---
 
 
 def test_a_healing_says_from_where_all_ranks_could_go_on(run, cluster, heals):
@@ -190,7 +188,7 @@ def test_a_start_that_restores_nothing_leaves_the_cluster_running(run, world, mo
     monkeypatch.setattr(world.kind, "run_command", fail)
     result = run("%dist_start -n 2 --resume /d")
     assert isinstance(result.error_in_exec, ClusterGone)
-    assert "cluster demo runs, and nothing was restored" in result.text
+    assert "%dist_restore" in result.text
     assert "demo" in world.clusters
     assert run("%dist_status").success
 

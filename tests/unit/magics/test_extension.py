@@ -22,7 +22,7 @@ def test_unloading_takes_everything_away_and_the_cluster_goes_on(run, shell, wor
     assert shell.Completer.custom_matchers == []
     assert list(world.clusters) == ["demo"]
     run("%load_ext jupyter_dist")
-    assert run("%dist_status").text == "table of demo\n"
+    assert run("%dist_status").text == f"{world.clusters['demo'].status()}\n"
 
 
 def test_two_shells_have_each_their_own_cluster(run, shell, world):
@@ -32,7 +32,7 @@ def test_two_shells_have_each_their_own_cluster(run, shell, world):
     other = InteractiveShell(config=config)
     extension.load(other)
     other.run_line_magic("dist_start", "--name second")
-    assert run("%dist_status").text == "table of first\n"
+    assert run("%dist_status").text == f"{world.clusters['first'].status()}\n"
     other.restore_sys_module_state()
     atexit.unregister(other.atexit_operations)
 

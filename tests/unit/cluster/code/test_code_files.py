@@ -105,7 +105,7 @@ def test_links_that_stay_inside_are_followed(here):
 def test_a_link_that_cannot_be_followed_is_named(here, target, told):
     write(here, "pkg/a.py", "data/b.py", "pkg2/c.py")
     os.symlink(target, here / "pkg/link")
-    with pytest.raises(UsageError, match=rf"^pkg .*: the link pkg/link .*{told}"):
+    with pytest.raises(UsageError, match=rf"^pkg .* pkg/link .*{told}"):
         read_code(["pkg"])
 
 
@@ -120,7 +120,7 @@ def test_a_path_that_is_not_there_or_would_have_to_be_waited_for_is_named(here, 
 
 def test_two_paths_of_one_name_are_refused(here):
     write(here, "a/util.py", "b/util.py")
-    with pytest.raises(UsageError, match=r"a/util.py and .*b/ would both be 'util.py'"):
+    with pytest.raises(UsageError, match=r"a/util.py .*b/ .*'util.py'"):
         read_code(["a/util.py", "b/"])
 
 
@@ -128,7 +128,7 @@ def test_a_name_that_is_no_text_is_refused(here):
     (here / "pkg").mkdir()
     with open(os.fsencode(here / "pkg") + b"/\xff.py", "wb"):
         pass
-    with pytest.raises(UsageError, match="is not text in UTF-8"):
+    with pytest.raises(UsageError, match=r"udcff\.py.*UTF-8"):
         read_code(["pkg"])
 
 

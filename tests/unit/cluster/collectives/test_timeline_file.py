@@ -12,7 +12,7 @@ from jupyter_dist.errors import UsageError
 
 LOG = CollectiveLog(
     (host("a", rank(0, call("barrier", 1, 5, 6), omitted=7), rank(1, problem="no file")),),
-    {"b": "its agent is gone"},
+    {"b": "gone"},
     3,
 )
 
@@ -44,10 +44,7 @@ def test_what_was_written_and_what_is_lacking_is_told(path):
     wrote, forgotten, *lacking = str(write(path)).splitlines()
     assert wrote.startswith(f"wrote 1 cell and 1 call of 1 rank to {path};")
     assert " 7 " in forgotten
-    assert [line.split(": ")[1] for line in lacking] == [
-        "host b (its agent is gone)",
-        "rank 1 (no file)",
-    ]
+    assert [line.split(": ")[1] for line in lacking] == ["host b (gone)", "rank 1 (no file)"]
 
 
 def test_a_whole_record_needs_no_second_line(path):
@@ -67,7 +64,7 @@ def test_a_timeline_of_ours_is_overwritten(path):
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"otherData":{"made by":"someone"}}'])
 def test_another_file_is_overwritten_only_by_force(path, content):
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"trace\.json is there already .*--force"):
+    with pytest.raises(UsageError, match=r"trace\.json .*--force"):
         write(path)
     assert path.read_bytes() == content
     write(path, is_forced=True)
@@ -86,7 +83,7 @@ def test_a_folder_is_no_file_even_by_force_and_must_be_there(tmp_path, monkeypat
 
 def test_what_is_no_ordinary_file_is_left_alone(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="no ordinary file"):
+    with pytest.raises(UsageError, match="/pipe "):
         find_target(tmp_path / "pipe", is_forced=True)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
@@ -109,10 +106,10 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(path, monkeypatch, tmp
 
     def refuse(timeline, part):
         part.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
+        raise OSError(28, "full")
 
     monkeypatch.setattr(timeline_file, "_write", refuse)
-    with pytest.raises(UsageError, match="cannot be written: No space left on device"):
+    with pytest.raises(UsageError, match=r"trace\.json .*: full"):
         write(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

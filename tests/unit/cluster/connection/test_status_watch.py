@@ -44,7 +44,7 @@ def follow():
 
         def broken(topology):
             calls.append(topology)
-            raise RuntimeError("a picture that cannot be drawn")
+            raise RuntimeError("undrawable")
 
         watch.subscribe(broken, 0.25)
         watch.subscribe(heard.append, 0.25)
@@ -59,7 +59,7 @@ def test_a_view_that_raises_is_told_no_more_and_the_others_are(follow, capfd):
     assert calls == [READY]
     assert heard == [READY, READY, STOPPED]
     assert line.is_closed
-    assert "a picture that cannot be drawn" in capfd.readouterr().err
+    assert "undrawable" in capfd.readouterr().err
 
 
 def test_words_that_cannot_be_read_end_no_watch(follow, capfd):

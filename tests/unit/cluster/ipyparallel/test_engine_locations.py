@@ -42,9 +42,6 @@ def no_module():
     sys.modules.pop(their_engines._MODULE, None)
 
 
-# --- the text that travels ---
-
-
 def test_a_call_is_an_expression_that_answers_for_itself(no_module):
     answer = eval(write_call("look", {}))
     assert answer["hostname"] == socket.gethostname()
@@ -92,9 +89,6 @@ def test_ranks_find_nothing_of_the_job_that_an_engine_is_in(monkeypatch):
     assert own_environment("0,1")["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 
-# --- hosts ---
-
-
 def test_the_first_engine_of_each_host_is_chosen_with_as_many_ranks_as_engines():
     sites = {4: site("b"), 0: site("a"), 1: site("b"), 2: site("a"), 3: site("b")}
     found = plan_footholds(sites, 0)
@@ -135,9 +129,6 @@ def test_ranks_may_see_what_any_engine_of_their_host_sees(each, all_of_them):
     assert found.visible == all_of_them
 
 
-# --- what is refused ---
-
-
 def test_one_python_everywhere_is_accepted():
     check_pythons({0: site(python=(3, 11)), 1: site("b", python=(3, 11))})
 
@@ -163,11 +154,8 @@ def test_another_version_is_refused_naming_host_and_both():
 
 
 def test_what_is_no_agent_is_quoted():
-    with pytest.raises(StartFailed, match="host a: what should be an agent said 'hello'"):
+    with pytest.raises(StartFailed, match=r"^host a: .*'hello'"):
         read_readiness(bootstrap(), BootstrapReply(is_good=True, line="hello"))
-
-
-# --- what is said ---
 
 
 def test_a_host_without_the_package_says_how_to_install_it():
@@ -176,13 +164,14 @@ def test_a_host_without_the_package_says_how_to_install_it():
         [(bootstrap(), BootstrapReply(is_good=False, status=1, said=f"{said}\n"))]
     ).splitlines()
     assert first.startswith("host a: ")
-    assert first.endswith(f": /env/bin/python -m pip install jupyter-dist=={__version__}")
+    install = first.rpartition(": ")[2].split()
+    assert (install[0], install[-1]) == ("/env/bin/python", f"jupyter-dist=={__version__}")
     assert rest == ["--- a said last ---", said]
 
 
 def test_every_host_that_fails_is_named_with_its_last_words():
     failures = [
-        (bootstrap("a"), BootstrapReply(is_good=False, status=94, said="no way home\n\n")),
+        (bootstrap("a"), BootstrapReply(is_good=False, status=94, said="lost\n\n")),
         (bootstrap("b"), BootstrapReply(is_good=False)),
         (bootstrap("c"), RuntimeError("Engine 3 died")),
     ]
@@ -190,12 +179,12 @@ def test_every_host_that_fails_is_named_with_its_last_words():
     assert [count[:2], a[:8], b[:8], c[:8]] == ["3 ", "host a: ", "host b: ", "host c: "]
     assert " 94 " in a
     assert c.endswith("Engine 3 died")
-    assert last == ["--- a said last ---", "no way home"]
+    assert last == ["--- a said last ---", "lost"]
 
 
 def test_engines_that_do_not_answer_are_named_with_what_to_do():
     told = describe_silence([1, 2, 5], 20.0)
-    assert told.startswith("engines 1-2,5 of ipyparallel have ")
+    assert told.startswith("engines 1-2,5 ")
     assert " 20 s: " in told
     assert "client.queue_status()" in told
-    assert describe_silence([1], 20.0).startswith("engine 1 of ipyparallel has ")
+    assert describe_silence([1], 20.0).startswith("engine 1 ")

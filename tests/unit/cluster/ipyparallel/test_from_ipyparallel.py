@@ -1,3 +1,5 @@
+import re
+
 import msgspec
 import pytest
 
@@ -23,19 +25,19 @@ def test_options_are_checked_before_anybody_is_asked():
     "option", ["python", "ssh", "tunnel", "install", "wheelhouse", "launcher", "nodes"]
 )
 def test_how_an_agent_gets_there_is_not_ours_to_choose(option):
-    with pytest.raises(UsageError, match=f"^{option}: not accepted together with ipyparallel"):
+    with pytest.raises(UsageError, match=f"^{option}: "):
         draft_cluster(0, {option: "x"})
 
 
 @pytest.mark.parametrize("slots", [-1, 4097, 1.5, "2", None])
 def test_slots_are_a_number(slots):
-    with pytest.raises(UsageError, match=r"slots .* are not accepted\. Give 1-4096"):
+    with pytest.raises(UsageError, match=re.escape(f"slots {slots!r} ")):
         draft_cluster(slots, {})
 
 
 @pytest.mark.parametrize("client", [None, "demo", object()])
 def test_something_else_than_a_client_is_refused(client):
-    with pytest.raises(UsageError, match=r"is no client of ipyparallel\. Give what"):
+    with pytest.raises(UsageError, match=re.escape(f"{client!r} ")):
         AgentBootstraps(client, draft_cluster(0, {}), None).find(0)
 
 
@@ -43,7 +45,7 @@ def test_a_cluster_without_engines_says_how_to_wait_for_them():
     class Client:
         ids = ()
 
-    with pytest.raises(UsageError, match=r"has no engines.*wait_for_engines"):
+    with pytest.raises(UsageError, match="wait_for_engines"):
         AgentBootstraps(Client(), draft_cluster(0, {}), None).find(0)
 
 

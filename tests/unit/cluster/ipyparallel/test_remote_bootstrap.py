@@ -45,9 +45,9 @@ def test_an_agent_that_was_given_up_for_its_long_wait_is_told_as_such(program):
 
 
 def test_an_agent_that_ends_at_once_leaves_its_last_words(program):
-    program("echo no such module >&2; exit 3")
+    program("echo lost >&2; exit 3")
     answer = begin(TOKEN, [], None, PATIENCE_S)
-    assert answer == {"is_good": False, "status": 3, "said": "no such module\n"}
+    assert answer == {"is_good": False, "status": 3, "said": "lost\n"}
     assert started == {}
 
 

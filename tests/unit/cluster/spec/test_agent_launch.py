@@ -32,9 +32,6 @@ def refusal(*args, **given):
     return str(raised.value)
 
 
-# --- a job ---
-
-
 def test_the_nodes_of_a_job_are_hosts_that_join(tmp_path):
     spec = specify(
         launcher="slurm",
@@ -114,9 +111,6 @@ def test_hosts_of_a_specification_and_a_job_do_not_go_together(spec_file):
     assert "hosts 'nodeA' and launcher 'slurm'" in refusal(spec=spec, launcher="slurm")
 
 
-# --- a job in a specification ---
-
-
 BATCH = """
 timeout = "1h"
 
@@ -177,11 +171,8 @@ def test_a_job_that_cannot_be_meant_is_refused(spec_file, text, said):
 
 def test_a_job_of_a_specification_has_no_other_hosts_or_launcher(spec_file):
     path = spec_file(BATCH)
-    assert "a scheduler chooses the hosts" in refusal("nodeA", spec=path)
+    assert f"{path}: [batch]" in refusal("nodeA", spec=path)
     assert "launcher 'ssh' and the [batch] table" in refusal(spec=path, launcher="ssh")
-
-
-# --- an allocation ---
 
 
 def test_in_an_allocation_its_nodes_are_the_hosts(surroundings):
@@ -225,9 +216,6 @@ def test_outside_of_an_allocation_auto_is_as_usual():
     assert [host.slots for host in specify(launcher="auto", slots=2).hosts] == [2]
 
 
-# --- no job ---
-
-
 def test_one_launcher_for_all_hosts():
     assert [host.launcher for host in specify("localhost:2", launcher="ssh").hosts] == ["ssh"]
     assert [host.launcher for host in specify("far:2", launcher="local").hosts] == ["local"]
@@ -236,5 +224,5 @@ def test_one_launcher_for_all_hosts():
 
 
 def test_an_option_that_does_not_exist_is_an_error_of_the_program():
-    with pytest.raises(TypeError, match="'nodez' is no option"):
+    with pytest.raises(TypeError, match="'nodez'"):
         specify(nodez=2)

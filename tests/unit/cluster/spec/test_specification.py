@@ -128,14 +128,14 @@ def test_a_spec_without_hosts_takes_those_of_the_command(spec_file, tmp_path):
 
 def test_hosts_are_named_in_one_place_only(spec_file, tmp_path):
     path = spec_file('[[hosts]]\nname = "far"')
-    with pytest.raises(UsageError, match="hosts 'a' and host file 'x' both name hosts"):
+    with pytest.raises(UsageError, match=r"'a' .*'x'"):
         specify("a", hostfile="x")
-    with pytest.raises(UsageError, match=r"cluster\.toml names hosts, and so do you"):
+    with pytest.raises(UsageError, match=r"cluster\.toml .*\[\[hosts\]\]"):
         specify("a", spec=path)
-    with pytest.raises(UsageError, match="The spec names hosts, and so do you"):
+    with pytest.raises(UsageError, match=r"^The spec "):
         specify("a", spec=ClusterSpec(name="x", hosts=parse_hosts("far")))
     (tmp_path / "hosts").write_text("far\n")
-    with pytest.raises(UsageError, match=r"cluster\.toml names hosts"):
+    with pytest.raises(UsageError, match=r"cluster\.toml .*--hostfile"):
         specify(hostfile=tmp_path / "hosts", spec=path)
 
 
@@ -151,7 +151,7 @@ def test_a_sequence_of_anything_but_hosts_is_refused(hosts, said):
 def test_a_file_that_cannot_be_read_is_named(option, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for path, said in (("/no/such/file", "No such file"), (tmp_path / "binary", "UTF-8")):
-        with pytest.raises(UsageError, match=f"'/.* cannot be read: .*{said}"):
+        with pytest.raises(UsageError, match=f"'/.*: .*{said}"):
             specify(**{option: path})
 
 

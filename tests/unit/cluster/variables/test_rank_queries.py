@@ -58,14 +58,11 @@ def stack(*sites):
     return RankStacks(threads=(ThreadStack("MainThread", True, frames),))
 
 
-# --- ranks ---
-
-
 def test_a_rank_that_could_not_find_out_is_a_problem_like_one_that_is_silent():
-    line = FakeLine({0: Inspection({}), 1: NoAnswer("its name is gone")}, {2: "it is lost"})
+    line = FakeLine({0: Inspection({}), 1: NoAnswer("gone")}, {2: "lost"})
     answers, problems = ask_ranks(line, InspectName("x"), (0, 1, 2), 2.0)
     assert answers == {0: Inspection({})}
-    assert problems == {1: "its name is gone", 2: "it is lost"}
+    assert problems == {1: "gone", 2: "lost"}
 
 
 def test_the_coordinator_has_more_time_than_the_ranks():
@@ -77,10 +74,10 @@ def test_the_coordinator_has_more_time_than_the_ranks():
 
 
 def test_variables_of_all_ranks_come_as_one_table():
-    line = FakeLine({0: names(number("a", 1)), 1: names(number("a", 2))}, {2: "it is lost"})
+    line = FakeLine({0: names(number("a", 1)), 1: names(number("a", 2))}, {2: "lost"})
     table = ask_who(line, (), None)
     assert [row.remark for row in table.rows] == ["differs: 1 on rank 0, 2 on rank 1"]
-    assert table.notes == ("no answer from rank 2: it is lost",)
+    assert [note.split(" from ")[1] for note in table.notes] == ["rank 2: lost"]
 
 
 def test_of_many_variables_the_largest_of_each_rank_come_first():
@@ -89,7 +86,7 @@ def test_of_many_variables_the_largest_of_each_rank_come_first():
     line = FakeLine({0: names(*infos)})
     table = ask_who(line, (), None, largest=2)
     assert [row.name for row in table.rows] == ["huge", "large"]
-    assert "rank 0: 2 more names were not told" in table.notes[0]
+    assert table.notes[0].startswith("rank 0: 2 ")
 
 
 @pytest.mark.parametrize(("given", "sent"), [((), ()), ("w*", ("w*",)), (["a", "b?"], ("a", "b?"))])
@@ -103,21 +100,18 @@ def test_one_pattern_may_be_given_as_text(given, sent):
 @pytest.mark.parametrize("given", ["", [""], [3]])
 def test_patterns_that_cannot_be_meant_are_refused_before_anybody_is_asked(given):
     line = FakeLine()
-    with pytest.raises(UsageError, match="give names"):
+    with pytest.raises(UsageError, match="patterns"):
         ask_who(line, given, None)
     assert line.asked == []
 
 
-# --- stacks ---
-
-
 def test_ranks_that_nobody_could_look_at_are_named_with_the_reason():
-    line = FakeLine({1: stack("In[1]:2")}, {0: "its process is gone"})
+    line = FakeLine({1: stack("In[1]:2")}, {0: "gone"})
     stacks = ask_stacks(line, None, is_native=False)
     assert list(stacks) == [0, 1]
-    assert stacks[0] == RankStacks("none", note="its process is gone")
+    assert stacks[0] == RankStacks("none", note="gone")
     assert stacks[1].main.frames[0].site == "In[1]:2"
-    assert str(stacks).splitlines()[0] == "rank 0 (its process is gone)"
+    assert str(stacks).splitlines()[0] == "rank 0 (gone)"
 
 
 def test_native_stacks_have_more_time():
@@ -133,9 +127,6 @@ def test_stacks_as_text_have_ranks_that_do_the_same_together():
     line = FakeLine({rank: stack("In[1]:2" if rank != 2 else "In[1]:9") for rank in range(4)})
     text = str(ask_stacks(line, None, is_native=False))
     assert text.splitlines() == ["rank 2", "  In[1]:9", "ranks 0-1,3", "  In[1]:2"]
-
-
-# --- while someone types ---
 
 
 def test_completions_are_those_of_the_rank_that_was_asked():
@@ -203,9 +194,6 @@ def test_an_object_is_described_by_the_rank():
     assert line.asked[0][0].about == InspectName("w", 1)
 
 
-# --- what is the matter ---
-
-
 def explained(verdict="", cell="", *crashes):
     line = FakeLine()
     line.answer = Explained("r1", cell, verdict, crashes)
@@ -214,7 +202,7 @@ def explained(verdict="", cell="", *crashes):
     return text.splitlines()
 
 
-def crash(rank, reason="its process was killed by SIGKILL", **more):
+def crash(rank, reason="killed", **more):
     return CrashReport(rank=rank, host="a", reason=reason, **more)
 
 
@@ -225,12 +213,13 @@ def crash(rank, reason="its process was killed by SIGKILL", **more):
 def test_the_verdict_comes_with_its_cell_and_nothing_odd_is_said_to_be_so(verdict, cell, begin):
     (line,) = explained(verdict, cell)
     assert line.startswith(begin)
-    assert ("nothing is odd" in line) != bool(verdict)
+    assert ("odd" in line) != bool(verdict)
 
 
 def test_lost_ranks_are_told_of_with_the_ways_out():
     *what, ways = explained("", "", crash(2))
-    assert what == ["no cell runs", "rank 2 is lost: its process was killed by SIGKILL"]
+    assert [line.rpartition(": ")[2] for line in what] == ["no cell runs", "killed"]
+    assert what[1].startswith("rank 2 ")
     commands = [way.split(" ")[0] for way in ways.split("; ")]
     assert commands == ["%dist_heal", "%dist_shrink", "%%spmd"]
     assert "--ranks 0-1,3 " in ways
@@ -239,14 +228,15 @@ def test_lost_ranks_are_told_of_with_the_ways_out():
 def test_ranks_that_were_lost_in_one_way_are_told_of_together():
     gone = "the agent of host b is gone"
     _, first, second, ways = explained("", "", crash(0), crash(2, gone), crash(3, gone))
-    assert first.startswith("rank 0 is lost: ")
-    assert second == f"ranks 2-3 are lost: {gone}"
-    assert ways.startswith("%dist_heal replaces them; ")
+    assert first.startswith("rank 0 ")
+    assert (second[:10], second.rpartition(": ")[2]) == ("ranks 2-3 ", gone)
+    assert ways.startswith("%dist_heal ")
     assert "--ranks 1 " in ways
 
 
 def test_without_a_survivor_healing_is_the_only_way():
-    assert explained("", "", *map(crash, range(4)))[-1] == "%dist_heal replaces them"
+    (way,) = explained("", "", *map(crash, range(4)))[-1].split("; ")
+    assert way.startswith("%dist_heal ")
 
 
 def test_what_is_done_without_asking_takes_the_place_of_the_ways_out():
@@ -257,4 +247,4 @@ def test_what_is_done_without_asking_takes_the_place_of_the_ways_out():
 
 def test_once_that_has_failed_the_ways_out_are_told():
     *_, ways = explained("healing has failed: no host", "", crash(2, outlook="it will be replaced"))
-    assert ways.startswith("%dist_heal replaces it; ")
+    assert ways.startswith("%dist_heal ")
