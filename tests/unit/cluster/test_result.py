@@ -95,6 +95,8 @@ def test_the_head_of_a_traceback_counts_in_english(statuses, head):
         ),
         ({"r0": "ok", "r2": "timed_out"}, CellTimedOut, "^rank 2 "),
         ({"r0": "interrupted", "r1": "timed_out"}, CellTimedOut, r"^rank 1 .*\(1 other "),
+        # Its cause is not here.
+        ({"r0": "ok", "r2": "peer_failed"}, RankRaised, "PeerFailed: rank 1 raised"),
     ],
 )
 def test_each_end_has_its_own_error(statuses, error, text):
@@ -109,8 +111,3 @@ def test_an_unresponsive_rank_is_no_success_and_named_in_the_error():
     with pytest.raises(CellInterrupted, match=r"^ranks 1,3 ") as caught:
         some.raise_first()
     assert caught.value.unresponsive == (1, 3)
-
-
-def test_a_peer_failure_whose_cause_is_not_here_is_raised_as_it_is():
-    with pytest.raises(RankRaised, match="PeerFailed: rank 1 raised"):
-        result(r0="ok", r2="peer_failed").raise_first()

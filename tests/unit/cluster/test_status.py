@@ -27,14 +27,11 @@ def test_it_reads_as_a_table():
     assert columns.index("host") == row.index("node-a")
 
 
-def test_a_busy_rank_tells_its_cell():
+def test_a_busy_rank_tells_its_cell_and_a_lost_one_its_reason():
     busy = EngineView(rank=0, local_rank=0, state="busy", cell="In[3]", busy_s=12.3)
-    assert str(status(busy)).endswith("In[3] for 12 s")
-
-
-def test_a_lost_rank_tells_its_reason_not_its_cell():
+    assert str(status(busy)).endswith(" In[3] for 12 s")
     lost = EngineView(rank=0, local_rank=0, state="lost", cell="In[3]", reason="killed")
-    assert str(status(lost)).endswith("killed")
+    assert str(status(lost)).endswith(" killed")
     assert "In[3]" not in str(status(lost))
 
 

@@ -161,11 +161,8 @@ def test_a_healing_resumes_from_where_was_saved_last(run, cluster, heals):
     assert result.text.startswith("replaced rank 1 on nodeB")
     assert [call.code for call in cluster.calls] == [restoring(None, directory="/d/my run")]
     assert "rank 1 lacks rng, tmp" in result.text, "what was restored is not missing"
-
-
-def test_a_healing_resumes_from_a_directory_that_is_named(run, cluster, heals):
     assert run("%dist_heal --resume /d --ranks 1").success
-    assert [call.code for call in cluster.calls] == [restoring(None, directory="/d")]
+    assert cluster.calls[1].code == restoring(None, directory="/d")
 
 
 def test_a_healing_that_has_nothing_to_resume_has_healed_and_says_what_to_do(run, cluster, heals):

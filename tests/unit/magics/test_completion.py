@@ -1,25 +1,28 @@
-def test_options_complete(complete):
-    assert {"--name", "--keep", "--env", "--comm"} <= complete("%dist_start --")
-    assert complete("%dist_start --na") == {"--name"}
-    assert complete("%dist_restore run --o") == {"--objects"}
-    assert complete("%dist_bench --no") == {"--no-check"}
+import pytest
+
+OF_A_CELL = "--ranks --show --timeout --setup --check --quiet --on-error"
 
 
-def test_options_of_a_cell_magic_complete(complete):
-    assert complete("%%spmd --") == {
-        *("--ranks", "--show", "--timeout", "--setup", "--check", "--quiet", "--on-error")
-    }
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("%dist_start --na", "--name"),
+        ("%dist_restore run --o", "--objects"),
+        ("%dist_bench --no", "--no-check"),
+        ("%%spmd --", OF_A_CELL),
+        ("%%spmd --on-error i", "interrupt"),
+        ("%dist_bench --dtype int6", "int64"),
+        ("%dist_start --comm r", "ring"),
+        ("%dist_auto o", "on off"),
+    ],
+)
+def test_options_and_their_values_complete(complete, typed, offered):
+    assert complete(typed) == set(offered.split())
 
 
 def test_an_option_given_already_is_not_offered_again(complete):
+    assert {"--name", "--keep", "--env", "--comm"} <= complete("%dist_start --")
     assert "--name" not in complete("%dist_start --name a --")
-
-
-def test_values_complete(complete):
-    assert complete("%%spmd --on-error i") == {"interrupt"}
-    assert complete("%dist_bench --dtype int6") == {"int64"}
-    assert complete("%dist_start --comm r") == {"ring"}
-    assert complete("%dist_auto o") == {"on", "off"}
 
 
 def test_running_clusters_complete(run, complete):

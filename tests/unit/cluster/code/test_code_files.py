@@ -125,9 +125,7 @@ def test_two_paths_of_one_name_are_refused(here):
 
 
 def test_a_name_that_is_no_text_is_refused(here):
-    (here / "pkg").mkdir()
-    with open(os.fsencode(here / "pkg") + b"/\xff.py", "wb"):
-        pass
+    write(here, "pkg/\udcff.py")
     with pytest.raises(UsageError, match=r"udcff\.py.*UTF-8"):
         read_code(["pkg"])
 

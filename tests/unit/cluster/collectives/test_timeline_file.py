@@ -1,6 +1,5 @@
 import json
 import os
-import stat
 
 import pytest
 from fakes.recorded import call, cell, host, rank
@@ -73,19 +72,14 @@ def test_another_file_is_overwritten_only_by_force(path, content):
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("", "Name a file"), ("./", "Name a file"), ("nope/trace.json", "there is no folder .*/nope")],
+    [("", "trace.json"), ("./", "'./'"), ("nope/trace.json", "/nope"), ("pipe", "^pipe ")],
 )
-def test_a_folder_is_no_file_even_by_force_and_must_be_there(tmp_path, monkeypatch, given, said):
+def test_what_is_no_file_is_left_alone_even_by_force(tmp_path, monkeypatch, given, said):
     monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
     with pytest.raises(UsageError, match=said):
         find_target(given, is_forced=True)
-
-
-def test_what_is_no_ordinary_file_is_left_alone(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="/pipe "):
-        find_target(tmp_path / "pipe", is_forced=True)
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert [path.name for path in tmp_path.iterdir() if path.is_fifo()] == ["pipe"]
 
 
 def test_a_link_goes_on_leading_to_the_file(path, tmp_path):

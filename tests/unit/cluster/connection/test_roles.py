@@ -6,29 +6,25 @@ import pytest
 
 from jupyter_dist.cluster.connection.roles import name_us
 
+KERNEL, TERMINAL = SimpleNamespace(kernel=object()), SimpleNamespace(kernel=None)
+
 
 @pytest.mark.parametrize(
-    ("argv", "kernel", "notebook", "name"),
+    ("argv", "shell", "notebook", "name"),
     [
-        (["/lib/ipykernel_launcher.py"], object(), "/home/me/train.ipynb", "notebook train.ipynb"),
-        (["/lib/ipykernel_launcher.py"], None, "", "a notebook"),
-        (["/home/me/with_a_kernel_inside.py"], object(), "", "a notebook"),
-        (["/bin/ipython"], None, "", "an IPython"),
-        (["/home/me/train.py"], None, "", "program train.py"),
+        (["/lib/ipykernel_launcher.py"], KERNEL, "/home/me/train.ipynb", "notebook train.ipynb"),
+        (["/lib/ipykernel_launcher.py"], TERMINAL, "", "a notebook"),
+        (["/home/me/with_a_kernel_inside.py"], KERNEL, "", "a notebook"),
+        (["/bin/ipython"], TERMINAL, "", "an IPython"),
+        (["/home/me/train.py"], TERMINAL, "", "program train.py"),
+        (["/home/me/loads_ipykernel.py"], None, "", "program loads_ipykernel.py"),
         (["-c"], None, "", "a Python"),
         ([""], None, "", "a Python"),
         ([], None, "", "a Python"),
     ],
 )
-def test_a_process_is_named_as_a_person_knows_it(monkeypatch, argv, kernel, notebook, name):
+def test_a_process_is_named_as_a_person_knows_it(monkeypatch, argv, shell, notebook, name):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setenv("JPY_SESSION_NAME", notebook)
-    monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel=kernel))
+    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
     assert name_us() == name
-
-
-def test_who_has_only_loaded_ipykernel_is_no_notebook(monkeypatch):
-    pytest.importorskip("ipykernel")
-    monkeypatch.setattr(sys, "argv", ["/home/me/train.py"])
-    monkeypatch.setattr(IPython, "get_ipython", lambda: None)
-    assert name_us() == "program train.py"

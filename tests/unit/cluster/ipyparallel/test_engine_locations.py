@@ -89,27 +89,22 @@ def test_ranks_find_nothing_of_the_job_that_an_engine_is_in(monkeypatch):
     assert own_environment("0,1")["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 
-def test_the_first_engine_of_each_host_is_chosen_with_as_many_ranks_as_engines():
-    sites = {4: site("b"), 0: site("a"), 1: site("b"), 2: site("a"), 3: site("b")}
-    found = plan_footholds(sites, 0)
-    assert [(each.engine, each.site.hostname, each.slots) for each in found] == [
-        (0, "a", 2),
-        (1, "b", 3),
-    ]
-    assert found[0].token != found[1].token
-
-
-def test_ranks_that_were_asked_for_count_for_every_host():
-    found = plan_footholds({0: site("a"), 1: site("b"), 2: site("b")}, 8)
-    assert [each.slots for each in found] == [8, 8]
-
-
 @pytest.mark.parametrize(
-    "hosts", [[("node", "x"), ("node", "y")], [("a", "x"), ("b", "x")]], ids=["names", "containers"]
+    ("sites", "slots", "chosen"),
+    [
+        # The first engine of each host, with as many ranks as engines, or as were asked for.
+        ({4: site("b"), 0: site("a"), 1: site("b"), 2: site("a")}, 0, [(0, 2), (1, 2)]),
+        ({0: site("a"), 1: site("b"), 2: site("b")}, 8, [(0, 8), (1, 8)]),
+        # Hosts are told apart by name and machine.
+        ({0: site("node", "x"), 1: site("node", "y")}, 0, [(0, 1), (1, 1)]),
+        ({0: site("a", "x"), 1: site("b", "x")}, 0, [(0, 1), (1, 1)]),
+    ],
 )
-def test_hosts_are_told_apart_by_name_and_machine(hosts):
-    found = plan_footholds({number: site(*host) for number, host in enumerate(hosts)}, 0)
-    assert [each.engine for each in found] == [0, 1]
+def test_one_engine_of_each_host_is_chosen(sites, slots, chosen):
+    found = plan_footholds(sites, slots)
+    assert [(each.engine, each.slots) for each in found] == chosen
+    assert [each.site for each in found] == [sites[engine] for engine, _ in chosen]
+    assert found[0].token != found[1].token
 
 
 @pytest.mark.parametrize(
@@ -129,19 +124,17 @@ def test_ranks_may_see_what_any_engine_of_their_host_sees(each, all_of_them):
     assert found.visible == all_of_them
 
 
-def test_one_python_everywhere_is_accepted():
+@pytest.mark.parametrize(
+    ("minors", "told"),
+    [
+        ((12, 11, 12), r"^engine 1 .* 3\.11; engines 0,2 .* 3\.12\. "),
+        ((9, 9), r"^engines 0-1 .* 3\.9\. .* 3\.11 "),
+    ],
+)
+def test_different_pythons_and_old_ones_are_named(minors, told):
+    with pytest.raises(UsageError, match=told):
+        check_pythons({engine: site(python=(3, minor)) for engine, minor in enumerate(minors)})
     check_pythons({0: site(python=(3, 11)), 1: site("b", python=(3, 11))})
-
-
-def test_different_pythons_are_named():
-    sites = {0: site(python=(3, 12)), 1: site("b", python=(3, 11)), 2: site("b", python=(3, 12))}
-    with pytest.raises(UsageError, match=r"^engine 1 .* 3\.11; engines 0,2 .* 3\.12\. "):
-        check_pythons(sites)
-
-
-def test_a_python_that_is_too_old_says_which_is_needed():
-    with pytest.raises(UsageError, match=r"^engines 0-1 run Python 3\.9\. jupyter-dist needs"):
-        check_pythons({0: site(python=(3, 9)), 1: site(python=(3, 9))})
 
 
 def test_another_version_is_refused_naming_host_and_both():

@@ -42,10 +42,16 @@ def test_nothing_asked_means_four_ranks_here_for_a_minute(tmp_path, monkeypatch)
     )
 
 
-def test_this_machine_needs_no_ssh_and_every_other_does():
-    known = {"here": "local", "far": "ssh", "[fd00::1]": "ssh", "[::1]": "local"}
-    for name, launcher in known.items():
-        assert launchers(f"{name}:1") == {name: launcher}
+@pytest.mark.parametrize(
+    ("hosts", "launcher"),
+    [
+        *(("here", "local"), ("[::1]", "local"), ("far", "ssh"), ("[fd00::1]", "ssh")),
+        # Names that only ssh may know, and other users.
+        *(("gpu-box", "ssh"), ("broken", "ssh"), ("bob@localhost", "ssh")),
+    ],
+)
+def test_this_machine_needs_no_ssh_and_every_other_does(hosts, launcher):
+    assert launchers(f"{hosts}:1") == {hosts.removeprefix("bob@"): launcher}
 
 
 def test_this_machine_is_known_by_its_real_names(monkeypatch):
@@ -54,11 +60,6 @@ def test_this_machine_is_known_by_its_real_names(monkeypatch):
     monkeypatch.setattr(specification, "is_this_machine", is_this_machine)
     assert launchers("localhost:1") == {"localhost": "local"}
     assert launchers(f"{socket.gethostname()}:1") == {socket.gethostname(): "local"}
-
-
-@pytest.mark.parametrize("given", ["gpu-box", "broken", "bob@localhost"])
-def test_names_that_only_ssh_may_know_and_other_users_are_left_to_ssh(given):
-    assert list(launchers(f"{given}:8").values()) == ["ssh"]
 
 
 def test_a_launcher_that_was_named_stays():

@@ -2,6 +2,7 @@ import threading
 
 import msgspec
 import pytest
+from fakes.asked_line import AskedLine
 from fakes.named import names, number
 
 from jupyter_dist.cluster.variables import rank_queries as questions
@@ -32,24 +33,9 @@ from jupyter_dist.protocol.messages import (
 from tests.patience import within
 
 
-class FakeLine:
-    """Gives one answer, or raises it."""
-
-    def __init__(self, answers=None, problems=None, problem=None):
-        self.answer = RanksAnswered("r1", answers or {}, problems or {})
-        self.problem = problem
-        self.lock = threading.RLock()
-        self.asked = []
-
-    def new_request_id(self):
-        return "r1"
-
-    def ask(self, request, answer_type, timeout_s):
-        self.asked.append((request, timeout_s))
-        if self.problem is not None:
-            raise self.problem
-        assert isinstance(self.answer, answer_type)
-        return self.answer, []
+def line_with(answers=None, problems=None):
+    """Answers for ranks."""
+    return AskedLine(RanksAnswered("r1", answers or {}, problems or {}))
 
 
 def stack(*sites):
@@ -59,14 +45,14 @@ def stack(*sites):
 
 
 def test_a_rank_that_could_not_find_out_is_a_problem_like_one_that_is_silent():
-    line = FakeLine({0: Inspection({}), 1: NoAnswer("gone")}, {2: "lost"})
+    line = line_with({0: Inspection({}), 1: NoAnswer("gone")}, {2: "lost"})
     answers, problems = ask_ranks(line, InspectName("x"), (0, 1, 2), 2.0)
     assert answers == {0: Inspection({})}
     assert problems == {1: "gone", 2: "lost"}
 
 
 def test_the_coordinator_has_more_time_than_the_ranks():
-    line = FakeLine()
+    line = line_with()
     ask_ranks(line, ReadStacks(), None, 2.0)
     ((request, timeout_s),) = line.asked
     assert request == AskRanks("r1", ReadStacks(), None, 2.0)
@@ -74,7 +60,7 @@ def test_the_coordinator_has_more_time_than_the_ranks():
 
 
 def test_variables_of_all_ranks_come_as_one_table():
-    line = FakeLine({0: names(number("a", 1)), 1: names(number("a", 2))}, {2: "lost"})
+    line = line_with({0: names(number("a", 1)), 1: names(number("a", 2))}, {2: "lost"})
     table = ask_who(line, (), None)
     assert [row.remark for row in table.rows] == ["differs: 1 on rank 0, 2 on rank 1"]
     assert [note.split(" from ")[1] for note in table.notes] == ["rank 2: lost"]
@@ -83,7 +69,7 @@ def test_variables_of_all_ranks_come_as_one_table():
 def test_of_many_variables_the_largest_of_each_rank_come_first():
     sizes = {"small": 8, "unknown": -1, "huge": 8000, "large": 800}
     infos = [msgspec.structs.replace(number(n, 1), nbytes=size) for n, size in sizes.items()]
-    line = FakeLine({0: names(*infos)})
+    line = line_with({0: names(*infos)})
     table = ask_who(line, (), None, largest=2)
     assert [row.name for row in table.rows] == ["huge", "large"]
     assert table.notes[0].startswith("rank 0: 2 ")
@@ -91,7 +77,7 @@ def test_of_many_variables_the_largest_of_each_rank_come_first():
 
 @pytest.mark.parametrize(("given", "sent"), [((), ()), ("w*", ("w*",)), (["a", "b?"], ("a", "b?"))])
 def test_one_pattern_may_be_given_as_text(given, sent):
-    line = FakeLine()
+    line = line_with()
     ask_who(line, given, (1,))
     ((request, _),) = line.asked
     assert (request.about, request.ranks) == (ListNames(sent), (1,))
@@ -99,14 +85,14 @@ def test_one_pattern_may_be_given_as_text(given, sent):
 
 @pytest.mark.parametrize("given", ["", [""], [3]])
 def test_patterns_that_cannot_be_meant_are_refused_before_anybody_is_asked(given):
-    line = FakeLine()
+    line = line_with()
     with pytest.raises(UsageError, match="patterns"):
         ask_who(line, given, None)
     assert line.asked == []
 
 
 def test_ranks_that_nobody_could_look_at_are_named_with_the_reason():
-    line = FakeLine({1: stack("In[1]:2")}, {0: "gone"})
+    line = line_with({1: stack("In[1]:2")}, {0: "gone"})
     stacks = ask_stacks(line, None, is_native=False)
     assert list(stacks) == [0, 1]
     assert stacks[0] == RankStacks("none", note="gone")
@@ -115,7 +101,7 @@ def test_ranks_that_nobody_could_look_at_are_named_with_the_reason():
 
 
 def test_native_stacks_have_more_time():
-    line = FakeLine()
+    line = line_with()
     ask_stacks(line, None, is_native=False)
     ask_stacks(line, None, is_native=True)
     (plain, _), (native, _) = line.asked
@@ -124,14 +110,14 @@ def test_native_stacks_have_more_time():
 
 
 def test_stacks_as_text_have_ranks_that_do_the_same_together():
-    line = FakeLine({rank: stack("In[1]:2" if rank != 2 else "In[1]:9") for rank in range(4)})
+    line = line_with({rank: stack("In[1]:2" if rank != 2 else "In[1]:9") for rank in range(4)})
     text = str(ask_stacks(line, None, is_native=False))
     assert text.splitlines() == ["rank 2", "  In[1]:9", "ranks 0-1,3", "  In[1]:2"]
 
 
 def test_completions_are_those_of_the_rank_that_was_asked():
     found = Completions(("weights",), 0, 2)
-    line = FakeLine({3: found})
+    line = line_with({3: found})
     assert ask_completions(line, "we", 2, 3) == found
     ((request, timeout_s),) = line.asked
     assert (request.about, request.ranks) == (CompleteCode("we", 2), (3,))
@@ -141,22 +127,21 @@ def test_completions_are_those_of_the_rank_that_was_asked():
 @pytest.mark.parametrize(
     "line",
     [
-        FakeLine({}, {0: "it is busy"}),
-        FakeLine({0: NoAnswer("it broke")}),
-        FakeLine({0: Inspection({})}),
-        FakeLine(problem=ClusterGone("demo", "it has not answered for 0.5 s")),
-        FakeLine(problem=DistError("64 questions are open")),
+        line_with({}, {0: "it is busy"}),
+        line_with({0: NoAnswer("it broke")}),
+        line_with({0: Inspection({})}),
+        AskedLine(ClusterGone("demo", "it has not answered for 0.5 s")),
+        AskedLine(DistError("64 questions are open")),
     ],
 )
 def test_who_types_sees_no_error_but_nothing(line):
     assert ask_completions(line, "we", 2, 0) == Completions((), 2, 2)
-    line.answer = RanksAnswered("r1", {}, {})
     assert ask_inspection(line, "we", 0, 0) == {}
 
 
 def test_who_types_does_not_wait_for_a_line_that_is_in_use(monkeypatch):
     monkeypatch.setattr(questions, "TYPING_TIMEOUT_S", 0.05)
-    line = FakeLine({0: Completions(("weights",), 0, 2)})
+    line = line_with({0: Completions(("weights",), 0, 2)})
     is_held, is_over = threading.Event(), threading.Event()
 
     def hold():
@@ -177,7 +162,7 @@ def test_who_types_does_not_wait_for_a_line_that_is_in_use(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "line", [FakeLine({0: Inspection({"text/plain": "x"})}), FakeLine(problem=DistError("no"))]
+    "line", [line_with({0: Inspection({"text/plain": "x"})}), AskedLine(DistError("no"))]
 )
 def test_the_line_is_free_again_after_an_answer_and_after_none(line):
     acquired = []
@@ -189,14 +174,13 @@ def test_the_line_is_free_again_after_an_answer_and_after_none(line):
 
 
 def test_an_object_is_described_by_the_rank():
-    line = FakeLine({0: Inspection({"text/plain": "an array"})})
+    line = line_with({0: Inspection({"text/plain": "an array"})})
     assert ask_inspection(line, "w", 0, 1) == {"text/plain": "an array"}
     assert line.asked[0][0].about == InspectName("w", 1)
 
 
 def explained(verdict="", cell="", *crashes):
-    line = FakeLine()
-    line.answer = Explained("r1", cell, verdict, crashes)
+    line = AskedLine(Explained("r1", cell, verdict, crashes))
     text = ask_explanation(line, 4)
     assert line.asked[0][0] == Explain("r1")
     return text.splitlines()
