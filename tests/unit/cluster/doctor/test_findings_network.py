@@ -15,7 +15,7 @@ def test_the_network_of_the_ranks_is_named():
 def test_a_host_that_does_not_get_to_the_notebook_says_what_it_tried():
     observation = observe(outcomes={"b_home": "silent"})
     back = Attempt(NOTEBOOK, "b", ADDRESSES["b"], "ok")
-    what = "cannot reach the notebook's machine (no answer from 10.1.0.254), which reaches it"
+    what = (" 10.1.0.254)", ", which ")
     steps = ("ports 32768-60999", "--interface", "--tunnel")
     seen = replace(observation, attempts=(*observation.attempts, back))
     assert_finds(seen, "b", "network", "bad", what, *steps)
@@ -30,17 +30,17 @@ def test_ports_that_were_asked_for_are_those_to_be_opened():
 def test_ports_of_which_none_is_free_are_told_instead_of_blaming_the_hosts():
     observation = observe(ports="47000-47009")
     tried = tuple(each for each in observation.attempts if each.target != NOTEBOOK)
-    what = "none of the ports 47000-47009 of the notebook's machine is free"
-    assert_finds(replace(observation, attempts=tried), NOTEBOOK, "ports", "bad", what)
+    seen = replace(observation, attempts=tried)
+    assert_finds(seen, NOTEBOOK, "ports", "bad", " 47000-47009 ", "--ports")
 
 
 @pytest.mark.parametrize(
     ("outcome", "words", "step"),
     [
         ("refused", "10.1.0.254: refused", "firewall"),
-        ("unreachable", "10.1.0.254: no route", "Name a network that both are in"),
-        ("other", "10.1.0.254: another machine answers", "Name a network that both are in"),
-        ("Too many open files", "10.1.0.254: Too many open files", "--tunnel"),
+        ("unreachable", "10.1.0.254: no route", "--interface"),
+        ("other", "10.1.0.254: another ", "--interface"),
+        ("full", "10.1.0.254: full", "--tunnel"),
     ],
 )
 def test_how_the_way_to_the_notebook_is_closed_decides_the_next_step(outcome, words, step):
@@ -77,7 +77,7 @@ def test_two_hosts_that_do_not_reach_each_other_are_told_in_the_same_words():
 def test_a_host_that_nobody_reaches_is_blamed_alone():
     away = {f"{a}_{b}": "unreachable" for a, b in (("a", "c"), ("c", "a"), ("b", "c"), ("c", "b"))}
     seen = observe(outcomes=away)
-    assert_finds(seen, "c", "network", "bad", "it and a, b cannot reach each other (")
+    assert_finds(seen, "c", "network", "bad", " a, b ")
     assert "no route" in the_only(seen).what
 
 
@@ -130,5 +130,5 @@ def test_a_wished_interface_that_a_machine_does_not_have_is_bad(asked, where, wh
 
 def test_proxies_are_a_warning_unless_they_are_off_for_all():
     observation = observe(a={"proxies": ("http_proxy", "all_proxy")})
-    assert_finds(observation, "a", "network", "warning", "http_proxy, all_proxy are set")
+    assert_finds(observation, "a", "network", "warning", "http_proxy, all_proxy ")
     assert not troubles(observe(a={"proxies": ("http_proxy",), "no_proxy": "*"}))

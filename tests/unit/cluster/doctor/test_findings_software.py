@@ -10,30 +10,25 @@ def versions(**packages):
     return {"versions": {"numpy": "2.4.0", **packages}}
 
 
+JAX_6 = dict.fromkeys("bc", versions(jax="0.6"))
+BOTH = dict.fromkeys("bc", versions(jax="0.6", torch="2.7"))
+OLDER = ("Python 3.12.1 ", " 3.11.7 ")
+
+
 @pytest.mark.parametrize(
     ("facts", "where", "level", "words"),
     [
         ({"b": {"python": "3.9.18"}}, "b python", "bad", ("3.11", "/usr/bin/python3", "3.9.18")),
         # Another patch is none.
+        ({"b": {"python": "3.12.1"}, "c": {"python": "3.11.2"}}, "b python", "warning", OLDER),
         (
-            {"b": {"python": "3.12.1"}, "c": {"python": "3.11.2"}},
-            "b python",
-            "warning",
-            ("Python 3.12.1 there and 3.11.7",),
-        ),
-        (
-            {"a": versions(jax="0.5"), "b": versions(jax="0.6"), "c": versions(jax="0.6")},
+            {"a": versions(jax="0.5"), **JAX_6},
             "a versions",
             "warning",
-            ("jax is 0.5 there, and 0.6 on b, c",),
+            ("jax is 0.5 ", "0.6 on b, c"),
         ),
         # Once for each host that lacks them.
-        (
-            dict.fromkeys("bc", versions(jax="0.6", torch="2.7")),
-            "a versions",
-            "warning",
-            ("jax, torch are missing", " b, c"),
-        ),
+        (BOTH, "a versions", "warning", ("jax, torch ", " b, c")),
     ],
 )
 def test_a_host_that_differs_is_told_with_what_it_has(facts, where, level, words):
@@ -43,22 +38,10 @@ def test_a_host_that_differs_is_told_with_what_it_has(facts, where, level, words
 @pytest.mark.parametrize(
     ("changes", "level", "words"),
     [
-        (
-            {"import_problem": "ModuleNotFoundError: No module named 'jupyter_dist'"},
-            "bad",
-            "/usr/bin/python3 has no jupyter-dist",
-        ),
-        (
-            {"import_problem": "ModuleNotFoundError: No module named 'msgspec'"},
-            "bad",
-            "(ModuleNotFoundError: No module named 'msgspec')",
-        ),
-        (
-            {"wire": "jupyter-dist/3", "release": "0.3.0"},
-            "bad",
-            "0.3.0 there speaks jupyter-dist/3",
-        ),
-        ({"wire": "jupyter-dist/2", "release": "0.1.1"}, "warning", "0.1.1 there and 0.1.0"),
+        ({"import_problem": "No module named 'jupyter_dist'"}, "bad", "/usr/bin/python3 "),
+        ({"import_problem": "x: msgspec"}, "bad", "(x: msgspec)"),
+        ({"wire": "jupyter-dist/3", "release": "0.3.0"}, "bad", ("0.3.0 ", " jupyter-dist/3")),
+        ({"wire": "jupyter-dist/2", "release": "0.1.1"}, "warning", ("0.1.1 ", " 0.1.0 ")),
     ],
 )
 def test_another_jupyter_dist_is_as_bad_as_what_it_says(changes, level, words):
@@ -83,7 +66,8 @@ def test_nccl_that_differs_is_bad_where_gpus_are_used(gpus, level):
     )
     ((host, found, what),) = troubles(observation, "versions")
     assert (host, found) == ("b", level)
-    assert "nccl is 2.26.2 there, and 2.27.3 on a, c" in what
+    assert "nccl is 2.26.2 " in what
+    assert what.endswith(" 2.27.3 on a, c")
 
 
 def test_the_table_of_versions_has_the_notebook_and_what_anybody_has():
