@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_dist.errors import RankLost
 from jupyter_dist.probe.cgroup import cgroup_of
-from jupyter_dist.views.cell.crash_card import crash_text
+from jupyter_dist.views.cell.crash_card import crash_lines
 
 from .leftovers import engines_of, wait_until
 from .results import values
@@ -61,9 +61,9 @@ def test_an_exit_is_told_by_its_code_and_cell_and_the_card_tells_the_way_on(clus
         ("barrier()", "In[1]:3"),
         ("all_reduce(float32[4], sum)", "In[2]:2"),
     ]
-    text = crash_text([crash], (0, 1, 3))
-    assert text.startswith("✗ rank 2 is lost: its process exited with code 3 in In[7]")
-    assert text.endswith("%%spmd --ranks 0-1,3 works with the others\n")
+    lines = crash_lines([crash], (0, 1, 3))
+    assert lines[0].startswith("✗ rank 2 is lost: its process exited with code 3 in In[7]")
+    assert lines[-1].endswith("%%spmd --ranks 0-1,3 works with the others")
 
 
 @pytest.mark.slow

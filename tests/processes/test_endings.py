@@ -12,7 +12,7 @@ from jupyter_dist import Cluster
 from jupyter_dist.cluster import cluster as cluster_module
 from jupyter_dist.cluster import session as session_module
 from jupyter_dist.errors import CellRefused, ClusterGone, DistError
-from jupyter_dist.views.cell.crash_card import crash_text
+from jupyter_dist.views.cell.crash_card import crash_lines
 from tests.matrix import only
 from tests.suspending import resume, suspend
 
@@ -173,7 +173,7 @@ def test_ranks_end_with_what_keeps_them(start, home, in_background, find, words)
     result = running.result(5)
     assert [rank.status for rank in result] == ["lost", "lost"]
     assert words in str(result[0].error)
-    text = crash_text([rank.crash for rank in result])
+    text = "\n".join(crash_lines([rank.crash for rank in result]))
     assert "ranks 0-1 are lost" in text.splitlines()[0]
     assert words in text
     assert "killed" not in text

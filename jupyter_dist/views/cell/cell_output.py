@@ -27,26 +27,21 @@ class CellOutputView:
 
     `world_size` is the number of ranks that run the cell. `display` is IPython's in a notebook,
     or a Terminal (None: one on `sys.stdout`). `quiet` shows nothing but what went wrong.
-    `rich` says whose rich outputs are shown: None those of all ranks, identical ones once;
-    "all" those of all ranks, each for itself; or only those of the given ranks.
     `shown` are the ranks whose outputs are shown at all (None: all); what others say is counted,
     and their errors are shown. `log_hint` is the place of the full log.
     """
 
-    def __init__(  # noqa: PLR0913  (all by name)
+    def __init__(
         self,
         *,
         world_size: int,
         display: Display | Terminal | None = None,
         quiet: bool = False,
-        rich: str | Collection[int] | None = None,
         shown: Collection[int] | None = None,
         log_hint: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        rich_from = rich if rich is None or isinstance(rich, str) else frozenset(rich)
-        shown_ranks = None if shown is None else frozenset(shown)
-        self._record = CellRecord(world_size, rich=rich_from, shown=shown_ranks)
+        self._record = CellRecord(world_size, None if shown is None else frozenset(shown))
         self._quiet = quiet
         self._log_hint = log_hint
         self._clock = clock

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.cluster.result import RankResult
 from jupyter_dist.model.ranks.crash import CrashReport
 from jupyter_dist.protocol.messages import Output, RankFinished
 from jupyter_dist.text.lists import Passing
@@ -92,22 +92,13 @@ class CellPicture(msgspec.Struct, frozen=True, kw_only=True):
 class CellRecord:
     """Take in everything that happens in a cell, and make pictures of it.
 
-    `rich` says whose rich outputs are taken: None those of all ranks, identical ones once;
-    "all" those of all ranks, each for itself; or a set of ranks. `shown` are the ranks whose
-    outputs are taken at all (None: all); those of others are only counted.
+    `shown` are the ranks whose outputs are taken (None: all); those of others are only counted.
     """
 
-    def __init__(
-        self,
-        world_size: int,
-        *,
-        rich: str | frozenset[int] | None = None,
-        shown: frozenset[int] | None = None,
-    ) -> None:
+    def __init__(self, world_size: int, shown: frozenset[int] | None = None) -> None:
         self.world_size = world_size
         self.finished: dict[int, RankFinished] = {}
         self.notes: list[str] = []
-        self._rich = rich
         self._shown = shown
         self._hidden = HiddenOutputs()
         self._bars = BarTable(self._shown_count)
@@ -129,8 +120,7 @@ class CellRecord:
                 self._take_bar(rank, output.data)
             elif output.kind == "clear_output":
                 self._bars.clear(rank)
-        with_rich = not isinstance(self._rich, frozenset) or rank in self._rich
-        return self._transcript(rank).take(outputs, with_rich=with_rich)
+        return self._transcript(rank).take(outputs)
 
     def _take_bar(self, rank: int, state: Mapping[str, Any]) -> None:
         try:
@@ -270,14 +260,12 @@ class CellRecord:
 
     def _groups(self) -> list[tuple[int, ...]]:
         speakers = self._speakers()
-        if self._rich == "all":
-            return outliers_first([(rank,) for rank in speakers])
         return outliers_first(group_equal({rank: t.fingerprint for rank, t in speakers.items()}))
 
     def _blocks(self) -> list[Block]:
         speakers = self._speakers()
         if self._merges_lines:
-            return [merged_block(speakers, self._rich == "all")] if speakers else []
+            return [merged_block(speakers)] if speakers else []
         blocks = []
         for ranks in self._groups():
             kept = speakers[ranks[0]].excerpt()
@@ -308,22 +296,6 @@ def _value_group(ranks: tuple[int, ...], found: Mapping[int, RichOutput]) -> Val
     return ValueGroup(ranks, first)
 
 
-def record_of(result: SpmdResult) -> CellRecord:
-    """Make the record of a finished cell from its result."""
-    record = CellRecord(len(result))
-    for kind in ("stdout", "stderr"):
-        lines = {each.rank: _whole_lines(getattr(each, kind)) for each in result}
-        # Line by line over the ranks, as if they had printed in step.
-        for step in itertools.zip_longest(*lines.values()):
-            for rank, line in zip(lines, step, strict=True):
-                if line is not None:
-                    record.take_output(rank, [Output(kind, line)])
-    for each in result:
-        record.take_output(each.rank, each.displays)
-        record.take_finished(end_of(each))
-    return record
-
-
 def end_of(result: RankResult) -> RankFinished:
     """Return how the cell ended on a rank, as the rank itself has told it."""
     return RankFinished(
@@ -334,7 +306,3 @@ def end_of(result: RankResult) -> RankFinished:
         result.error,
         result.crash,
     )
-
-
-def _whole_lines(text: str) -> list[str]:
-    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")] if text else []

@@ -47,13 +47,8 @@ class _Card(msgspec.Struct, frozen=True):
     steps: tuple[str, ...]
 
 
-def crash_text(crashes: Sequence[CrashReport], survivors: Sequence[int] = ()) -> str:
-    """Write the cards for a terminal; `survivors` are ranks that can go on."""
-    return "".join(f"{line}\n" for line in crash_lines(crashes, survivors))
-
-
 def crash_lines(crashes: Sequence[CrashReport], survivors: Sequence[int] = ()) -> list[str]:
-    """Write the cards line by line, without the ends of lines."""
+    """Write the cards line by line; `survivors` are ranks that can go on."""
     cards, more = _cards(crashes, survivors)
     lines = [line for card in cards for line in _card_lines(card)]
     return [*lines, more] if more else lines

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from jupyter_dist.cluster.result import SpmdResult
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.text.plurals import count_of
-from jupyter_dist.views.cell.cell_picture import CellPicture, ValueGroup, record_of
+from jupyter_dist.views.cell.cell_picture import CellPicture, ValueGroup
 from jupyter_dist.views.cell.crash_card import crash_lines
 from jupyter_dist.views.outputs.ansi import strip_ansi
 from jupyter_dist.views.outputs.blocks import Block
@@ -34,11 +33,6 @@ def render_text(picture: CellPicture) -> str:
     if picture.header:
         lines.append(picture.header)
     return "".join(f"{strip_ansi(line)}\n" for line in lines)
-
-
-def render_result_text(result: SpmdResult) -> str:
-    """Write a finished cell: grouped output, values, then what went wrong."""
-    return render_text(record_of(result).final_picture())
 
 
 def row_text(row: Row, prefix: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from jupyter_dist.views.outputs.grouping import Entry, Row, clip, height, merge
+from jupyter_dist.views.outputs.grouping import Row, clip, height, merge
 from jupyter_dist.views.outputs.transcript import RankTranscript
 
 LIVE_ROWS = 100
@@ -76,8 +76,8 @@ def count_lines(rows: Sequence[Row]) -> int:
     return sum(height(row.entry) for row in rows)
 
 
-def merged_block(speakers: Mapping[int, RankTranscript], is_rich_apart: bool) -> Block:
-    """Merge the lines of all ranks; `is_rich_apart` shows the rich outputs of each for itself."""
+def merged_block(speakers: Mapping[int, RankTranscript]) -> Block:
+    """Merge the lines of all ranks."""
     kept = {rank: transcript.excerpt() for rank, transcript in speakers.items()}
     left_out = sum(excerpt.left_out for excerpt in kept.values())
     gaps = [t.first_left_out for t in speakers.values() if t.first_left_out is not None]
@@ -89,17 +89,7 @@ def merged_block(speakers: Mapping[int, RankTranscript], is_rich_apart: bool) ->
             if transcript.first_left_out is None:
                 before[rank] = [entry for entry in after[rank] if entry.order < min(gaps)]
                 after[rank] = [entry for entry in after[rank] if entry.order >= min(gaps)]
-    if is_rich_apart:
-        for part in (before, after):
-            for rank, entries in part.items():
-                part[rank] = [_own(entry, rank) for entry in entries]
     return Block(merge(before), left_out, merge(after))
-
-
-def _own(entry: Entry, rank: int) -> Entry:
-    if entry.rich is None:
-        return entry
-    return Entry(entry.order, entry.kind, f"{entry.content}@{rank}", entry.rich)
 
 
 def fit_block(block: Block, budget: int, cost: Callable[[Row], int]) -> Block:

@@ -53,18 +53,18 @@ class RankTranscript:
         self.first_left_out: int | None = None
         self._digest = 0
 
-    def take(self, outputs: Sequence[Output], *, with_rich: bool = True) -> list[Entry]:
+    def take(self, outputs: Sequence[Output]) -> list[Entry]:
         """Take in outputs; return the finished lines and rich outputs among them."""
         new: list[Entry] = []
         for output in outputs:
             try:
-                new += self._take_one(output, with_rich)
+                new += self._take_one(output)
             except Exception as problem:  # noqa: BLE001  (one output must not cost the others)
                 told = f"[a {output.kind} cannot be drawn: {type(problem).__name__}]"
                 new += self._add_lines("note", [told])
         return new
 
-    def _take_one(self, output: Output, with_rich: bool) -> Sequence[Entry]:
+    def _take_one(self, output: Output) -> Sequence[Entry]:
         kind = output.kind
         if kind in self._streams:
             self._clear_if_due()
@@ -77,7 +77,7 @@ class RankTranscript:
         elif kind == "value":
             self.value = read_bundle(output.data, output.metadata) or self.value
         elif kind in ("display", "update_display"):
-            return self._show(output, with_rich)
+            return self._show(output)
         return ()
 
     def end_lines(self) -> list[Entry]:
@@ -184,9 +184,9 @@ class RankTranscript:
             self._tail_size -= len(oldest.content) + 1
             self.left_out += height(oldest)
 
-    def _show(self, output: Output, with_rich: bool) -> list[Entry]:
+    def _show(self, output: Output) -> list[Entry]:
         rich = read_bundle(output.data, output.metadata)
-        if rich is None or not with_rich:
+        if rich is None:
             return []
         known = self._by_display_id.get(output.display_id) if output.display_id else None
         if output.kind == "update_display" and known is not None:

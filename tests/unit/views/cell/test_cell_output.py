@@ -11,7 +11,6 @@ from jupyter_dist.text.lists import Passing
 from jupyter_dist.views.cell import cell_output
 from jupyter_dist.views.cell.cell_output import REDRAW_INTERVAL_S, CellOutputView, choose_view
 from jupyter_dist.views.cell.cell_picture import CellRecord
-from jupyter_dist.views.cell.output_text import render_result_text
 from jupyter_dist.views.cell.terminal import Terminal, TerminalScreen
 from tests.calls import calls_of
 
@@ -107,8 +106,8 @@ def test_nothing_is_redrawn_when_nothing_is_new(notebook, clock):
     ("said", "lines"),
     [
         (
-            [f"start\nI am {rank}\nend\n" for rank in range(3)],
-            ["[0-2] start", "[0]   I am 0", "[1]   I am 1", "[2]   I am 2", "[0-2] end"],
+            [f"start\n\nI am {rank}\nend\n" for rank in range(3)],
+            ["[0-2] start", "[0-2] ", "[0]   I am 0", "[1]   I am 1", "[2]   I am 2", "[0-2] end"],
         ),
         (
             ["odd\n" if rank == 5 else "even\n" for rank in range(16)],
@@ -120,8 +119,9 @@ def test_nothing_is_redrawn_when_nothing_is_new(notebook, clock):
             ["Out[0-2]: [0] -2  [1-2] 1.5"],
         ),
         ([[Output("display", data={"image/png": PIXEL, "text/plain": "<F>"})]] * 4, ["[0-3] <F>"]),
+        ([[Output("display", data={"image/png": PIXEL})]], ["[0] <image/png>"]),
     ],
-    ids=["lines", "outliers first", "equal values", "numbers", "images"],
+    ids=["lines", "outliers first", "equal values", "numbers", "images", "an image alone"],
 )
 def test_what_ranks_have_in_common_is_shown_once(said, lines):
     notebook = shown(*said)
@@ -153,19 +153,6 @@ def test_a_waiting_clear_happens_with_the_next_output(notebook, clock):
     view.on_output(0, out("new\n"))
     end(view, 2)
     assert "old" not in notebook.html
-
-
-def test_every_rank_may_show_its_own_image():
-    image = [Output("display", data={"image/png": PIXEL + "\n"})]
-    markup = shown(*[image] * 4, rich="all").html
-    assert markup.count(f"data:image/png;base64,{PIXEL}") == 4
-
-
-def test_rich_outputs_of_chosen_ranks_only():
-    said = ([Output("display", data={"text/html": f"<b>{rank}</b>"})] for rank in range(4))
-    markup = shown(*said, rich=[2]).html
-    assert "<b>2</b>" in markup
-    assert "<b>1</b>" not in markup
 
 
 def test_a_display_is_updated_in_its_place():
@@ -439,21 +426,6 @@ def test_the_shell_chooses_the_view():
 
     assert not isinstance(choose_view(Shell(), world_size=2)._screen, TerminalScreen)
     assert isinstance(choose_view(object(), world_size=2)._screen, TerminalScreen)
-
-
-def test_a_finished_result_reads_line_by_line_over_the_ranks():
-    results = [
-        RankResult(rank=rank, status="ok", stdout=f"a\n\nI am {rank}\nb", value_repr="4")
-        for rank in range(2)
-    ]
-    assert render_result_text(SpmdResult(results)).splitlines() == [
-        "[0-1] a",
-        "[0-1] ",
-        "[0]   I am 0",
-        "[1]   I am 1",
-        "[0-1] b",
-        "Out[0-1]: 4",
-    ]
 
 
 # --- outputs of some ranks only ---

@@ -11,7 +11,6 @@ from jupyter_dist.views.cell.crash_card import (
     MOST_CARDS,
     crash_html,
     crash_lines,
-    crash_text,
     sparkline,
 )
 from jupyter_dist.views.cell.output_html import saved_bundle
@@ -48,13 +47,13 @@ def gone(rank, host="b", **known):
 
 def test_what_was_last_on_stderr_names_cells_as_people_know_them():
     said = '  File "/dev/shm/x/In_3_0a1b2c3d.py", line 7, in work'
-    text = crash_text([gone(2, stderr=(said,))], (0,))
+    text = "\n".join(crash_lines([gone(2, stderr=(said,))], (0,)))
     assert "In[3]:7, in work" in text
     assert "/dev/shm" not in text
 
 
 def test_a_card_says_all_that_is_known():
-    assert crash_text([FULL], (0, 1, 3)) == (
+    assert "\n".join(crash_lines([FULL], (0, 1, 3))) == (
         "✗ rank 2 is lost: its process was killed by SIGSEGV in native code called from In[3]:7\n"
         "  nodeA · pid 4711 · In[3]:7\n"
         "  memory: ▂▅█ 3.9 GiB (512 MiB 12 s before), limit of its cgroup 4 GiB, "
@@ -70,7 +69,7 @@ def test_a_card_says_all_that_is_known():
         "    Current thread 0x01 (most recent call first):\n"
         "      In[3]:7 in <module>\n"
         "  → %dist_heal replaces it · %dist_shrink goes on without it · "
-        "%%spmd --ranks 0-1,3 works with the others\n"
+        "%%spmd --ranks 0-1,3 works with the others"
     )
 
 
@@ -110,7 +109,7 @@ def test_text_and_html_say_the_same():
         "went wrong",
     ):
         assert words in copied
-        assert words in crash_text([FULL], (0,))
+        assert words in "\n".join(crash_lines([FULL], (0,)))
 
 
 def test_long_parts_are_folded():
@@ -173,7 +172,8 @@ def test_of_very_many_outlooks_some_are_told():
 
 
 def test_without_a_crash_nothing_is_shown():
-    assert crash_html([]) == crash_text([]) == ""
+    assert crash_html([]) == ""
+    assert crash_lines([]) == []
 
 
 def test_a_sparkline_ends_with_the_last_size_and_keeps_peaks():

@@ -1,12 +1,12 @@
-from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.cluster.result import RankResult
 from jupyter_dist.protocol.messages import ErrorInfo, Output
-from jupyter_dist.views.cell.cell_picture import Block, CellPicture, ValueGroup
+from jupyter_dist.views.cell.cell_picture import CellPicture, CellRecord, ValueGroup, end_of
 from jupyter_dist.views.cell.output_text import (
     cap_text,
-    render_result_text,
     render_text,
     value_lines,
 )
+from jupyter_dist.views.outputs.blocks import Block
 from jupyter_dist.views.outputs.grouping import Entry, Row
 from jupyter_dist.views.outputs.rich_outputs import read_bundle
 
@@ -15,11 +15,20 @@ def value(ranks, text):
     return ValueGroup(ranks, read_bundle({"text/plain": text}))
 
 
+def text_of(*results):
+    """Return the text of a finished cell in which ranks said and ended so."""
+    record = CellRecord(len(results))
+    for each in results:
+        record.take_output(each.rank, [Output("stdout", each.stdout)])
+        record.take_finished(end_of(each))
+    return render_text(record.final_picture())
+
+
 def test_an_error_without_a_traceback_of_its_own_is_said_once():
     text = "3 (the rank goes on; %dist_stop ends the cluster)"
     error = ErrorInfo("SystemExit", text, (f"SystemExit: {text}",))
     results = [RankResult(rank=rank, status="raised", error=error) for rank in range(2)]
-    assert render_result_text(SpmdResult(results)) == f"SystemExit on ranks 0-1 (2): {text}\n"
+    assert text_of(*results) == f"SystemExit on ranks 0-1 (2): {text}\n"
 
 
 def test_colours_go_in_a_saved_text():
@@ -64,17 +73,13 @@ def test_each_line_of_a_note_is_marked_as_no_output():
     ]
 
 
-def test_a_result_tells_output_values_and_errors():
+def test_output_values_and_errors_are_told_in_this_order():
     error = ErrorInfo("ValueError", "bad", ("Cell In[1], line 1", "ValueError: bad"))
     lost = ErrorInfo("RankLost", "killed by SIGKILL")
-    text = render_result_text(
-        SpmdResult(
-            [
-                RankResult(rank=0, status="ok", stdout="hi\n", value_repr="'v'"),
-                RankResult(rank=1, status="raised", stdout="hi\n", error=error),
-                RankResult(rank=2, status="lost", stderr="oh\n", error=lost),
-            ]
-        )
+    text = text_of(
+        RankResult(rank=0, status="ok", stdout="hi\n", value_repr="'v'"),
+        RankResult(rank=1, status="raised", stdout="hi\n", error=error),
+        RankResult(rank=2, status="lost", stdout="oh\n", error=lost),
     )
     assert text.splitlines() == [
         "[0-1] hi",
@@ -85,21 +90,3 @@ def test_a_result_tells_output_values_and_errors():
         "ValueError: bad",
         "RankLost on rank 2: killed by SIGKILL",
     ]
-
-
-def test_displays_of_a_result_are_shown_as_text():
-    displays = (
-        Output("display", data={"image/png": "QUJD"}),
-        Output("value", data={"text/plain": "7"}),
-    )
-    result = SpmdResult([RankResult(rank=0, status="ok", displays=displays, value_repr="7")])
-    assert render_result_text(result) == "[0] <image/png>\nOut[0]: 7\n"
-
-
-def test_many_ranks_are_grouped_in_text_too():
-    results = [RankResult(rank=r, status="ok", stdout=f"{r == 3}\n") for r in range(10)]
-    assert render_result_text(SpmdResult(results)) == "[3] True\n[0-2,4-9] False\n"
-
-
-def test_an_empty_result_is_an_empty_text():
-    assert render_result_text(SpmdResult([])) == ""

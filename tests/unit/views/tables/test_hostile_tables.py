@@ -14,7 +14,7 @@ from jupyter_dist.model.ranks.variable_facts import RankNames
 from jupyter_dist.protocol.messages import KeptCell
 from jupyter_dist.server.page_messages import Clusters, TopologySeen, to_text
 from jupyter_dist.server.summaries import row_of
-from jupyter_dist.views.cell.crash_card import crash_html, crash_text
+from jupyter_dist.views.cell.crash_card import crash_html, crash_lines
 from jupyter_dist.views.cell.display_place import Place
 from jupyter_dist.views.tables.kept_cells import kept_cells_text, name_start
 from jupyter_dist.views.tables.stacks_table import stacks_bundle
@@ -33,7 +33,8 @@ def show(bundle):
 @given(st.lists(of_type(CrashReport), max_size=2))
 @briefly
 def test_cards_of_lost_ranks(crashes):
-    show({"text/plain": crash_text(crashes, (1,)), "text/html": crash_html(crashes, (1,))})
+    text = "\n".join(crash_lines(crashes, (1,)))
+    show({"text/plain": text, "text/html": crash_html(crashes, (1,))})
 
 
 @given(st.dictionaries(RANKS, of_type(RankStacks), max_size=2))
