@@ -5,7 +5,7 @@ from typing import Any
 
 import xxhash
 
-from jupyter_dist.checkpoint.format.manifest import plain_entry
+from jupyter_dist.checkpoint.format.manifest import ArrayEntry, ObjectEntry, plain_entry
 from jupyter_dist.checkpoint.format.part_layout import bytes_of
 from jupyter_dist.checkpoint.save.merging import LeafReport, TreeReport
 from jupyter_dist.checkpoint.values.arrays import Block, Held
@@ -82,28 +82,30 @@ def _tell(leaf: Leaf, data: Sequence[Array]) -> LeafReport:
     """Tell of a leaf what the others must know."""
     content = leaf.content
     if isinstance(content, Plain):
-        plain = plain_entry(content.value, "replicated")
-        return LeafReport(path=leaf.path, kind="plain", plain=plain)
+        return LeafReport(path=leaf.path, entry=plain_entry(content.value, "replicated"))
     if isinstance(content, Pickled):
         return LeafReport(
             path=leaf.path,
-            kind="object",
+            entry=ObjectEntry(type_name=content.type_name, layout="replicated", pieces=()),
             nbytes=len(content.data),
             glance=_glance(memoryview(content.data)),
-            type_name=content.type_name,
         )
     whole = content.is_whole
-    return LeafReport(
-        path=leaf.path,
-        kind="array",
-        nbytes=sum(array.nbytes for array in data),
-        library=content.library,
+    entry = ArrayEntry(
         dtype=content.dtype,
         shape=content.shape,
-        is_whole=whole,
-        boxes=() if whole else tuple(block.box for block in content.blocks),
+        layout="replicated",
+        library=content.library,
+        pieces=(),
         sharding=content.sharding,
         form=content.form,
+    )
+    return LeafReport(
+        path=leaf.path,
+        entry=entry,
+        nbytes=sum(array.nbytes for array in data),
+        is_whole=whole,
+        boxes=() if whole else tuple(block.box for block in content.blocks),
         glance=_glance(bytes_of(data[0])) if whole else "",
     )
 

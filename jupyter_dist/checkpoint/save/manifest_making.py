@@ -1,26 +1,23 @@
 """The leaves of a manifest, made of what all ranks have told and written."""
 
 from collections.abc import Collection, Sequence
-from typing import cast
 
-import msgspec
+from msgspec.structs import replace
 
 from jupyter_dist.checkpoint.format.manifest import (
-    ArrayEntry,
     Entry,
     Layout,
     Leaf,
-    Library,
-    ObjectEntry,
     Piece,
+    PlainEntry,
 )
-from jupyter_dist.checkpoint.save.merging import LeafReport, Merged, MergedLeaf
+from jupyter_dist.checkpoint.save.merging import Merged, MergedLeaf
 from jupyter_dist.checkpoint.save.writing import Written
 
 
 def seem_same(leaf: MergedLeaf) -> bool:
     """Return whether a leaf has bytes that may be the same on all ranks."""
-    return leaf.layout == "replicated" and leaf.first.kind != "plain"
+    return leaf.layout == "replicated" and not isinstance(leaf.first.entry, PlainEntry)
 
 
 def settle_layouts(merged: Merged, differing: Collection[int]) -> Merged:
@@ -51,30 +48,16 @@ def _record(leaf: MergedLeaf, pieces: Sequence[Sequence[Piece]]) -> Leaf:
     """Describe a leaf; `pieces` are by the rank that has written them."""
     if leaf.layout == "per_rank":
         entries = [
-            None if told is None else _entry(told, "per_rank", told.shape, own)
+            None if told is None else _complete(told.entry, "per_rank", own)
             for told, own in zip(leaf.by_rank, pieces, strict=True)
         ]
         return Leaf(leaf.path, tuple(entries))
-    first = leaf.first
-    shape = leaf.shape if leaf.layout == "sharded" else first.shape
     every = sorted((piece for own in pieces for piece in own), key=lambda piece: piece.box)
-    return Leaf(leaf.path, (_entry(first, leaf.layout, shape, every),))
+    entry = _complete(leaf.first.entry, leaf.layout, every)
+    return Leaf(leaf.path, (replace(entry, shape=leaf.shape) if leaf.shape else entry,))
 
 
-def _entry(
-    told: LeafReport, layout: Layout, shape: tuple[int, ...], pieces: Sequence[Piece]
-) -> Entry:
-    if told.kind == "plain":
-        assert told.plain is not None
-        return msgspec.structs.replace(told.plain, layout=layout)
-    if told.kind == "object":
-        return ObjectEntry(type_name=told.type_name, layout=layout, pieces=tuple(pieces))
-    return ArrayEntry(
-        dtype=told.dtype,
-        shape=shape,
-        layout=layout,
-        library=cast("Library", told.library),
-        pieces=tuple(pieces),
-        sharding=told.sharding,
-        form=told.form,
-    )
+def _complete(entry: Entry, layout: Layout, pieces: Sequence[Piece]) -> Entry:
+    if isinstance(entry, PlainEntry):
+        return replace(entry, layout=layout)
+    return replace(entry, layout=layout, pieces=tuple(pieces))

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import msgspec
 
 from jupyter_dist.checkpoint.format.manifest import (
+    ArrayEntry,
     Box,
     Branch,
-    Form,
+    Entry,
     Layout,
     Node,
     PlainEntry,
-    Sharding,
 )
 from jupyter_dist.checkpoint.format.number_types import array_bytes
 from jupyter_dist.checkpoint.format.sharding import (
@@ -33,23 +33,16 @@ class LeafReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a rank tells of one of its leaves."""
 
     path: str
-    kind: str
-    """array, object or plain."""
+    entry: Entry
+    """As this rank has it; its layout and its pieces are known only when all have told."""
     nbytes: int = 0
     """Of what this rank has of it."""
-    library: str = ""
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
     is_whole: bool = True
     """Of an array: all of it is on this rank."""
     boxes: tuple[Box, ...] = ()
     """Of one that is not whole, and not a Shard: the parts that this rank has to write."""
-    sharding: Sharding | None = None
-    form: Form = "array"
     glance: str = ""
     """Digest of some of its bytes: those whose glances differ are not the same."""
-    type_name: str = ""
-    plain: PlainEntry | None = None
 
 
 class TreeReport(msgspec.Struct, frozen=True):
@@ -118,23 +111,24 @@ def _merge_leaf(
         layout: Layout = "replicated" if _seem_same(by_rank) else "per_rank"
         return MergedLeaf(path, by_rank, numbers, layout)
     present = [told for told in by_rank if told is not None]
+    arrays = [told.entry for told in present if isinstance(told.entry, ArrayEntry)]
     if len(parted) < len(by_rank):
         others = sorted(set(range(len(by_rank))) - set(parted))
         raise UsageError(
             f"{path} is part of an array over all ranks on {name_ranks(parted)}, but not on "
             f"{name_ranks(others)}. Give all ranks the same kind of value there."
         )
-    terms = {(told.dtype, told.library, told.sharding) for told in present}
+    terms = {(array.dtype, array.library, array.sharding) for array in arrays}
     if len(terms) > 1:
         raise UsageError(
             f"{path} has parts that do not belong together: "
-            f"{_list_differences(present)}. Accepted: one dtype and one sharding on all ranks."
+            f"{_list_differences(arrays)}. Accepted: one dtype and one sharding on all ranks."
         )
-    sharding = present[0].sharding
+    sharding = arrays[0].sharding
     if sharding is not None and sharding.axis >= 0 and not sharding.mesh_axes:
-        shape, boxes = _join_blocks(path, present, sharding.axis)
+        shape, boxes = _join_blocks(path, arrays, sharding.axis)
     else:
-        shape, boxes = present[0].shape, tuple(told.boxes for told in present)
+        shape, boxes = arrays[0].shape, tuple(told.boxes for told in present)
         if mistile := find_mistile(shape, [box for own in boxes for box in own]):
             raise UsageError(
                 f"{path} has parts that are not one array of shape {shape}: {mistile}. Accepted: "
@@ -148,27 +142,27 @@ def _seem_same(by_rank: Sequence[LeafReport | None]) -> bool:
     return first is not None and all(told is first or told == first for told in by_rank)
 
 
-def _list_differences(present: Sequence[LeafReport]) -> str:
-    texts = [f"{told.library} {told.dtype}{list(told.shape)}" for told in present]
+def _list_differences(arrays: Sequence[ArrayEntry]) -> str:
+    texts = [f"{array.library} {array.dtype}{list(array.shape)}" for array in arrays]
     return ", ".join(f"{text} on rank {rank}" for rank, text in enumerate(texts))
 
 
 def _join_blocks(
-    path: str, present: Sequence[LeafReport], axis: int
+    path: str, blocks: Sequence[ArrayEntry], axis: int
 ) -> tuple[tuple[int, ...], tuple[tuple[Box, ...], ...]]:
     """Put the blocks of all ranks one behind the other."""
-    outer = {(*told.shape[:axis], -1, *told.shape[axis + 1 :]) for told in present}
+    outer = {(*block.shape[:axis], -1, *block.shape[axis + 1 :]) for block in blocks}
     if len(outer) > 1:
         raise UsageError(
             f"{path} has blocks that do not fit together along axis {axis}: "
-            f"{_list_differences(present)}. Accepted: blocks that differ in that axis only."
+            f"{_list_differences(blocks)}. Accepted: blocks that differ in that axis only."
         )
     boxes, start = [], 0
-    for told in present:
-        stop = start + told.shape[axis]
-        boxes.append((block_box(told.shape, axis, start, stop),))
+    for block in blocks:
+        stop = start + block.shape[axis]
+        boxes.append((block_box(block.shape, axis, start, stop),))
         start = stop
-    shape = list(present[0].shape)
+    shape = list(blocks[0].shape)
     shape[axis] = start
     return tuple(shape), tuple(boxes)
 
@@ -209,37 +203,39 @@ def share_out(leaves: Sequence[MergedLeaf], world_size: int) -> list[list[Part]]
             shared.append(index)
             continue
         for rank, told in enumerate(leaf.by_rank):
-            if told is None or told.kind == "plain":
+            if told is None:
                 continue
-            boxes = leaf.boxes[rank] if leaf.layout == "sharded" else (whole_box(told.shape),)
-            if told.kind == "object":
-                parts[rank].append(Part(index, 0, (), None, told.nbytes))
-            else:
-                parts[rank] += [
-                    Part(index, at, box, None, _box_bytes(told, box))
-                    for at, box in enumerate(boxes)
-                ]
+            boxes = leaf.boxes[rank] if leaf.layout == "sharded" else _all_of(told.entry)
+            for at, box in enumerate(boxes):
+                parts[rank].append(Part(index, at, box, None, _part_bytes(told, box)))
             load[rank] += told.nbytes
     for index in sorted(shared, key=lambda each: -leaves[each].first.nbytes):
         told = leaves[index].first
-        if told.kind == "plain":
-            continue
         for box in _cut(told, world_size):
             rank = load.index(min(load))
-            nbytes = told.nbytes if told.kind == "object" else _box_bytes(told, box)
+            nbytes = _part_bytes(told, box)
             parts[rank].append(Part(index, 0, box, box, nbytes))
             load[rank] += nbytes
     return parts
 
 
-def _cut(told: LeafReport, world_size: int) -> list[Box]:
+def _all_of(entry: Entry) -> Sequence[Box]:
+    """Return the box of all that is written of a leaf; none for what stands in the manifest."""
+    if isinstance(entry, PlainEntry):
+        return ()
+    return (whole_box(entry.shape) if isinstance(entry, ArrayEntry) else (),)
+
+
+def _cut(told: LeafReport, world_size: int) -> Sequence[Box]:
     """Cut a large array along its first axis into a part for each rank."""
-    if told.nbytes < CUT_BYTES or not told.shape or told.shape[0] < world_size:
-        return [whole_box(told.shape)]
-    length = told.shape[0]
-    ends = [length * number // world_size for number in range(world_size + 1)]
-    return [block_box(told.shape, 0, start, stop) for start, stop in pairwise(ends)]
+    shape = told.entry.shape if isinstance(told.entry, ArrayEntry) else ()
+    if told.nbytes < CUT_BYTES or not shape or shape[0] < world_size:
+        return _all_of(told.entry)
+    ends = [shape[0] * number // world_size for number in range(world_size + 1)]
+    return [block_box(shape, 0, start, stop) for start, stop in pairwise(ends)]
 
 
-def _box_bytes(told: LeafReport, box: Box) -> int:
-    return array_bytes(told.dtype, box_shape(box))
+def _part_bytes(told: LeafReport, box: Box) -> int:
+    if isinstance(told.entry, ArrayEntry):
+        return array_bytes(told.entry.dtype, box_shape(box))
+    return told.nbytes

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_dist.checkpoint.format.manifest import PartFile, Piece, Tensor
+from jupyter_dist.checkpoint.format.manifest import (
+    ArrayEntry,
+    ObjectEntry,
+    PartFile,
+    Piece,
+    Tensor,
+)
 from jupyter_dist.checkpoint.format.part_file import PartWriter, PickleWriter
 from jupyter_dist.checkpoint.format.sharding import box_shape, slices
 from jupyter_dist.checkpoint.save.contents import Contents
@@ -41,8 +47,12 @@ def write_parts(
 
     `count` is told of bytes as they are written.
     """
-    arrays = [part for part in parts if merged.leaves[part.leaf].first.kind == "array"]
-    objects = [part for part in parts if merged.leaves[part.leaf].first.kind == "object"]
+    arrays = [
+        part for part in parts if isinstance(merged.leaves[part.leaf].first.entry, ArrayEntry)
+    ]
+    objects = [
+        part for part in parts if isinstance(merged.leaves[part.leaf].first.entry, ObjectEntry)
+    ]
     writing = _Writing(author, contents, merged.leaves, count)
     if arrays:
         writing.write_arrays(arrays)
@@ -86,9 +96,10 @@ class _Writing:
         leaf = self.leaves[part.leaf]
         told = leaf.by_rank[self.author.rank]
         assert told is not None
+        assert isinstance(told.entry, ArrayEntry)
         has_several = leaf.layout == "sharded" and len(leaf.boxes[self.author.rank]) > 1
         suffix = f" block {part.block}" if has_several else ""
-        return Tensor(f"{leaf.path or 'tree'}{suffix}", told.dtype, box_shape(part.box))
+        return Tensor(f"{leaf.path or 'tree'}{suffix}", told.entry.dtype, box_shape(part.box))
 
     def _array(self, part: Part) -> Array:
         data = self.contents.array(self.leaves[part.leaf].numbers[self.author.rank], part.block)

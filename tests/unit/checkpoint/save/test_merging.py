@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_dist.checkpoint.format.manifest import ArrayEntry
 from jupyter_dist.checkpoint.format.number_types import array_bytes
 from jupyter_dist.checkpoint.format.structure import build
 from jupyter_dist.checkpoint.save.contents import take
@@ -62,7 +63,7 @@ def test_trees_may_differ():
     assert [leaf.path for leaf in found.leaves] == ["['a']", "['b'][0]", "['b'][1]", "['c']"]
     for rank, tree in enumerate((first, second)):
         texts = [leaf.by_rank[rank] for leaf in found.leaves]
-        again = build(found.structures[rank], lambda at, told=texts: int(told[at].plain.text))
+        again = build(found.structures[rank], lambda at, told=texts: int(told[at].entry.text))
         assert again == tree
 
 
@@ -91,9 +92,8 @@ def test_blocks_that_fit_no_whole_are_refused(trees, said):
 
 
 def replicated(shape):
-    told = LeafReport(
-        path="w", kind="array", nbytes=array_bytes("int8", shape), dtype="int8", shape=shape
-    )
+    entry = ArrayEntry(dtype="int8", shape=shape, layout="replicated", library="numpy", pieces=())
+    told = LeafReport(path="w", entry=entry, nbytes=array_bytes("int8", shape))
     return MergedLeaf("w", (told,) * 3, (0,) * 3, "replicated")
 
 
