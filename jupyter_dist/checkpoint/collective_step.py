@@ -25,8 +25,6 @@ class StepReport(msgspec.Struct, frozen=True):
     brought: bytes = b""
     error: str = ""
     text: str = ""
-    is_ours: bool = False
-    """Its words say all; of others the name must be told, too."""
 
 
 def together(
@@ -44,17 +42,17 @@ def together(
     except PASSED_ON:
         raise
     except BaseException as problem:  # noqa: BLE001  (whatever went wrong here, others must hear it)
-        is_ours = isinstance(problem, DistError)
-        error, told = problem, StepReport(b"", type_name(problem), error_text(problem), is_ours)
+        name, text = type_name(problem), error_text(problem)
+        # The words of our own errors say all; of others the name must be told, too.
+        text = text if isinstance(problem, DistError) else f"{name}: {text}"
+        error, told = problem, StepReport(b"", name, text)
     answers = rank_group.gather(topic, msgspec.msgpack.encode(told), timeout_s)
     if error is not None:
         raise error
     steps = [msgspec.msgpack.decode(answer, type=StepReport) for answer in answers]
     for rank, step in enumerate(steps):
         if step.error:
-            kind = _KINDS.get(step.error, CheckpointFailed)
-            text = step.text if step.is_ours else f"{step.error}: {step.text}"
-            raise kind(f"rank {rank}: {text}")
+            raise _KINDS.get(step.error, CheckpointFailed)(f"rank {rank}: {step.text}")
     return [step.brought for step in steps]
 
 

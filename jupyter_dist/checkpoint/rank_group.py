@@ -28,10 +28,6 @@ class RankGroup(Protocol):
         """How many ranks there are; all of them take part."""
 
     @property
-    def host(self) -> str:
-        """Name of this rank's host."""
-
-    @property
     def hosts(self) -> tuple[str, ...]:
         """Name of the host of each rank."""
 

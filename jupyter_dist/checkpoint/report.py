@@ -31,17 +31,8 @@ class RankSaved(msgspec.Struct, frozen=True):
     """Names that cannot be saved, with the reason."""
 
     def __str__(self) -> str:
-        text = self.describe(name_some(self.saved) or "nothing")
-        return "\n".join([text, *_describe(_without_ranks(self.left_out), "not saved")])
-
-    def describe(self, what: str, took: str = "") -> str:
-        """Say in a sentence that this was saved, or is being saved."""
-        if self.path:
-            size = tell_size(self.nbytes)
-            return f"saved {what} ({size} on disk){took} as step {self.step}: {self.path}"
-        return (
-            f"saving {what} as step {self.step} in {self.directory}, while cells go on; should it "
-            "fail, the next cell and the next save say so"
+        return "\n".join(
+            [_tell_saved(self), *_describe(_without_ranks(self.left_out), "not saved")]
         )
 
 
@@ -58,11 +49,8 @@ class RankRestored(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        what = f"{name_some(self.restored) or 'nothing'} ({tell_size(self.nbytes)})"
-        text = f"restored {what} from step {self.step}: {self.path}"
-        return "\n".join(
-            [text, *_describe(_without_ranks(self.not_restored), "not restored"), *self.notes]
-        )
+        problems = _describe(_without_ranks(self.not_restored), "not restored")
+        return "\n".join([_tell_restored(self), *problems, *self.notes])
 
 
 class CheckpointSaved(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +68,8 @@ class CheckpointSaved(msgspec.Struct, frozen=True, kw_only=True):
     left_out: Problems = {}
 
     def __str__(self) -> str:
-        ranks = name_ranks(range(self.world_size))
-        what = f"{name_some(self.saved) or 'nothing'} of {ranks}"
-        told = RankSaved(self.directory, self.path, self.step, self.nbytes, self.seconds)
-        text = told.describe(what, f" in {self.seconds:.2f} s")
+        whose = f" of {name_ranks(range(self.world_size))}"
+        text = _tell_saved(self, whose, f" in {self.seconds:.2f} s")
         return "\n".join([text, *_describe(self.left_out, "not saved")])
 
 
@@ -100,9 +86,8 @@ class CheckpointRestored(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        ranks = name_ranks(range(self.world_size))
-        what = f"{name_some(self.restored) or 'nothing'} on {ranks} ({tell_size(self.nbytes)})"
-        text = f"restored {what} in {self.seconds:.2f} s from step {self.step}: {self.path}"
+        where = f" on {name_ranks(range(self.world_size))}"
+        text = _tell_restored(self, where, f" in {self.seconds:.2f} s")
         return "\n".join([text, *_describe(self.not_restored, "not restored"), *self.notes])
 
 
@@ -141,6 +126,24 @@ def merge_restored(told: Mapping[int, RankRestored]) -> CheckpointRestored:
             for note, ranks in notes.items()
         ),
     )
+
+
+def _tell_saved(saved: RankSaved | CheckpointSaved, whose: str = "", took: str = "") -> str:
+    what = f"{name_some(saved.saved) or 'nothing'}{whose}"
+    if saved.path:
+        size = tell_size(saved.nbytes)
+        return f"saved {what} ({size} on disk){took} as step {saved.step}: {saved.path}"
+    return (
+        f"saving {what} as step {saved.step} in {saved.directory}, while cells go on; should it "
+        "fail, the next cell and the next save say so"
+    )
+
+
+def _tell_restored(
+    restored: RankRestored | CheckpointRestored, where: str = "", took: str = ""
+) -> str:
+    what = f"{name_some(restored.restored) or 'nothing'}{where} ({tell_size(restored.nbytes)})"
+    return f"restored {what}{took} from step {restored.step}: {restored.path}"
 
 
 def _union(names: Sequence[Sequence[str]]) -> tuple[str, ...]:

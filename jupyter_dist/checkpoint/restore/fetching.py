@@ -20,42 +20,36 @@ SENT_BYTES = 32 << 20
 _UINT8 = np.dtype(np.uint8)
 
 
-class Parts:
-    """The part files that this rank sees: from the directory, and before that from its cache."""
+def read_pieces(
+    pieces: Sequence[Piece],
+    files: Iterable[PartFile],
+    paths: Mapping[str, Sequence[Path]],
+    labels: Mapping[Piece, str],
+    progress: Progress,
+) -> dict[Piece, Bytes]:
+    """Return the bytes of these pieces, which stand file by file.
 
-    def __init__(
-        self,
-        files: Iterable[PartFile],
-        paths: Mapping[str, Sequence[Path]],
-        labels: Mapping[Piece, str],
-    ) -> None:
-        self._files = {file.name: file for file in files}
-        self._paths = paths
-        self._labels = labels
+    `paths` says where this rank sees each file: in the directory, and before that in its cache.
+    Raises CheckpointDamaged when they are not what was saved in any place.
+    """
+    parts = {file.name: file for file in files}
 
-    def read(self, pieces: Sequence[Piece], progress: Progress) -> dict[Piece, Bytes]:
-        """Return the bytes of these pieces, which stand file by file.
+    def read(path: Path, own: Sequence[Piece]) -> dict[Piece, Bytes]:
+        with PartReader(path, parts[path.name], on_bytes=progress.add) as reader:
+            return {piece: reader.read(piece, labels[piece]) for piece in own}
 
-        Raises CheckpointDamaged when they are not what was saved in any place.
-        """
-        got: dict[Piece, Bytes] = {}
-        for name, group in groupby(pieces, key=attrgetter("file")):
-            own = list(group)
-            *cached, last = self._paths[name]
-            for path in cached:
-                # A copy may have gone bad; the directory has the original.
-                with suppress(CheckpointError):
-                    got |= self._read_from(path, own, progress)
-                    break
-            else:
-                got |= self._read_from(last, own, progress)
-        return got
-
-    def _read_from(
-        self, path: Path, pieces: Sequence[Piece], progress: Progress
-    ) -> dict[Piece, Bytes]:
-        with PartReader(path, self._files[path.name], on_bytes=progress.add) as reader:
-            return {piece: reader.read(piece, self._labels[piece]) for piece in pieces}
+    got: dict[Piece, Bytes] = {}
+    for name, group in groupby(pieces, key=attrgetter("file")):
+        own = list(group)
+        *cached, last = paths[name]
+        for path in cached:
+            # A copy may have gone bad; the directory has the original.
+            with suppress(CheckpointError):
+                got |= read(path, own)
+                break
+        else:
+            got |= read(last, own)
+    return got
 
 
 def exchange(

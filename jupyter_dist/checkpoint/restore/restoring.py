@@ -21,7 +21,7 @@ from jupyter_dist.checkpoint.format.part_file import Bytes
 from jupyter_dist.checkpoint.format.structure import build, find_paths
 from jupyter_dist.checkpoint.rank_group import RankGroup
 from jupyter_dist.checkpoint.restore.discovery import agree
-from jupyter_dist.checkpoint.restore.fetching import Parts, check_arrived, exchange
+from jupyter_dist.checkpoint.restore.fetching import check_arrived, exchange, read_pieces
 from jupyter_dist.checkpoint.restore.jax_placement import form_jax, has_formed_jax
 from jupyter_dist.checkpoint.restore.placement import is_array_like, is_over_devices
 from jupyter_dist.checkpoint.restore.read_plan import Plan, make_plan
@@ -122,8 +122,10 @@ class Restore:
         )
         try:
             got: dict[Piece, Bytes] = {}
-            parts = Parts(self.manifest.files, self._agreed.paths, self._labels)
-            self._step("read", lambda: got.update(parts.read(plan.reads[rank], progress)))
+            own, files, paths = plan.reads[rank], self.manifest.files, self._agreed.paths
+            self._step(
+                "read", lambda: got.update(read_pieces(own, files, paths, self._labels, progress))
+            )
             spoilt = exchange(self._rank_group, plan, got, pieces, progress)
         finally:
             progress.close()

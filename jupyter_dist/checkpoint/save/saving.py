@@ -208,7 +208,8 @@ class Save:
     def _write(self, parts: list[Part], begin: Callable[[int], Progress]) -> list[bytes]:
         """Write the parts of this rank; on rank 0 give what all have written, packed."""
         rank_group = self._rank_group
-        author = Author(self._place.staging_path, rank_group.rank, rank_group.host)
+        rank, hosts = rank_group.rank, rank_group.hosts
+        author = Author(self._place.staging_path, rank, hosts[rank])
 
         def write() -> None:
             progress = begin(sum(part.nbytes for part in parts))

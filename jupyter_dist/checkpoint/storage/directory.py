@@ -58,37 +58,29 @@ class Found(msgspec.Struct, frozen=True):
         return f"step {self.step} in {self.path}, saved {self.saved_at} by {ranks}"
 
 
-class Survey(msgspec.Struct, frozen=True):
-    """All checkpoints of a directory, by step."""
-
-    found: tuple[Found, ...]
-    problems: tuple[tuple[int, CheckpointError], ...]
-    """Steps whose manifest cannot be used, and why."""
-
-
 def step_name(step: int) -> str:
     """Return the name of a checkpoint's directory."""
     return f"step-{step:08d}"
 
 
-def survey(directory: str | os.PathLike[str]) -> Survey:
-    """Look at everything that has the name of a checkpoint. Raises CheckpointNotFound.
+def survey(directory: str | os.PathLike[str]) -> tuple[list[Found], list[CheckpointError]]:
+    """Return the checkpoints by step, and why others cannot be used. Raises CheckpointNotFound.
 
     A directory that is not there has none; one that cannot be looked at is an error.
     """
     found: list[Found] = []
-    problems: list[tuple[int, CheckpointError]] = []
+    problems: list[CheckpointError] = []
     for step, path in steps(directory):
         try:
             found.append(_read(step, path))
         except CheckpointError as error:
-            problems.append((step, error))
-    return Survey(tuple(found), tuple(problems))
+            problems.append(error)
+    return found, problems
 
 
 def find(directory: str | os.PathLike[str]) -> list[Found]:
     """Return the checkpoints whose manifest is whole, oldest first. Raises CheckpointNotFound."""
-    return list(survey(directory).found)
+    return survey(directory)[0]
 
 
 def latest(directory: str | os.PathLike[str]) -> Found | None:
@@ -123,7 +115,9 @@ def sweep(directory: str | os.PathLike[str]) -> list[Path]:
     where = Path(directory)
     swept = []
     with as_not_saved(where):
-        if not _is_there(where):
+        try:
+            where.stat()
+        except FileNotFoundError:
             return []
         with holding(where):
             for path in _children(where):
@@ -194,15 +188,6 @@ def steps(directory: str | os.PathLike[str]) -> list[tuple[int, Path]]:
 def _children(where: Path) -> Iterator[Path]:
     with os.scandir(where) as entries:
         yield from [where / entry.name for entry in entries]
-
-
-def _is_there(path: Path) -> bool:
-    """Return whether there is something of that name; raises OSError where that cannot be seen."""
-    try:
-        path.stat()
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _size_of(path: Path) -> int:

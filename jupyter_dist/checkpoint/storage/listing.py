@@ -19,12 +19,12 @@ def list_checkpoints(directory: str) -> tuple[tuple[CheckpointSeen, ...], tuple[
     problems: list[str] = []
     for name in ("", *_folders(directory)):
         try:
-            surveyed = survey(os.path.join(directory, name) if name else directory)
+            found, damaged = survey(os.path.join(directory, name) if name else directory)
         except CheckpointNotFound as problem:
             problems.append(str(problem))
             continue
-        seen += [_describe(name, found) for found in surveyed.found]
-        problems += [str(problem) for _, problem in surveyed.problems]
+        seen += [_describe(name, each) for each in found]
+        problems += map(str, damaged)
     return tuple(seen), tuple(problems)
 
 

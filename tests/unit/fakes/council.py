@@ -80,7 +80,6 @@ class FakeCouncil:
         self.rank = rank
         self.world_size = hall.world_size
         self.hosts = hall.hosts
-        self.host = hall.hosts[rank]
         self.bars = []
         self._hall = hall
         self._count = 0

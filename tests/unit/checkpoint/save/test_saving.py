@@ -25,7 +25,7 @@ def disks(tmp_path, monkeypatch):
     init = Place.__init__
 
     def on_own_disk(self, rank_group, directory):
-        init(self, rank_group, str(tmp_path / rank_group.host / directory))
+        init(self, rank_group, str(tmp_path / rank_group.hosts[rank_group.rank] / directory))
 
     monkeypatch.setattr(storage.Place, "__init__", on_own_disk)
     return lambda host: tmp_path / host / "run"

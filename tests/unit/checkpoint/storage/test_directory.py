@@ -79,12 +79,9 @@ def test_the_newest_that_is_whole_is_the_latest(tmp_path, saved, spoil):
 def test_why_others_are_passed_over_is_told(tmp_path, saved):
     damage(saved[9])
     make_newer(saved[12])
-    seen = survey(tmp_path)
-    assert numbers(seen.found) == [3, 100_000_000]
-    assert [(step, type(why)) for step, why in seen.problems] == [
-        (9, CheckpointDamaged),
-        (12, CheckpointTooNew),
-    ]
+    seen, problems = survey(tmp_path)
+    assert numbers(seen) == [3, 100_000_000]
+    assert list(map(type, problems)) == [CheckpointDamaged, CheckpointTooNew]
 
 
 @pytest.mark.parametrize(
@@ -111,8 +108,9 @@ def test_a_link_is_no_checkpoint(tmp_path, saved):
 
 def test_a_checkpoint_under_the_name_of_another_step_is_damaged(tmp_path, saved):
     saved[12].rename(tmp_path / step_name(13))
-    ((step, problem),) = survey(tmp_path).problems
-    assert (step, type(problem)) == (13, CheckpointDamaged)
+    (problem,) = survey(tmp_path)[1]
+    assert type(problem) is CheckpointDamaged
+    assert step_name(13) in str(problem)
 
 
 def test_the_next_step_is_after_all_that_are_there_whole_or_not(tmp_path, saved):
