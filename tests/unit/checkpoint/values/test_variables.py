@@ -48,10 +48,9 @@ def test_marks_with_an_axis_make_blocks():
 
 
 def test_a_name_that_is_not_there_is_told_with_what_is():
-    with pytest.raises(CheckpointFailed) as caught:
+    with pytest.raises(CheckpointFailed, match=r"'weight' .*Accepted: weights, steps\."):
         choose_variables({"steps": 1, "weights": 2}, ["weight"], {})
-    assert str(caught.value) == ("there is no variable 'weight' here. Accepted: weights, steps.")
-    with pytest.raises(CheckpointFailed, match="There are none at all"):
+    with pytest.raises(CheckpointFailed, match="'weight'"):
         choose_variables({}, ["weight"], {})
 
 
@@ -61,7 +60,7 @@ def test_of_many_names_some_are_told():
 
 
 def test_a_named_value_that_cannot_be_saved_is_an_error():
-    with pytest.raises(UsageError, match=r"\['lock'\] cannot be saved"):
+    with pytest.raises(UsageError, match=r"\['lock'\].*pickle"):
         choose_variables({"lock": threading.Lock()}, ["lock"], {})
 
 
