@@ -124,7 +124,7 @@ def test_a_notebook_shows_every_cell(speech, ends):
     play(CellOutputView(world_size=3, display=page, clock=clock()), speech, ends)
     assert "last 2" in page.text
     assert "last 2" in page.html
-    assert "cannot be drawn" not in page.text.splitlines()[0]
+    assert not page.text.startswith("[this cell ")
 
 
 @given(SPEECH, st.tuples(ENDS, ENDS, ENDS), st.sampled_from(["utf-8", "ascii", "latin-1"]))
@@ -234,7 +234,7 @@ def test_a_colour_of_thousands_of_digits_is_none():
 
 
 def broken(*_arguments, **_options):
-    raise RuntimeError("drawing has failed")
+    raise RuntimeError("drawing failed")
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_a_cell_whose_drawing_fails_is_text_with_one_line_why(said, monkeypatch,
     monkeypatch.setattr(output_html, part, broken)
     page = StrictNotebook()
     said(CellOutputView(world_size=2, display=page, clock=clock()))
-    assert page.text.count("drawing has failed") == 1
+    assert page.text.count("drawing failed") == 1
     assert "line 0" in page.text
     assert "line 1" in page.html
 
@@ -265,7 +265,7 @@ def test_a_cell_whose_lines_cannot_be_put_together_shows_those_of_each_rank(said
     monkeypatch.setattr(CellRecord, "_blocks", broken)
     page = StrictNotebook()
     said(CellOutputView(world_size=2, display=page, clock=clock()))
-    assert "drawing has failed" in page.text
+    assert "drawing failed" in page.text
     assert "line 0" in page.text
 
 
@@ -273,11 +273,11 @@ def test_a_front_end_that_refuses_a_bundle_gets_plain_text(said):
     class Strict(StrictNotebook):
         def check(self, bundle):
             if "<pre" in bundle["text/html"] and "cannot be drawn" not in bundle["text/plain"]:
-                raise ValueError("no such page")
+                raise ValueError("no page")
 
     page = Strict()
     said(CellOutputView(world_size=2, display=page, clock=clock()))
-    assert "no such page" in page.text
+    assert "no page" in page.text
     assert "line 1" in page.text
 
 
@@ -285,7 +285,7 @@ def test_a_front_end_that_refuses_a_bundle_gets_plain_text(said):
 def test_a_terminal_that_is_gone_is_told_once_and_the_cell_goes_on(said, error, capsys):
     terminal = Terminal(Mock(side_effect=error), is_tty=False)
     said(CellOutputView(world_size=2, display=terminal, clock=clock()))
-    assert capsys.readouterr().err.count("Its result is kept") == 1
+    assert capsys.readouterr().err.count(type(error).__name__) == 1
 
 
 def test_ctrl_c_while_a_cell_is_drawn_is_not_swallowed(said):
@@ -300,5 +300,5 @@ def test_one_output_that_cannot_be_taken_costs_no_other(monkeypatch):
     record.take_output(0, [Output("stdout", "a\n"), odd, Output("stdout", "b\n")])
     text = saved_bundle(record.final_picture())["text/plain"]
     assert "a\n" in text
-    assert "a clear_output cannot be drawn" in text
+    assert "clear_output" in text
     assert "b\n" in text

@@ -223,12 +223,12 @@ def test_a_block_counts_its_lines_and_a_very_long_one_is_lines(notebook, clock):
 def test_a_note_is_live_and_its_seconds_do_not_pile_up(notebook, clock):
     view = view_of(notebook, clock)
     for seconds in range(3, 9):
-        view.on_note(f"waiting for rank 2 for {seconds} s")
+        view.on_note(f"rank 2 for {seconds} s")
         view.on_tick()
         clock.now_s += 1
     assert "for 8 s" in notebook.html
     end(view, 4)
-    assert notebook.text == "· waiting for rank 2 for 8 s\n"
+    assert notebook.text == "· rank 2 for 8 s\n"
 
 
 def failed(rank, ename="ZeroDivisionError"):
@@ -596,22 +596,22 @@ def notes_of_the_verdicts():
 def test_a_cell_that_ended_well_keeps_no_line_about_who_waited_and_every_other_note():
     for is_over_before in (False, True):
         record = CellRecord(2)
-        for note in ("w belongs to the old mesh", *map(Passing, notes_of_the_verdicts())):
+        for note in ("w is old", *map(Passing, notes_of_the_verdicts())):
             record.take_note(note)
         if is_over_before:
             record.take_note(Passing(""))
-            assert record.live_picture().notes == ("w belongs to the old mesh",)
+            assert record.live_picture().notes == ("w is old",)
         for rank in range(2):
             record.take_finished(RankFinished(rank, "ok", 1.0))
-        assert record.final_picture().notes == ("w belongs to the old mesh",)
+        assert record.final_picture().notes == ("w is old",)
 
 
 def test_a_cell_that_ended_badly_says_who_waited():
     record = CellRecord(2)
-    record.take_note(Passing("rank 0 waits in barrier #9 for 5 s"))
+    record.take_note(Passing("rank 0 waits for 5 s"))
     record.take_finished(RankFinished(0, "ok", 1.0))
     record.take_finished(RankFinished(1, "timed_out", 1.0))
-    assert record.final_picture().notes == ("rank 0 waits in barrier #9 for 5 s",)
+    assert record.final_picture().notes == ("rank 0 waits for 5 s",)
 
 
 def note_of_a_failure(running):

@@ -7,20 +7,20 @@ from jupyter_dist.views.stages.stage_view import StageView
 
 def heal(view, clock):
     with view:
-        for stage in ("waiting for rank 2 to end", "forming <generation> 2"):
+        for stage in ("rank 2 ends", "forming <generation> 2"):
             view.on_stage(stage)
             clock.now_s += 0.4
 
 
-TIMES = "waiting for rank 2 to end (0.4 s) · forming <generation> 2 (0.4 s)"
+TIMES = "rank 2 ends (0.4 s) · forming <generation> 2 (0.4 s)"
 
 
 def test_a_notebook_shows_the_present_stage_and_leaves_one_line_with_all_times():
     notebook, clock = Notebook(), Clock()
     heal(StageView(display=notebook, clock=clock), clock)
     assert [bundle["text/plain"] for bundle in notebook.bundles] == [
-        "waiting for rank 2 to end …",
-        "waiting for rank 2 to end (0.4 s) · forming <generation> 2 …",
+        "rank 2 ends …",
+        "rank 2 ends (0.4 s) · forming <generation> 2 …",
         TIMES,
     ]
     assert "forming &lt;generation&gt; 2" in notebook.bundles[-1]["text/html"]
@@ -29,14 +29,14 @@ def test_a_notebook_shows_the_present_stage_and_leaves_one_line_with_all_times()
 def test_a_terminal_has_the_stage_in_its_status_line_and_the_times_at_the_end():
     written, clock = [], Clock()
     heal(StageView(display=Terminal(written.append, is_tty=True), clock=clock), clock)
-    assert written[0] == "waiting for rank 2 to end …"
+    assert written[0] == "rank 2 ends …"
     assert written[-1] == f"{TIMES}\n"
 
 
 def test_a_file_has_a_line_for_each_stage_when_it_begins():
     written, clock = [], Clock()
     heal(StageView(display=Terminal(written.append, is_tty=False), clock=clock), clock)
-    assert written == ["waiting for rank 2 to end\n", "forming <generation> 2\n"]
+    assert written == ["rank 2 ends\n", "forming <generation> 2\n"]
 
 
 @pytest.mark.parametrize("is_tty", [True, False])

@@ -39,12 +39,12 @@ def test_a_notebook_shows_one_bar_that_ends_as_a_line(notebook, view):
     view.on_progress(progress(0, "agents <a>"))
     view.on_progress(progress(2))
     view.on_progress(progress(2))
-    view.finish('cluster "x": 4 ranks ready in 0.8 s')
+    view.finish('"x": ready in 0.8 s')
     assert notebook.displays == 1
     assert len(notebook.bundles) == 3
     assert "agents &lt;a&gt;" in notebook.bundles[0]["text/html"]
     assert "width:50%" in notebook.bundles[1]["text/html"]
-    assert notebook.bundles[2]["text/plain"] == 'cluster "x": 4 ranks ready in 0.8 s'
+    assert notebook.bundles[2]["text/plain"] == '"x": ready in 0.8 s'
     assert "width" not in notebook.bundles[2]["text/html"]
 
 

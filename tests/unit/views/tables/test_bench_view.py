@@ -94,13 +94,13 @@ def test_what_ranks_say_besides_is_shown_as_of_any_cell(view, cell):
     view.on_tick()
     assert cell.told == []
     view.on_output(1, [progress("reduce", 64), said])
-    view.on_note("rank 1 does not answer")
+    view.on_note("rank 1: silence")
     finished = RankFinished(1, "ok", 0.1)
     view.on_finished(finished)
     view.on_tick()
     assert cell.told == [
         ("on_output", 1, [said]),
-        ("on_note", "rank 1 does not answer"),
+        ("on_note", "rank 1: silence"),
         ("on_finished", finished),
         ("on_tick",),
     ]

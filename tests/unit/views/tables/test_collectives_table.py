@@ -71,15 +71,16 @@ def test_a_few_ranks_keep_a_column_each():
 
 def test_what_is_not_shown_is_told_below():
     calls = [call("barrier", number, 10 * number, 10 * number + 1) for number in range(1, 9)]
-    text = collectives_text(table(rank(0, *calls), last=3, problems={"b": "its agent is gone"}))
-    assert text.splitlines()[-2:] == ["b: its agent is gone", "not shown: 5 more rows"]
+    text = collectives_text(table(rank(0, *calls), last=3, problems={"b": "gone"}))
+    assert text.splitlines()[-2:] == ["b: gone", "not shown: 5 more rows"]
 
 
 def test_a_cluster_that_has_called_nothing_says_so():
-    assert collectives_text(table(rank(0))) == "No rank has called a collective yet.\n"
-    assert "No rank has called" in collectives_html(table(rank(0)))
-    text = collectives_text(table(problems={"a": "its agent is gone"}, world_size=1))
-    assert text.splitlines()[1:] == ["a: its agent is gone", "nothing is known of rank 0"]
+    (said,) = collectives_text(table(rank(0))).splitlines()
+    assert Page(collectives_html(table(rank(0)))).text == [said]
+    text = collectives_text(table(problems={"a": "gone"}, world_size=1))
+    assert text.splitlines()[:2] == [said, "a: gone"]
+    assert "rank 0" in text
 
 
 def test_html_says_the_same_as_the_text():
@@ -89,7 +90,7 @@ def test_html_says_the_same_as_the_text():
         ["", "16", "all_reduce(float32[4], sum)", "In[1]:7", *["✓ 1.2 ms"] * 3],
         ["▶", "17", "barrier()", "In[1]:9", "⧗ 12 s", "\N{EN DASH}", "⧗ 12 s"],
     ]
-    assert "▶ ranks 0,2 wait in barrier() #17" in "".join(page.text)
+    assert f"▶ {hang(3).verdict}" in "".join(page.text)
 
 
 @pytest.mark.parametrize(

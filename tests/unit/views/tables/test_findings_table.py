@@ -11,7 +11,7 @@ from jupyter_dist.views.tables.findings_table import (
 )
 from jupyter_dist.views.tables.findings_view import FindingsView
 
-CLOSED = Finding("b", "ssh", "bad", "the connection was refused", "Start its sshd.")
+CLOSED = Finding("b", "ssh", "bad", "connection refused", "Start sshd.")
 LATE = Finding("a", "clock", "warning", "its clock is 9 s ahead", "Let NTP set it.", "+9 s")
 
 
@@ -42,8 +42,8 @@ def test_subjects_are_rows_and_hosts_are_columns():
 
 def test_what_is_not_good_stands_below_with_its_next_step_the_worst_first():
     assert lines_of(diagnosis_of(LATE, CLOSED))[4:-2] == [
-        "✗ b: ssh: the connection was refused.",
-        "  → Start its sshd.",
+        "✗ b: ssh: connection refused.",
+        "  → Start sshd.",
         "! a: clock: its clock is 9 s ahead.",
         "  → Let NTP set it.",
     ]
@@ -55,15 +55,15 @@ def test_the_worst_finding_of_a_cell_gives_its_mark():
 
 
 def test_one_thing_that_is_true_of_several_hosts_is_said_once():
-    same = [Finding(f"n{i}", "disk", "warning", "/tmp is full", "Empty it.") for i in range(4)]
+    same = [Finding(f"n{i}", "disk", "warning", "/tmp full", "Empty it.") for i in range(4)]
     text = findings_text(diagnosis_of(*same, hosts=[each.host for each in same]))
-    assert text.count("/tmp is full") == 1
-    assert "! n[0-3]: disk: /tmp is full.\n  → Empty it.\n" in text
+    assert text.count("/tmp full") == 1
+    assert "! n[0-3]: disk: /tmp full.\n  → Empty it.\n" in text
 
 
 def test_what_concerns_no_host_in_particular_names_none():
-    finding = Finding("", "network", "bad", "there is no interface 'x'", "Name another.")
-    assert "\n✗ network: there is no interface 'x'.\n  → Name another.\n" in findings_text(
+    finding = Finding("", "network", "bad", "no interface 'x'", "Name another.")
+    assert "\n✗ network: no interface 'x'.\n  → Name another.\n" in findings_text(
         diagnosis_of(finding, good("a", "ssh"))
     )
 
@@ -141,13 +141,13 @@ def test_html_says_the_same_as_the_text():
         ["numpy", "2.4.0"],
     ]
     text = "".join(page.text)
-    assert "✗ b: ssh: the connection was refused.→ Start its sshd." in text
+    assert "✗ b: ssh: connection refused.→ Start sshd." in text
     assert text.endswith("2 hosts: 1 problem (✗), 1 warning (!)")
 
 
 def test_what_a_host_says_stands_on_one_line():
-    finding = Finding("a", "ssh", "bad", "one\nand  more", "step\nby step")
-    assert lines_of(diagnosis_of(finding))[3:5] == ["✗ a: ssh: one and more.", "  → step by step"]
+    finding = Finding("a", "ssh", "bad", "one\n2  3", "step\nby step")
+    assert lines_of(diagnosis_of(finding))[3:5] == ["✗ a: ssh: one 2 3.", "  → step by step"]
 
 
 def test_every_subject_has_a_row():
