@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -101,9 +101,12 @@ class CellRecord:
         self.notes: list[str] = []
         self._shown = shown
         self._hidden = HiddenOutputs()
-        self._bars = BarTable(self._shown_count)
-        self._orders = itertools.count()
-        self._transcripts: dict[int, RankTranscript] = {}
+        shown_count = world_size if shown is None else min(world_size, len(shown))
+        self._bars = BarTable(shown_count)
+        self._merges_lines = shown_count <= MERGED_UP_TO
+        """So few ranks are shown that their lines stand side by side in order of arrival."""
+        orders = itertools.count()
+        self._transcripts = defaultdict[int, RankTranscript](lambda: RankTranscript(orders))
 
     @property
     def running_count(self) -> int:
@@ -120,7 +123,7 @@ class CellRecord:
                 self._take_bar(rank, output.data)
             elif output.kind == "clear_output":
                 self._bars.clear(rank)
-        return self._transcript(rank).take(outputs)
+        return self._transcripts[rank].take(outputs)
 
     def _take_bar(self, rank: int, state: Mapping[str, Any]) -> None:
         try:
@@ -133,7 +136,7 @@ class CellRecord:
         self.finished[result.rank] = result
         if not self._is_shown(result.rank):
             return []
-        transcript = self._transcript(result.rank)
+        transcript = self._transcripts[result.rank]
         if transcript.value is None and result.value_repr is not None:
             plain = {"text/plain": result.value_repr}
             transcript.take([Output("value", data=plain)])
@@ -183,14 +186,15 @@ class CellRecord:
 
     def final_picture(self, raised_rank: int | None = None, log_hint: str = "") -> CellPicture:
         """Show everything that is kept."""
+        ends = self.finished
         return CellPicture(
             blocks=self._blocks(),
             bars=self.bars(),
             hidden=self._hidden.sentence,
             values=self.values(),
-            errors=group_errors(self._without_crashes()),
-            crashes=tuple(each.crash for each in self.finished.values() if each.crash is not None),
-            survivors=self._survivors(),
+            errors=group_errors({rank: end for rank, end in ends.items() if end.crash is None}),
+            crashes=tuple(end.crash for end in ends.values() if end.crash is not None),
+            survivors=tuple(sorted(rank for rank, end in ends.items() if end.status != "lost")),
             raised_rank=raised_rank,
             notes=self._final_notes(),
             states=self._states(),
@@ -233,27 +237,6 @@ class CellRecord:
 
     def _is_shown(self, rank: int) -> bool:
         return self._shown is None or rank in self._shown
-
-    @property
-    def _merges_lines(self) -> bool:
-        """So few ranks are shown that their lines stand side by side in order of arrival."""
-        return self._shown_count <= MERGED_UP_TO
-
-    @property
-    def _shown_count(self) -> int:
-        return self.world_size if self._shown is None else min(self.world_size, len(self._shown))
-
-    def _without_crashes(self) -> dict[int, RankFinished]:
-        return {rank: each for rank, each in self.finished.items() if each.crash is None}
-
-    def _survivors(self) -> tuple[int, ...]:
-        return tuple(sorted(rank for rank, r in self.finished.items() if r.status != "lost"))
-
-    def _transcript(self, rank: int) -> RankTranscript:
-        transcript = self._transcripts.get(rank)
-        if transcript is None:
-            transcript = self._transcripts[rank] = RankTranscript(self._orders)
-        return transcript
 
     def _speakers(self) -> dict[int, RankTranscript]:
         return {rank: t for rank, t in sorted(self._transcripts.items()) if not t.is_empty}

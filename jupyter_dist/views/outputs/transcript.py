@@ -3,6 +3,7 @@
 import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -20,6 +21,7 @@ TAIL_CAP = 64 * 1024
 """Characters of a rank's last lines that are kept."""
 RICH_CAP = 16 * 1024 * 1024
 """Characters of a rank's rich outputs that are kept."""
+_order = attrgetter("order")
 
 
 class Excerpt(msgspec.Struct, frozen=True):
@@ -211,7 +213,3 @@ class RankTranscript:
         while self._rich_size > RICH_CAP and len(self._rich) > 1:
             oldest = self._rich.popleft().rich
             self._rich_size -= len(oldest.payload) if oldest else 0
-
-
-def _order(entry: Entry) -> int:
-    return entry.order

@@ -145,10 +145,9 @@ class BarTable:
         self._rank_count = rank_count
         self._bars: dict[int, dict[int, RankBar]] = {}
         self._origins: dict[_Key, tuple[str, str, int]] = {}
-        """Place and description that a bar began with, and the how-manieth such of its rank."""
+        """Place and description that a bar began with, and the how-manieth such of its rank; in
+        the order in which bars began."""
         self._made: dict[tuple[int, str, str], int] = {}
-        self._order: dict[_Key, int] = {}
-        self._count = 0
 
     def take(self, rank: int, data: Mapping[str, Any]) -> None:
         """Take in what a bar of a rank shows now; raises ValueError for what is no such thing."""
@@ -162,8 +161,6 @@ class BarTable:
             kind = rank, bar.place, bar.description
             self._made[kind] = self._made.get(kind, 0) + 1
             self._origins[key] = bar.place, bar.description, self._made[kind]
-            self._count += 1
-            self._order[key] = self._count
         while len(own) > _BARS_CAP:
             self._forget(rank, min(own.values(), key=_worth).bar)
 
@@ -183,7 +180,8 @@ class BarTable:
         closed are left out once all their ranks have closed them.
         """
         groups = self._join_lone_ones(self._equal_ones())
-        ordered = sorted(groups, key=lambda group: min(self._order[each] for each in group))
+        place = {key: number for number, key in enumerate(self._origins)}
+        ordered = sorted(groups, key=lambda group: min(place[each] for each in group))
         shown = []
         for group in ordered:
             folded = self._fold(group, endings)
@@ -195,7 +193,7 @@ class BarTable:
         return tuple(shown)
 
     def _forget(self, rank: int, number: int) -> None:
-        del self._bars[rank][number], self._origins[rank, number], self._order[rank, number]
+        del self._bars[rank][number], self._origins[rank, number]
 
     def _equal_ones(self) -> list[list[_Key]]:
         """Group the k-th bars of each rank that come from one place with one description."""

@@ -6,7 +6,7 @@ from jupyter_dist.protocol.messages import StartProgress
 from jupyter_dist.text.plurals import count_of
 from jupyter_dist.views.cell.display_place import Display, Place, line_bundle
 from jupyter_dist.views.cell.terminal import Terminal
-from jupyter_dist.views.stages.stage_bar import bar_html, bar_text
+from jupyter_dist.views.stages.stage_bar import bar_bundle
 from jupyter_dist.views.stages.start_table import passed_text, start_line, table_html, table_lines
 
 
@@ -27,11 +27,9 @@ class StartProgressView:
             return
         self._last = progress
         words = _words(progress)
-        share = progress.ready_ranks / max(1, progress.world_size)
-        text = f"{bar_text(share)} {words}"
         table = table_html(progress.hosts) if progress.hosts else ""
-        bundle = line_bundle(words, f"{bar_html(share)}{table}")
-        self._place.show_now(words if progress.hosts else text, {**bundle, "text/plain": text})
+        bundle = bar_bundle(progress.ready_ranks / max(1, progress.world_size), words, table)
+        self._place.show_now(words if progress.hosts else bundle["text/plain"], bundle)
 
     @property
     def passed_s(self) -> Mapping[str, float]:

@@ -7,9 +7,9 @@ from typing import Self
 
 from jupyter_dist.protocol.messages import TransferMoved
 from jupyter_dist.text.sizes import tell_part, tell_size
-from jupyter_dist.views.cell.display_place import Display, Place, line_bundle
+from jupyter_dist.views.cell.display_place import Display, Place
 from jupyter_dist.views.cell.terminal import Terminal
-from jupyter_dist.views.stages.stage_bar import bar_html, bar_text
+from jupyter_dist.views.stages.stage_bar import bar_bundle
 
 SPEED_OVER_S = 3.0
 """The speed is that of the last seconds."""
@@ -42,10 +42,9 @@ class TransferBar:
         self._seen.append((now_s, moved.moved_bytes))
         while len(self._seen) > 2 and self._seen[0][0] < now_s - SPEED_OVER_S:
             self._seen.popleft()
-        words = self._words(moved, now_s)
-        text = _text_bar(moved, words)
-        bundle = line_bundle(words, _html_bar(moved))
-        self._place.show_now(text, {**bundle, "text/plain": text})
+        share = moved.moved_bytes / moved.total_bytes if moved.total_bytes else None
+        bundle = bar_bundle(share, self._words(moved, now_s))
+        self._place.show_now(bundle["text/plain"], bundle)
 
     def close(self) -> None:
         """Remove the bar."""
@@ -80,13 +79,3 @@ class TransferBar:
         """Return bytes per second; 0 while that is not known."""
         (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
         return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
-
-
-def _text_bar(moved: TransferMoved, words: str) -> str:
-    if not moved.total_bytes:
-        return words
-    return f"{bar_text(moved.moved_bytes / moved.total_bytes)} {words}"
-
-
-def _html_bar(moved: TransferMoved) -> str:
-    return bar_html(moved.moved_bytes / moved.total_bytes) if moved.total_bytes else ""
