@@ -10,12 +10,15 @@ Manifest
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 FORMAT = 1
 """Raised when an older jupyter-dist could misread what a newer one writes."""
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Digits = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+"""32 hexadecimal digits."""
 Box = tuple[tuple[int, int], ...]
 """A part of an array: start and stop on each axis."""
 Layout = Literal["replicated", "sharded", "per_rank"]
@@ -43,11 +46,11 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     """Name of the part file."""
-    offset: int
+    offset: Count
     """Where it begins there, in bytes."""
-    nbytes: int
-    digest: str
-    """xxh3_128 of its bytes, in hexadecimal digits."""
+    nbytes: Count
+    digest: Digits
+    """xxh3_128 of its bytes."""
     rank: int
     """Who wrote it."""
     key: str = ""
@@ -72,7 +75,7 @@ class ArrayEntry(msgspec.Struct, frozen=True, tag="array", kw_only=True):
 
     dtype: str
     """numpy's name for it, or that of ml_dtypes: float32, bfloat16, float8_e4m3fn."""
-    shape: tuple[int, ...]
+    shape: tuple[Count, ...]
     """Of the whole array, however many ranks share it."""
     layout: Layout
     library: Library
@@ -129,14 +132,14 @@ class PartFile(msgspec.Struct, frozen=True):
     """A file with pieces of one rank."""
 
     name: str
-    nbytes: int
-    rank: int
+    nbytes: Count
+    rank: Count
     """Who wrote it."""
     host: str
     """Where it was written; there alone it may be, without shared storage."""
-    digest: str
+    digest: Digits
     """xxh3_128 of what comes before the pieces: the header."""
-    header_nbytes: int = 0
+    header_nbytes: Count = 0
 
 
 class CellSource(msgspec.Struct, frozen=True):
@@ -149,17 +152,17 @@ class CellSource(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a checkpoint but the data itself."""
 
-    format: int = FORMAT
+    format: Annotated[int, msgspec.Meta(ge=1)] = FORMAT
     digest: str = ""
     """xxh3_128 of the manifest's own file with zeros in its place; set where it is written."""
-    id: str
-    """32 hexadecimal digits: never the same for two checkpoints."""
-    step: int
+    id: Digits
+    """Never the same for two checkpoints."""
+    step: Count
     kind: Literal["tree", "variables"]
     saved_at: str
     """UTC, as 2026-11-22T15:04:05Z."""
     cluster: str
-    world_size: int
+    world_size: Annotated[int, msgspec.Meta(ge=1)]
     generation: int
     hosts: tuple[str, ...]
     """Of each rank."""
