@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from jupyter_dist.model.hosts.rank import name_ranks
-from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.lists import name_some, on_one_line
 from jupyter_dist.text.sizes import tell_size
 
 _MOST_REASONS = 12
-_LONGEST_REASON = 400
 
 Problems = dict[str, dict[str, tuple[int, ...]]]
 """For each name, for each reason, the ranks that give it."""
@@ -175,15 +174,9 @@ def _describe(problems: Problems, what: str) -> list[str]:
             names.setdefault((reason, ranks), []).append(name)
     lines = [
         f"{what}: {name_some(each)}{f' on {name_ranks(ranks)}' if ranks else ''}"
-        f" ({_on_one_line(reason)})"
+        f" ({on_one_line(reason)})"
         for (reason, ranks), each in names.items()
     ]
     if len(lines) > _MOST_REASONS:
         lines[_MOST_REASONS:] = [f"{what}: {len(lines) - _MOST_REASONS} more, in the report"]
     return lines
-
-
-def _on_one_line(reason: str) -> str:
-    """Leave line ends out, and the end of what is longer than three sentences."""
-    line = " ".join(reason.split()).rstrip(".")
-    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"

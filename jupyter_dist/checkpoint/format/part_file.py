@@ -241,7 +241,6 @@ class PartReader(_OpenFile):
 
 
 def _open_plain(path: Path) -> int:
-    """Open a regular file for reading."""
     try:
         fd = open_regular(path)
     except FileNotFoundError as error:

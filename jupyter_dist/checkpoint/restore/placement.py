@@ -62,7 +62,6 @@ def _place_like(path: str, entry: ArrayEntry, seat: Seat, like: Any) -> Placemen
 
 
 def _whole(path: str, entry: ArrayEntry, library: str) -> Placement:
-    """Take all of an array, on this rank alone."""
 
     def build(blocks: Sequence[Array]) -> Any:
         return as_library(path, library, entry, blocks[0])

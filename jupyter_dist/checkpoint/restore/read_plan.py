@@ -65,7 +65,6 @@ def make_plan(wanted: Sequence[Collection[Piece]], seen: Sequence[Collection[str
 
 
 def _is_sent(takers: Sequence[int], piece: Piece, seen: Sequence[Collection[str]]) -> bool:
-    """Return whether one rank reads it for all that want it."""
     is_for_all = len(takers) == len(seen) > 1
     return is_for_all or any(piece.file not in seen[rank] for rank in takers)
 

@@ -9,8 +9,8 @@ from jupyter_dist.checkpoint.format.structure import State, steps_of
 from jupyter_dist.checkpoint.restore.placement import is_array_like
 from jupyter_dist.checkpoint.values.tree import children_of, has_state
 from jupyter_dist.errors import CheckpointFailed
+from jupyter_dist.text.lists import name_some
 
-NAMED_PATHS = 8
 Load = Callable[[], object]
 """Lets an object take its state."""
 
@@ -55,14 +55,8 @@ def check_likes(likes: Mapping[str, Any], saved: Sequence[str]) -> None:
         if path not in known and not has_state(like):
             raise CheckpointFailed(
                 f"{path or 'the tree'} in `like` is not in the checkpoint. Accepted: "
-                f"{name_paths(saved)}."
+                f"{name_some(saved)}."
             )
-
-
-def name_paths(paths: Sequence[str]) -> str:
-    """Join paths by commas; of many the first ones and how many more there are."""
-    more = f" and {len(paths) - NAMED_PATHS} more" if len(paths) > NAMED_PATHS else ""
-    return f"{', '.join(paths[:NAMED_PATHS])}{more}"
 
 
 def fill_in(

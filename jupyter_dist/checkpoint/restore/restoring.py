@@ -31,7 +31,6 @@ from jupyter_dist.checkpoint.restore.restore_templates import (
     fill_in,
     find_likes,
     find_named_tuples,
-    name_paths,
 )
 from jupyter_dist.checkpoint.restore.restored_leaves import (
     NotLoaded,
@@ -45,6 +44,7 @@ from jupyter_dist.checkpoint.restore.restored_leaves import (
 from jupyter_dist.checkpoint.values.blocks import Seat
 from jupyter_dist.errors import CheckpointFailed
 from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.text.lists import name_some
 
 T = TypeVar("T")
 TIMEOUT_S = 600.0
@@ -196,7 +196,6 @@ class Restore:
         return make_plan(wanted, self._agreed.seen), nbytes
 
     def _take(self, likes: Likes) -> None:
-        """Say of each leaf what this rank needs for it."""
         paths = dict(find_paths(self._node))
         arrays = {path: like for path, like in likes.items() if is_array_like(like)}
         check_likes(arrays, list(paths.values()))
@@ -237,7 +236,7 @@ class Restore:
         if not paths:
             return []
         gone = name_ranks(range(now, saved))
-        had = f"what {gone} had of {name_paths(paths)} was left in the checkpoint"
+        had = f"what {gone} had of {name_some(paths)} was left in the checkpoint"
         return [f"{saved} ranks saved it and {now} restore it: {had}."]
 
 
@@ -268,4 +267,4 @@ def _note_absent(restored: Restored) -> Iterator[str]:
     for absent in restored.absent:
         by_reason.setdefault(absent.reason, []).append(absent.path or "the tree")
     for reason, paths in by_reason.items():
-        yield f"{name_paths(paths)} was not restored here: {reason}."
+        yield f"{name_some(paths)} was not restored here: {reason}."

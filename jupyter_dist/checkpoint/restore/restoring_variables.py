@@ -83,7 +83,6 @@ def _pick(manifest: Manifest, names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _select(node: Node, picked: Sequence[str]) -> Node:
-    """Leave of the variables only these."""
     assert isinstance(node, Branch)
     pairs = [
         (key, child) for key, child in zip(node.keys, node.children, strict=True) if key in picked

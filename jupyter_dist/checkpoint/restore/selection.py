@@ -11,8 +11,7 @@ from jupyter_dist.errors import (
     CheckpointTooNew,
 )
 from jupyter_dist.model.hosts.rank import name_ranks
-
-NAMED_STEPS = 8
+from jupyter_dist.text.lists import name_some
 
 
 class PartSeen(msgspec.Struct, frozen=True, array_like=True):
@@ -97,7 +96,6 @@ def _judge(
 def _manifest_problem(
     directory: str, step: int, here: Sequence[tuple[int, StepSeen]]
 ) -> CheckpointError:
-    """Return why no rank can read the manifest of a step."""
     for is_too_new in (True, False):
         for rank, one in here:
             if one.trouble and one.is_too_new == is_too_new:
@@ -133,9 +131,8 @@ def _no_such_step(directory: str, step: int, steps: Sequence[int]) -> str:
             f"{directory} has no checkpoint of step {step}, and none of another step. Give the "
             "directory in which it is."
         )
-    named = ", ".join(map(str, steps[:NAMED_STEPS]))
-    more = f" and {len(steps) - NAMED_STEPS} older ones" if len(steps) > NAMED_STEPS else ""
+    named = name_some(list(map(str, steps)))
     return (
-        f"{directory} has no checkpoint of step {step}. Accepted: {named}{more}, or no step for "
-        "the newest."
+        f"{directory} has no checkpoint of step {step}. Accepted: {named}, or no step for the "
+        "newest."
     )

@@ -79,7 +79,6 @@ def _fetch(block: Block, memory: CopyMemory | None) -> Array:
 
 
 def _tell(leaf: Leaf, data: Sequence[Array]) -> LeafReport:
-    """Tell of a leaf what the others must know."""
     content = leaf.content
     if isinstance(content, Plain):
         return LeafReport(path=leaf.path, entry=plain_entry(content.value, "replicated"))

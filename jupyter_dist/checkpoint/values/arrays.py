@@ -176,7 +176,6 @@ def _tensor_on_host(value: Any) -> Array:
 
 
 def _of_dtensor(value: Any) -> Held | None:
-    """Look at a tensor that lies over all ranks with one placement."""
     placements, mesh = tuple(value.placements), value.device_mesh
     if len(placements) != 1 or mesh.ndim != 1:
         raise UsageError(

@@ -114,13 +114,10 @@ def type_name(value: Any) -> str:
 
 
 class _Taking:
-    """Walks through one tree."""
-
     def __init__(self) -> None:
         self.leaves: list[Leaf] = []
 
     def walk(self, value: Any, path: str, depth: int) -> Node:
-        """Return the node of a value, and keep its leaves."""
         if value is None:
             return None
         if depth > MOST_DEPTH:

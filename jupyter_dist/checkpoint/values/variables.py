@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from jupyter_dist.checkpoint.values.arrays import Shard
 from jupyter_dist.checkpoint.values.tree import Taken, take_apart_each
 from jupyter_dist.errors import CheckpointFailed, UsageError
-
-MOST_NAMED = 12
+from jupyter_dist.text.lists import name_some
 
 
 class Chosen(NamedTuple):
@@ -78,9 +77,8 @@ def _what_is_there(variables: Mapping[str, Any], name: str) -> str:
     if not present:
         return "There are none at all; define it first."
     near = get_close_matches(name, present, n=1)
-    shown = ", ".join([*near, *(each for each in present if each not in near)][:MOST_NAMED])
-    more = f" and {len(present) - MOST_NAMED} more" if len(present) > MOST_NAMED else ""
-    return f"Accepted: {shown}{more}."
+    others = [each for each in present if each not in near]
+    return f"Accepted: {name_some([*near, *others])}."
 
 
 def _as_marked(value: Any, axis: int | None) -> Any:

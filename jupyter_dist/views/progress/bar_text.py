@@ -109,7 +109,6 @@ def _postfix(folded: FoldedBar) -> str:
 
 
 def _stops(folded: FoldedBar) -> list[str]:
-    """Return where ranks stopped that ended badly."""
     ranks = sorted(folded.stopped)
     told = [
         f"rank {rank} stopped at {_amount(folded.bars[rank].n, folded.first)} "

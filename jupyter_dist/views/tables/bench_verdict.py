@@ -79,7 +79,6 @@ def _level(share: float) -> VerdictLevel:
 
 
 def _judge_latency(report: BenchReport) -> list[BenchVerdict]:
-    """Return how long the smallest message of each operation takes."""
     by_size = group_by((report.of(op)[0] for op in report.ops), lambda point: point.nbytes)
     verdicts = []
     for nbytes, points in sorted(by_size.items()):

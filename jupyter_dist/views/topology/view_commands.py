@@ -162,11 +162,9 @@ class _Obeyed:
                 answer(reply)
 
     def tell(self, text: str, sections: Mapping[str, str] | None = None) -> None:
-        """Say how far it is."""
         self._say(_reply(self._id, text, sections, is_final=False))
 
     def end(self, text: str, is_ok: bool = True, sections: Mapping[str, str] | None = None) -> None:
-        """Say what came of it."""
         self._say(_reply(self._id, text, sections, is_ok=is_ok))
 
     def _say(self, reply: Reply) -> None:

@@ -111,7 +111,7 @@ def test_what_new_ranks_have_not_got_is_told(tmp_path):
     assert [each.notes for each in old] == [(), ()]
     (note,) = new.notes
     assert note.startswith("['seed'], ['own'][0], ['own'][1], ")
-    assert "and 3 more" in note
+    assert "and 6 more" in note
     assert ranks_in(note) == {"rank 2", "ranks 0-1"}
 
 

@@ -39,7 +39,7 @@ SHORT = (PARTS[0], PartSeen(PARTS[1].name, 60))
         (None, [[], []], CheckpointNotFound, DIR),
         (5, [[]], CheckpointNotFound, "step 5, none of"),
         (5, [[whole(3)], [whole(7)]], CheckpointNotFound, "step 5. Accepted: 7, 3"),
-        (99, [[whole(step) for step in range(20)]], CheckpointNotFound, "12, and 12 older ones"),
+        (99, [[whole(step) for step in range(20)]], CheckpointNotFound, "19, 15 and 15 more"),
         (7, [[whole(7, parts=PARTS[:1])]], CheckpointDamaged, "arrays-00001.safetensors, node1"),
         (7, [[whole(7, parts=SHORT)]], CheckpointDamaged, "arrays-00001.safetensors, 60, 101"),
         (7, [[StepSeen(7, PARTS)], [StepSeen(7, PARTS)]], CheckpointDamaged, "ranks 0-1"),
