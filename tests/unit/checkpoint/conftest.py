@@ -1,4 +1,4 @@
-"""Disks that are small or read-only, for tests that root runs."""
+"""Disks that are small or read-only, for tests that root runs, and files that are closed."""
 
 import contextlib
 import ctypes
@@ -33,3 +33,11 @@ def read_only_disk(small_disk):
     (small_disk / "here").mkdir()
     mount(small_disk, MS_REMOUNT | MS_RDONLY)
     return small_disk
+
+
+@pytest.fixture(autouse=True)
+def no_file_stays_open(tmp_path_factory):
+    """Whatever went wrong in a test, no file of it is open in the end."""
+    yield
+    files = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    assert [file for file in files if file.startswith(str(tmp_path_factory.getbasetemp()))] == []

@@ -202,13 +202,3 @@ def test_a_read_only_directory_is_told_and_can_be_read(small_disk, request):
         with pytest.raises(CheckpointFailed, match=os.strerror(errno.EROFS)):
             attempt()
     assert saved.exists()
-
-
-def test_no_file_stays_open(tmp_path, saved):
-    before = os.listdir("/proc/self/fd")
-    damage(saved[9])
-    (tmp_path / ".saving-step-00000013-x").mkdir()
-    survey(tmp_path)
-    sweep(tmp_path)
-    prune(tmp_path, 1, NEWEST)
-    assert os.listdir("/proc/self/fd") == before

@@ -197,12 +197,3 @@ def test_a_read_only_disk_is_told(read_only_disk):
         Staging.make(read_only_disk / "new" / "one", 1, new_id())
     with pytest.raises(CheckpointFailed, match=os.strerror(errno.EROFS)):
         Staging.make(read_only_disk, 1, new_id())
-
-
-def test_no_file_stays_open(tmp_path):
-    before = os.listdir("/proc/self/fd")
-    save(tmp_path, 1, ARRAY)
-    with pytest.raises(CheckpointFailed):
-        save(tmp_path, 1, ARRAY)
-    begin(tmp_path, 2)[0].discard()
-    assert os.listdir("/proc/self/fd") == before
