@@ -18,16 +18,6 @@ TESTS = Path(__file__).parents[3]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-@pytest.fixture
-def notebook():
-    return Notebook()
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 def view_of(notebook, clock, world_size=4, **options):
     return CellOutputView(display=notebook, clock=clock, world_size=world_size, **options)
 

@@ -26,26 +26,22 @@ def progress(ready, stage="engines"):
 
 
 @pytest.fixture
-def notebook():
-    return Notebook()
-
-
-@pytest.fixture
 def view(notebook):
     return StartProgressView(display=notebook)
 
 
 def test_a_notebook_shows_one_bar_that_ends_as_a_line(notebook, view):
     view.on_progress(progress(0, "agents <a>"))
+    view.on_progress(progress(0))
     view.on_progress(progress(2))
     view.on_progress(progress(2))
     view.finish('"x": ready in 0.8 s')
     assert notebook.displays == 1
-    assert len(notebook.bundles) == 3
+    assert len(notebook.bundles) == 4, "the same state twice is shown once"
     assert "agents &lt;a&gt;" in notebook.bundles[0]["text/html"]
-    assert "width:50%" in notebook.bundles[1]["text/html"]
-    assert notebook.bundles[2]["text/plain"] == '"x": ready in 0.8 s'
-    assert "width" not in notebook.bundles[2]["text/html"]
+    assert "width:50%" in notebook.bundles[2]["text/html"]
+    assert notebook.text == '"x": ready in 0.8 s'
+    assert "width" not in notebook.html
 
 
 def test_a_failure_is_shown_even_before_the_first_progress(notebook, view):
@@ -53,24 +49,15 @@ def test_a_failure_is_shown_even_before_the_first_progress(notebook, view):
     assert "host &lt;b&gt; is unreachable" in notebook.bundles[0]["text/html"]
 
 
-def test_a_tty_has_one_line_that_is_overwritten():
+@pytest.mark.parametrize("is_tty", [True, False])
+def test_a_tty_has_one_line_that_is_overwritten_and_a_file_only_the_last_one(is_tty):
     written = []
-    view = StartProgressView(display=Terminal(written.append, is_tty=True))
-    view.on_progress(progress(1))
-    view.on_progress(progress(4))
+    view = StartProgressView(display=Terminal(written.append, is_tty=is_tty))
+    view.on_progress(of_hosts(A, B, C))
+    shown = ["2/3 hosts up · node<C>: ssh 2.1 s · 8/24 ranks ready"] * is_tty
+    assert written == shown
     view.finish("ready")
-    text = "".join(written)
-    assert "1/4 ranks ready · engines" in text
-    assert text.endswith("\r\x1b[Kready\n")
-    assert text.count("\n") == 1
-
-
-def test_without_a_tty_only_the_last_line_is_written():
-    written = []
-    view = StartProgressView(display=Terminal(written.append, is_tty=False))
-    view.on_progress(progress(1))
-    view.finish("ready")
-    assert written == ["ready\n"]
+    assert written == [*shown, *["\r\x1b[K"] * is_tty, "ready\n"]
 
 
 PASSED_S = {"hosts": 0.42, "engines": 0.31}
@@ -79,22 +66,16 @@ PASSED_S = {"hosts": 0.42, "engines": 0.31}
 @pytest.mark.parametrize(
     ("world_size", "ready_s", "more", "lines"),
     [
-        (4, 0.84, [()], ["cluster x: 4 ranks ready in 0.8 s"]),
         (1, 0.84, [()], ["cluster x: 1 rank ready in 0.8 s"]),
         (
-            *(4, 0.84, [["a note"], PASSED_S]),
-            [
-                "cluster x: 4 ranks ready in 0.8 s (hosts 0.4 s, engines 0.3 s)",
-                "note: a note",
-            ],
+            4,
+            0.84,
+            [(), PASSED_S],
+            ["cluster x: 4 ranks ready in 0.8 s (hosts 0.4 s, engines 0.3 s)"],
         ),
         (
-            *(16, 12.0, [["numpy differs", "a: no such directory"]]),
-            [
-                "cluster x: 16 ranks ready in 12.0 s",
-                "note: numpy differs",
-                "note: a: no such directory",
-            ],
+            *(16, 12.0, [["numpy differs", "a: b"]]),
+            ["cluster x: 16 ranks ready in 12.0 s", "note: numpy differs", "note: a: b"],
         ),
     ],
 )
@@ -117,12 +98,6 @@ def test_while_nobody_knows_how_many_ranks_there_will_be_none_are_counted(notebo
     assert "ranks ready" not in notebook.bundles[0]["text/html"]
 
 
-def test_a_new_stage_is_shown_though_no_rank_has_become_ready(notebook, view):
-    for stage in ("waiting for a", "waiting for b", "waiting for b"):
-        view.on_progress(progress(0, stage))
-    assert len(notebook.bundles) == 2
-
-
 def test_a_notebook_shows_each_host_with_its_stage_and_its_times(notebook, view):
     view.on_progress(of_hosts(A, B, C))
     markup = notebook.bundles[0]["text/html"]
@@ -139,13 +114,6 @@ def test_a_notebook_shows_each_host_with_its_stage_and_its_times(notebook, view)
         assert words in markup
     assert "<style" not in markup
     assert "<script" not in markup
-
-
-def test_a_terminal_has_it_in_one_line():
-    written = []
-    view = StartProgressView(display=Terminal(written.append, is_tty=True))
-    view.on_progress(of_hosts(A, B, C))
-    assert written == ["2/3 hosts up · node<C>: ssh 2.1 s · 8/24 ranks ready"]
 
 
 WAITS = HostProgress("nodeE", StartStage.WAITING, 0, 8, 9.0, True, 0)
@@ -167,11 +135,6 @@ STAGE = "waiting for node<C> (ssh connects)"
 )
 def test_the_host_that_is_least_far_is_named_or_how_hosts_are_to_come(hosts, line):
     assert start_line(of_hosts(*hosts)) == f"{line} · 8/24 ranks ready"
-
-
-def test_a_host_that_is_up_waits_for_the_others():
-    waiting = HostProgress("nodeA", StartStage.WAITING, 0, 8, 1.0, True, 0, "", {"agent": 0.2})
-    assert table_lines([waiting]) == ["  ◌ nodeA  waiting for other hosts 1.0 s  agent 0.2 s"]
 
 
 def test_of_many_hosts_only_counts_and_the_slowest_are_shown():

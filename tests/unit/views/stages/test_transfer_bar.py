@@ -1,20 +1,11 @@
+from contextlib import suppress
+
 import pytest
-from fakes.notebook import Clock, Notebook
 
 from jupyter_dist.protocol.messages import TransferMoved
 from jupyter_dist.text.sizes import MIB
 from jupyter_dist.views.cell.terminal import Terminal
 from jupyter_dist.views.stages.transfer_bar import TransferBar
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def notebook():
-    return Notebook()
 
 
 @pytest.fixture
@@ -62,39 +53,26 @@ def test_where_no_total_is_known_the_time_that_went_by_is_shown(bar, notebook, c
     assert "width" not in notebook.bundles[-1]["text/html"]
 
 
-def test_nothing_is_left_of_it_in_a_notebook(bar, notebook):
-    with bar:
-        bar.on_moved(moved(1))
-    assert notebook.bundles[-1] == {"text/html": "", "text/plain": ""}
-
-
 def test_what_is_over_soon_shows_nothing(bar, notebook):
     with bar:
         pass
     assert notebook.bundles == []
 
 
-def test_it_is_gone_after_an_error_too(bar, notebook):
-    def press_ctrl_c():
-        with bar:
-            bar.on_moved(moved(1))
-            raise KeyboardInterrupt
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt()])
+def test_nothing_is_left_of_it_in_a_notebook_after_an_error_either(bar, notebook, error):
+    with suppress(KeyboardInterrupt), bar:
+        bar.on_moved(moved(1))
+        if error is not None:
+            raise error
+    assert len(notebook.bundles) == 2
+    assert notebook.bundles[-1] == {"text/html": "", "text/plain": ""}
 
-    with pytest.raises(KeyboardInterrupt):
-        press_ctrl_c()
-    assert notebook.bundles[-1]["text/plain"] == ""
 
-
-def test_a_terminal_has_it_in_its_status_line(clock):
+@pytest.mark.parametrize("is_tty", [True, False])
+def test_a_terminal_has_it_in_its_status_line_and_a_file_gets_nothing(clock, is_tty):
     written = []
-    with TransferBar(display=Terminal(written.append, is_tty=True), clock=clock) as bar:
+    with TransferBar(display=Terminal(written.append, is_tty=is_tty), clock=clock) as bar:
         bar.on_moved(moved(500))
-    assert written[0].startswith("█" * 10 + "░")
-    assert written[-1].endswith("\r\x1b[K")
-
-
-def test_a_file_gets_nothing(clock):
-    written = []
-    with TransferBar(display=Terminal(written.append, is_tty=False), clock=clock) as bar:
-        bar.on_moved(moved(500))
-    assert written == []
+    assert [text.startswith("█" * 10 + "░") for text in written] == [True, False] * is_tty
+    assert all(text == "\r\x1b[K" for text in written[1:])

@@ -3,7 +3,6 @@ import sys
 import msgspec
 import pytest
 from fakes.bench_report import report_of
-from fakes.notebook import Notebook
 
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.model.bench.measurements import PROGRESS_MIME, BenchProgress
@@ -40,11 +39,6 @@ def no_plot(monkeypatch):
 @pytest.fixture
 def cell():
     return Cell()
-
-
-@pytest.fixture
-def notebook():
-    return Notebook()
 
 
 @pytest.fixture
