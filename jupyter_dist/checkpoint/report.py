@@ -1,6 +1,7 @@
 """What ranks tell of saving and restoring variables, put together and said in a few lines. Pure."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -92,14 +93,9 @@ class CheckpointRestored(msgspec.Struct, frozen=True, kw_only=True):
 
 def merge_saved(told: Mapping[int, RankSaved]) -> CheckpointSaved:
     """Put together what the ranks tell of one checkpoint; there is at least one."""
-    first = told[min(told)]
     return CheckpointSaved(
-        path=first.path,
-        directory=first.directory,
-        step=first.step,
-        world_size=len(told),
-        nbytes=max(each.nbytes for each in told.values()),
-        seconds=max(each.seconds for each in told.values()),
+        **_in_common(told),
+        directory=told[min(told)].directory,
         saved=_union([each.saved for each in told.values()]),
         left_out=_by_reason({rank: each.left_out for rank, each in told.items()}),
     )
@@ -107,17 +103,12 @@ def merge_saved(told: Mapping[int, RankSaved]) -> CheckpointSaved:
 
 def merge_restored(told: Mapping[int, RankRestored]) -> CheckpointRestored:
     """Put together what the ranks tell of one checkpoint; there is at least one."""
-    first = told[min(told)]
     notes: dict[str, list[int]] = {}
     for rank, each in told.items():
         for note in each.notes:
             notes.setdefault(note, []).append(rank)
     return CheckpointRestored(
-        path=first.path,
-        step=first.step,
-        world_size=len(told),
-        nbytes=max(each.nbytes for each in told.values()),
-        seconds=max(each.seconds for each in told.values()),
+        **_in_common(told),
         restored=_union([each.restored for each in told.values()]),
         not_restored=_by_reason({rank: each.not_restored for rank, each in told.items()}),
         notes=tuple(
@@ -125,6 +116,17 @@ def merge_restored(told: Mapping[int, RankRestored]) -> CheckpointRestored:
             for note, ranks in notes.items()
         ),
     )
+
+
+def _in_common(told: Mapping[int, RankSaved] | Mapping[int, RankRestored]) -> dict[str, Any]:
+    first = told[min(told)]
+    return {
+        "path": first.path,
+        "step": first.step,
+        "world_size": len(told),
+        "nbytes": max(each.nbytes for each in told.values()),
+        "seconds": max(each.seconds for each in told.values()),
+    }
 
 
 def _tell_saved(saved: RankSaved | CheckpointSaved, whose: str = "", took: str = "") -> str:

@@ -21,13 +21,11 @@ class CheckpointSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Of its directory, under the one that was looked through; empty: it is that one itself."""
     step: int
     path: str
-    """Of the step's own directory."""
     saved_at: str
     """In UTC, as 2026-11-22T14:03:12Z."""
     world_size: int
     """Ranks that have saved it."""
     nbytes: int
-    """Of all its parts."""
     variables: tuple[str, ...] = ()
     """Names that it holds; empty for a tree that a cell has saved."""
     missing: tuple[str, ...] = ()

@@ -35,7 +35,6 @@ class Tensor(msgspec.Struct, frozen=True):
     """One array as a part file holds it; of a sharded one that is a single block."""
 
     key: str
-    """Its name in the file."""
     dtype: str
     """As `ArrayEntry.dtype`."""
     shape: tuple[int, ...]
@@ -45,7 +44,6 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """One run of bytes in a part file, which is written and read in one go."""
 
     file: str
-    """Name of the part file."""
     offset: Count
     """Where it begins there, in bytes."""
     nbytes: Count

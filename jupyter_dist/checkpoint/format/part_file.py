@@ -7,6 +7,7 @@ digest of its own, and so has the header: together they cover every byte of the 
 import os
 import threading
 from collections.abc import Callable, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import Self
 
@@ -31,7 +32,11 @@ OnBytes = Callable[[int], object]
 class _OpenFile:
     """A file that is closed at the end of a block; closing makes nothing whole."""
 
-    _fd = -1
+    def __init__(self, path: Path, file: FileIO, on_bytes: OnBytes | None) -> None:
+        self.path = path
+        self._file = file
+        self._fd = file.fileno()
+        self._on_bytes = on_bytes or (lambda _: None)
 
     def __enter__(self) -> Self:
         return self
@@ -40,10 +45,7 @@ class _OpenFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
+        self._file.close()
 
 
 class _File(_OpenFile):
@@ -52,19 +54,15 @@ class _File(_OpenFile):
     def __init__(
         self, path: Path, *, rank: int, host: str, on_bytes: OnBytes | None = None
     ) -> None:
-        self.path = path
+        with as_not_saved(path):
+            super().__init__(path, FileIO(path, "x"), on_bytes)
         self._rank = rank
         self._host = host
-        self._on_bytes = on_bytes or (lambda _: None)
         self._header = b""
         self._size = 0
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with as_not_saved(path):
-            self._fd = os.open(path, flags, 0o666)
         self._blocks = BlockWriter(self._fd)
 
     def _put(self, key: str, data: memoryview, offset: int, box: Box = ()) -> Piece:
-        """Write all of it there. Raises CheckpointFailed."""
         digest = xxhash.xxh3_128()
         for start in range(0, len(data), CHUNK_BYTES):
             chunk = data[start : start + CHUNK_BYTES]
@@ -188,9 +186,7 @@ class PartReader(_OpenFile):
     """
 
     def __init__(self, path: Path, part: PartFile, on_bytes: OnBytes | None = None) -> None:
-        self.path = path
-        self._on_bytes = on_bytes or (lambda _: None)
-        self._fd = _open_plain(path)
+        super().__init__(path, FileIO(_open_plain(path)), on_bytes)
         try:
             self._check(part)
         except BaseException:

@@ -2,18 +2,19 @@
 
 from collections import namedtuple
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from jupyter_dist.checkpoint.format.manifest import Branch, Node
 
 
+@dataclass(eq=False, repr=False)
 class State:
     """The state of an object that was saved as its state dict, which is `value`."""
 
-    def __init__(self, type_name: str, value: Any) -> None:
-        self.type_name = type_name
-        self.value = value
+    type_name: str
+    value: Any
 
     def __repr__(self) -> str:
         return f"State of {self.type_name}"

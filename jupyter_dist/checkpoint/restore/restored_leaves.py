@@ -55,9 +55,7 @@ class Taken(NamedTuple):
     """What this rank does with one leaf."""
 
     pieces: tuple[Piece, ...]
-    """What it needs for it."""
     build: Callable[[Got], Any]
-    """Makes the value of them."""
 
 
 def structure_of(manifest: Manifest, rank: int) -> Node:

@@ -70,7 +70,6 @@ class Restored(NamedTuple):
 
     tree: Any
     node: Node
-    """The containers of the tree."""
     manifest: Manifest
     path: str
     nbytes: int

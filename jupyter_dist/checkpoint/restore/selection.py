@@ -36,7 +36,6 @@ class StepSeen(msgspec.Struct, frozen=True, array_like=True):
     trouble: str = ""
     """Why the manifest that is here cannot be read."""
     is_too_new: bool = False
-    """A later version wrote it."""
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ No library is imported for this: an array can only be theirs if its library is l
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from jupyter_dist.checkpoint.values.blocks import Array, is_extension
 from jupyter_dist.errors import UsageError
 
 
+@dataclass(eq=False, repr=False)
 class Shard:
     """This rank's block of an array that lies over all ranks along `axis`.
 
@@ -23,9 +25,8 @@ class Shard:
     back; on another number of ranks they are cut again as numpy.array_split does.
     """
 
-    def __init__(self, array: Any, axis: int = 0) -> None:
-        self.array = array
-        self.axis = axis
+    array: Any
+    axis: int = 0
 
     def __repr__(self) -> str:
         shape = tuple(getattr(self.array, "shape", ()))

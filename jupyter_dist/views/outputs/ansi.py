@@ -18,6 +18,12 @@ _PALETTE = (
     (135, 135, 135), (255, 100, 92), (63, 185, 90), (206, 155, 20),
     (106, 160, 255), (205, 120, 228), (43, 180, 200), (185, 185, 185),
 )  # fmt: skip
+_COLOURS = {
+    first + number: (colour_of, _PALETTE[offset + number])
+    for first, colour_of, offset in ((30, 38, 0), (40, 48, 0), (90, 38, 8), (100, 48, 8))
+    for number in range(8)
+}
+"""What each code sets: 38 the text, 48 its ground; and to which colour."""
 _FLAGS = {
     1: "font-weight:bold",
     2: "opacity:0.7",
@@ -65,7 +71,6 @@ class _Style:
     def __init__(self) -> None:
         self._flags: set[int] = set()
         self._colours: dict[int, tuple[int, int, int] | None] = {}
-        """By the code that sets it: 38 of the text, 48 of its ground."""
 
     def apply(self, parameters: str) -> None:
         codes = [int(code[:_DIGITS] or 0) for code in parameters.replace(":", ";").split(";")]
@@ -86,13 +91,9 @@ class _Style:
             self._flags.difference_update(_FLAGS_OFF[code])
         elif code in (39, 49):
             self._colours.pop(code - 1, None)
-        else:
-            self._apply_palette(code)
-
-    def _apply_palette(self, code: int) -> None:
-        for first, colour_of, offset in ((30, 38, 0), (40, 48, 0), (90, 38, 8), (100, 48, 8)):
-            if first <= code < first + 8:
-                self._colours[colour_of] = _PALETTE[code - first + offset]
+        elif code in _COLOURS:
+            colour_of, colour = _COLOURS[code]
+            self._colours[colour_of] = colour
 
     def css(self) -> str:
         rules = [_FLAGS[flag] for flag in sorted(self._flags)]

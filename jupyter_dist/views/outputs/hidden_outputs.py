@@ -1,19 +1,20 @@
 """What ranks say that nobody wants to see now: counted, and where to find it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
 from jupyter_dist.protocol.messages import Output
 from jupyter_dist.text.plurals import count_of
 
 
+@dataclass
 class HiddenOutputs:
     """Counts the lines and other outputs of ranks that are not shown."""
 
-    def __init__(self) -> None:
-        self._ranks: set[int] = set()
-        self._lines = 0
-        self._others = 0
+    _ranks: set[int] = field(default_factory=set)
+    _lines: int = 0
+    _others: int = 0
 
     def take(self, rank: int, outputs: Sequence[Output]) -> None:
         """Count what a rank said."""

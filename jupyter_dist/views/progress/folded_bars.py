@@ -41,12 +41,6 @@ class RankBar(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing of it stays when it is closed."""
 
     @property
-    def is_sound(self) -> bool:
-        """Its numbers can be counted with: none is NaN, or without end, or beyond all measure."""
-        numbers = (self.n, self.total or 0, self.elapsed_s, self.initial)
-        return all(-_LARGEST < number < _LARGEST for number in numbers)
-
-    @property
     def rate(self) -> float:
         """Units in a second so far, or 0."""
         return (self.n - self.initial) / self.elapsed_s if self.elapsed_s > 0 else 0.0
@@ -237,7 +231,8 @@ def _read(data: Mapping[str, Any]) -> RankBar:
         bar = msgspec.convert(dict(data), RankBar)
     except (msgspec.ValidationError, TypeError) as problem:
         raise ValueError(str(problem)) from problem
-    if not bar.is_sound:
+    numbers = (bar.n, bar.total or 0, bar.elapsed_s, bar.initial)
+    if not all(-_LARGEST < number < _LARGEST for number in numbers):  # NaN is not
         raise ValueError("its numbers cannot be counted with")
     return bar
 

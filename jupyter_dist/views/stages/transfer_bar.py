@@ -12,7 +12,6 @@ from jupyter_dist.views.cell.terminal import Terminal
 from jupyter_dist.views.stages.stage_bar import bar_bundle
 
 SPEED_OVER_S = 3.0
-"""The speed is that of the last seconds."""
 
 
 class TransferBar:

@@ -49,6 +49,8 @@ _COLOURS = {
 _COLUMNS = ("rank", "state", "doing", "CPU", "memory", "device", "heartbeat")
 _NUMBERS = ("rank", "CPU", "memory")
 _UNKNOWN = "-"
+_FAINT = " color: #8f8f8f;"
+_EDGE = " border-left: 4px solid {};"
 
 
 def topology_text(topology: Topology) -> str:
@@ -202,31 +204,30 @@ def _told_columns(rows: list[tuple[str, ...]]) -> list[int]:
 
 
 def _host_rows(host: HostView, is_long: bool, columns: list[int]) -> list[str]:
-    left = 'style="text-align: left; padding: 3px 10px;"'
-    unbroken = 'style="text-align: left; padding: 3px 10px; white-space: nowrap;"'
-    title = _host_line(host)
-    parts = [f'<tr><th colspan="{len(columns)}" {left}>{escape(title)}</th></tr>']
-    warning = 'style="text-align: left; padding: 3px 10px; border-left: 4px solid #e69f00;"'
-    wide = f'<tr><td colspan="{len(columns)}"'
-    parts += [f"{wide} {warning}><b>{escape(words)}</b></td></tr>" for words in host_warnings(host)]
+    wide = len(columns)
+    rows = [_cell(escape(_host_line(host)), tag="th", wide=wide)]
+    rows += [
+        _cell(f"<b>{escape(words)}</b>", _EDGE.format("#e69f00"), wide=wide)
+        for words in host_warnings(host)
+    ]
     if is_long:
-        parts.append(f"{wide} {left}>{escape(_members(host))}</td></tr>")
+        rows.append(_cell(escape(_members(host)), wide=wide))
     engines = _worth_a_row(host.engines, is_long)
     if engines:
-        heads = "".join(
-            f'<td style="text-align: left; padding: 2px 10px; color: #8f8f8f;">{_COLUMNS[i]}</td>'
-            for i in columns
-        )
-        parts.append(f"<tr>{heads}</tr>")
+        rows.append("".join(_cell(_COLUMNS[i], _FAINT, padding=2) for i in columns))
     for engine in engines:
-        colour = _COLOURS.get(engine.state, "#8f8f8f")
-        first, state, *others = [_row(engine, host)[i] for i in columns]
-        edge = f'style="text-align: left; padding: 2px 10px; border-left: 4px solid {colour};"'
-        cells = f"<td {unbroken}>{escape(state)}</td>"
-        cells += "".join(f"<td {left}>{escape(cell)}</td>" for cell in others)
-        parts.append(f"<tr><td {edge}><b>{escape(first)}</b></td>{cells}</tr>")
-    faint = 'style="text-align: left; padding: 2px 10px; color: #8f8f8f;"'
-    return parts + [f"{wide} {faint}>{escape(line)}</td></tr>" for line in _about_host(host)]
+        edge = _EDGE.format(_COLOURS.get(engine.state, "#8f8f8f"))
+        first, state, *others = [escape(_row(engine, host)[i]) for i in columns]
+        cells = [_cell(f"<b>{first}</b>", edge, padding=2), _cell(state, " white-space: nowrap;")]
+        rows.append("".join([*cells, *map(_cell, others)]))
+    rows += [_cell(escape(line), _FAINT, padding=2, wide=wide) for line in _about_host(host)]
+    return [f"<tr>{cells}</tr>" for cells in rows]
+
+
+def _cell(markup: str, look: str = "", *, padding: int = 3, tag: str = "td", wide: int = 0) -> str:
+    span = f' colspan="{wide}"' if wide else ""
+    style = f"text-align: left; padding: {padding}px 10px;{look}"
+    return f'<{tag}{span} style="{style}">{markup}</{tag}>'
 
 
 def _seconds(seconds: float) -> str:

@@ -152,7 +152,6 @@ class _Obeyed:
         self.is_over = False
 
     def follow(self, answer: Answer) -> None:
-        """Give this one every reply, also those that were given before."""
         with self._lock:
             if answer in self._answers:
                 return  # the same way twice
