@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from jupyter_dist.text.columns import align, without_empty
 from jupyter_dist.text.lists import name_some
 from jupyter_dist.text.sizes import tell_size
 
@@ -75,17 +76,7 @@ class CheckpointTable(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if not self.rows:
             return "\n".join([f"no checkpoint in {self.directory}", *self.notes])
-        cells = [_HEADS, *(_cells(row) for row in self.rows)]
-        columns = [
-            column
-            for column in range(len(_HEADS))
-            if any(cells[line][column] for line in range(1, len(cells)))
-        ]
-        widths = {column: max(len(line[column]) for line in cells) for column in columns}
-        lines = [
-            "  ".join(f"{line[column]:<{widths[column]}}" for column in columns).rstrip()
-            for line in cells
-        ]
+        lines = align(without_empty([_HEADS, *map(_cells, self.rows)]))
         return "\n".join([*lines, f"in {self.directory}", *self.notes])
 
 

@@ -13,6 +13,7 @@ from jupyter_dist.cluster.variables.name_differences import (
 )
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.model.ranks.variable_facts import NameInfo, RankNames
+from jupyter_dist.text.columns import align, without_empty
 from jupyter_dist.text.lists import name_some
 from jupyter_dist.text.plurals import fit
 from jupyter_dist.text.sizes import tell_size
@@ -67,7 +68,7 @@ class NamesTable(msgspec.Struct, frozen=True):
         """Return the memory of processes and the rows, as aligned text."""
         lines = [self.memory] if self.memory else []
         if self.rows:
-            lines += _align([HEADS, *(row.cells for row in self.rows)])
+            lines += align(without_empty([HEADS, *(row.cells for row in self.rows)]))
         elif self.ranks:
             lines.append(self.emptiness)
         return lines
@@ -195,17 +196,3 @@ def _notes(answers: Mapping[int, RankNames], problems: Mapping[int, str], hidden
     for reason, ranks in rank_groups(problems):
         notes.append(f"no answer from {name_ranks(ranks)}: {reason}")
     return notes
-
-
-def _align(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    # A column in which nothing stands but its head is left out.
-    filled = [any(row[index] for row in rows[1:]) for index in range(len(widths))]
-    return [
-        "  ".join(
-            f"{cell:<{width}}"
-            for cell, width, is_filled in zip(row, widths, filled, strict=True)
-            if is_filled
-        ).rstrip()
-        for row in rows
-    ]

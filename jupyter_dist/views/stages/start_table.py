@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from jupyter_dist.model.hosts.start_stage import HostProgress, StartStage
 from jupyter_dist.protocol.messages import StartProgress
+from jupyter_dist.text.columns import align
 from jupyter_dist.text.plurals import count_of
-from jupyter_dist.views.tables.table import align
 
 MOST_ROWS = 16
 """Of more hosts only counts are shown, and those that take longest."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from jupyter_dist.model.bench.measurements import BenchPoint, BenchReport, bandwidth_text, time_text
 from jupyter_dist.model.hosts.host_names import name_hosts
+from jupyter_dist.text.columns import align
 from jupyter_dist.text.plurals import count_of
 from jupyter_dist.text.sizes import tell_size
 from jupyter_dist.views.outputs.ansi import strip_ansi
@@ -13,7 +14,6 @@ from jupyter_dist.views.tables.bench_verdict import judge
 from jupyter_dist.views.tables.table import (
     BAD,
     MARKS,
-    align,
     cell_html,
     head_html,
     judged_html,

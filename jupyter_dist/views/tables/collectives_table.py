@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from jupyter_dist.cluster.collectives.collective_table import CallRow, CollectiveTable
 from jupyter_dist.cluster.collectives.shared_calls import CallState, StateKind
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
+from jupyter_dist.text.columns import align
 from jupyter_dist.text.lists import name_some
 from jupyter_dist.views.outputs.ansi import strip_ansi
 from jupyter_dist.views.outputs.grouping import group_equal
@@ -12,7 +13,6 @@ from jupyter_dist.views.tables.table import (
     BAD,
     GOOD,
     WARNING,
-    align,
     cell_html,
     head_html,
     markable_row_html,

@@ -14,6 +14,7 @@ from jupyter_dist.cluster.doctor.diagnosis import (
     Level,
 )
 from jupyter_dist.model.hosts.host_names import name_hosts
+from jupyter_dist.text.columns import align
 from jupyter_dist.text.lists import name_some
 from jupyter_dist.text.plurals import count_of
 from jupyter_dist.views.outputs.ansi import strip_ansi
@@ -22,7 +23,6 @@ from jupyter_dist.views.tables.table import (
     COLOURS,
     MARKS,
     TEXT_WIDTH,
-    align,
     cell_html,
     head_html,
     judged_html,

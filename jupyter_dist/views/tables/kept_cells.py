@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
 from jupyter_dist.protocol.messages import KeptCell
+from jupyter_dist.text.columns import align
 from jupyter_dist.text.sizes import tell_size
-from jupyter_dist.views.tables.table import align
 
 _CODE_WIDTH = 50
 _HEADS = ("cell", "began", "ranks", "output", "code")

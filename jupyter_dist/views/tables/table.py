@@ -1,8 +1,8 @@
-"""What all tables share: columns of text side by side, and the look of a table in a notebook."""
+"""What all tables share: lines of one width, and the look of a table in a notebook."""
 
 import html
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 
 from jupyter_dist.views.outputs.ansi import strip_ansi
 
@@ -14,18 +14,6 @@ COLOURS = {"good": GOOD, "warning": WARNING, "bad": BAD, "unknown": "rgb(135,135
 """Of what is judged, by how good it is."""
 _CELL = "text-align:left;padding:1px 14px 1px 0;border:none;background:none;white-space:nowrap"
 _TABLE = "border-collapse:collapse;border:none;margin:0 0 6px 0;font-size:93%"
-
-
-def align(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
-    """Return a line for each row; columns whose index is in `right` are aligned there."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if index in right else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def wrap(text: str, indent: str, width: int = TEXT_WIDTH) -> list[str]:

@@ -11,9 +11,9 @@ from html import escape
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
 from jupyter_dist.model.hosts.topology import EngineView, GpuView, HostView, Topology
 from jupyter_dist.model.ranks.records import tell_group
+from jupyter_dist.text.columns import align
 from jupyter_dist.text.plurals import count_of, fit
 from jupyter_dist.text.sizes import tell_part, tell_size
-from jupyter_dist.views.tables.table import align
 from jupyter_dist.views.topology.machine_text import (
     OLD_SAMPLE_S,
     device_words,

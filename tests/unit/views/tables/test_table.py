@@ -20,7 +20,7 @@ from jupyter_dist.views.tables.collectives_table import (
 )
 from jupyter_dist.views.tables.findings_table import findings_bundle, findings_html, findings_text
 from jupyter_dist.views.tables.stacks_table import stacks_bundle, stacks_html, stacks_text
-from jupyter_dist.views.tables.table import align, head_html, wrap
+from jupyter_dist.views.tables.table import head_html, wrap
 from jupyter_dist.views.tables.variables_table import names_bundle, names_html, names_text
 
 EVIL = "<i>\x1b[2J&"
@@ -63,12 +63,6 @@ def test_a_notebook_gets_html_with_its_own_style_and_text_that_moves_no_cursor(
     for alien in ("<i>", "\x1b", "class=", "<style"):
         assert alien not in markup
     assert "\x1b" not in text
-
-
-def test_columns_are_as_wide_as_their_widest_cell():
-    rows = [("a", "1", "x"), ("bbb", "22", "")]
-    assert align(rows) == ["a    1   x", "bbb  22"]
-    assert align(rows, right=(1,)) == ["a     1  x", "bbb  22"]
 
 
 def test_long_text_is_wrapped_between_words_only():
