@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from jupyter_dist.model.hosts.rank import name_ranks
-from jupyter_dist.text.lists import name_some, on_one_line
+from jupyter_dist.text.lists import group_pairs, name_some, on_one_line
 from jupyter_dist.text.sizes import tell_size
 
 _MOST_REASONS = 12
@@ -103,10 +103,7 @@ def merge_saved(told: Mapping[int, RankSaved]) -> CheckpointSaved:
 
 def merge_restored(told: Mapping[int, RankRestored]) -> CheckpointRestored:
     """Put together what the ranks tell of one checkpoint; there is at least one."""
-    notes: dict[str, list[int]] = {}
-    for rank, each in told.items():
-        for note in each.notes:
-            notes.setdefault(note, []).append(rank)
+    notes = group_pairs((note, rank) for rank, each in told.items() for note in each.notes)
     return CheckpointRestored(
         **_in_common(told),
         restored=_union([each.restored for each in told.values()]),
@@ -153,14 +150,11 @@ def _union(names: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _by_reason(told: Mapping[int, Mapping[str, str]]) -> Problems:
-    found: dict[str, dict[str, list[int]]] = {}
-    for rank, problems in told.items():
-        for name, reason in problems.items():
-            found.setdefault(name, {}).setdefault(reason, []).append(rank)
-    return {
-        name: {reason: tuple(ranks) for reason, ranks in reasons.items()}
-        for name, reasons in found.items()
-    }
+    found = group_pairs((pair, rank) for rank, own in told.items() for pair in own.items())
+    problems: Problems = {}
+    for (name, reason), ranks in found.items():
+        problems.setdefault(name, {})[reason] = tuple(ranks)
+    return problems
 
 
 def _without_ranks(problems: Mapping[str, str]) -> Problems:
@@ -170,10 +164,7 @@ def _without_ranks(problems: Mapping[str, str]) -> Problems:
 
 def _describe(problems: Problems, what: str) -> list[str]:
     """Say a sentence for each reason, names that share it (and its ranks) together."""
-    names: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for name, reasons in problems.items():
-        for reason, ranks in reasons.items():
-            names.setdefault((reason, ranks), []).append(name)
+    names = group_pairs((each, name) for name, own in problems.items() for each in own.items())
     lines = [
         f"{what}: {name_some(each)}{f' on {name_ranks(ranks)}' if ranks else ''}"
         f" ({on_one_line(reason)})"

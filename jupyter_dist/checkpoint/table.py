@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from jupyter_dist.text.columns import align, without_empty
-from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.lists import group_pairs, name_some
 from jupyter_dist.text.sizes import tell_size
 
 _HEADS = ("name", "step", "saved (UTC)", "ranks", "size", "holds", "on hosts", "missing")
@@ -83,12 +83,12 @@ class CheckpointTable(msgspec.Struct, frozen=True):
 def tabulate_checkpoints(directory: str, told: Mapping[str, RankFound]) -> CheckpointTable:
     """Put together what hosts see; each checkpoint has one row."""
     found: dict[tuple[str, int, str], dict[str, CheckpointSeen]] = {}
-    problems: dict[str, list[str]] = {}
     for host, each in told.items():
         for seen in each.seen:
             found.setdefault((seen.name, seen.step, seen.id), {})[host] = seen
-        for problem in each.problems:
-            problems.setdefault(problem, []).append(host)
+    problems = group_pairs(
+        (problem, host) for host, each in told.items() for problem in each.problems
+    )
     rows = [_row(found[key], len(told)) for key in sorted(found)]
     return CheckpointTable(directory, tuple(rows), _describe(problems, len(told)))
 

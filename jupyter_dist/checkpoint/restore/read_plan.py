@@ -6,6 +6,7 @@ import msgspec
 
 from jupyter_dist.checkpoint.format.manifest import Piece
 from jupyter_dist.errors import CheckpointDamaged
+from jupyter_dist.text.lists import group_pairs
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -36,10 +37,7 @@ def make_plan(wanted: Sequence[Collection[Piece]], seen: Sequence[Collection[str
     What is read for others is shared out by bytes. Raises CheckpointDamaged for a piece in a file
     that no rank sees.
     """
-    takers: dict[Piece, list[int]] = {}
-    for rank, pieces in enumerate(wanted):
-        for piece in pieces:
-            takers.setdefault(piece, []).append(rank)
+    takers = group_pairs((piece, rank) for rank, own in enumerate(wanted) for piece in own)
     readers: dict[Piece, list[int]] = {}
     load = [0] * len(wanted)
     shared: list[Piece] = []

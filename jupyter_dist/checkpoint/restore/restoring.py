@@ -44,7 +44,7 @@ from jupyter_dist.checkpoint.restore.restored_leaves import (
 from jupyter_dist.checkpoint.values.blocks import Seat
 from jupyter_dist.errors import CheckpointFailed
 from jupyter_dist.model.hosts.rank import name_ranks
-from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.lists import group_pairs, name_some
 
 T = TypeVar("T")
 TIMEOUT_S = 600.0
@@ -262,8 +262,6 @@ def restore(rank_group: RankGroup, directory: str, asked: RestoreOptions) -> Res
 
 def _note_absent(restored: Restored) -> Iterator[str]:
     """Yield what this rank has not got of the tree, each reason with its paths."""
-    by_reason: dict[str, list[str]] = {}
-    for absent in restored.absent:
-        by_reason.setdefault(absent.reason, []).append(absent.path or "the tree")
-    for reason, paths in by_reason.items():
+    absent = ((each.reason, each.path or "the tree") for each in restored.absent)
+    for reason, paths in group_pairs(absent).items():
         yield f"{name_some(paths)} was not restored here: {reason}."

@@ -13,6 +13,7 @@ from jupyter_dist.checkpoint.format.manifest import (
 )
 from jupyter_dist.checkpoint.save.merging import Merged, MergedLeaf
 from jupyter_dist.checkpoint.save.writing import Written
+from jupyter_dist.text.lists import group_pairs
 
 
 def seem_same(leaf: MergedLeaf) -> bool:
@@ -34,10 +35,9 @@ def settle_layouts(merged: Merged, differing: Collection[int]) -> Merged:
 
 def record_leaves(merged: Merged, written: Sequence[Written]) -> tuple[Leaf, ...]:
     """Write down which leaf lies where; `written` is by rank."""
-    pieces: dict[tuple[int, int], list[Piece]] = {}
-    for rank, each in enumerate(written):
-        for leaf, piece in each.pieces:
-            pieces.setdefault((leaf, rank), []).append(piece)
+    pieces = group_pairs(
+        ((leaf, rank), piece) for rank, each in enumerate(written) for leaf, piece in each.pieces
+    )
     return tuple(
         _record(leaf, [pieces.get((at, rank), []) for rank in range(len(written))])
         for at, leaf in enumerate(merged.leaves)
