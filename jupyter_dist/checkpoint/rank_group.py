@@ -19,25 +19,15 @@ class Progress(Protocol):
 class RankGroup(Protocol):
     """All ranks of the cluster, as one of them sees them while it saves or restores."""
 
-    @property
-    def rank(self) -> int:
-        """This rank."""
-
-    @property
-    def world_size(self) -> int:
-        """How many ranks there are; all of them take part."""
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Name of the host of each rank."""
-
-    @property
-    def generation(self) -> int:
-        """Number of the rendezvous that gave the ranks their places."""
-
-    @property
-    def cluster(self) -> str:
-        """Name of the cluster."""
+    rank: int
+    world_size: int
+    """How many ranks there are; all of them take part."""
+    hosts: tuple[str, ...]
+    """Name of the host of each rank."""
+    generation: int
+    """Number of the rendezvous that gave the ranks their places."""
+    cluster: str
+    """Name of the cluster."""
 
     def gather(self, topic: str, payload: bytes, timeout_s: float) -> list[bytes]:
         """Bring `payload` and get what every rank has brought for this topic, in rank order.

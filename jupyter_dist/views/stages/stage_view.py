@@ -1,14 +1,14 @@
 """Stages of something that ranks are waited for in, each with its time."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from time import monotonic
-from typing import Self
 
 from jupyter_dist.views.cell.display_place import Display, Place
 from jupyter_dist.views.cell.terminal import Terminal
 
 
-class StageView:
+class StageView(AbstractContextManager["StageView"]):
     """Show what is waited for, and in the end how long each stage took; pass its `on_stage`.
 
     `display` is IPython's in a notebook, or a Terminal (None: one on `sys.stdout`). Without a
@@ -38,9 +38,6 @@ class StageView:
         """Leave one line: every stage with its time."""
         if self._stages and not self._place.is_log:
             self._place.leave(self._past(self._clock()))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.finish()

@@ -2,8 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from time import monotonic
-from typing import Self
 
 from jupyter_dist.protocol.messages import TransferMoved
 from jupyter_dist.text.sizes import tell_part, tell_size
@@ -14,7 +14,7 @@ from jupyter_dist.views.stages.stage_bar import bar_bundle
 SPEED_OVER_S = 3.0
 
 
-class TransferBar:
+class TransferBar(AbstractContextManager["TransferBar"]):
     """Show how much has arrived, how fast, and how long it will take; pass its `on_moved`.
 
     `display` is IPython's in a notebook, or a Terminal (None: one on `sys.stdout`). Without a
@@ -51,9 +51,6 @@ class TransferBar:
             self._place.terminal.show_status("")
         elif self._place.is_taken:
             self._place.show({"text/html": "", "text/plain": ""})
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
