@@ -1,7 +1,7 @@
 """The line magics: check hosts, start a cluster, look at it, move objects, stop it."""
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -198,9 +198,10 @@ class ClusterMagics(MagicGroup):
         A name that some ranks lack, and values that are not the same on all, are marked ▶. Ranks
         may be busy: from a second notebook, or `jupyter dist who`, also while a cell runs.
         """
-        from jupyter_dist.views.tables.variables_table import names_bundle
+        from jupyter_dist.views.tables.variables_table import names_html, names_text
 
-        self._show(names_bundle(self._current.get().who(options.patterns, options.ranks)))
+        found = self._current.get().who(options.patterns, options.ranks)
+        self._show(names_html(found), names_text(found))
 
     @command(accepted.STACKS)
     def dist_stacks(self, options: Namespace) -> None:
@@ -208,9 +209,10 @@ class ClusterMagics(MagicGroup):
 
         A rank whose interpreter does not answer is looked at from outside.
         """
-        from jupyter_dist.views.tables.stacks_table import stacks_bundle
+        from jupyter_dist.views.tables.stacks_table import stacks_html, stacks_text
 
-        self._show(stacks_bundle(self._current.get().stacks(options.ranks, native=options.native)))
+        found = self._current.get().stacks(options.ranks, native=options.native)
+        self._show(stacks_html(found), stacks_text(found))
 
     @command(accepted.EXPLAIN)
     def dist_explain(self, options: Namespace) -> None:  # noqa: ARG002
@@ -223,10 +225,10 @@ class ClusterMagics(MagicGroup):
 
         The first place where ranks called different things, or some did not come, is marked ▶.
         """
-        from jupyter_dist.views.tables.collectives_table import collectives_bundle
+        from jupyter_dist.views.tables.collectives_table import collectives_html, collectives_text
 
-        log = self._current.get().collectives(options.last)
-        self._show(collectives_bundle(log.table(options.last)))
+        table = self._current.get().collectives(options.last).table(options.last)
+        self._show(collectives_html(table), collectives_text(table))
 
     @command(accepted.TIMELINE)
     def dist_timeline(self, options: Namespace) -> None:
@@ -245,14 +247,15 @@ class ClusterMagics(MagicGroup):
         self._current.set(None)  # only now: who may not stop it goes on with it
         say(f"cluster {cluster.name} is stopped")
 
-    def _show(self, bundle: Mapping[str, str]) -> None:
+    def _show(self, markup: str, text: str) -> None:
+        """Display it in a notebook; write its text elsewhere."""
         if not is_notebook(self._shell):
-            say(bundle["text/plain"].rstrip())
+            say(text.rstrip())
             return
         from IPython.display import display
 
         show: Callable[..., object] = display
-        show(bundle, raw=True)
+        show({"text/html": markup, "text/plain": text}, raw=True)
 
     def _bar(self) -> "TransferBar":
         from jupyter_dist.views.stages.transfer_bar import TransferBar

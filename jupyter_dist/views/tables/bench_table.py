@@ -48,11 +48,6 @@ def bench_text(report: BenchReport) -> str:
     return strip_ansi("\n\n".join(filter(None, parts))) + "\n"
 
 
-def bench_bundle(report: BenchReport) -> dict[str, str]:
-    """Return the MIME bundle for a notebook: static HTML and plain text."""
-    return {"text/html": bench_html(report), "text/plain": bench_text(report)}
-
-
 def bench_html(report: BenchReport) -> str:
     """Write the same as one `<div>` with inline styles only, and a plot of busbw over size."""
     tables = "".join(_table_html(op, report.of(op)) for op in report.ops)

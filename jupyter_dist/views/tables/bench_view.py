@@ -15,7 +15,7 @@ from jupyter_dist.protocol.messages import Output, RankFinished
 from jupyter_dist.views.cell.cell_output import REDRAW_INTERVAL_S, CellOutputView
 from jupyter_dist.views.cell.display_place import Display, Place, line_bundle
 from jupyter_dist.views.cell.terminal import Terminal
-from jupyter_dist.views.tables.bench_table import bench_bundle
+from jupyter_dist.views.tables.bench_table import bench_html, bench_text
 
 
 class BenchView:
@@ -77,8 +77,8 @@ class BenchView:
     def finish(self, result: SpmdResult, report: BenchReport) -> None:
         """Replace the line by what was measured."""
         self._cell.finish(result)
-        bundle = bench_bundle(report)
-        self._place.leave(bundle["text/plain"], bundle)
+        text = bench_text(report)
+        self._place.leave(text, {"text/html": bench_html(report), "text/plain": text})
 
     def fail(self, result: SpmdResult | None, raised_rank: int | None = None) -> None:
         """Replace the line by how the cell ended; `result` None means that it was given up."""

@@ -75,11 +75,6 @@ def collectives_text(table: CollectiveTable) -> str:
     return strip_ansi("\n".join(part for part in parts if part)) + "\n"
 
 
-def collectives_bundle(table: CollectiveTable) -> dict[str, str]:
-    """Return the MIME bundle for a notebook: static HTML and plain text."""
-    return {"text/html": collectives_html(table), "text/plain": collectives_text(table)}
-
-
 def collectives_html(table: CollectiveTable) -> str:
     """Write the same as one `<div>` with inline styles only."""
     columns = find_columns(table)

@@ -81,11 +81,6 @@ def findings_text(diagnosis: Diagnosis, width: int = TEXT_WIDTH) -> str:
     return strip_ansi("\n\n".join([*parts, _summary(diagnosis)])) + "\n"
 
 
-def findings_bundle(diagnosis: Diagnosis) -> dict[str, str]:
-    """Return the MIME bundle for a notebook: static HTML and plain text."""
-    return {"text/html": findings_html(diagnosis), "text/plain": findings_text(diagnosis)}
-
-
 def findings_html(diagnosis: Diagnosis) -> str:
     """Write the same as one `<div>` with inline styles only."""
     columns = _columns(diagnosis)

@@ -6,7 +6,7 @@ from jupyter_dist.cluster.doctor.diagnosis import Diagnosis
 from jupyter_dist.model.hosts.host_names import name_hosts
 from jupyter_dist.views.cell.display_place import Display, Place, line_bundle
 from jupyter_dist.views.cell.terminal import Terminal
-from jupyter_dist.views.tables.findings_table import findings_bundle
+from jupyter_dist.views.tables.findings_table import findings_html, findings_text
 
 
 class FindingsView:
@@ -21,8 +21,8 @@ class FindingsView:
 
     def finish(self, diagnosis: Diagnosis) -> None:
         """Replace the line by what was found."""
-        bundle = findings_bundle(diagnosis)
-        self._place.leave(bundle["text/plain"], bundle)
+        text = findings_text(diagnosis)
+        self._place.leave(text, {"text/html": findings_html(diagnosis), "text/plain": text})
 
     def fail(self, text: str) -> None:
         """Replace the line by why there is nothing to show."""

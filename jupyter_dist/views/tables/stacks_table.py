@@ -17,14 +17,6 @@ _CODE = "margin:0 0 6px 14px;padding:0;background:none;border:none;white-space:p
 _INNERMOST = "▶"
 
 
-def stacks_bundle(stacks: Mapping[int, RankStacks]) -> dict[str, str]:
-    """Return the MIME bundle for a notebook: static HTML and plain text."""
-    return {
-        "text/html": stacks_html(stacks),
-        "text/plain": stacks_text(stacks),
-    }
-
-
 def stacks_text(stacks: Mapping[int, RankStacks]) -> str:
     """Write each group of ranks with its stack, the innermost call last."""
     parts = [_group_text(group) for group in group_stacks(stacks)]

@@ -38,11 +38,6 @@ def names_html(table: NamesTable) -> str:
     return page_html([*pieces, *map(small_html, small)])
 
 
-def names_bundle(table: NamesTable) -> dict[str, str]:
-    """Return the MIME bundle for a notebook: static HTML and plain text."""
-    return {"text/html": names_html(table), "text/plain": names_text(table)}
-
-
 def _has_mark(table: NamesTable) -> bool:
     return any(row.is_marked for row in table.rows)
 

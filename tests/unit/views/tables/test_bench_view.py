@@ -8,7 +8,7 @@ from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.model.bench.measurements import PROGRESS_MIME, BenchProgress
 from jupyter_dist.protocol.messages import Output, RankFinished
 from jupyter_dist.views.cell.terminal import Terminal
-from jupyter_dist.views.tables.bench_table import bench_bundle, bench_text
+from jupyter_dist.views.tables.bench_table import bench_html, bench_text
 from jupyter_dist.views.tables.bench_view import BenchView
 
 REPORT = report_of(("all_reduce", 8, 1e-4, 0))
@@ -69,17 +69,15 @@ def test_a_notebook_is_not_redrawn_more_often_than_it_can_be_read(view, notebook
     assert 3 <= len(notebook.bundles) <= 6
 
 
-def test_tables_take_the_place_of_the_line(view, notebook, cell):
-    view.on_tick()
+@pytest.mark.parametrize("was_seen", [True, False])
+def test_tables_take_the_place_of_the_line(view, notebook, cell, was_seen):
+    if was_seen:
+        view.on_tick()
     view.finish(RESULT, REPORT)
     assert notebook.displays == 1
-    assert notebook.bundles[1:] == [bench_bundle(REPORT)]
+    tables = {"text/html": bench_html(REPORT), "text/plain": bench_text(REPORT)}
+    assert notebook.bundles[was_seen:] == [tables]
     assert cell.told == [("finish", RESULT)]
-
-
-def test_what_is_over_before_it_was_seen_is_shown_as_well(view, notebook):
-    view.finish(RESULT, REPORT)
-    assert notebook.bundles == [bench_bundle(REPORT)]
 
 
 def test_what_ranks_say_besides_is_shown_as_of_any_cell(view, cell):

@@ -5,7 +5,6 @@ from jupyter_dist.cluster.doctor.diagnosis import NOTEBOOK, SUBJECTS, Diagnosis,
 from jupyter_dist.views.cell.terminal import Terminal
 from jupyter_dist.views.tables.findings_table import (
     MOST_COLUMNS,
-    findings_bundle,
     findings_html,
     findings_text,
 )
@@ -164,7 +163,8 @@ def test_a_notebook_sees_a_line_that_becomes_the_table():
     assert display.bundles[0]["text/plain"] == "examining a, <b> …"
     assert "&lt;b&gt;" in display.bundles[0]["text/html"]
     view.finish(diagnosis_of(CLOSED))
-    assert display.bundles[1:] == [findings_bundle(diagnosis_of(CLOSED))]
+    markup, text = findings_html(diagnosis_of(CLOSED)), findings_text(diagnosis_of(CLOSED))
+    assert display.bundles[1:] == [{"text/html": markup, "text/plain": text}]
 
 
 def test_a_notebook_sees_why_there_is_no_table():

@@ -17,8 +17,8 @@ from jupyter_dist.server.summaries import row_of
 from jupyter_dist.views.cell.crash_card import crash_html, crash_lines
 from jupyter_dist.views.cell.display_place import Place
 from jupyter_dist.views.tables.kept_cells import kept_cells_text, name_start
-from jupyter_dist.views.tables.stacks_table import stacks_bundle
-from jupyter_dist.views.tables.variables_table import names_bundle
+from jupyter_dist.views.tables.stacks_table import stacks_html, stacks_text
+from jupyter_dist.views.tables.variables_table import names_html, names_text
 from jupyter_dist.views.topology.snapshot import topology_html, topology_text
 from tests.rubbish import of_type
 
@@ -40,13 +40,14 @@ def test_cards_of_lost_ranks(crashes):
 @given(st.dictionaries(RANKS, of_type(RankStacks), max_size=2))
 @briefly
 def test_stacks(stacks):
-    show(stacks_bundle(stacks))
+    show({"text/plain": stacks_text(stacks), "text/html": stacks_html(stacks)})
 
 
 @given(st.dictionaries(RANKS, of_type(RankNames), max_size=2))
 @briefly
 def test_variables(names):
-    show(names_bundle(tabulate_names(names, {7: "\ud800"})))
+    table = tabulate_names(names, {7: "\ud800"})
+    show({"text/plain": names_text(table), "text/html": names_html(table)})
 
 
 @given(st.lists(of_type(KeptCell), max_size=2))
