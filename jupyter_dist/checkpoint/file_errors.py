@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jupyter_dist.errors import CheckpointFailed
+from jupyter_dist.errors import CheckpointDamaged, CheckpointFailed
 from jupyter_dist.text.sizes import tell_size
 
 _FULL = "Free some space there, keep fewer checkpoints (keep_last), or give another directory."
@@ -30,14 +30,14 @@ _NEXT_STEPS = {
 _ANY = "Save into another directory if this one stays so."
 
 
-def describe(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     """Return the reason in the operating system's words, as `No space left on device`."""
     return error.strerror or str(error) or type(error).__name__
 
 
 def not_saved(path: str | os.PathLike[str], error: OSError) -> CheckpointFailed:
     """Make the error for a file or directory that could not be written."""
-    reason = describe(error)
+    reason = _describe(error)
     if error.errno == errno.ENOSPC and (free := _free_bytes(Path(path))) is not None:
         reason = f"{reason} ({tell_size(free)} are free)"
     return CheckpointFailed(
@@ -55,14 +55,37 @@ def as_not_saved(path: Path) -> Iterator[None]:
         raise not_saved(path, error) from error
 
 
-def open_regular(path: Path) -> int | None:
-    """Open a regular file for reading; None where it is something else. Raises OSError."""
-    # Without O_NONBLOCK a named pipe would wait for someone who writes.
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+def is_whole(path: Path, nbytes: int) -> bool:
+    """Return whether a regular file of this size is there; a link is none."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size == nbytes
+
+
+def open_saved(path: Path) -> int:
+    """Open a regular file for reading; raises CheckpointDamaged, also for a link."""
+    try:
+        # Without O_NONBLOCK a named pipe would wait for someone who writes.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise CheckpointDamaged(
+            f"{path} is missing. Restore another step, or on hosts that have this part."
+        ) from error
+    except OSError as error:
+        raise unreadable(path, error) from error
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
-    return None
+    raise CheckpointDamaged(f"{path} is no regular file. Restore another step.")
+
+
+def unreadable(path: Path, error: OSError) -> CheckpointDamaged:
+    """Make the error for a file that could not be read."""
+    return CheckpointDamaged(
+        f"{path} cannot be read: {_describe(error)}. Restore another step if that stays so."
+    )
 
 
 def _free_bytes(path: Path) -> int | None:

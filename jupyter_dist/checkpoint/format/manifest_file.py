@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import xxhash
 
-from jupyter_dist.checkpoint.file_errors import as_not_saved, describe, open_regular
+from jupyter_dist.checkpoint.file_errors import as_not_saved, open_saved, unreadable
 from jupyter_dist.checkpoint.format.manifest import FORMAT, Manifest
 from jupyter_dist.checkpoint.format.manifest_check import find_problem
 from jupyter_dist.errors import CheckpointDamaged, CheckpointTooNew
@@ -71,11 +71,10 @@ def read_manifest(checkpoint: Path) -> Manifest:
     """Read that of a checkpoint. Raises CheckpointTooNew and CheckpointDamaged."""
     path = checkpoint / MANIFEST_NAME
     try:
-        data = _read_plain(path)
-    except FileNotFoundError as error:
-        raise _damaged(checkpoint, f"it has no {MANIFEST_NAME}") from error
+        with open(open_saved(path), "rb") as file:
+            data = file.read()
     except OSError as error:
-        raise _damaged(path, f"it cannot be read: {describe(error)}") from error
+        raise unreadable(path, error) from error
     return decode_manifest(data, path)
 
 
@@ -86,15 +85,6 @@ def sync_directory(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _read_plain(path: Path) -> bytes:
-    """Read a regular file. Raises OSError and CheckpointDamaged."""
-    fd = open_regular(path)
-    if fd is None:
-        raise _damaged(path, "it is no regular file")
-    with open(fd, "rb") as file:
-        return file.read()
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from jupyter_dist.checkpoint.file_errors import as_not_saved, describe, open_regular
+from jupyter_dist.checkpoint.file_errors import as_not_saved, open_saved, unreadable
 from jupyter_dist.checkpoint.format.block_writer import BlockWriter
 from jupyter_dist.checkpoint.format.manifest import Box, PartFile, Piece, Tensor
 from jupyter_dist.checkpoint.format.part_layout import Buffer, bytes_of, lay_out
@@ -186,7 +186,7 @@ class PartReader(_OpenFile):
     """
 
     def __init__(self, path: Path, part: PartFile, on_bytes: OnBytes | None = None) -> None:
-        super().__init__(path, FileIO(_open_plain(path)), on_bytes)
+        super().__init__(path, FileIO(open_saved(path)), on_bytes)
         try:
             self._check(part)
         except BaseException:
@@ -224,7 +224,7 @@ class PartReader(_OpenFile):
             try:
                 count = os.preadv(self._fd, [chunk], offset + done)
             except OSError as error:
-                raise _unreadable(self.path, error) from error
+                raise unreadable(self.path, error) from error
             if count == 0:
                 raise CheckpointDamaged(
                     f"{self.path} ends {len(room) - done} bytes too early. Restore another step."
@@ -234,23 +234,3 @@ class PartReader(_OpenFile):
             if is_told:
                 self._on_bytes(count)
         return digest.hexdigest()
-
-
-def _open_plain(path: Path) -> int:
-    try:
-        fd = open_regular(path)
-    except FileNotFoundError as error:
-        raise CheckpointDamaged(
-            f"{path} is missing. Restore another step, or on hosts that have this part."
-        ) from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    if fd is None:
-        raise CheckpointDamaged(f"{path} is no regular file. Restore another step.")
-    return fd
-
-
-def _unreadable(path: Path, error: OSError) -> CheckpointDamaged:
-    return CheckpointDamaged(
-        f"{path} cannot be read: {describe(error)}. Restore another step if that stays so."
-    )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from jupyter_dist.checkpoint.collective_step import together, together_as
+from jupyter_dist.checkpoint.file_errors import is_whole
 from jupyter_dist.checkpoint.format.manifest import Manifest
 from jupyter_dist.checkpoint.format.manifest_file import (
     decode_manifest,
@@ -163,5 +164,5 @@ def _places(
         if kept is not None:
             yield kept
     own = path / name
-    if own.is_file() and own.stat().st_size == nbytes:
+    if is_whole(own, nbytes):
         yield own

@@ -73,7 +73,6 @@ def choose(directory: str, step: int | None, seen: Sequence[Sequence[StepSeen]])
 def _judge(
     directory: str, step: int, seen: Sequence[Sequence[StepSeen]]
 ) -> Choice | CheckpointError:
-    """Return the checkpoint of this step, or why it cannot be restored."""
     here = [(rank, one) for rank, own in enumerate(seen) for one in own if one.step == step]
     ids = list(dict.fromkeys(one.id for _, one in here if one.id))
     problem = _manifest_problem(directory, step, here)

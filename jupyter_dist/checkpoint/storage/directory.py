@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_dist.checkpoint.file_errors import as_not_saved
+from jupyter_dist.checkpoint.file_errors import as_not_saved, is_whole
 from jupyter_dist.checkpoint.format.manifest import Manifest
 from jupyter_dist.checkpoint.format.manifest_file import MANIFEST_NAME, read_manifest
 from jupyter_dist.checkpoint.storage.locks import holding, is_held
@@ -103,7 +103,7 @@ def missing_parts(found: Found) -> list[str]:
     return [
         part.name
         for part in found.manifest.files
-        if _size_of(found.path / part.name) != part.nbytes
+        if not is_whole(found.path / part.name, part.nbytes)
     ]
 
 
@@ -188,13 +188,6 @@ def steps(directory: str | os.PathLike[str]) -> list[tuple[int, Path]]:
 def _children(where: Path) -> Iterator[Path]:
     with os.scandir(where) as entries:
         yield from [where / entry.name for entry in entries]
-
-
-def _size_of(path: Path) -> int:
-    try:
-        return path.lstat().st_size if path.is_file() else -1
-    except OSError:
-        return -1
 
 
 def refuse_existing(path: Path) -> CheckpointFailed:

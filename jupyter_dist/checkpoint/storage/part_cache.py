@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
+from jupyter_dist.checkpoint.file_errors import is_whole
 from jupyter_dist.errors import CheckpointFailed
 
 KEPT_CHECKPOINTS = 2
@@ -43,11 +44,7 @@ def keep(cache: str | os.PathLike[str], checkpoint_id: str, parts: Iterable[Path
 def find(cache: str | os.PathLike[str], checkpoint_id: str, name: str, nbytes: int) -> Path | None:
     """Return the file that may be this part: of its name and size, kept for this checkpoint."""
     path = Path(cache) / checkpoint_id / name
-    try:
-        is_it = not path.is_symlink() and path.is_file() and path.stat().st_size == nbytes
-    except OSError:
-        return None
-    return path if is_it else None
+    return path if is_whole(path, nbytes) else None
 
 
 def _put(part: Path, folder: Path) -> None:
