@@ -13,7 +13,7 @@ from jupyter_dist.checkpoint.format.manifest import PartFile, Piece
 from jupyter_dist.checkpoint.format.part_file import Bytes, PartReader
 from jupyter_dist.checkpoint.rank_group import Progress, RankGroup
 from jupyter_dist.checkpoint.restore.read_plan import Plan
-from jupyter_dist.errors import CheckpointDamaged, CheckpointError
+from jupyter_dist.errors import CheckpointError
 
 SENT_BYTES = 32 << 20
 """Of a piece so much is sent in one go: more would have to be held twice."""
@@ -92,12 +92,3 @@ def _broadcast(
             part[...] = came
         if part is not None and sender != rank_group.rank:
             progress.add(stop - start)
-
-
-def check_arrived(spoilt: Sequence[Piece], labels: Mapping[Piece, str]) -> None:
-    """Raise CheckpointDamaged when something changed on its way from another rank."""
-    if spoilt:
-        names = ", ".join(sorted({labels[piece] for piece in spoilt}))
-        raise CheckpointDamaged(
-            f"what another rank sent of {names} is not what was saved. Restore again."
-        )

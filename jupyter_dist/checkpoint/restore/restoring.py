@@ -21,7 +21,7 @@ from jupyter_dist.checkpoint.format.part_file import Bytes
 from jupyter_dist.checkpoint.format.structure import build, find_paths
 from jupyter_dist.checkpoint.rank_group import RankGroup
 from jupyter_dist.checkpoint.restore.discovery import agree
-from jupyter_dist.checkpoint.restore.fetching import check_arrived, exchange, read_pieces
+from jupyter_dist.checkpoint.restore.fetching import exchange, read_pieces
 from jupyter_dist.checkpoint.restore.jax_placement import form_jax, has_formed_jax
 from jupyter_dist.checkpoint.restore.placement import is_array_like, is_over_devices
 from jupyter_dist.checkpoint.restore.read_plan import Plan, make_plan
@@ -42,7 +42,7 @@ from jupyter_dist.checkpoint.restore.restored_leaves import (
     take_leaf,
 )
 from jupyter_dist.checkpoint.values.blocks import Seat
-from jupyter_dist.errors import CheckpointFailed
+from jupyter_dist.errors import CheckpointDamaged, CheckpointFailed
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.text.lists import group_pairs, name_some
 
@@ -207,7 +207,11 @@ class Restore:
         values: dict[int, Any] = {}
 
         def make() -> float:
-            check_arrived(spoilt, self._labels)
+            if spoilt:
+                names = ", ".join(sorted({self._labels[piece] for piece in spoilt}))
+                raise CheckpointDamaged(
+                    f"what another rank sent of {names} is not what was saved. Restore again."
+                )
             for number, taken in self._leaves.items():
                 values[number] = taken.build(got)
                 for piece in taken.pieces:

@@ -1,5 +1,5 @@
 import pytest
-from fakes.notebook import Notebook, Page
+from fakes.notebook import Page
 
 from jupyter_dist.cluster.doctor.diagnosis import NOTEBOOK, SUBJECTS, Diagnosis, Finding
 from jupyter_dist.views.cell.terminal import Terminal
@@ -157,20 +157,15 @@ def test_every_subject_has_a_row():
 # --- the view ---
 
 
-def test_a_notebook_sees_a_line_that_becomes_the_table():
-    display = Notebook()
-    view = FindingsView(["a", "<b>"], display=display)
-    assert display.bundles[0]["text/plain"] == "examining a, <b> …"
-    assert "&lt;b&gt;" in display.bundles[0]["text/html"]
+def test_a_notebook_sees_a_line_that_becomes_the_table_or_why_there_is_none(notebook):
+    view = FindingsView(["a", "<b>"], display=notebook)
+    assert notebook.text == "examining a, <b> …"
+    assert "&lt;b&gt;" in notebook.html
     view.finish(diagnosis_of(CLOSED))
     markup, text = findings_html(diagnosis_of(CLOSED)), findings_text(diagnosis_of(CLOSED))
-    assert display.bundles[1:] == [{"text/html": markup, "text/plain": text}]
-
-
-def test_a_notebook_sees_why_there_is_no_table():
-    display = Notebook()
-    FindingsView(["a"], display=display).fail("not examined: KeyboardInterrupt")
-    assert display.bundles[-1]["text/plain"] == "not examined: KeyboardInterrupt"
+    assert notebook.bundles[1:] == [{"text/html": markup, "text/plain": text}]
+    view.fail("not examined: KeyboardInterrupt")
+    assert notebook.text == "not examined: KeyboardInterrupt"
 
 
 @pytest.mark.parametrize("is_tty", [True, False])
