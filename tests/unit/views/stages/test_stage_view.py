@@ -1,5 +1,6 @@
+from contextlib import suppress
+
 import pytest
-from fakes.notebook import Clock, Notebook
 
 from jupyter_dist.views.cell.terminal import Terminal
 from jupyter_dist.views.stages.stage_view import StageView
@@ -15,8 +16,7 @@ def heal(view, clock):
 TIMES = "rank 2 ends (0.4 s) · forming <generation> 2 (0.4 s)"
 
 
-def test_a_notebook_shows_the_present_stage_and_leaves_one_line_with_all_times():
-    notebook, clock = Notebook(), Clock()
+def test_a_notebook_shows_the_present_stage_and_leaves_one_line_with_all_times(notebook, clock):
     heal(StageView(display=notebook, clock=clock), clock)
     assert [bundle["text/plain"] for bundle in notebook.bundles] == [
         "rank 2 ends …",
@@ -26,15 +26,15 @@ def test_a_notebook_shows_the_present_stage_and_leaves_one_line_with_all_times()
     assert "forming &lt;generation&gt; 2" in notebook.bundles[-1]["text/html"]
 
 
-def test_a_terminal_has_the_stage_in_its_status_line_and_the_times_at_the_end():
-    written, clock = [], Clock()
+def test_a_terminal_has_the_stage_in_its_status_line_and_the_times_at_the_end(clock):
+    written = []
     heal(StageView(display=Terminal(written.append, is_tty=True), clock=clock), clock)
     assert written[0] == "rank 2 ends …"
     assert written[-1] == f"{TIMES}\n"
 
 
-def test_a_file_has_a_line_for_each_stage_when_it_begins():
-    written, clock = [], Clock()
+def test_a_file_has_a_line_for_each_stage_when_it_begins(clock):
+    written = []
     heal(StageView(display=Terminal(written.append, is_tty=False), clock=clock), clock)
     assert written == ["rank 2 ends\n", "forming <generation> 2\n"]
 
@@ -47,15 +47,9 @@ def test_what_was_over_at_once_leaves_nothing(is_tty):
     assert written == []
 
 
-def test_when_it_fails_the_stages_stay_to_be_seen():
-    notebook, clock = Notebook(), Clock()
-
-    def fail():
-        with StageView(display=notebook, clock=clock) as view:
-            view.on_stage("forming generation 2")
-            clock.now_s += 30
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
+def test_when_it_fails_the_stages_stay_to_be_seen(notebook, clock):
+    with suppress(RuntimeError), StageView(display=notebook, clock=clock) as view:
+        view.on_stage("forming generation 2")
+        clock.now_s += 30
+        raise RuntimeError
     assert notebook.bundles[-1]["text/plain"] == "forming generation 2 (30.0 s)"

@@ -1,5 +1,4 @@
 import pytest
-from fakes.notebook import Notebook
 
 from jupyter_dist.model.hosts.start_stage import HostProgress, StartStage
 from jupyter_dist.protocol.messages import StartProgress
@@ -147,8 +146,8 @@ def test_of_many_hosts_only_counts_and_the_slowest_are_shown():
     assert table_lines(ready) == ["  20 hosts: 20 ready"]
 
 
-def test_a_failed_start_keeps_the_table_of_who_was_how_far():
-    notebook, written = Notebook(), []
+def test_a_failed_start_keeps_the_table_of_who_was_how_far(notebook):
+    written = []
     terminal = Terminal(written.append, is_tty=False)
     for display in (notebook, terminal):
         view = StartProgressView(display=display)
