@@ -1,5 +1,6 @@
 """Jobs that Slurm refuses, that end too early or that cannot reach home: the start says why."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_dist.errors import StartFailed, UsageError
+from tests.facts import assert_tells
 from tests.processes.leftovers import wait_until
 
 from .clusters import driver, wait_for_stage
@@ -27,7 +29,7 @@ def test_a_machine_without_slurm(start, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(Path(sys.executable).parent))
         told = start.refusal(10, UsageError)
-    assert "sbatch is not on PATH" in told
+    assert_tells(told, "sbatch", "PATH")
 
 
 # --- refused by Slurm ---
@@ -55,14 +57,14 @@ def test_a_slurm_that_does_not_answer(start, slurm, monkeypatch):
     conf.write_text(text.replace("SlurmctldPort=", "MessageTimeout=2\nSlurmctldPort=1#"))
     monkeypatch.setenv("SLURM_CONF", str(conf))
     told = start.refusal(30)
-    assert "Unable to contact slurm controller" in told
+    assert "slurm controller" in told
 
 
 @pytest.mark.slow
 def test_a_job_that_can_never_begin_is_given_up_with_what_slurm_says_of_it(start):
     told = start.refusal(20, nodes=3)
     assert "PENDING: PartitionNodeLimit" in told
-    assert "wait for ever" in told
+    assert "for ever" in told
     assert "--nodes" in told
 
 
@@ -103,8 +105,7 @@ def test_a_notebook_that_is_killed_while_the_job_waits_cancels_it(slurm, start, 
 
 def test_nodes_without_our_package(start):
     told = start.refusal(25, python="/usr/bin/python3")
-    assert "No module named" in told
-    assert "jupyter_dist" in told
+    assert_tells(told, "module named", "jupyter_dist")
     assert "--python" in told
 
 
@@ -112,7 +113,7 @@ def test_nodes_without_our_package(start):
 def test_nodes_without_that_python(start):
     told = start.refusal(25, python="/no/such/python")
     assert "/no/such/python" in told
-    assert "No such file or directory" in told
+    assert os.strerror(errno.ENOENT) in told
 
 
 @pytest.mark.slow
@@ -128,9 +129,9 @@ def test_a_directory_that_nodes_do_not_see(start, tmp_path):
 @pytest.mark.slow
 def test_a_script_that_ends_at_once(start, tmp_path):
     template = tmp_path / "mine.sbatch"
-    template.write_text("#!/bin/sh\n# {program_and_args}\necho nothing to do here\nexit 7\n")
+    template.write_text("#!/bin/sh\n# {program_and_args}\necho mine does nothing\nexit 7\n")
     told = start.refusal(25, template=str(template))
-    assert "nothing to do here" in told
+    assert "mine does" in told
     assert "FAILED" in told
 
 
@@ -139,6 +140,5 @@ def test_nodes_that_cannot_reach_this_machine(slurm, start):
     for host in slurm.names:
         slurm.hosts.block_port(host, PORTS)
     told = start.refusal(40, ports=PORTS)
-    assert "no address of cluster" in told
-    assert f"stayed silent on port {PORTS[:4]}" in told
+    assert_tells(told, "no address", "stayed silent", f"port {PORTS[:4]}")
     assert "--interface" in told

@@ -3,6 +3,7 @@
 import pytest
 
 from jupyter_dist.errors import CellRefused
+from tests.facts import assert_tells
 from tests.matrix import only
 from tests.processes.leftovers import wait_until
 from tests.processes.listener import Listener, begin
@@ -47,7 +48,7 @@ def test_a_time_limit_is_announced_and_then_the_reason(slurm, start, in_backgrou
     slurm.end_soon(job, 6)
     listener.wait_for_note("Slurm ends this job in", within_s=15)
     for reason in lose_all(future, within_s=50):
-        assert f"Slurm job {job} reached its time limit" in reason
+        assert_tells(reason, f"Slurm job {job} ", "time limit")
         assert "TIMEOUT" in reason
 
 

@@ -60,7 +60,8 @@ def resume(start, place):
 
 def assert_as_saved(cluster, step):
     """All ranks have what they had when they had come to this step."""
-    assert values(cluster.run(f"import numpy as np\n{STATE}")) == [f"({step}, True)"] * 2
+    cluster.run("import numpy as np").raise_first()
+    assert values(cluster.run(STATE)) == [f"({step}, True)"] * 2
 
 
 @pytest.mark.slow

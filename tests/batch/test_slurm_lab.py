@@ -24,10 +24,10 @@ def test_a_step_runs_on_both_hosts(slurm):
 
 
 def test_hosts_and_this_machine_share_a_directory_that_all_write_to(slurm):
-    (slurm.shared / "asked").write_text("by the head")
+    (slurm.shared / "asked").write_text("by head")
     slurm.ask("srun", "-N2", "sh", "-c", f"cat {slurm.shared}/asked >{slurm.shared}/$(hostname)")
     for host in slurm.names:
-        assert (slurm.shared / host).read_text() == "by the head"
+        assert (slurm.shared / host).read_text() == "by head"
 
 
 def test_a_job_waits_while_the_hosts_are_taken_and_runs_when_they_are_free(slurm):

@@ -60,7 +60,7 @@ def test_what_is_asked_of_slurm_reaches_it(slurm, start):
         launcher_args=["--comment=of mine", "--nodelist=nodeB"],
     )
     job = slurm.job(slurm.only_job())
-    assert slurm.squeue("%j %P %l %N") == ["my work main 1:30:00 nodeB"]
+    assert slurm.squeue("%j, %P, %l, %N") == ["my work, main, 1:30:00, nodeB"]
     assert job["Comment"] == "of"  # up to the blank, see SlurmLab.job
 
 

@@ -10,6 +10,7 @@ import pytest
 from jupyter_dist.protocol.messages import ErrorInfo, Output, RankFinished
 from jupyter_dist.views.cell.cell_picture import CellRecord
 from jupyter_dist.views.cell.output_html import saved_bundle
+from tests.facts import assert_tells
 
 from .lab import LabNotebook, a_notebook
 
@@ -56,7 +57,7 @@ def a_record_of_twelve() -> CellRecord:
         bar = {"bar": 1, "description": "epoch", "n": rank + 1, "total": 12, "elapsed_s": 2.0}
         record.take_output(rank, [Output("stdout", text), Output("progress", data=bar)])
         ename = "ValueError" if rank < 2 else "PeerFailed"
-        error = ErrorInfo(ename, "bad", ("Cell In[1], line 2", f"the trace of {ename}"))
+        error = ErrorInfo(ename, "bad", ("Cell In[1], line 2", f"trace of {ename}"))
         status = "raised" if rank < 2 else "peer_failed"
         record.take_finished(RankFinished(rank, status, 1.0, None, error))
     return record
@@ -80,12 +81,12 @@ def test_what_is_copied_is_what_is_seen_folded_and_unfolded(page: Any) -> None:
     first = lines_of(output.evaluate(SELECT_ALL))
     assert first == lines_of(output.inner_text())
     assert first[:2] == ["rank 3 · 6 lines", "[3] line 0!"]
-    assert "the trace of PeerFailed" not in first
+    assert "trace of PeerFailed" not in first
     page.click("text=PeerFailed on ranks")
     page.click("text=rank 3 · 6 lines")
     second = lines_of(output.evaluate(SELECT_ALL))
     assert second == lines_of(output.inner_text())
-    assert "the trace of PeerFailed" in second
+    assert "trace of PeerFailed" in second
     assert "[3] line 0!" not in second
     assert len(second) == len(set(second))
 
@@ -127,10 +128,10 @@ def test_a_notebook_shows_bars_figures_tables_errors_and_widgets_of_ranks(
     assert text.count("Out[0-3]:") == 1
     assert notebook.show(table).query_selector("table") is not None
     notebook.show(table).screenshot(path=pictures / "table.png")
-    assert "a widget of a rank is not live" in notebook.run(widget)
+    assert "not live" in notebook.run(widget)
 
     text = notebook.run(errors)
-    assert "ZeroDivisionError: division by zero" in text
+    assert "ZeroDivisionError: " in text
     check_that_errors_open_by_keyboard(notebook, errors)
     notebook.show(errors).screenshot(path=pictures / "errors.png")
 
@@ -141,7 +142,7 @@ def test_a_notebook_shows_bars_figures_tables_errors_and_widgets_of_ranks(
 def check_that_errors_open_by_keyboard(notebook: LabNotebook, index: int) -> None:
     output = notebook.show(index)
     heading = output.query_selector("summary")
-    assert "KeyError on ranks 2-3" in heading.inner_text()
+    assert_tells(heading.inner_text(), "KeyError", "ranks 2-3")
     shown = lines_of(output.evaluate(SELECT_ALL))
     assert shown == lines_of(output.inner_text())
     assert not any('["missing"]' in line and "-->" in line for line in shown)
@@ -174,7 +175,7 @@ def check_what_a_stranger_sees(
     assert len(reader.show(figure).query_selector_all("img")) == 2
     assert reader.show(table).query_selector("table") is not None
     heading = reader.show(errors).query_selector("summary")
-    assert "KeyError on ranks 2-3" in heading.inner_text()
+    assert_tells(heading.inner_text(), "KeyError", "ranks 2-3")
     heading.focus()
     reader.page.keyboard.press("Enter")
     reader.page.wait_for_function("details => details.open", arg=heading.query_selector("xpath=.."))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.facts import assert_tells
 from tests.patience import firm_s
 
 from .lab import (
@@ -27,6 +28,8 @@ OpenNotebook = Callable[..., LabNotebook]
 FIRST_CELL = Path(__file__).parents[2] / "notebooks" / "01_first_cell.ipynb"
 RANKS = ["0", "1", "2", "3"]
 LOAD, START = "%load_ext jupyter_dist", "%dist_start -n 4"
+GREETING, MEETING = "the same words", "all here again"
+"""What cells of the notebook say."""
 HANDLED_S = 20
 """A click that waits for the cell to end takes longer than this."""
 ARE_PICTURES_WANTED = "JD_SCREENSHOTS" in os.environ
@@ -132,16 +135,16 @@ def test_the_first_notebook_runs_shows_every_rank_at_work_and_reads_well_when_sa
         assert {"busy", "collective"} & set(seen[rank])
     assert "collective" in seen["3"]
 
-    greeting = outputs[find(source, "the same words")]
-    assert "[0-3] the same words from everyone" in greeting
+    greeting = outputs[find(source, GREETING)]
+    assert f"[0-3] {GREETING} from everyone" in greeting
     for rank in RANKS:
         assert re.search(rf"\[{rank}\] +I am rank {rank} of 4, process \d+", greeting)
     assert "Out[0-3]: np.float64(6666.0)" in outputs[find(source, "all_reduce:")]
     failure = outputs[find(source, "1 / 0")]
     assert "rank 2 raised" in failure
     assert "----> 3     1 / 0" in failure
-    assert "PeerFailed on ranks 0-1,3 (3): rank 2 raised ZeroDivisionError" in failure
-    assert "Out[0-3]: 'all here again'" in outputs[find(source, "all here again")]
+    assert_tells(failure, "PeerFailed", "ranks 0-1,3 (3): rank 2 raised ZeroDivisionError")
+    assert f"Out[0-3]: '{MEETING}'" in outputs[find(source, MEETING)]
     notebook.show(find(source, "1 / 0"))
     take_pictures(notebook, pictures, "error")
 
@@ -164,14 +167,12 @@ def check_untrusted(open_notebook: OpenNotebook, saved: dict[str, Any], pictures
     saved["metadata"]["from"] = "a stranger"
     reader = open_notebook(saved, "from_a_stranger")
     reader.shut_kernel_down()
-    texts = {word: reader.text(find(saved, word)) for word in ("the same words", "1 / 0", START)}
-    assert not reader.is_trusted(find(saved, "the same words"))
-    assert re.search(
-        r"^\[0-3\] the same words from everyone$", texts["the same words"], re.MULTILINE
-    )
-    assert len(re.findall(r"^\[\d\]   I am rank", texts["the same words"], re.MULTILINE)) == 4
+    texts = {word: reader.text(find(saved, word)) for word in (GREETING, "1 / 0", START)}
+    assert not reader.is_trusted(find(saved, GREETING))
+    assert f"[0-3] {GREETING} from everyone" in texts[GREETING].splitlines()
+    assert len(re.findall(r"^\[\d\]   I am rank", texts[GREETING], re.MULTILINE)) == 4
     assert "Out[0-3]: np.float64(6666.0)" in reader.text(find(saved, "all_reduce:"))
-    assert "ZeroDivisionError: division by zero" in texts["1 / 0"]
+    assert "ZeroDivisionError: " in texts["1 / 0"]
     for words in ("cluster-1 · stopped", "rank\tstate", "0\t· left", "not live"):
         assert words in texts[START]
     # The sanitiser leaves the prefix its place and the snapshot its coloured edge.
@@ -184,7 +185,7 @@ def check_untrusted(open_notebook: OpenNotebook, saved: dict[str, Any], pictures
                    font: style(talk, 'pre').fontFamily,
                    edge: style(snapshot, 'tr:nth-child(3) td').borderLeftWidth };
         }""",
-        [find(saved, "the same words"), find(saved, START)],
+        [find(saved, GREETING), find(saved, START)],
     )
     assert looks["spaces"] == "pre-wrap"
     assert "monospace" in looks["font"]

@@ -130,7 +130,7 @@ def test_a_cluster_is_started_by_the_form_and_attached_to_the_notebook(
     page.screenshot(path=pictures / "panel_started.png")
     panel.node.locator(".jdp-start").wait_for(state="hidden")
     shown = page.evaluate("window.shown")
-    assert any(end == 2 and "asked the server" not in text for text, end in shown), shown
+    assert any(end == 2 and "asked" not in text for text, end in shown), shown
     assert page.locator(".jdp-status-button").inner_text().strip() == "2 ranks"
     panel.node.get_by_role("button", name="Attach notebook").click()
     cells = page.evaluate(
@@ -273,7 +273,7 @@ def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -
     page.keyboard.press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Stop it").click()
     panel.node.locator('[data-cluster="demo"]').wait_for(state="detached")
-    assert "demo is not running any more" in panel.text(".jdp-gone")
+    assert "demo is not" in panel.text(".jdp-gone")
     page.locator(".jdp-status-button").wait_for(state="hidden")
     assert not is_enabled(page, "jupyter-dist:stop")
 
@@ -407,13 +407,13 @@ def test_a_broken_feed_is_said_and_connects_again_by_itself(
     page.evaluate(FOLLOW_PROBLEM)
     sockets[0].close()
     page.wait_for_function("() => window.told.length >= 2")
-    assert "live connection to the Jupyter server is broken" in page.evaluate("window.told[0]")
+    assert "live connection" in page.evaluate("window.told[0]")
     assert page.evaluate("window.told.at(-1)") == ""
     assert len(sockets) == 2
     page.evaluate("() => { window.told = []; window.cut = true; }")
     sockets[1].close()
     page.wait_for_function("() => window.told.length >= 2")
-    assert "The Jupyter server does not answer" in page.evaluate("window.told[0]")
+    assert "not answer" in page.evaluate("window.told[0]")
     assert page.evaluate("window.told.at(-1)") == ""
     assert len(sockets) == 3
     context.close()

@@ -24,17 +24,17 @@ def test_after_a_reload_in_mid_cell_nothing_of_the_cluster_or_its_output_is_lost
     gate = tmp_path / "gate"
     cell = f"""%%spmd
 import os, time
-print("before the reload")
+print("before reload")
 while not os.path.exists({str(gate)!r}):
     time.sleep(0.05)
-print("after the reload")"""
+print("after reload")"""
     notebook = open_notebook(
         a_notebook(LOAD, START, cell, "%dist_output", "%%spmd\nrank"), "reloaded_in_mid_cell", ran=2
     )
     page = notebook.page
     wait_until_all_are("idle", page)
     notebook.start(2)
-    notebook.wait_for_text(2, "[0-3] before the reload")
+    notebook.wait_for_text(2, "[0-3] before reload")
     notebook.save()
     page.reload()
     page.wait_for_function(NOTEBOOK_IS_BACK)
@@ -45,6 +45,6 @@ print("after the reload")"""
     notebook.wait_for_kernel()
     wait_until_all_are("idle", page)
     again = notebook.run(3)
-    assert "[0-3] before the reload" in again
-    assert "[0-3] after the reload" in again
+    assert "[0-3] before reload" in again
+    assert "[0-3] after reload" in again
     assert "[3] 3" in notebook.run(4)

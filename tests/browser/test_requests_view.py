@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from jupyter_dist.model.hosts.topology import EngineView, GpuView, HostView, Topology
+from tests.facts import assert_tells
 from tests.matrix import only
 
 pytestmark = pytest.mark.browser
@@ -129,8 +130,8 @@ def test_several_requests_tell_each_how_far_it_is(page: Any) -> None:
     newer, older = ages(page)
     assert re.fullmatch(r" · 1\d s ago", newer)
     assert re.fullmatch(r" · 1\d s", older)
-    answer(page, heal, "no room on node-a", ok=False)
-    assert re.fullmatch(r"heal: not done \(after 1\d s\): no room on node-a", lines(page)[1])
+    answer(page, heal, "node-a is full", ok=False)
+    assert re.fullmatch(r"heal: not done \(after 1\d s\): node-a is full", lines(page)[1])
     assert ages(page)[1] == ""
     assert page.locator(".jd-request").nth(1).get_attribute("data-ok") == "no"
 
@@ -138,9 +139,10 @@ def test_several_requests_tell_each_how_far_it_is(page: Any) -> None:
 def test_no_answer_is_said_and_a_late_one_is_still_taken(page: Any) -> None:
     page.click(".jd-interrupt")
     page.clock.run_for(2050)
-    assert lines(page) == ["interrupt: no answer after 2 s: use ■"]
+    (line,) = lines(page)
+    assert_tells(line, "interrupt: no answer", " 2 s: ", "■")
     page.clock.run_for(10_000)
-    assert lines(page) == ["interrupt: no answer after 2 s: use ■"]
+    assert lines(page) == [line]
     answer(page, sent(page)[0], "ranks 0-3 signalled")
     (line,) = lines(page)
     assert re.fullmatch(r"interrupt: delivered \(after 1\d s\): ranks 0-3 signalled", line)
@@ -148,17 +150,17 @@ def test_no_answer_is_said_and_a_late_one_is_still_taken(page: Any) -> None:
 
 def test_an_answer_in_time_is_not_followed_by_a_complaint(page: Any) -> None:
     page.click(".jd-stacks")
-    answer(page, sent(page)[0], "asking the ranks…", is_final=False)
+    answer(page, sent(page)[0], "asking ranks…", is_final=False)
     page.clock.run_for(5000)
-    assert lines(page) == ["stacks: asking the ranks…"]
+    assert lines(page) == ["stacks: asking ranks…"]
 
 
 def test_what_cannot_be_sent_says_so(page: Any) -> None:
-    page.evaluate("void (model.send = () => { throw new Error('the comm is closed') })")
+    page.evaluate("void (model.send = () => { throw new Error('comm closed') })")
     page.click(".jd-interrupt")
-    assert lines(page) == ["interrupt: not sent: Error: the comm is closed"]
+    assert lines(page) == ["interrupt: not sent: Error: comm closed"]
     page.clock.run_for(4000)
-    assert lines(page) == ["interrupt: not sent: Error: the comm is closed"]
+    assert lines(page) == ["interrupt: not sent: Error: comm closed"]
     assert ages(page)[0].endswith(" s ago")
 
 
@@ -261,9 +263,9 @@ def test_a_page_beside_the_kernel_names_who_does_not_answer(open_view: OpenView)
     page.evaluate("state => view.update(state)", state)
     page.locator(".jd-interrupt").last.click()
     page.clock.run_for(2100)
-    assert lines(page)[-1] == "interrupt: no answer after 2 s from the Jupyter server"
+    assert_tells(lines(page)[-1], "interrupt: no answer", " 2 s ", "Jupyter server")
     page.clock.run_for(6000)
-    assert "no news from the Jupyter server" in page.locator(".jd-stale").last.inner_text()
+    assert_tells(page.locator(".jd-stale").last.inner_text(), "no news", "Jupyter server")
     page.evaluate("view.destroy()")
     assert page.locator(".jd-topology").count() == 1
 
@@ -290,7 +292,7 @@ def test_a_seat_opens_its_rank_and_asks_for_everything_about_it(page: Any, way: 
 def test_parts_appear_as_they_come_and_nodes_stay(page: Any) -> None:
     request = open_panel(page, 1)
     answer(page, request, "rank 1: reading…", is_final=False, sections=sections("last lines"))
-    assert page.evaluate(SHAPES) == ["reading…", "last lines known", "reading…", "reading…"]
+    assert page.evaluate(SHAPES) == ["reading…", f"{PARTS[1]} known", "reading…", "reading…"]
     page.evaluate("window.before = [...document.querySelectorAll('.jd-rank-panel pre')]")
     answer(page, request, "rank 1", sections=sections(*PARTS))
     assert page.evaluate(SHAPES) == [f"{part} known" for part in PARTS]
@@ -327,7 +329,7 @@ def test_news_of_the_cluster_neither_close_the_panel_nor_take_the_focus(page: An
     assert page.evaluate("document.querySelector('.jd-rank-panel pre').scrollTop") == 100
     assert "lost" in page.inner_text(".jd-panel-facts")
     show(page, a_topology(9, ranks=1))
-    assert page.inner_text(".jd-panel-facts") == "rank 1 is not there any more"
+    assert page.inner_text(".jd-panel-facts").startswith("rank 1 is not")
     assert page.is_disabled(".jd-replace-rank")
     assert focused(page) == "jd-refresh"
 
@@ -340,12 +342,12 @@ def test_refresh_asks_again_and_keeps_what_was_there(page: Any) -> None:
     assert (second["kind"], second["rank"]) == ("rank", 1)
     assert page.evaluate(SHAPES)[0] == "stack known"
     assert page.inner_text(".jd-panel-when") == "reading…"
-    answer(page, second, "its coordinator has ended", ok=False)
-    assert page.inner_text(".jd-panel-when") == "its coordinator has ended"
+    answer(page, second, "all ended", ok=False)
+    assert page.inner_text(".jd-panel-when") == "all ended"
     assert page.evaluate(SHAPES)[0] == "stack known"
     page.click(".jd-refresh")
     page.clock.run_for(2050)
-    assert page.inner_text(".jd-panel-when") == "no answer after 2 s: use ■"
+    assert_tells(page.inner_text(".jd-panel-when"), "no answer", " 2 s: ", "■")
 
 
 def test_an_answer_about_a_rank_that_is_not_open_any_more_is_left_out(page: Any) -> None:

@@ -153,7 +153,7 @@ def test_a_lost_rank_is_replaced_by_the_button(
     page.wait_for_selector(f'{WIDGET} [data-rank="1"][data-state="lost"]')
     page.click(f'{WIDGET} [data-rank="1"]')
     parts = read_parts(page)
-    assert "it is lost" in parts["stack"]
+    assert "is lost" in parts["stack"]
     assert "rank 1 is lost: " in parts["last lines"]
     notebook.show(1)
     page.screenshot(path=pictures / "lost_rank.png")

@@ -64,8 +64,9 @@ def test_a_killed_coordinator_is_told_at_once_and_takes_all_with_it(
         scene.strike()
         error = stage.answer.exception(GONE_WITHIN_S) if moment != "idle" else None
         assert moment == "idle" or isinstance(error, ClusterGone), error
-        with pytest.raises(ClusterGone, match="its coordinator has ended"):
+        with pytest.raises(ClusterGone) as caught:
             scene.cluster.run("1")
+        assert "coordinator" in caught.value.reason
         assert scene.cluster.topology().state == "gone"
         assert_all_ended(patient.home)
     finally:

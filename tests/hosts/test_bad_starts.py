@@ -18,6 +18,7 @@ from jupyter_dist.errors import HostSpecError, UsageError
 from jupyter_dist.model.hosts.start_stage import StartStage
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.version import WIRE, __version__
+from tests.facts import assert_tells
 from tests.processes.leftovers import ports_of, wait_until
 
 from .clusters import crash, parts, waiting
@@ -36,11 +37,9 @@ if "jupyter_dist.engine.zygote" in sys.orig_argv:
 def test_all_hosts_that_ssh_does_not_reach_are_named_with_their_reasons(start, lab):
     lab.kill_sshd("nodeB")
     told, said = parts(start.refusal("nowhere:1,nodeA:1,nodeB:1,bob@nodeC:1"))
-    assert told[0].startswith("3 hosts failed. nowhere: the name nowhere cannot be resolved (")
-    assert "`ssh -G nowhere`" in told[0]
-    assert told[1].startswith("nodeB: the connection was refused on port 22. See that sshd runs")
-    assert told[2].startswith("nodeC: user bob was not let in (the host takes publickey)")
-    assert "`ssh-copy-id bob@nodeC`" in told[2]
+    assert_tells(told[0], "3 hosts failed", "nowhere: ", "resolved (", "`ssh -G nowhere`")
+    assert_tells(told[1], "nodeB: ", "refused", "port 22", "sshd")
+    assert_tells(told[2], "nodeC: ", "bob", "(the host takes publickey)", "`ssh-copy-id bob@nodeC`")
     last = {line: words for line, words in pairwise(said) if line[:3] == "---"}
     assert list(last) == [f"--- {host} said last ---" for host in ("nowhere", "nodeB", "nodeC")]
     for host, words in zip(last, ("resolve hostname", "Connection refused", "denied"), strict=True):
@@ -53,7 +52,7 @@ def test_what_ssh_says_of_one_host_is_told_while_others_are_waited_for(start, la
     told = []
     start.refusal([HostSpec("nodeA", 1), waiting("nodeB")], on_progress=told.append)
     lost = [step.hosts for step in told if step.hosts[0].stage is StartStage.LOST]
-    assert lost[0][0].note == "the connection was refused on port 22"
+    assert_tells(lost[0][0].note, "refused", "port 22")
     assert (lost[0][1].stage, lost[0][1].note) == (StartStage.SSH, "ssh connects, setup runs")
     assert [host.stage for host in told[-1].hosts] == [StartStage.LOST, StartStage.SSH]
 
@@ -65,7 +64,7 @@ def test_a_host_that_is_silent(start, lab):
         HostSpec("nodeB", 1, ssh=(*lab.ssh, "-oConnectTimeout=2")),
     ]
     told, said = parts(start.refusal(hosts, ssh=None))
-    assert told[0].startswith("nodeB: nothing answered in time on port 22. See that nodeB is up")
+    assert_tells(told[0], "nodeB: nothing answered", "port 22")
     assert "timed out" in said[-1]
 
 
@@ -74,11 +73,9 @@ def test_a_host_key_that_has_changed(start, lab):
     lab.new_host_key("nodeA")
     told, said = parts(start.refusal(PAIR))
     known = lab.ssh_config.with_name("known_hosts")
-    assert told[0].startswith(
-        f"nodeA: its host key has changed: it is not the one on line 1 of {known}."
-    )
-    assert f"`ssh-keygen -f '{known}' -R '{lab.address('nodeA')}'`" in told[0]
-    assert said[-1] == "Host key verification failed."
+    remedy = f"`ssh-keygen -f '{known}' -R '{lab.address('nodeA')}'`"
+    assert_tells(told[0], "nodeA: ", "has changed", f"line 1 of {known}.", remedy)
+    assert "verification failed" in said[-1]
 
 
 @contextlib.contextmanager
@@ -103,15 +100,13 @@ def test_a_host_that_asks_for_a_password(start, lab):
     lab.path("nodeA", "/root/.ssh/authorized_keys").unlink()
     with sshd_config(lab, "nodeA", "PasswordAuthentication yes"):
         told, said = parts(start.refusal(PAIR))
-    assert told[0].startswith("nodeA: user root was not let in (the host takes publickey,password")
-    assert "`ssh-copy-id nodeA`" in told[0]
+    assert_tells(told[0], "nodeA: ", "root", "publickey,password", "`ssh-copy-id nodeA`")
     assert said[-1].endswith("Permission denied (publickey,password).")
 
 
 def test_an_ssh_that_does_not_exist(start):
     told, _ = parts(start.refusal("nodeA:1", ssh="/no/such/ssh"))
-    assert told[0].startswith("nodeA: ssh cannot be run here (")
-    assert "/no/such/ssh" in told[0]
+    assert_tells(told[0], "nodeA: ssh cannot", "/no/such/ssh")
 
 
 # --- Python there is another one ---
@@ -119,12 +114,10 @@ def test_an_ssh_that_does_not_exist(start):
 
 def test_no_such_python(start):
     told, said = parts(start.refusal(PAIR, python="/opt/none"))
-    assert told[0].startswith("2 hosts failed. nodeA: there is no Python at /opt/none. Name its")
-    assert told[1].startswith("nodeB: there is no Python at /opt/none. Name its")
-    assert said[:2] == [
-        "--- nodeA said last ---",
-        "jupyter-dist: there is no Python at /opt/none",
-    ]
+    assert_tells(told[0], "2 hosts failed", "nodeA: ", "no Python at /opt/none")
+    assert_tells(told[1], "nodeB: ", "no Python at /opt/none")
+    assert_tells(said[0], "--- nodeA ")
+    assert_tells(said[1], "jupyter-dist: ", " /opt/none")
 
 
 def test_a_python_without_jupyter_dist(start):
@@ -133,8 +126,8 @@ def test_a_python_without_jupyter_dist(start):
     if subprocess.run(words, capture_output=True, check=False).returncode == 0:
         pytest.skip("the Python below this environment has jupyter-dist, too")
     told, said = parts(start.refusal([HostSpec("nodeA", 1, python=python), HostSpec("nodeB", 1)]))
-    assert told[0].startswith(f"nodeA: {python} has no jupyter-dist. Install it there with --ins")
-    assert "No module named 'jupyter_dist'" in said[-1]
+    assert_tells(told[0], f"nodeA: {python} ", "no jupyter-dist", "--install")
+    assert "'jupyter_dist'" in said[-1]
 
 
 @pytest.mark.slow
@@ -146,10 +139,8 @@ def test_a_jupyter_dist_that_speaks_differently(start, lab):
     version.write_text(version.read_text().replace(WIRE, "jupyter-dist/0"))
     odd = HostSpec("nodeA", 1, setup=("export PYTHONPATH=/root/other",))
     told, _ = parts(start.refusal([odd, HostSpec("nodeB", 1)]))
-    assert told[0].startswith(
-        f"nodeA: its jupyter-dist {__version__} ({sys.executable}) speaks jupyter-dist/0, "
-        f"this one ({__version__}) speaks {WIRE}. Install the same version on both"
-    )
+    theirs = f"{__version__} ({sys.executable})"
+    assert_tells(told[0], "nodeA: ", theirs, "jupyter-dist/0", f"({__version__})", f" {WIRE}. ")
 
 
 @pytest.mark.slow
@@ -213,18 +204,16 @@ def test_hosts_from_which_no_way_leads_home(start, lab, home, in_background):
         lab.block_port(host, blocked)
         lab.path(host, "/root/go").touch()
     told, said = parts(failing.result(40))
-    assert any("nodeC (the agent dials home)" in stage for stage in stages)
-    assert told[0].startswith("3 hosts failed. nodeA: no address of cluster 'cluster-1' works")
+    assert any("nodeC (" in stage and "dials home" in stage for stage in stages)
+    assert_tells(told[0], "3 hosts failed", "nodeA: ")
     for host, line, port in zip(lab.names, told, (*control, r"\d+"), strict=True):
-        assert f"{host}: no address of cluster 'cluster-1' works from this host: " in line
+        assert_tells(line, f"{host}: ", "cluster 'cluster-1'", lab.head_address)
         address = re.escape(lab.head_address)
-        assert re.search(
-            rf"{address}[^;]* stayed silent on port {port} \(a firewall, or no way", line
-        )
-        for step in ("Open these ports from the host to this machine", "--interface", "--tunnel"):
+        assert re.search(rf"{address}[^;]* silent [^;]*port {port} \(a firewall", line)
+        for step in ("Open these ports", "--interface", "--tunnel"):
             assert step in line
         assert f"--- {host} said last ---" in said
-    assert said[-1].startswith("jupyter-dist: no address of cluster 'cluster-1' works from this")
+    assert_tells(said[-1], "jupyter-dist: no address", "'cluster-1'")
 
 
 # --- it goes away meanwhile ---
@@ -240,8 +229,8 @@ def test_hosts_that_die_or_are_cut_off_before_their_agents_have_come(start, lab,
     lab.cut("nodeC")
     lab.path("nodeC", "/root/go").touch()  # its agent comes, and nobody hears it
     told, said = parts(failing.result(60))
-    assert told[0].startswith("2 hosts failed. nodeB: it stopped answering (cut off, or down). See")
-    assert told[1].startswith("nodeC: it stopped answering (cut off, or down). See that nodeC is")
+    assert_tells(told[0], "2 hosts failed", "nodeB: ", "stopped answering")
+    assert_tells(told[1], "nodeC: ", "stopped answering")
     assert "not responding" in said[-1]
 
 
@@ -255,16 +244,14 @@ def test_a_host_that_dies_before_its_ranks_have_come(start, lab, in_background):
             crash(lab, "nodeB")
 
     text = start.refusal([HostSpec("nodeA", 1), slow], within_s=20, on_progress=on_progress)
-    assert text.startswith(
-        "rank 1 ended while starting: the agent of host nodeB is gone: not heard"
-    )
+    assert_tells(text, "rank 1 ended", "host nodeB", "not heard")
 
 
 # --- one machine twice ---
 
 
 def test_the_same_host_twice_is_refused(home):
-    with pytest.raises(HostSpecError, match="is named twice"):
+    with pytest.raises(HostSpecError, match="named twice"):
         Cluster.start("nodeA:1,NODEA:1")
     assert not home.processes()
 
@@ -272,14 +259,12 @@ def test_the_same_host_twice_is_refused(home):
 def test_this_machine_and_its_address_are_refused(home, lab):
     with pytest.raises(UsageError) as caught:
         Cluster.start(f"localhost:1,{lab.head_address}:2", ssh=lab.ssh)
-    problem = f"localhost and {lab.head_address} are the same machine (this one)"
-    assert f"{problem}; name it once: localhost:3" in str(caught.value)
+    told = str(caught.value)
+    assert_tells(told, f"localhost and {lab.head_address} ", "same machine (this", ": localhost:3")
     assert not home.processes()
 
 
 def test_two_names_of_one_host_are_refused(start, lab):
     address = lab.address("nodeA")
     told, _ = parts(start.refusal(f"nodeA:1,{address}:2,nodeB:1"))
-    assert told[0].startswith(
-        f"nodeA and {address} are the same machine (nodeA). Name it once: nodeA:3"
-    )
+    assert_tells(told[0], f"nodeA and {address} ", "same machine (nodeA)", ": nodeA:3")

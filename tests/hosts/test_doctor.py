@@ -1,6 +1,8 @@
 """The doctor on real hosts: it names what was planted, and leaves nothing."""
 
 import contextlib
+import errno
+import os
 import shlex
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from jupyter_dist.cluster.spec.specification import specify
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.probe.host_answers import MARKER_PREFIX
 from jupyter_dist.views.tables.findings_table import findings_text
+from tests.facts import assert_tells
 from tests.patience import wait_until
 from tests.processes.leftovers import command_of
 
@@ -99,17 +102,16 @@ def test_three_planted_faults_are_all_named_with_their_remedies(lab):
         ("nodeC", "clock"),
     }, findings_text(diagnosis)
     key = of(diagnosis, "nodeA", "ssh")
-    assert "host key has changed" in key.what
+    assert "host key" in key.what
     assert "ssh-keygen" in key.next_step
     way = of(diagnosis, "nodeB", "network")
-    assert f"no answer from {lab.head_address}" in way.what
-    assert "which reaches it" in way.what
+    assert_tells(way.what, "no answer", lab.head_address, "reaches it")
     assert "--tunnel" in way.next_step
     missing = of(diagnosis, "nodeC", "jupyter-dist")
-    assert f"{OTHER_PYTHON}/bin/python has no jupyter-dist" in missing.what
+    assert f"{OTHER_PYTHON}/bin/python has no" in missing.what
     assert "--install" in missing.next_step
     clock = of(diagnosis, "nodeC", "clock")
-    assert "60 min ahead of the notebook's" in clock.what
+    assert "60 min ahead" in clock.what
     assert "NTP" in clock.next_step
 
 
@@ -118,7 +120,7 @@ def test_a_home_that_cannot_be_written_is_named(lab):
     diagnosis = check(lab)
     home = of(diagnosis, "nodeB", "home")
     assert home.level == "warning"
-    assert "/root (Read-only file system)" in home.what
+    assert f"/root ({os.strerror(errno.EROFS)})" in home.what
     assert of(diagnosis, "nodeA", "home").level == "good"
 
 
@@ -135,7 +137,7 @@ def test_hosts_that_do_not_reach_each_other_are_told_once(lab):
     diagnosis = check(lab)
     assert bad(diagnosis) == {("nodeA", "network"), ("nodeC", "network")}
     found = of(diagnosis, "nodeA", "network")
-    assert "nodeA and nodeC cannot reach each other (no answer from " in found.what
+    assert_tells(found.what, "nodeA", "nodeC cannot", "no answer")
     assert found.what == of(diagnosis, "nodeC", "network").what
 
 
@@ -144,8 +146,7 @@ def test_a_way_that_is_open_in_one_direction_only_is_told_with_the_direction(lab
         diagnosis = check(lab)
     assert bad(diagnosis) == {("nodeA", "network")}
     found = of(diagnosis, "nodeA", "network")
-    assert "nodeB cannot reach it" in found.what
-    assert "although it reaches nodeB" in found.what
+    assert_tells(found.what, "nodeB cannot", "reaches nodeB")
 
 
 @pytest.mark.slow
@@ -177,7 +178,8 @@ def test_a_firewall_that_lets_only_some_ports_through_is_no_trouble_when_they_ar
 def test_two_names_of_one_host_are_found_out(lab):
     diagnosis = check(lab, f"nodeA:2,root@{lab.address('nodeA')}:2")
     assert {subject for _, subject in bad(diagnosis)} == {"machine"}
-    assert f"the same machine as {lab.address('nodeA')}" in of(diagnosis, "nodeA", "machine").what
+    found = of(diagnosis, "nodeA", "machine")
+    assert_tells(found.what, "same machine", lab.address("nodeA"))
 
 
 def start_check(lab, hosts):

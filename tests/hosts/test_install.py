@@ -1,6 +1,7 @@
 """jupyter-dist gets onto hosts that have none, by their own pip, and leaves nothing else there."""
 
 import contextlib
+import errno
 import functools
 import http.server
 import io
@@ -21,6 +22,7 @@ from jupyter_dist.errors import InstallFailed, UsageError
 from jupyter_dist.launch.ssh.install import install_on
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.version import __version__
+from tests.facts import assert_tells
 
 from .clusters import GRACE_S
 
@@ -153,7 +155,7 @@ def test_a_host_without_internet_gets_it_from_a_wheelhouse(lab, wheelhouse):
     make_environment(lab, "nodeA")
     assert imported_from(lab, "nodeA") == ""
     said = install(spec(lab), wheelhouse)
-    assert f"Successfully installed jupyter-dist-{__version__}" in said
+    assert f"installed jupyter-dist-{__version__}" in said
     assert imported_from(lab, "nodeA").startswith(f"{ENVIRONMENT}/lib/")
     assert lab.leftovers("nodeA") == []
 
@@ -162,7 +164,7 @@ def test_a_host_without_internet_gets_it_from_a_wheelhouse(lab, wheelhouse):
 def test_a_host_gets_it_by_the_pip_that_is_set_up_there(lab, index):
     make_environment(lab, "nodeA")
     said = install(spec(lab, setup=(index,)))
-    assert f"Successfully installed jupyter-dist-{__version__}" in said
+    assert f"installed jupyter-dist-{__version__}" in said
     assert imported_from(lab, "nodeA").startswith(f"{ENVIRONMENT}/lib/")
     assert lab.leftovers("nodeA") == []
 
@@ -174,13 +176,13 @@ def test_hosts_that_share_an_environment_install_one_after_the_other(lab, wheelh
         runs = [pool.submit(install, spec(lab), wheelhouse) for _ in range(2)]
         said = [run.result() for run in runs]
     assert sum("Successfully installed" in text for text in said) == 1
-    assert sum("Requirement already satisfied: jupyter-dist==" in text for text in said) == 1
+    assert sum("already satisfied: jupyter-dist==" in text for text in said) == 1
     assert imported_from(lab, "nodeA").startswith(f"{ENVIRONMENT}/lib/")
 
 
 def test_a_wheelhouse_without_our_wheel_is_refused_before_the_host_is_asked(lab, tmp_path):
     (tmp_path / "six-1.17.0-py2.py3-none-any.whl").touch()
-    with pytest.raises(UsageError, match=r"it holds six-1.17.0-py2.py3-none-any.whl"):
+    with pytest.raises(UsageError, match=r"six-1\.17\.0-py2\.py3-none-any\.whl"):
         install(spec(lab, "nobody-knows-this-host"), tmp_path)
 
 
@@ -188,9 +190,9 @@ def test_a_wheelhouse_without_our_wheel_is_refused_before_the_host_is_asked(lab,
 def test_a_version_that_the_index_does_not_have_is_named(lab, index):
     make_environment(lab, "nodeA")
     host = spec(lab, setup=(index,))
-    with pytest.raises(InstallFailed, match=r"its pip finds no jupyter-dist==99\.0") as caught:
+    with pytest.raises(InstallFailed, match=r"no jupyter-dist==99\.0") as caught:
         install_on(host, "99.0", None, io.BytesIO(), TIMEOUT_S)
-    assert "No matching distribution found for jupyter-dist==99.0" in caught.value.output
+    assert "for jupyter-dist==99.0" in caught.value.output
 
 
 def test_a_python_without_pip_is_told_how_to_get_one(lab, wheelhouse):
@@ -198,33 +200,33 @@ def test_a_python_without_pip_is_told_how_to_get_one(lab, wheelhouse):
     with pytest.raises(InstallFailed, match=r"-m ensurepip") as caught:
         install(spec(lab), wheelhouse)
     assert caught.value.host == "nodeA"
-    assert caught.value.reason == f"{ENVIRONMENT}/bin/python has no pip"
+    assert_tells(caught.value.reason, f"{ENVIRONMENT}/bin/python ", "no pip")
 
 
 def test_an_environment_of_somebody_else_is_told_as_such(lab, wheelhouse):
     make_environment(lab, "nodeA")
-    with pytest.raises(InstallFailed, match="an environment of your own") as caught:
+    with pytest.raises(InstallFailed) as caught:
         install(spec(lab, user="alice"), wheelhouse)
-    assert caught.value.reason.startswith(ENVIRONMENT)
-    assert caught.value.reason.endswith("cannot be written (Permission denied)")
+    assert_tells(caught.value.reason, ENVIRONMENT, f" written ({os.strerror(errno.EACCES)})")
+    assert "your own" in caught.value.next_step
 
 
 def test_a_host_that_cannot_be_reached_is_told_as_for_any_command(lab, wheelhouse):
     lab.drop("nodeA")
     host = spec(lab, ssh=(*lab.ssh, "-oConnectTimeout=1"))
-    with pytest.raises(InstallFailed, match="nothing answered in time on port 22"):
+    with pytest.raises(InstallFailed, match=r"nothing answered .*port 22"):
         install(host, wheelhouse)
 
 
 def test_a_machine_without_that_ssh_says_so(lab, wheelhouse):
-    with pytest.raises(InstallFailed, match="no-such-ssh: No such file or directory"):
+    with pytest.raises(InstallFailed, match=f"no-such-ssh: {os.strerror(errno.ENOENT)}"):
         install(spec(lab, ssh=("no-such-ssh",)), wheelhouse)
 
 
 @pytest.mark.slow
 def test_time_that_is_over_ends_it_on_the_host_too(lab, silent_index):
     make_environment(lab, "nodeA")
-    with pytest.raises(InstallFailed, match="it was not done in time"):
+    with pytest.raises(InstallFailed, match="not done"):
         install(spec(lab, setup=(silent_index.setup,)), timeout_s=20.0)
     assert silent_index.is_asked.is_set()
     lab.assert_nothing_left(GRACE_S)
@@ -232,7 +234,7 @@ def test_time_that_is_over_ends_it_on_the_host_too(lab, silent_index):
 
 def test_an_install_that_nobody_wants_any_more_ends_on_the_host_too(lab, silent_index):
     make_environment(lab, "nodeA")
-    with pytest.raises(InstallFailed, match="it was given up"):
+    with pytest.raises(InstallFailed, match="given up"):
         install(spec(lab, setup=(silent_index.setup,)), is_unwanted=silent_index.is_asked.is_set)
     lab.assert_nothing_left(GRACE_S)
 
@@ -274,7 +276,7 @@ def test_a_transfer_that_is_given_up_leaves_no_wheels(lab, wheelhouse, tmp_path)
         big.truncate(256 << 20)
     lab.delay("nodeA", 20)  # so that it takes its time
     folder = lab.path("nodeA", "/tmp")
-    with pytest.raises(InstallFailed, match="it was given up"):
+    with pytest.raises(InstallFailed, match="given up"):
         install(
             spec(lab), tmp_path, is_unwanted=lambda: any(folder.glob("jupyter-dist-wheels-*/big-*"))
         )

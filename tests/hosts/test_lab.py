@@ -1,6 +1,7 @@
 """The lab does what its users believe it does."""
 
 import contextlib
+import errno
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.facts import assert_tells
 from tests.patience import wait_until
 from tests.processes.leftovers import name_of
 
@@ -85,11 +87,9 @@ def door(lab):
 
 def test_a_machine_that_cannot_have_a_lab_says_why(monkeypatch):
     monkeypatch.setitem(system.PROGRAMS, "no-such-program", "some-package")
-    assert system.why_not.__wrapped__() == (
-        "missing: no-such-program (Debian: apt-get install some-package)"
-    )
+    assert_tells(system.why_not.__wrapped__(), "missing: no-such-program ", "some-package")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert system.why_not.__wrapped__() == "a lab needs root"
+    assert "root" in system.why_not.__wrapped__()
 
 
 @pytest.mark.parametrize("user", ["root", "alice"])
@@ -134,7 +134,7 @@ def test_our_python_runs_there_and_cannot_be_damaged_there(lab, user):
     done = ssh(lab, "-l", user, "nodeC", f'{PYTHON} -c "{code}"')
     assert done.stdout.strip().endswith("/jupyter_dist/__init__.py"), done.stderr
     done = ssh(lab, "-l", user, "nodeC", f"touch {sys.prefix}/x {Path(__file__).parent}/x")
-    assert done.stderr.count("Read-only file system") == 2
+    assert done.stderr.count(os.strerror(errno.EROFS)) == 2
 
 
 def test_hosts_reach_each_other_and_the_head(lab, door):
@@ -196,7 +196,7 @@ def test_packets_are_dropped_one_way_or_both(lab, direction, arrives_there, arri
 
 
 def test_a_direction_that_does_not_exist_is_refused(lab):
-    with pytest.raises(ValueError, match="'up': accepted are both, in, out"):
+    with pytest.raises(ValueError, match=r"'up': .*both, in, out"):
         lab.drop("nodeA", "up")
 
 
@@ -284,7 +284,7 @@ def test_a_crashed_host_says_nothing_and_boots_with_its_files(lab):
         session.recv(100)
         lab.crash("nodeA")
         assert lab.processes("nodeA") == []
-        with pytest.raises(RuntimeError, match="host nodeA is down"):
+        with pytest.raises(RuntimeError, match="nodeA is down"):
             lab.run("nodeA", ["true"])
         session.settimeout(0.3)
         with pytest.raises(TimeoutError):
@@ -374,7 +374,7 @@ def test_leftovers_are_named_and_removed(lab):
             lab.remove_leftovers(host)
     assert f"nodeA: process: {PYTHON} {' '.join(SLEEPER)}" in told
     assert "nodeB: process: bash -c echo up; sleep 63; exit # jupyter_dist" in told
-    assert "nodeB: someone listens on port 7000" in told
+    assert_tells("\n".join(told), "nodeB: someone listens", "port 7000")
     assert [line for line in told if "file" in line] == [
         f"nodeB: file {file}" for file in files[:2]
     ]
@@ -413,13 +413,9 @@ def test_a_person_gets_a_cluster_to_start_and_faults_to_choose_from(lab, monkeyp
     monkeypatch.setattr("builtins.input", lambda _prompt: next(lines))
     open_lab.obey(lab)
     assert is_out_of_reach_of_head(lab.address("nodeA"))
-    assert capsys.readouterr().out.splitlines() == [
-        "done",
-        "direction 'up': accepted are both, in, out",
-        "missing a required argument: 'host'",
-        "There is no 'nodeX'.",
-        "nothing",
-    ]
+    facts = ("done", "'up': ", "missing", "'nodeX'", "nothing")
+    for line, fact in zip(capsys.readouterr().out.splitlines(), facts, strict=True):
+        assert fact in line
 
 
 def traces(interfaces, root):

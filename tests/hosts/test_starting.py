@@ -14,6 +14,7 @@ import pytest
 from jupyter_dist.launch.files.connection_file import connection_path, read_connection
 from jupyter_dist.model.hosts.start_stage import StartStage
 from jupyter_dist.model.spec.cluster_spec import HostSpec
+from tests.facts import assert_tells
 from tests.patience import Stopwatch
 from tests.processes.listener import begin
 
@@ -134,17 +135,16 @@ def test_where_a_host_has_no_such_directory_its_ranks_work_at_home(start, tmp_pa
     code = "import os\nos.getcwd()"
     expected = [str(tmp_path), "/home/alice", "/root"]
     assert values(cluster.run(code)) == [repr(place) for place in expected]
-    assert sorted(cluster.notes) == [
-        f"nodeA: {tmp_path} is not there; its ranks work in /home/alice",
-        f"nodeB: {tmp_path} is not there; its ranks work in /root",
-    ]
+    of_a, of_b = sorted(cluster.notes)
+    assert_tells(of_a, f"nodeA: {tmp_path} ", " /home/alice")
+    assert_tells(of_b, f"nodeB: {tmp_path} ", " /root")
 
 
 @pytest.mark.slow
 def test_a_directory_that_was_named_for_a_host_must_be_there(start):
     hosts = [HostSpec("nodeA", 1), HostSpec("nodeB", 1, cwd="/no/such/place")]
     told, _ = parts(start.refusal(hosts))
-    assert told[0].startswith("nodeB: working directory '/no/such/place' is not there")
+    assert_tells(told[0], "nodeB: working directory", "'/no/such/place' is not")
 
 
 @pytest.mark.slow
@@ -234,11 +234,8 @@ def test_large_objects_travel_to_hosts_and_back(start):
     cluster = start(THREE)
     sent = np.random.default_rng(1).integers(0, 255, 8 << 20, np.uint8)
     cluster.push({"x": sent})
-    assert (
-        values(cluster.run("import numpy as np\n(x.nbytes, int(x.sum()))"))
-        == [f"({8 << 20}, {sent.sum()})"] * 3
-    )
-    assert cluster.run("y = x + np.uint8(rank)").ok
+    assert values(cluster.run("x.nbytes, int(x.sum())")) == [f"({8 << 20}, {sent.sum()})"] * 3
+    assert cluster.run("y = x + x.dtype.type(rank)").ok
     got = cluster.pull("y")
     assert sorted(got) == [0, 1, 2]
     assert all((got[rank] == sent + np.uint8(rank)).all() for rank in got)
@@ -271,7 +268,7 @@ def test_clusters_on_hosts_are_started_and_ended_from_a_terminal(start, lab, tmp
     spec.write_text(open_lab.write_spec(lab).read_text())
     told, progress = in_terminal("start", "--spec", str(spec), "--name", "mine")
     assert told.startswith("mine\n")
-    assert "cluster mine: 6 ranks ready in " in progress
+    assert "cluster mine: 6 ranks" in progress
     assert in_terminal("list")[0] == "mine\n"
     told, _ = in_terminal("status", "mine")
     assert "6 ranks on 3 hosts" in told

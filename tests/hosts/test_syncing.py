@@ -85,7 +85,8 @@ def test_a_host_that_is_lost_is_left_out_and_named(start, lab, project):
     wait_until(lambda: "lost" in cluster.status().ranks.values(), 20, "nodeB is lost")
     result = cluster.sync("mypkg")
     assert result.hosts == ("nodeA", "nodeC")
-    assert result.notes == ("nodeB is lost: it has no new code",)
+    (note,) = result.notes
+    assert note.startswith("nodeB is lost: ")
 
 
 @pytest.mark.slow
@@ -99,8 +100,8 @@ def test_a_host_that_goes_away_meanwhile_is_named_and_nothing_changes(
     syncing = in_background(cluster.sync, ["mypkg/model.py", "mypkg"])
     with pytest.raises(SyncFailed) as caught:
         syncing.result(40)
-    assert (caught.value.host, caught.value.reason) == ("nodeB", "its agent is gone")
-    assert "Nothing was changed on any host" in str(caught.value)
+    assert list(caught.value.problems) == ["nodeB"]
+    assert "agent" in caught.value.reason
     folder = "os.path.dirname(model.__file__)"
     code = f"import model, os\n(hasattr(model, 'new'), 'mypkg' in os.listdir({folder}))"
     assert values(cluster.run(code, ranks=[0, 2])) == ["(False, False)"] * 2

@@ -12,6 +12,7 @@ import nbformat
 import psutil
 import pytest
 
+from tests.facts import assert_tells
 from tests.reasons import WITHOUT_TORCH
 
 ROOT = Path(__file__).parents[2]
@@ -56,12 +57,15 @@ FIRST = [path for path in NOTEBOOKS if path.name.startswith("01")]
 @pytest.mark.parametrize("executed", FIRST, indirect=True)
 def test_the_first_notebook_shows_what_its_ranks_said_and_leaves_nothing(executed, tmp_path):
     cells = outputs_of(executed, "%%spmd")
-    assert "[0-3] the same words from everyone" in cells
-    assert "[0-3] all_reduce: [   0. 1111. 2222. 3333.]" in cells
-    assert "Out[3]: 'rank 3 still has total" in cells
-    assert "ZeroDivisionError on rank 2" in cells
-    assert "PeerFailed on ranks 0-1,3 (3)" in cells
-    assert "Out[0-3]: 'all here again'" in cells
+    for words in (
+        "[0-3] the same words from everyone",
+        "[0-3] all_reduce: [   0. 1111. 2222. 3333.]",
+        "Out[3]: 'rank 3 still has total",
+        "Out[0-3]: 'all here again'",
+    ):
+        assert words in cells
+    assert_tells(cells, "ZeroDivisionError", "rank 2")
+    assert_tells(cells, "PeerFailed", "ranks 0-1,3 (3)")
     assert "3: array([8., 8., 8.])" in outputs_of(executed, "%dist_pull")
     assert "widgets" not in executed.metadata, "static outputs only"
     mimes = {
@@ -91,7 +95,7 @@ def test_the_notebook_about_collectives_explains_its_mistakes(executed, tmp_path
     call = r"called all_reduce\(float64\[1\], sum\) #6 at In\[5\]"
     mistaken, others = rf"rank 2 {call}:4", rf"ranks? [013,-]+ {call}:7"
     assert re.search(f"{mistaken}, but {others}|{others}, but {mistaken}", cells), cells
-    assert "rank 1 finished the cell and never called all_reduce(float32[], avg) #4" in cells
+    assert_tells(cells, "rank 1 finished", "all_reduce(float32[], avg) #4")
     assert "▶" in outputs_of(executed, "%dist_collectives")
     bench = outputs_of(executed, "%dist_bench")
     assert "all_gather" in bench
@@ -107,9 +111,9 @@ FOURTH = [path for path in NOTEBOOKS if path.name.startswith("04")]
 def test_the_notebook_that_loses_a_rank_goes_on_with_what_the_others_had(executed):
     *_, lost, going_on = (cell for cell in executed.cells if "all_reduce(gradient" in cell.source)
     card = outputs_of(executed, lost.source)
-    assert "rank 2 is lost: its process was killed by SIGKILL" in card
+    assert_tells(card, "rank 2 is lost: ", "SIGKILL")
     assert "%dist_heal" in card
-    assert "PeerFailed on ranks 0-1,3 (3)" in card
+    assert_tells(card, "PeerFailed", "ranks 0-1,3 (3)")
     assert "lost" in outputs_of(executed, "%dist_status")
     survivors = outputs_of(executed, "%%spmd --ranks 0,1,3")
     assert re.search(r"\[0-1,3\] weights \[1\.", survivors), survivors
@@ -134,16 +138,19 @@ def losses_of(cells):
 @pytest.mark.parametrize("executed", FIFTH, indirect=True)
 def test_the_notebook_about_jax_trains_and_goes_on_after_a_rank_was_killed(executed):
     cells = outputs_of(executed, "%%spmd")
-    assert "[0-3] 4 devices, 1 of them here" in cells
-    assert "Out[0-3]: Array([4.], dtype=float32)" in cells
-    assert "(4, 3) - the sum over its rows: [[1111. 1111. 1111.]]" in cells
+    for words in (
+        "[0-3] 4 devices, 1 of them here",
+        "Out[0-3]: Array([4.], dtype=float32)",
+        "(4, 3) - the sum over its rows: [[1111. 1111. 1111.]]",
+    ):
+        assert words in cells
     losses = losses_of(cells)
     assert list(losses) == [0, 3, 6, 9, 12, 15, 18]
     assert sorted(losses.values(), reverse=True) == list(losses.values())
     assert losses[18] < 0.3
     assert "jit(step)" in outputs_of(executed, "%dist_collectives")
-    assert "rank 2 is lost: its process was killed by SIGKILL" in cells
-    assert "PeerFailed on ranks 0-1,3 (3)" in cells, cells
+    assert_tells(cells, "rank 2 is lost: ", "SIGKILL")
+    assert_tells(cells, "PeerFailed", "ranks 0-1,3 (3)")
     healed = outputs_of(executed, "%dist_heal")
     assert "replaced rank 2" in healed
     assert "weights" in healed, "it belonged to what was before"
@@ -175,15 +182,15 @@ SEVENTH = [path for path in NOTEBOOKS if path.name.startswith("07")]
 @pytest.mark.slow
 @pytest.mark.parametrize("executed", SEVENTH, indirect=True)
 def test_the_notebook_about_ipyparallel_goes_back_and_forth_between_cells_and_tasks(executed):
-    assert "ranks 0-3 are engines of ipyparallel" in outputs_of(executed, "%dist_ipyparallel -o")
+    assert_tells(outputs_of(executed, "%dist_ipyparallel -o"), "ranks 0-3 ", "ipyparallel")
     assert "([0, 1, 2, 3], [0, 1, 2, 3])" in outputs_of(executed, "client.ids")
     balanced = outputs_of(executed, "def error_of")
-    assert "ranks that took part: [0, 1, 2, 3]" in balanced
-    assert "largest error below 0.01: True" in balanced
+    for words in ("ranks that took part: [0, 1, 2, 3]", "largest error below 0.01: True"):
+        assert words in balanced
     assert "[0, 1, 4, 9, 16, 25, 36, 49, 64, 81]" in outputs_of(executed, "from joblib")
     cells = outputs_of(executed, "%%spmd")
-    assert "[0-3] all ranks agree: True" in cells
-    assert "the ipyparallel controller has ended" in outputs_of(executed, "%dist_ipyparallel --s")
+    assert_tells(cells, "[0-3] ", "agree: True")
+    assert_tells(outputs_of(executed, "%dist_ipyparallel --s"), "controller", "ended")
     assert "Out[0-3]: array([ 1. , -2. ,  0.5])" in cells
 
 

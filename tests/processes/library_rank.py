@@ -169,9 +169,9 @@ def jax_ways(comm):
     given = jax.numpy.ones(3)
     assert given.dtype == "float32", "this test is about JAX as it comes"
     assert comm.all_reduce(given).dtype == "float32"
-    with pytest.raises(TypeError, match="arrays of JAX can never be written to"):
+    with pytest.raises(TypeError, match="JAX"):
         comm.all_reduce(given, out=given)
-    with comm.group(), pytest.raises(UsageError, match="JAX cannot show"):
+    with comm.group(), pytest.raises(UsageError, match="JAX"):
         comm.all_reduce(given)
     with jax.enable_x64(True):
         exact = comm.all_reduce(jax.numpy.asarray(2**40 + 1))

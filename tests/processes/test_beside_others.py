@@ -211,7 +211,7 @@ def test_a_call_on_what_another_rank_has_dropped_says_so(four):
     result = four.run(code)
     assert {rank.error.ename for rank in result} == {"PeerFailed"}
     told = [rank.error.evalue for rank in result if rank.rank != 2]
-    assert any("rank 2 has dropped this communicator" in text for text in told), told
+    assert any("rank 2" in text and "dropped" in text for text in told), told
 
 
 def test_an_abort_reaches_what_was_split_off_of_what_was_dropped(four, within):

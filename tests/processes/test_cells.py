@@ -2,6 +2,8 @@
 
 import pytest
 
+from jupyter_dist.errors import UnknownRanks
+
 from .leftovers import wait_until
 from .results import values
 
@@ -64,7 +66,7 @@ def test_a_result_is_found_by_place_and_by_rank(four):
     assert [rank.rank for rank in result] == [1, 3]
     assert result[1].rank == 3
     assert result.rank(1).value_repr == "1"
-    with pytest.raises(ValueError, match=r"rank 2 did not run this cell; ranks 1,3 did"):
+    with pytest.raises(ValueError, match=r"rank 2 .*ranks 1,3"):
         result.rank(2)
 
 
@@ -78,16 +80,14 @@ def test_ranks_are_chosen_by_number_text_or_sequence(four, ranks, expected):
 
 @pytest.mark.parametrize("ranks", ["4", "2-", "a", "", "1-0", "0,,1", 4, -1, [], [0, 7]])
 def test_ranks_that_are_not_there_are_refused_naming_them(four, ranks):
-    with pytest.raises(
-        ValueError, match=r"this cluster has ranks 0-3.*for example 0,2-3"
-    ) as caught:
+    with pytest.raises(UnknownRanks) as caught:
         four.run("print('ran')", ranks=ranks)
-    assert repr(str(ranks)) in str(caught.value)
+    assert (caught.value.given, caught.value.world_size) == (str(ranks), 4)
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0])
 def test_a_time_limit_of_nothing_is_refused(four, timeout_s):
-    with pytest.raises(ValueError, match=rf"timeout {timeout_s} is not accepted.*more than 0 s"):
+    with pytest.raises(ValueError, match=rf"timeout {timeout_s} .*more than 0"):
         four.run("1", timeout_s=timeout_s)
 
 

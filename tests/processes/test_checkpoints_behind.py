@@ -5,6 +5,7 @@ import concurrent.futures
 import pytest
 
 from jupyter_dist.checkpoint.storage.directory import latest
+from tests.facts import assert_tells
 
 from .results import values
 
@@ -28,7 +29,7 @@ def test_a_rank_interrupted_when_all_have_agreed_is_not_waited_for(start, tmp_pa
     result = cluster.run("saving.wait(20)", ranks=[0, 2])
     for rank in result:
         assert rank.error.ename == "CheckpointFailed"
-        assert "rank 1: step 0 was given up (KeyboardInterrupt)" in rank.error.evalue
+        assert_tells(rank.error.evalue, "rank 1: step 0 ", "(KeyboardInterrupt)")
     values(cluster.run(GO_ON))
     values(cluster.run(f"checkpoint.save({str(place)!r}, rank, wait=False).wait(20)"))
     assert latest(place).step == 0
@@ -76,6 +77,6 @@ def test_a_cluster_that_is_stopped_tells_what_was_not_saved_behind_cells(start, 
     go.touch()
     hold(cluster, go, "1 / 0")
     cluster.checkpoint("run", "own", directory=tmp_path, wait=False)
-    with pytest.warns(UserWarning, match="rank 1: ZeroDivisionError: division by zero"):
+    with pytest.warns(UserWarning, match="rank 1: ZeroDivisionError: "):
         cluster.stop()
     assert latest(tmp_path / "run") is None

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from jupyter_dist.errors import RankLost
 from jupyter_dist.probe.cgroup import cgroup_of
 from jupyter_dist.views.cell.crash_card import crash_lines
+from tests.facts import assert_tells
 
 from .leftovers import engines_of, wait_until
 from .results import values
@@ -52,25 +54,33 @@ def assert_survivors_have_all(cluster, pids):
     assert values(result) == [f"('kept {rank}', {pids[rank]})" for rank in (0, 1, 3)]
 
 
+def assert_killed(crash, number, *facts):
+    """It was killed by this signal, and that is said with these facts."""
+    assert crash.signal == number
+    assert_tells(crash.reason, number.name, *facts)
+
+
 def test_an_exit_is_told_by_its_code_and_cell_and_the_card_tells_the_way_on(cluster):
     cluster.run("import numpy as np\ncomm.all_reduce(np.ones(4, 'f4'))", label=2)
     crash = lose(cluster, "os._exit(3)", label=7)
-    assert crash.reason == "its process exited with code 3 in In[7] (os._exit at In[7]:2)"
-    assert (crash.end_cause, crash.stderr) == ("os._exit", ())
+    assert (crash.exit_code, crash.end_cause, crash.end_detail) == (3, "os._exit", "In[7]:2")
+    assert_tells(crash.reason, "code 3", "(os._exit at In[7]:2)")
+    assert crash.stderr == ()
     assert [(str(call), call.site) for call in crash.calls][-2:] == [
         ("barrier()", "In[1]:3"),
         ("all_reduce(float32[4], sum)", "In[2]:2"),
     ]
-    lines = crash_lines([crash], (0, 1, 3))
-    assert lines[0].startswith("✗ rank 2 is lost: its process exited with code 3 in In[7]")
-    assert lines[-1].endswith("%%spmd --ranks 0-1,3 works with the others")
+    first, *_, last = crash_lines([crash], (0, 1, 3))
+    assert_tells(first, "✗ rank 2 is lost: ", "code 3 in In[7]")
+    assert "%%spmd --ranks 0-1,3 " in last
 
 
 @pytest.mark.slow
 def test_an_exit_that_python_has_not_called_is_not_said_to_be_its(cluster):
     code = "import ctypes\nif os.fork() == 0: os._exit(9)\nos.wait()\nctypes.CDLL(None)._exit(3)"
     crash = lose(cluster, code)
-    assert crash.reason.startswith("its process exited with code 3 in In[3] (not by Python")
+    assert (crash.exit_code, crash.end_cause) == (3, "")
+    assert_tells(crash.reason, "code 3 in In[3] (", "native code")
     assert "os._exit" not in crash.reason
 
 
@@ -81,9 +91,11 @@ def test_an_error_of_this_package_is_told_as_such_with_its_traceback(cluster):
         "Link._stream = lambda *_: [][7]\n"
         "time.sleep(60)",
     )
-    assert crash.reason.startswith("it ended with an error of jupyter-dist itself in In[3] (Index")
+    assert crash.end_cause == "own error"
+    assert_tells(crash.reason, "jupyter-dist itself", f"In[3] ({crash.end_detail})")
     assert any("_serve" in line for line in crash.stderr)
-    assert crash.stderr[-1] == "IndexError: list index out of range"
+    assert crash.stderr[-1] == crash.end_detail
+    assert crash.end_detail.startswith("IndexError: ")
 
 
 @pytest.mark.slow
@@ -96,13 +108,13 @@ def test_a_recursion_without_end_is_not_called_native_code(cluster):
         "sys.setrecursionlimit(10**8)\n"
         "repr(Deep())",
     )
-    assert crash.reason.startswith("its process was killed by SIGSEGV at In[3]:4: its stack overf")
+    assert_killed(crash, signal.SIGSEGV, "In[3]:4", "stack overflow")
     assert "native" not in crash.reason
 
 
 def test_a_segfault_is_told_by_its_line(cluster):
     crash = lose(cluster, "import faulthandler\nfaulthandler._sigsegv()")
-    assert crash.reason == "its process was killed by SIGSEGV in native code called from In[3]:3"
+    assert_killed(crash, signal.SIGSEGV, "native code", "In[3]:3")
     assert crash.stacks[0] == "Fatal Python error: Segmentation fault"
     assert "In_3_" in crash.stacks[-1]
 
@@ -111,9 +123,7 @@ def test_a_segfault_is_told_by_its_line(cluster):
 def test_a_segfault_in_a_function_of_an_earlier_cell_is_told_by_the_line_there(cluster):
     cluster.run("import ctypes\ndef peek():\n    return ctypes.string_at(0)", label=2)
     crash = lose(cluster, "peek()")
-    assert crash.reason == (
-        "its process was killed by SIGSEGV in native code of string_at called from In[2]:3"
-    )
+    assert_killed(crash, signal.SIGSEGV, "native code", " string_at ", "In[2]:3")
     assert crash.cell == "In[3]"
 
 
@@ -121,9 +131,8 @@ def test_what_native_code_said_before_an_abort_is_quoted(cluster):
     cluster.run("print('of an earlier cell', file=__import__('sys').stderr)", label=2)
     said = "import ctypes\nctypes.CDLL(None).dprintf(2, b'free(): invalid pointer\\n')\nos.abort()"
     crash = lose(cluster, said)
-    assert crash.reason == (
-        "its process was killed by SIGABRT in native code called from In[3]:4; "
-        "it said last: free(): invalid pointer"
+    assert_killed(
+        crash, signal.SIGABRT, "native code", "In[3]:4", "; ", ": free(): invalid pointer"
     )
     assert crash.stderr == ("free(): invalid pointer",)
 
@@ -190,12 +199,8 @@ def test_out_of_memory_is_said_when_the_kernel_says_so(cluster):
         move(engines_of(cluster)[2].pid)
         # The agent looks twice a second where its engines are and what they use.
         crash = lose(cluster, "time.sleep(1.5)\nblob = b'x' * (2 << 30)")
-    assert crash.reason.startswith(
-        "its process was killed by SIGKILL: out of memory (the kernel's OOM killer counted 1 kill "
-        "in its cgroup; it used "
-    )
-    assert "400 MiB" in crash.reason
-    assert crash.memory_limit_bytes == LIMIT_BYTES
+    assert_killed(crash, signal.SIGKILL, "OOM", "1 kill", "cgroup", "400 MiB")
+    assert (crash.oom_kills, crash.memory_limit_bytes) == (1, LIMIT_BYTES)
     assert crash.rss_history[-1][1] > crash.rss_history[0][1]
 
 
@@ -207,6 +212,7 @@ def test_a_kill_beside_one_for_memory_is_not_taken_for_it(cluster):
             move(engines[rank].pid)
         code = "time.sleep(1.5)\nif rank == 2: blob = b'x' * (2 << 30)"
         first = cluster.run(code, ranks="2-3")
-        assert "out of memory" in first[0].crash.reason
+        assert "OOM" in first[0].crash.reason
         second = cluster.run("os.kill(os.getpid(), signal.SIGKILL)", ranks=3)
-    assert "out of memory" not in second[0].crash.reason
+    assert second[0].crash.oom_kills == 0
+    assert "OOM" not in second[0].crash.reason

@@ -12,6 +12,7 @@ from jupyter_dist.agent.connection.dial import CoordinatorUnreachable, Found, fi
 from jupyter_dist.coordinator.agents.certificates import Authority
 from jupyter_dist.launch.launcher import JoinTicket, Ports
 from jupyter_dist.version import WIRE
+from tests.facts import assert_tells
 
 HTTP = b"HTTP/1.0 400 Bad Request\r\n\r\n"
 
@@ -150,9 +151,8 @@ def test_of_several_ways_that_work_the_likeliest_is_taken(town, monkeypatch, ord
 def test_ways_that_do_not_work_are_told_beside_the_one_that_does(town, monkeypatch):
     monkeypatch.setattr(dial, "PREFERENCE_S", 5.0)
     found = find_home(town.invite("127.0.0.2", town.coordinator("127.0.0.3")))
-    assert found.failed == (
-        f"127.0.0.2 cannot be reached on port {town.ports.agents} (Connection refused)",
-    )
+    (failed,) = found.failed
+    assert_tells(failed, "127.0.0.2 ", f"port {town.ports.agents} (Connection refused)")
 
 
 def test_the_way_home_may_be_ipv6(town):
@@ -179,31 +179,31 @@ def test_each_address_is_named_with_its_reason_in_the_order_they_were_given(
     port = town.ports.agents
     with within(4):
         told = failure(town.invite(silent, "127.0.0.2", foreign))
-    assert told.startswith(
-        "no address of cluster 'demo' works from this host: "
-        f"127.0.0.3 stayed silent on port {port} (a firewall, or no way there); "
-        f"127.0.0.2 cannot be reached on port {port} (Connection refused); "
-        f"127.0.0.4 answered on port {port}, but not as this cluster's coordinator ("
+    assert_tells(
+        told,
+        "cluster 'demo'",
+        *("127.0.0.3 stayed silent", f"port {port} (a firewall", "; "),
+        *("127.0.0.2 ", f"port {port} (Connection refused); "),
+        *("127.0.0.4 answered", f"port {port}, but", "coordinator ("),
     )
 
 
 @pytest.mark.parametrize("says", [HTTP, b"SSH-2.0-OpenSSH_9.2\r\n", b"\x00" * 100])
 def test_another_program_is_not_taken_for_the_coordinator(town, impatient, says):
     told = failure(town.invite(town.stranger("127.0.0.2", says)))
-    assert f"127.0.0.2 answered on port {town.ports.agents}, but not as" in told
+    assert_tells(told, "127.0.0.2 answered", f"port {town.ports.agents}, but", "coordinator")
 
 
 def test_a_program_that_waits_to_be_spoken_to_is_not_waited_for(town, impatient, within):
     with within(4):
         told = failure(town.invite(town.stranger("127.0.0.2")))
-    assert f"127.0.0.2 stayed silent on port {town.ports.agents}" in told
+    assert_tells(told, "127.0.0.2 stayed silent", f"port {town.ports.agents}")
 
 
 def test_an_agents_certificate_does_not_make_a_coordinator(town):
     agent = town.authority.issue_agent("a")
     told = failure(town.invite(town.coordinator("127.0.0.2", agent)))
-    assert "but not as this cluster's coordinator" in told
-    assert "purpose" in told
+    assert_tells(told, "127.0.0.2 answered", "coordinator", "purpose")
 
 
 @pytest.mark.parametrize("kind", ["engines", "beats"])
@@ -221,11 +221,11 @@ def test_a_port_that_is_not_open_beside_others_is_named(town, impatient, kind, i
 
 
 def test_a_cluster_without_addresses_says_so(town):
-    assert failure(town.invite()).endswith("works from this host: it has none")
+    assert_tells(failure(town.invite()), "cluster 'demo'", "has none")
 
 
 def test_addresses_that_fail_alike_are_named_together(town):
     port = town.ports.agents
-    assert failure(town.invite("127.0.0.2", "127.0.0.3")).endswith(
-        f": 127.0.0.2, 127.0.0.3 cannot be reached on port {port} (Connection refused)"
-    )
+    told = failure(town.invite("127.0.0.2", "127.0.0.3"))
+    assert_tells(told, ": 127.0.0.2, 127.0.0.3 ", f"port {port} (Connection refused)")
+    assert told.count("Connection refused") == 1

@@ -104,7 +104,7 @@ def test_an_interpreter_that_does_not_exist_is_named(home):
     diagnosis = examine(specify("localhost:2", python="/no/such/python"))
     (finding,) = diagnosis.findings
     assert (finding.subject, finding.level) == ("ssh", "bad")
-    assert "there is no Python at /no/such/python" in finding.what
+    assert "no Python at /no/such/python" in finding.what
 
 
 ENDINGS = {
@@ -153,11 +153,11 @@ def test_a_module_in_the_current_directory_is_not_taken_for_a_real_one(
 
 
 def test_a_script_that_ends_is_told_with_its_last_words(scripts):
-    scripts.start("a", ["sh", "-c", "echo something is wrong >&2; exit 3"])
+    scripts.start("a", ["sh", "-c", "echo oh no >&2; exit 3"])
     scripts.start("b", HERE)
     assert list(scripts.ask({name: {"do": "hello"} for name in "ab"}, 20)) == ["b"]
     ended = scripts.ended["a"]
-    assert (ended.status, ended.stderr) == (3, "something is wrong\n")
+    assert (ended.status, ended.stderr) == (3, "oh no\n")
     assert not ended.has_greeted
 
 

@@ -41,8 +41,9 @@ def test_stopping_twice_is_harmless(start, within):
     assert not cluster.is_running
     assert cluster.topology().state == "stopped"
     assert "gone" in repr(cluster)
-    with pytest.raises(ClusterGone, match=r"was stopped.*Start a new one with %dist_start"):
+    with pytest.raises(ClusterGone, match="%dist_start") as caught:
         cluster.run("1")
+    assert (caught.value.name, "stopped" in caught.value.reason) == (cluster.name, True)
 
 
 @pytest.mark.parametrize("who", only(["starter"], ["starter", "visitor"]))
@@ -55,7 +56,7 @@ def test_a_coordinator_that_does_not_answer_is_not_said_to_have_stopped(start, m
         with monkeypatch.context() as shorter:
             shorter.setattr(Cluster, "longest_end_s", 1.0)
             shorter.setattr(cluster_module, "_LAST_MOMENTS_S", 0.2)
-            with pytest.raises(DistError, match=f"still runs after .* kill -9 {coordinator.pid}"):
+            with pytest.raises(DistError, match=f"still runs .* kill -9 {coordinator.pid}"):
                 ours.stop()
         assert Cluster.running() == ["deaf"]
     finally:
@@ -114,7 +115,7 @@ def test_a_killed_coordinator_is_noticed_and_takes_everything_with_it(
     with within(3):
         error = running.exception(10)
     assert isinstance(error, ClusterGone)
-    assert "its coordinator has ended" in str(error)
+    assert "coordinator" in error.reason
     assert "%dist_start" in str(error)
     assert cluster.topology().state == "gone"
     wait_until(lambda: not home.processes(), 10, "agent, zygote and engines have ended")
@@ -190,7 +191,7 @@ def test_one_of_two_hosts_may_be_lost(start):
     cluster.run("kept = rank")
     agents_of(cluster)[1].kill()
     wait_until(lambda: cluster.status().ranks[1] == "lost", 3, "rank 1 is lost")
-    assert "agent of host 127.0.0.1" in cluster.topology().engines[1].reason
+    assert "host 127.0.0.1" in cluster.topology().engines[1].reason
     assert cluster.topology().hosts[1].state == "lost"
     assert cluster.run("kept", ranks=0)[0].value_repr == "0"
 

@@ -46,7 +46,7 @@ def test_programs_that_ranks_start_have_the_same_order_too(start):
 
 
 def test_a_seed_of_the_user_is_refused_before_anything_starts(home, start):
-    with pytest.raises(UsageError, match="PYTHONHASHSEED = '7' is not accepted"):
+    with pytest.raises(UsageError, match="PYTHONHASHSEED = '7' "):
         start("localhost:1", env={"PYTHONHASHSEED": "7"})
     home.assert_nothing_left(within_s=1)
 

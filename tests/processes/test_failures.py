@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from jupyter_dist.errors import CellRefused, RankRaised, UsageError
+from tests.facts import assert_tells
 from tests.suspending import resume, suspend
 
 from .leftovers import engines_of, wait_until
@@ -39,14 +40,16 @@ def test_a_traceback_shows_the_cells_own_line_and_number(four):
     result = four.run("a = 1\nb = 0\na / b", label=7)
     assert statuses(result) == ["raised"] * 4
     error = result[2].error
-    assert str(error) == "ZeroDivisionError: division by zero"
+    assert error.ename == "ZeroDivisionError"
+    assert str(error).startswith("ZeroDivisionError: ")
     text = "\n".join(error.traceback)
     assert "In[7]" in text.replace(" ", "")
     assert "a / b" in text.replace("\x1b[39m", "") or "b" in text
     assert "line 3" in text or "3" in text
     assert "jupyter_dist" not in text, "frames of ours do not belong into a user's traceback"
-    with pytest.raises(RankRaised, match=r"rank 0: ZeroDivisionError: division by zero.*3 other"):
+    with pytest.raises(RankRaised, match=r"rank 0: ZeroDivisionError: .*3 other") as caught:
         result.raise_first()
+    assert (caught.value.rank, caught.value.ename) == (0, "ZeroDivisionError")
 
 
 def test_a_function_of_an_earlier_cell_shows_its_own_source(four):
@@ -201,8 +204,8 @@ def test_a_killed_rank_is_lost_by_name_of_the_signal(start, in_background):
     result = running.result(3)
     assert statuses(result) == ["peer_failed", "peer_failed", "lost", "peer_failed"]
     crash = result[2].crash
-    assert crash.reason.startswith("its process was killed by SIGKILL (someone sent it; no sign ")
-    assert "out of memory" not in crash.reason
+    assert (crash.signal, crash.oom_kills) == (signal.SIGKILL, 0)
+    assert_tells(crash.reason, "SIGKILL (someone", "no sign")
     assert crash.memory_available_bytes < crash.memory_total_bytes
     assert result[0].error.peer_rank == 2
     assert result[2].stdout == "here\n"
@@ -213,7 +216,7 @@ def test_all_ranks_may_be_lost_and_the_cluster_still_answers(start):
     cluster = start("localhost:2")
     result = cluster.run("import os\nos._exit(1)")
     assert statuses(result) == ["lost", "lost"]
-    with pytest.raises(CellRefused, match=r"ranks 0-1 .*are lost.*%dist_heal replaces them\.$"):
+    with pytest.raises(CellRefused, match=r"ranks 0-1 .*are lost.*%dist_heal"):
         cluster.run("1")
     cluster.stop()
 

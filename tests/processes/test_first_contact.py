@@ -15,7 +15,7 @@ def test_good(record_property):
     record_property("abort_s after a kill", "0.31")
 def test_bad():
     assert 1 == 2, "a | b <c>"
-@pytest.mark.skip(reason="no GPU to share")
+@pytest.mark.skip(reason="no GPU here")
 def test_left_out(): pass
 @pytest.fixture
 def broken():
@@ -72,7 +72,7 @@ def test_what_pytest_writes_is_read(pytest_run):
     by_name = {test["name"]: test for test in found["tests"]}
     assert by_name["test_some::test_good"]["figures"] == {"abort_s after a kill": "0.31"}
     assert "a | b" in by_name["test_some::test_bad"]["reason"]
-    assert by_name["test_some::test_left_out"]["reason"] == "no GPU to share"
+    assert by_name["test_some::test_left_out"]["reason"] == "no GPU here"
     assert (found["ended"], found["code"]) == ("", 1)
     assert "test_bad" in found["tail"]
 

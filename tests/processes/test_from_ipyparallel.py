@@ -17,6 +17,7 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterExists, StartFailed, UsageError
 from jupyter_dist.probe.network import list_interfaces, offered_addresses
+from tests.facts import assert_tells
 
 from .leftovers import command_of, is_alive, wait_until
 from .results import values
@@ -238,12 +239,12 @@ def test_engines_that_are_busy_are_named_and_waited_for(start, busy):
 
     def release(step):
         told.append(step.stage)
-        if "waits for engine 1 of ipyparallel" in step.stage:
+        if "engine 1 " in step.stage:
             go.touch()
 
     assert values(start(on_progress=release).run("rank")) == ["0", "1", "2"]
-    assert "waits for engine 1 of ipyparallel" in told
-    assert "ipyparallel starts agents on " + socket.gethostname() in told
+    assert any("engine 1 " in stage for stage in told), told
+    assert any(stage.endswith(f" {socket.gethostname()}") for stage in told), told
 
 
 @pytest.mark.slow
@@ -251,7 +252,7 @@ def test_the_wait_for_an_engine_that_stays_busy_ends(start, busy, theirs, within
     go = busy(1)
     with within(9):
         told = refusal(start, timeout_s=4.0)
-    assert told.startswith("engine 1 of ipyparallel has not answered within 4 s: it is busy")
+    assert_tells(told, "engine 1 ", " 4 s", "busy")
     go.touch()
     loaded = "[name for name in __import__('sys').modules if name.startswith('_jupyter_dist')]"
     before = theirs.client[1].apply_sync(eval, loaded)
@@ -295,27 +296,24 @@ def test_a_host_without_the_package_says_how_to_install_it(start, python, tmp_pa
     venv.create(tmp_path / "bare", symlinks=True)
     bare = python(tmp_path / "bare" / "bin" / "python")
     host = socket.gethostname()
-    assert refusal(start).startswith(
-        f"host {host}: jupyter_dist is not installed in {bare} on host {host}; install it there: "
-        f"{bare} -m pip install jupyter-dist=="
+    assert_tells(
+        refusal(start), f"host {host}: ", "jupyter_dist", f"{bare} -m pip ", "jupyter-dist=="
     )
 
 
 def test_the_last_words_of_an_agent_that_ends_at_once_are_told(start, python):
-    python("echo something is wrong here >&2; exit 3")
+    python("echo oh no >&2; exit 3")
     host = socket.gethostname()
-    assert refusal(start).splitlines() == [
-        f"host {host}: its agent ended with status 3 before it had joined",
-        f"--- {host} said last ---",
-        "something is wrong here",
-    ]
+    told, *said = refusal(start).splitlines()
+    assert_tells(told, f"host {host}: ", "status 3")
+    assert said == [f"--- {host} said last ---", "oh no"]
 
 
 def test_the_last_words_of_an_agent_that_is_not_taken_in_are_told(start, python):
     python(f'exec {sys.executable} "$@" --name "no name"')
     lines = refusal(start).splitlines()
-    assert lines[0].endswith("its agent ended with status 1 before it had joined")
-    assert lines[-1] == "jupyter-dist: 'no name' is no host name; give one with --name"
+    assert "status 1" in lines[0]
+    assert_tells(lines[-1], "jupyter-dist: 'no name' ", "--name")
 
 
 @pytest.mark.slow
@@ -323,7 +321,8 @@ def test_an_agent_that_says_nothing_is_ended(start, python, tmp_path, within):
     python(f"echo $$ > {tmp_path}/pid; exec sleep 1000")
     with within(13):
         told = refusal(start, timeout_s=8.0)
-    assert told == f"host {socket.gethostname()}: its agent has not joined in time. It was ended"
+    assert_tells(told, f"host {socket.gethostname()}: ", "not joined", "ended")
+    assert told.count("\n") == 0, "it has said nothing"
     wait_until(
         lambda: not psutil.pid_exists(int((tmp_path / "pid").read_text())), 5, "it has ended"
     )
@@ -346,7 +345,7 @@ def test_an_interpreter_that_is_not_there_is_named(start, python, tmp_path):
 def test_a_client_that_is_closed_is_refused(start, theirs):
     client = theirs.connect()
     client.close()
-    with pytest.raises(UsageError, match=r"cannot be asked through this client .*Connect a new"):
+    with pytest.raises(UsageError, match=r"this client .*Connect a new"):
         start(client)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import TransferError
+from tests.facts import assert_tells
 from tests.patience import wait_until
 
 DEFINE = """
@@ -77,13 +78,13 @@ def test_an_interrupt_ends_it(prepared, in_background, within, move, code):
     await_busy(prepared, f"{move.__name__} of thing")
     with within(3):
         assert prepared.interrupt() == (1,)
-        with pytest.raises(TransferError, match="rank 1: interrupted while it"):
+        with pytest.raises(TransferError, match="rank 1: interrupted"):
             moving.result(10)
 
 
 @pytest.mark.parametrize("move", [push, pull])
 def test_a_time_limit_ends_it(prepared, within, move):
-    with within(5), pytest.raises(TransferError, match=r"rank 1: .*time limit of 0.5 s"):
+    with within(5), pytest.raises(TransferError, match=r"rank 1: .*time limit .* 0\.5 s"):
         move(prepared, BLOCKS[1], timeout_s=0.5)
     others = prepared.run("thing", ranks=[0, 2, 3])
     assert {rank.value_repr for rank in others} == {"5"}
@@ -95,7 +96,7 @@ def test_ctrl_c_in_the_notebook_ends_it_and_says_how(prepared, within):
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=press, daemon=True).start()
-    with within(5), pytest.raises(KeyboardInterrupt, match="rank 1: interrupted while it"):
+    with within(5), pytest.raises(KeyboardInterrupt, match="rank 1: interrupted"):
         push(prepared, BLOCKS[0])
     assert [rank.value_repr for rank in prepared.run("thing", ranks=[0, 2, 3])] == ["5"] * 3
 
@@ -106,8 +107,8 @@ def test_everybody_hears_who_holds_it_up_and_where(prepared, in_background):
     await_busy(prepared, "pull of thing")
     wait_until(lambda: "In[1]:5" in prepared.explain(), 12, "explain names the place")
     explained = prepared.explain()
-    assert explained.startswith("pull of thing: rank 1 has been packing it for ")
-    assert "rank 1 has been packing it" in prepared.topology().note
+    assert_tells(explained, "of thing: rank 1 ", "packing")
+    assert_tells(prepared.topology().note, "rank 1 ", "packing")
     other = Cluster(prepared._connection)
     with contextlib.ExitStack() as stack:
         stack.callback(other.detach)
@@ -116,11 +117,11 @@ def test_everybody_hears_who_holds_it_up_and_where(prepared, in_background):
         wait_until(lambda: waits, 5, "the other client is told")
         other.interrupt()
         assert waiting.result(10) == {rank: f"kept {rank}" for rank in range(4)}
-    assert "pull of thing: rank 1 has been packing it" in waits[0]
+    assert_tells(waits[0], "of thing: rank 1 ", "packing")
     with pytest.raises(TransferError):
         moving.result(10)
-    assert any("rank 1 has been packing it" in text for text in said)
-    assert "nothing is odd" in prepared.explain()
+    assert any("rank 1 " in text and "packing" in text for text in said)
+    assert "nothing is" in prepared.explain()
 
 
 @pytest.mark.slow
@@ -132,7 +133,7 @@ def test_a_rank_that_does_not_answer_the_interrupt_is_left_to_itself(
     await_busy(prepared, "pull of thing")
     wait_until(is_unresponsive.exists, 10, "signals are blocked there")
     prepared.interrupt()
-    with pytest.raises(TransferError, match="rank 1: is still busy"):
+    with pytest.raises(TransferError, match=r"rank 1: .*busy"):
         moving.result(15)
-    assert "rank 1 is still busy with pull of thing" in prepared.explain()
+    assert_tells(prepared.explain(), "rank 1 ", "still busy", "of thing")
     wait_until(lambda: prepared.status().ranks.get(1) == "idle", 15, "it is idle again")

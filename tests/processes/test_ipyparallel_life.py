@@ -220,7 +220,7 @@ def test_a_rank_that_does_not_answer_is_named_and_no_controller_stays(start):
     stopped = engines_of(cluster)[1]
     suspend(stopped.pid)
     try:
-        with pytest.raises(FrameworkError, match=r"rank 1 has not joined in time"):
+        with pytest.raises(FrameworkError, match=r"rank 1 .*not joined"):
             cluster.ipyparallel(timeout_s=8.0)
         wait_until(lambda: controllers_of(cluster) == [], 8, "the controller ends")
     finally:

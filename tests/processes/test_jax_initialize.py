@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from tests.facts import assert_tells
 from tests.patience import Spell, Stopwatch
 
 from .leftovers import kill_ranks, pids_of, wait_until
@@ -93,7 +94,7 @@ def test_a_cell_that_imports_jax_is_formed_by_itself_and_the_call_accepted_once(
     assert values(cluster.run(f"jax.distributed.initialize()\n{PSUM}")) == ["[2.0]"] * 2
     ((status, text),) = problems(cluster.run("jax.distributed.initialize()"))
     assert status == "raised"
-    assert "should only be called once" in text
+    assert "called once" in text
     assert values(cluster.run(PSUM)) == ["[2.0]"] * 2
     assert values(cluster.run("(jnp.ones(2) + rank).tolist()", ranks=1)) == ["[2.0, 2.0]"]
 
@@ -161,8 +162,8 @@ def test_the_repair_is_told_where_it_was_done(start):
     assert cluster.run(f"{IMPORT}kept = jnp.ones(2) * rank", ranks=1).ok
     code = f"{IMPORT}jax.distributed.initialize()\njax.device_count()"
     assert values(cluster.run(code, watcher=listener)) == ["2"] * 2
-    assert "JAX was used on rank 1 before it was formed" in listener.text[1]
-    assert "JAX was used" not in listener.text[0]
+    assert_tells(listener.text[1], "JAX was used", "rank 1 ")
+    assert "was used" not in listener.text[0]
     assert values(cluster.run("(kept + 1).tolist()", ranks=1)) == ["[2.0, 2.0]"]
 
 
@@ -180,8 +181,8 @@ def test_it_is_formed_again_after_shutdown_and_stale_variables_are_named(unforme
     again = "jax.distributed.shutdown()\nwas = jax.distributed.is_initialized()\ninitialize()"
     assert unformed.run(again, watcher=listener).ok
     for rank in range(4):
-        assert "nested and x belong to the mesh of before" in listener.text[rank]
-        assert "devices, mesh and place belong to devices of before" in listener.text[rank]
+        assert_tells(listener.text[rank], "nested and x belong", "mesh")
+        assert_tells(listener.text[rank], "devices, mesh and place belong", "devices")
         assert "local" not in listener.text[rank].replace("make_array_from_process_local", "")
     assert values(unformed.run("was, (local + 1).tolist()")) == ["(False, [2.0, 2.0])"] * 4
     assert values(unformed.run("np.asarray(x.addressable_data(0)).item() == rank")) == ["True"] * 4
@@ -280,7 +281,7 @@ def test_a_call_on_one_rank_only_names_the_others(unformed, within):
 def test_a_cell_on_some_ranks_only_is_refused(unformed, within):
     with within(TOLD_WITHIN_S):
         ((_status, text),) = problems(unformed.run("initialize()", ranks="1-2"))
-    assert "needs all 4 ranks, and this cell runs on ranks 1-2 only" in text
+    assert_tells(text, "4 ranks", "ranks 1-2 only")
 
 
 def test_a_rank_that_raises_before_it_releases_the_others(unformed, within):
@@ -319,7 +320,7 @@ def test_an_address_that_nobody_reaches_is_a_sentence(unformed):
     port, other = free_port(), free_port()
     code = f"initialize('127.0.0.1:{port}', coordinator_bind_address='127.0.0.1:{other}')"
     ((_status, text),) = problems(unformed.run(code))
-    assert f"127.0.0.1:{port} cannot be reached" in text
+    assert_tells(text, f"127.0.0.1:{port} ", "reached")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import re
 
 import pytest
 
+from tests.facts import assert_tells
+
 from .listener import Listener
 from .results import values
 
@@ -133,7 +135,7 @@ def test_shapes_that_differ_are_an_error_when_checked_and_no_matter_for_objects(
 def test_sync_global_devices_waits_for_all_and_compares_names(four):
     assert outcome(four, "mhu.sync_global_devices('epoch 1')") == [None] * 4
     said = errors(four.run("mhu.sync_global_devices(f'epoch {rank // 2}')"))
-    assert all("sync_global_devices name mismatch" in text for text in said)
+    assert all("name mismatch" in text for text in said)
     assert not any("rank" in text for text in said), "it does not say who came where"
     said = errors(four.run("comm.barrier(f'epoch {rank // 2}')"))
     assert all(text.startswith("CollectiveMismatch: ranks ") for text in said), said
@@ -166,7 +168,8 @@ def test_assert_equal_fails_on_all_ranks_and_comm_says_where_and_who(four):
     assert all("AssertionError: settings. Expected: {'a': array([0, 1, 2, 0" in one for one in said)
     assert not any("rank 3" in text for text in said)
     said = errors(four.run(f"comm{code}"))
-    assert all("values differ at ['a'] (" in text and "rank 3 has 1" in text for text in said), said
+    for text in said:
+        assert_tells(text, "ValuesDiffer: ", "['a'] (", "rank 3 has 1")
 
 
 def test_assert_equal_refuses_equal_nans_and_comm_does_not(four):
@@ -224,7 +227,7 @@ def test_a_global_array_is_cut_to_32_bits_too_and_needs_a_spec(four):
     )
     assert outcome(four, code) == ["('int32', 0)"] * 4
     said = errors(four.run("mhu.host_local_array_to_global_array(np.ones(1), mesh, None)"))
-    assert all("`None` is not a valid input to the pspecs" in text for text in said)
+    assert all("`None` is" in text and "pspecs" in text for text in said)
 
 
 def test_going_back_with_another_spec_moves_the_whole_array_to_every_rank(four):
@@ -282,7 +285,7 @@ def test_comm_refuses_what_jax_would_cut_to_32_bits_and_what_is_no_spec(four):
     code = "mesh = jax.make_mesh((4,), ('x',))\ncomm.to_global(np.full(1, 2**40), mesh, P('x'))"
     said = errors(four.run(code))
     assert all(text.startswith(("UsageError", "PeerFailed")) for text in said), said
-    assert any("which JAX would make int32" in text for text in said)
+    assert any("int32" in text for text in said)
     said = errors(four.run("comm.to_global(np.ones(1), mesh, None)"))
     assert any("PartitionSpec()" in text for text in said), said
 
@@ -307,7 +310,7 @@ def test_device_put_of_different_values_is_a_hidden_collective_that_fails_on_all
         "jax.device_put(np.full(4, rank), spread)"
     )
     said = errors(four.run(code))
-    assert all("device_put is not the same on each process" in text for text in said), said
+    assert all("device_put" in text and "each process" in text for text in said), said
     code = (
         "mine = jax.make_array_from_process_local_data(spread, np.full(1, rank))\n"
         "int(jax.jit(jnp.sum)(mine))"
@@ -339,7 +342,7 @@ def test_ranks_with_different_numbers_of_devices_cannot_use_them_and_objects_do_
     assert outcome(cluster, code) == ["3", "3"]
     for call in ("process_allgather(1)", "sync_global_devices('a')", "assert_equal(1)"):
         said = errors(cluster.run(f"mhu.{call}"))
-        assert all("ValueError: cannot reshape array of size 3" in text for text in said), said
+        assert all("ValueError: cannot reshape" in text for text in said), said
     assert outcome(cluster, "comm.all_gather_object(len(jax.local_devices()))") == ["[2, 1]"] * 2
 
 

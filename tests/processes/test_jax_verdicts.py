@@ -3,6 +3,7 @@
 import pytest
 
 from jupyter_dist.views.tables.collectives_table import collectives_text
+from tests.facts import assert_tells
 from tests.matrix import only
 
 from .hangs import SOON_S, Hang
@@ -45,13 +46,10 @@ def hang(four, tmp_path, in_background):
 def test_a_rank_that_finished_without_calling_is_named_with_the_program_and_the_line(hang):
     hang.begin("if rank != 2:\n    step(parts).block_until_ready()")
     note = hang.verdict("rank 2")
-    assert note.startswith("ranks 0-1,3 wait in jit(step) #")
-    assert f" of JAX (In[5]:{LINE + 1}) for " in note
-    assert "; rank 2 finished the cell and never called it" in note
-    assert note.endswith("; ■ releases them")
+    place = f" of JAX (In[5]:{LINE + 1}) for "
+    assert_tells(note, "ranks 0-1,3 wait", "jit(step) #", place, "; rank 2 finished", "; ■ ")
     text = collectives_text(hang.cluster.collectives().table())
-    assert "▶ ranks 0-1,3 wait in jit(step)(" in text
-    assert "; rank 2 is done with the cell and never called it" in text
+    assert_tells(text, "▶ ranks 0-1,3 wait", "jit(step)(", "; rank 2 is done")
     (row,) = [line for line in text.splitlines() if line.startswith("▶  JAX ")]
     assert f"In[5]:{LINE + 1}" in row
 
@@ -73,9 +71,8 @@ def test_ranks_come_out_of_it_by_an_interrupt_with_their_variables(hang, within)
 def test_a_collective_of_one_rank_only_is_told(hang):
     hang.begin("if jax.process_index() == 0:\n    print(float(step(parts)))")
     note = hang.verdict("rank 0")
-    assert note.startswith("rank 0 waits in jit(step) #")
-    assert f" of JAX (In[5]:{LINE + 1}) for " in note
-    assert "; ranks 1-3 finished the cell and never called it" in note
+    place = f" of JAX (In[5]:{LINE + 1}) for "
+    assert_tells(note, "rank 0 waits", "jit(step) #", place, "; ranks 1-3 finished")
 
 
 def test_a_rank_that_sleeps_is_told_with_its_line(hang):
@@ -84,10 +81,8 @@ def test_a_rank_that_sleeps_is_told_with_its_line(hang):
         "step(parts).block_until_ready()"
     )
     note = hang.verdict("rank 3")
-    assert note.startswith("ranks 0-2 wait in jit(step) #")
-    assert (
-        f"rank 3 has not called it yet: it sleeps at In[5]:{LINE + 1} (`time.sleep(0.5)`)" in note
-    )
+    place = f"In[5]:{LINE + 1} (`time.sleep(0.5)`)"
+    assert_tells(note, "ranks 0-2 wait", "jit(step) #", "rank 3 has not", "sleeps", place)
     assert hang.end().ok
 
 
@@ -97,9 +92,8 @@ def test_a_straggler_is_no_hang(hang):
         "if rank == 1: load()\nfloat(step(parts))"
     )
     note = hang.verdict("rank 1")
-    assert note.startswith("ranks 0,2-3 wait in jit(step) #")
-    assert f"; rank 1 has not called it yet: it still computes at In[5]:{LINE + 1} in load" in note
-    assert note.endswith("; no hang as far as can be seen")
+    assert_tells(note, "ranks 0,2-3 wait", "jit(step) #", "; rank 1 has not", "still computes")
+    assert_tells(note, f"computes at In[5]:{LINE + 1} in load", "; no hang")
     assert set(values(hang.end())) == {"10.0"}
 
 
@@ -113,10 +107,8 @@ def test_ranks_in_different_programs_are_told_apart(hang):
         "else:\n    step(parts).block_until_ready()"
     )
     note = hang.verdict("wait for each other")
-    assert "ranks 0-1,3 wait in jit(step) #" in note
-    assert "rank 2 waits in jit(evaluate) #" in note
-    assert f" of JAX on 2-3 (In[5]:{LINE + 5}) for " in note
-    assert f" of JAX (In[5]:{LINE + 7}) for " in note
+    assert_tells(note, "ranks 0-1,3 wait", "jit(step) #", f" of JAX (In[5]:{LINE + 7}) for ")
+    assert_tells(note, "rank 2 waits", "jit(evaluate) #", f" of JAX on 2-3 (In[5]:{LINE + 5}) for ")
 
 
 def test_who_waits_for_a_rank_that_raised_is_let_go_and_told_why(hang):
@@ -132,8 +124,8 @@ def test_who_waits_for_a_rank_that_raised_is_let_go_and_told_why(hang):
     for rank in (0, 1, 3):
         assert "rank 2 raised ValueError: no data" in result.rank(rank).error.evalue
     text = collectives_text(hang.cluster.collectives().table())
-    assert "▶ ranks 0-1,3 failed in jit(step)(" in text
-    assert f" of JAX at In[5]:{LINE + 3}; rank 2 is done with the cell and never called it" in text
+    place = f" of JAX at In[5]:{LINE + 3}"
+    assert_tells(text, "▶ ranks 0-1,3 failed", "jit(step)(", f"{place}; rank 2 is done")
 
 
 GRIND = """\
@@ -168,9 +160,8 @@ def test_a_rank_that_computes_in_a_program_of_its_own_is_no_hang(hang):
     # Four ranks measure at once how fast they are; alone one may be faster.
     grind(hang, "rank == 2", "jnp.abs", seconds=12.0)
     note = hang.verdict("rank 2", earliest_s=0.0, within_s=30.0)
-    assert note.startswith("ranks 0-1,3 wait in jit(step) #")
-    assert "rank 2 has not called it yet: it still computes in a jitted function of jax at " in note
-    assert note.endswith("; no hang as far as can be seen")
+    assert_tells(note, "ranks 0-1,3 wait", "jit(step) #", "rank 2 has not", "still computes")
+    assert_tells(note, "jitted function", "; no hang")
     assert set(values(hang.cell.result(60))) == {"10.0"}
 
 
@@ -180,4 +171,4 @@ def test_a_program_that_computes_before_it_exchanges_is_left_in_peace(hang, slow
     grind(hang, slow, "(lambda x: jax.lax.psum(x, 'ranks'))")
     assert set(values(hang.cell.result(60))) == {"10.0"}
     notes = hang.listener.notes  # on a busy machine it may be told that it takes long
-    assert all(note.endswith("; no hang as far as can be seen") for note in notes), notes
+    assert all("; no hang" in note for note in notes), notes

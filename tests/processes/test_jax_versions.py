@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_dist.views.tables.collectives_table import collectives_text
+from tests.facts import assert_tells
 
 from .conftest import SharedCluster
 from .hangs import Hang
@@ -85,7 +86,8 @@ def test_a_second_initialize_is_an_error_and_no_abort(older):
 
 
 def test_psum_works_in_every_way_and_is_recorded(older):
-    assert values(older.run(f"import jax, jax.numpy as jnp\n{GUIDE}.tolist()")) == ["[4.0]"] * 4
+    code = f"import jax, jax.numpy as jnp\n{GUIDE}.tolist()"
+    assert values(older.run(code)) == ["[4.0]"] * 4
     assert set(values(older.run(SUM, label=7))) == {"10.0"}
     code = (
         "from jax.experimental import multihost_utils as mhu\nmhu.process_allgather(rank).tolist()"
@@ -111,9 +113,8 @@ def test_every_call_of_a_compiled_program_is_recorded(older):
 def test_a_rank_that_is_missing_is_named_and_an_interrupt_releases_the_others(hang, within):
     hang.begin("mine = rank\nif rank != 2:\n    step(parts).block_until_ready()")
     note = hang.verdict("rank 2")
-    assert note.startswith("ranks 0-1,3 wait in jit(step) #")
-    assert f" of JAX (In[5]:{LINE + 2}) for " in note
-    assert "; rank 2 finished the cell and never called it" in note
+    place = f" of JAX (In[5]:{LINE + 2}) for "
+    assert_tells(note, "ranks 0-1,3 wait", "jit(step) #", place, "; rank 2 finished")
     with within(7.0):
         hang.cluster.interrupt()
         result = hang.cell.result(10)

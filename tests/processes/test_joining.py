@@ -1,7 +1,9 @@
 """Agents that are started by hand, with the file that a waiting cluster has written for them."""
 
 import contextlib
+import errno
 import os
+import re
 import resource
 import signal
 import socket
@@ -24,6 +26,7 @@ from jupyter_dist.model.hosts.rank import default_slots
 from jupyter_dist.probe.gpus import count_gpus
 from jupyter_dist.probe.network import list_interfaces, offered_addresses
 from jupyter_dist.version import WIRE
+from tests.facts import assert_tells
 from tests.matrix import only
 from tests.patience import Stopwatch
 
@@ -60,6 +63,10 @@ class Joiner:
 
     def has_joined(self):
         return self.said.startswith("joined cluster ")
+
+    def joined_as(self):
+        """Give the name that it has got; it says so in one line, and nothing else."""
+        return re.fullmatch(r"joined cluster demo as (\S+); .*\n", self.said)[1]
 
     def end(self, within_s=30.0):
         """Wait for its end; gives its status."""
@@ -164,10 +171,10 @@ def test_agents_by_hand_make_a_cluster(waiting, join):
     wait_until(lambda: not path.exists(), 3, "the join file is gone")
     assert values(cluster.run(SUM)) == ["3"] * 3
     assert {host.name: len(host.engines) for host in cluster.topology().hosts} == {"x": 2, "y": 1}
-    assert first.said == "joined cluster demo as x; this agent ends with it\n"
+    assert first.joined_as() == "x"
     cluster.stop()
     assert [first.end(), second.end()] == [0, 0]
-    assert second.said == "joined cluster demo as y; this agent ends with it\n"
+    assert second.joined_as() == "y"
 
 
 class Crowd:
@@ -232,22 +239,16 @@ def test_who_waits_is_told_for_how_many_and_a_name_that_is_taken_gets_a_number(w
     started = waiting(on_progress=told.append)
     agents = [join("--name", "x", "--slots", "1")]
     joined(*agents)
-    wait_until(
-        lambda: told and "an agent to join" in told[-1].stage, 5, "the first one is taken note of"
-    )
+    wait_until(lambda: told and "an agent" in told[-1].stage, 5, "the first one is taken note of")
     agents.append(join("--name", "x", "--slots", "1"))
     cluster = started.result(20)
-    how = f"jupyter dist agent --join {join_path('demo')}"
-    assert list(dict.fromkeys(step.stage for step in told)) == [
-        f"waiting for 2 agents to join: {how}",
-        f"waiting for an agent to join: {how}",
-        "starting ranks",
-    ]
+    how = f": jupyter dist agent --join {join_path('demo')}"
+    for_two, for_one, starting = dict.fromkeys(step.stage for step in told)
+    assert_tells(for_two, "waiting for 2 agents", how)
+    assert_tells(for_one, "waiting for an agent", how)
+    assert starting == "starting ranks"
     assert sorted(host.name for host in cluster.topology().hosts) == ["x", "x-2"]
-    assert sorted(agent.said.split(";")[0] for agent in agents) == [
-        "joined cluster demo as x",
-        "joined cluster demo as x-2",
-    ]
+    assert sorted(agent.joined_as() for agent in agents) == ["x", "x-2"]
 
 
 def test_without_wishes_a_host_has_its_own_name_and_as_many_ranks_as_it_can_take(waiting, join):
@@ -270,7 +271,7 @@ def test_one_too_many_hears_who_has_joined(waiting, join, copy):
     joined(join("--name", "x", "--slots", "1"), join("--name", "y", "--slots", "1"))
     late = join("--name", "z", file=kept)
     assert late.end() == 1
-    assert late.said.startswith("jupyter-dist: this join file is used up: 2 of 2 agents have")
+    assert_tells(late.said, "jupyter-dist: ", "used up", "2 of 2 agents")
     assert "x" in late.said.partition("joined (")[2]
     assert "y" in late.said.partition("joined (")[2]
     assert values(started.result(20).run(SUM)) == ["1", "1"]
@@ -281,7 +282,8 @@ def test_a_name_that_no_host_can_have_is_refused_and_costs_no_place(waiting, joi
     started = waiting("localhost:1,join:1")
     wrong = join("--name", "a b")
     assert wrong.end() == 1
-    assert wrong.said == "jupyter-dist: 'a b' is no host name; give one with --name\n"
+    assert_tells(wrong.said, "jupyter-dist: 'a b' ", "--name")
+    assert wrong.said.count("\n") == 1, "no traceback"
     join("--name", "x", "--slots", "1")
     cluster = started.result(20)
     assert [host.name for host in cluster.topology().hosts] == ["localhost", "x"]
@@ -291,7 +293,7 @@ def test_a_name_that_no_host_can_have_is_refused_and_costs_no_place(waiting, joi
 def test_a_file_that_is_gone_says_where_another_one_comes_from(join, tmp_path):
     wrong = join(file=tmp_path / "none.join")
     assert wrong.end() == 2
-    assert "none.join' cannot be read: No such file or directory. %dist_start" in wrong.said
+    assert_tells(wrong.said, "none.join' ", os.strerror(errno.ENOENT), "%dist_start")
 
 
 @pytest.mark.slow
@@ -306,11 +308,9 @@ def test_the_file_of_a_cluster_that_is_gone_says_so_and_until_when_it_was_good(
     started.result(20).stop()
     late = join("--name", "y", file=kept)
     assert late.end() == 1
-    assert "no address of cluster 'demo' works from this host" in late.said
-    assert "cannot be reached on port" in late.said
-    assert "Connection refused" in late.said
     until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(good_until_s))
-    assert f"The join file {'was' if age_s else 'is'} good until {until}" in late.said
+    good = f"{'was' if age_s else 'is'} good until {until}"
+    assert_tells(late.said, "cluster 'demo'", "Connection refused", good)
     assert late.said.count("\n") == 1, "no traceback"
 
 
@@ -319,7 +319,7 @@ def test_another_version_is_refused_naming_both(waiting, join, copy):
     started = waiting("join:1")
     wrong = join(file=copy(wire="jupyter-dist/0"))
     assert wrong.end() == 1
-    assert f"this side speaks {WIRE}, the other side jupyter-dist/0" in wrong.said
+    assert_tells(wrong.said, f" {WIRE}, ", "jupyter-dist/0")
     join("--name", "x", "--slots", "1")
     started.result(20)
 
@@ -336,7 +336,7 @@ def test_a_stranger_with_a_certificate_of_its_own_making_is_not_heard(waiting, j
         ),
     )
     assert stranger.end() == 1
-    assert "or does not accept this agent's certificate" in stranger.said
+    assert "agent's certificate" in stranger.said
     join("--name", "x", "--slots", "2")
     cluster = started.result(20)
     assert [host.name for host in cluster.topology().hosts] == ["x"]
@@ -354,7 +354,7 @@ def test_the_file_of_one_cluster_does_not_open_the_next_of_that_name(waiting, jo
     write_join_file(kept, msgspec.structs.replace(read_join_file(kept), ports=present.ports))
     stranger = join(file=kept)
     assert stranger.end() == 1
-    assert "but not as this cluster's coordinator" in stranger.said
+    assert_tells(stranger.said, "answered", "cluster's coordinator")
     join("--name", "x", "--slots", "1")
     started.result(20)
 
@@ -367,8 +367,7 @@ def test_when_nobody_joins_the_start_is_given_up_naming_the_file(home, within):
     path = join_path("demo")
     with within(12), pytest.raises(StartFailed) as caught:
         Cluster.start("join:2", name="demo", timeout_s=4)
-    assert "not all hosts joined within 4 s" in str(caught.value)
-    assert f"2 agents did not join with {path}" in str(caught.value)
+    assert_tells(str(caught.value), " 4 s", "2 agents", f" {path}")
     home.assert_nothing_left(within_s=1)
 
 
@@ -379,7 +378,7 @@ def test_agents_that_have_joined_end_with_a_start_that_is_given_up(waiting, join
     joined(first)
     error = started.exception(20)
     assert isinstance(error, StartFailed)
-    assert f"an agent did not join with {join_path('demo')}" in str(error)
+    assert_tells(str(error), "an agent", f" {join_path('demo')}")
     first.end()
     home.assert_nothing_left(within_s=1)
 
@@ -395,7 +394,7 @@ def test_when_an_agent_is_ended_while_others_are_awaited_the_start_is_given_up(
         victim.process.terminate()
         error = started.exception(15)
     assert isinstance(error, StartFailed)
-    assert "the agent of host x is gone" in str(error)
+    assert "host x is gone" in str(error)
     # The start is given up when its stream ends; it ends its zygote after that.
     home.assert_nothing_left(within_s=8)
 

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests.facts import assert_tells
 from tests.patience import let_pass
 
 from .conftest import SharedCluster, unharmed
@@ -85,7 +86,7 @@ def test_a_cell_on_some_ranks_meets_with_these(cluster):
     result = cluster.run("comm.all_gather_object(rank, ranks=[1, 2])", ranks="1,3")
     first = next(rank for rank in result if rank.status == "raised")  # the other may be released
     assert first.error.ename == "UsageError"
-    assert "needs rank 2, but this cell runs on ranks 1,3 of 4" in str(first.error)
+    assert_tells(str(first.error), "rank 2", "ranks 1,3 of 4")
     assert_meets(cluster)
 
 
@@ -149,9 +150,7 @@ def test_a_missing_rank_is_named_after_the_time_out(cluster, within):
     with within(8):
         result = cluster.run(f"import time\n{code}", label=4)
     assert [result[k].error.ename for k in (0, 1, 3)] == ["CollectiveTimeout"] * 3
-    assert errors(result)[0].startswith(
-        "CollectiveTimeout: rank 2 did not come to all_gather_object() #2 within 2.5 s. Give them more time"
-    )
+    assert_tells(errors(result)[0], "rank 2 ", "all_gather_object() #2 ", " 2.5 s", "timeout_s")
     assert result[2].status == "peer_failed"
     assert_meets(cluster)
 
@@ -163,12 +162,12 @@ def test_who_comes_after_the_time_out_is_told_the_same(four):
         "comm.barrier()\n"
         "if rank == 2: time.sleep(6)\n"
         "try: comm.all_gather_object(rank, timeout_s=2.5)\n"
-        "except CollectiveTimeout as error: print(str(error)[:44])\n"
+        "except CollectiveTimeout as error: print('rank 2 ' in str(error))\n"
         "comm.all_gather_object(rank)"
     )
     result = four.run(f"from jupyter_dist.errors import CollectiveTimeout\n{code}")
     assert values(result) == ["[0, 1, 2, 3]"] * 4
-    assert {rank.stdout for rank in result} == {"rank 2 did not come to all_gather_object() #\n"}
+    assert {rank.stdout for rank in result} == {"True\n"}
 
 
 def test_a_rank_that_finished_the_cell_is_named_at_once(cluster, within):
@@ -177,7 +176,7 @@ def test_a_rank_that_finished_the_cell_is_named_at_once(cluster, within):
     assert statuses(result) == ["raised", "ok", "raised", "raised"]
     for k in (0, 2, 3):
         assert result[k].error.ename == "CollectiveMissed"
-        assert "rank 1 finished the cell and never called barrier('end') #1" in str(result[k].error)
+        assert_tells(str(result[k].error), "rank 1 finished", "barrier('end') #1")
     assert_meets(cluster)
 
 
@@ -236,7 +235,7 @@ def test_an_object_that_cannot_be_sent_releases_the_others(four, within):
             "import threading\ncomm.all_gather_object(threading.Lock() if rank == 2 else 1)"
         )
     assert result[2].error.ename == "TransferError"
-    assert "cannot be sent" in str(result[2].error)
+    assert "lock" in str(result[2].error)
     assert statuses(result) == ["peer_failed", "peer_failed", "raised", "peer_failed"]
     assert_meets(four)
 
@@ -275,15 +274,14 @@ def test_an_object_that_cannot_be_rebuilt_is_told_with_its_rank(four):
         "here = os.getpid() if rank == 2 else 0\n"
         "def rebuild(pid):\n"
         "    import os\n"
-        "    if os.getpid() != pid: raise OSError('only at home')\n"
+        "    if os.getpid() != pid: raise OSError('homesick')\n"
         "class Homesick:\n"
         "    def __reduce__(self): return rebuild, (here,)\n"
         "comm.gather_object(Homesick() if rank == 2 else rank, root=1)"
     )
     result = four.run(code)
     assert result[1].error.ename == "TransferError"
-    assert "object of rank 2" in str(result[1].error)
-    assert "only at home" in str(result[1].error)
+    assert_tells(str(result[1].error), "rank 2", "homesick")
     assert_meets(four)
 
 
@@ -395,7 +393,7 @@ def test_a_thread_that_still_meets_when_the_cell_ends_is_told(four):
     )
     assert four.run(code).ok
     result = four.run("if rank == 0: thread.join(5)\nsaid")
-    assert "the cell ended while a thread of it was still inside" in values(result)[0]
+    assert_tells(values(result)[0], "cell ended", "a thread")
     assert_meets(four)
 
 
@@ -412,10 +410,9 @@ def test_the_first_difference_is_told_on_all_ranks(cluster):
     result = cluster.run(code)
     assert statuses(result) == ["raised"] * 4
     (text,) = {*errors(result)}
-    assert text == (
-        "ValuesDiffer: assert_equal('model') #1: values differ at ['layers'][1] "
-        "(numpy.ndarray float32[2,2], first at [1, 0]): ranks 0-1,3 have 0.0, rank 2 has 0.5"
-    )
+    call, path = "ValuesDiffer: assert_equal('model') #1: ", " ['layers'][1] "
+    place = "(numpy.ndarray float32[2,2], first at [1, 0]): "
+    assert_tells(text, call, path, f"{place}ranks 0-1,3 have 0.0, rank 2 has 0.5")
     assert_meets(cluster)
 
 
@@ -442,7 +439,6 @@ def test_large_arrays_are_compared_where_they_are(four, within):
     with within(20):
         result = four.run(code)
     (text,) = {rank.stdout for rank in result}
-    assert text == (
-        "assert_equal() #2: values differ at [0] (numpy.ndarray float64[2621440], first at "
-        "[2621437]): ranks 0,2-3 have 0.0, rank 1 has 1.0\n"
-    )
+    place = " [0] (numpy.ndarray float64[2621440], first at [2621437]): "
+    assert_tells(text, "assert_equal() #2: ", f"{place}ranks 0,2-3 have 0.0, rank 1 has 1.0")
+    assert text.count("\n") == 1

@@ -136,18 +136,16 @@ def test_objects_go_to_the_chosen_ranks_only(four):
     ],
 )
 def test_what_cannot_be_pickled_is_named_in_push(four, name, thing, kind):
-    with pytest.raises(
-        TransferError, match=rf"'{name}' .*{kind}.* cannot be sent.*Send plain data"
-    ):
+    with pytest.raises(TransferError, match=rf"'{name}' .*{kind}.*plain data"):
         four.push({"fine": 1, name: thing})
     assert [rank.status for rank in four.run("fine_is_unknown = 'fine' in globals()")] == ["ok"] * 4
 
 
 def test_an_unknown_name_is_named_with_its_rank(four):
-    with pytest.raises(TransferError, match=r"ranks 0-3: there is no 'no_such_name'"):
+    with pytest.raises(TransferError, match=r"ranks 0-3: .*'no_such_name'"):
         four.pull("no_such_name")
     four.run("partly = 1", ranks="0-2")
-    with pytest.raises(TransferError, match=r"rank 3: there is no 'partly'"):
+    with pytest.raises(TransferError, match=r"rank 3: .*'partly'"):
         four.pull("partly")
 
 
@@ -180,6 +178,6 @@ def test_a_rank_that_dies_while_it_is_asked_is_told(start):
         "    def __reduce__(self): os._exit(9)\n"
         "thing = Deadly() if rank == 1 else 1"
     )
-    with pytest.raises(TransferError, match=r"rank 1: it is lost.*code 9"):
+    with pytest.raises(TransferError, match=r"rank 1: .*lost.*code 9"):
         cluster.pull("thing")
     assert cluster.pull("thing", ranks=0) == {0: 1}

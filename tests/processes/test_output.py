@@ -136,7 +136,7 @@ def test_a_descriptor_opened_where_stdout_was_is_not_written_to(four, tmp_path):
         "_ = os.write(2, str(f).encode())"
     )
     assert four.run(code, ranks=0)[0].stderr == "1"
-    assert said(four, "print('for the notebook')") == "for the notebook\n"
+    assert said(four, "print('in order')") == "in order\n"
     assert target.read_text() == ""
 
 

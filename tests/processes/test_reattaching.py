@@ -11,6 +11,7 @@ import pytest
 
 from jupyter_dist import Cluster
 from jupyter_dist.errors import ClusterInUse, UsageError
+from tests.facts import assert_tells
 from tests.patience import Stopwatch
 from tests.suspending import resume, suspend
 
@@ -118,7 +119,7 @@ def test_what_does_not_fit_is_told_and_the_newest_is_there(driver, start, hold):
     assert 15 * MIB < len(kept) <= 16 * MIB
     [note] = listener.notes
     omitted, rest = note.split(" MiB", 1)
-    assert rest.startswith(" of older output not kept; ")
+    assert rest.startswith(" of older")
     assert float(omitted) == pytest.approx((len(said) - len(kept)) / MIB, abs=0.1)
 
 
@@ -197,7 +198,7 @@ def test_the_last_cells_can_be_read_again(start):
     assert [rank.status for rank in failed] == ["ok", "raised"]
     assert failed.rank(1).error.ename == "ZeroDivisionError"
     assert [rank.rank for rank in cluster.replay().result] == [1]
-    with pytest.raises(UsageError, match=r"'In\[9\]' is not among the cells that are kept"):
+    with pytest.raises(UsageError, match=r"'In\[9\]'"):
         cluster.replay(9)
 
 
@@ -228,7 +229,7 @@ def test_who_watches_sees_everything_and_changes_nothing(driver, start, hold, in
         lambda: watching.push({"x": 1}),
         watching.stop,
     ):
-        with pytest.raises(ClusterInUse, match="only observes cluster 'kept'"):
+        with pytest.raises(ClusterInUse, match=r"only observes .*'kept'"):
             refused()
     assert set(watching.status().ranks.values()) == {"busy"}
     hold.release()
@@ -244,12 +245,11 @@ def test_taking_over_leaves_the_running_cell_in_peace_and_is_told(driver, start,
     assert driver.hear() == "ok", "the cell of the former owner ends there as if nothing was"
     assert cluster.run("rank").ok
     refusal = driver.do("cluster.run('1')")
-    assert refusal.startswith("ClusterInUse: cluster 'kept' is owned by ")
-    assert "%dist_attach kept --take-over takes it back" in refusal
+    assert_tells(refusal, "ClusterInUse: ", "'kept'", "%dist_attach kept --take-over ")
     assert driver.do("assert cluster.status().ranks == {0: 'idle', 1: 'idle'}") == "ok"
     assert driver.do("cluster = Cluster.attach('kept', take_over=True)") == "ok"
     assert driver.do("cluster.run('1')") == "ok"
-    with pytest.raises(ClusterInUse, match="owned by program driver"):
+    with pytest.raises(ClusterInUse, match="program driver"):
         cluster.run("1")
 
 
@@ -348,7 +348,7 @@ def test_a_restarted_notebook_sees_the_cell_it_has_lost(driver, start, hold):
     with subprocess.Popen(
         [sys.executable, "-u", "-c", script], stdout=subprocess.PIPE, text=True
     ) as notebook:
-        assert notebook.stdout.readline() == "attached to cluster kept: ranks 0-1\n"
+        assert notebook.stdout.readline().endswith("cluster kept: ranks 0-1\n")
         running = notebook.stdout.readline()
         hold.release()
         lines = notebook.stdout.read().splitlines()

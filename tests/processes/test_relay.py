@@ -305,7 +305,7 @@ def test_a_service_that_is_not_there_is_an_error_before_a_client_needs_it():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     before = descriptors()
-    with pytest.raises(FrameworkError, match=f"127.0.0.1:{port} cannot be reached"):
+    with pytest.raises(FrameworkError, match=f"127.0.0.1:{port} .*reached"):
         Relay(f"127.0.0.1:{port}")
     assert descriptors() == before
 

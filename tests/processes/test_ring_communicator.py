@@ -16,6 +16,7 @@ from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.errors import PeerFailed
+from tests.facts import assert_tells
 from tests.patience import Stopwatch, let_pass
 
 from .fork_server import ForkServer
@@ -104,7 +105,8 @@ def test_a_killed_rank_is_named_at_once_by_all_others(ring):
     delays_s = [fact["at"] - killed_at for fact in survivors]
     print(f"seconds from SIGKILL to PeerFailed: {[round(delay, 3) for delay in delays_s]}")
     assert [fact["raised"] for fact in survivors] == ["PeerFailed"] * 3
-    assert all("rank 2 closed its connection during all_reduce" in f["text"] for f in survivors)
+    for fact in survivors:
+        assert_tells(fact["text"], "rank 2 closed", "all_reduce")
     watch.assert_less(1.0, "to know of the end", took_s=max(delays_s))
 
 
@@ -167,7 +169,7 @@ def test_a_rank_with_the_wrong_key_is_kept_out():
     with (
         closing(honest),
         closing(impostor),
-        pytest.raises(PeerFailed, match="does not know the key"),
+        pytest.raises(PeerFailed, match="the key"),
     ):
         impostor.send([1.0], 0)
 
@@ -187,7 +189,7 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_others_learn_it(ring):
     watch.assert_less(0.5, "the interrupt", took_s=facts[0]["at"] - interrupted_at)
     assert facts[0]["later"] == "CommunicatorError"
     assert facts[1]["raised"] == "PeerFailed"
-    assert "was interrupted during all_reduce" in facts[1]["text"]
+    assert_tells(facts[1]["text"], "was interrupted", "all_reduce")
 
 
 def test_an_abort_wakes_the_waiting_rank_with_the_true_cause(ring):
@@ -206,4 +208,4 @@ def test_a_cell_on_some_ranks_may_send_but_not_reduce(ring):
         world.begin()
         facts = world.finish()
     assert all(fact["done"] for fact in facts)
-    assert "this cell runs on ranks 0,2 only; all_reduce needs all 3 ranks" in facts[0]["refused"]
+    assert_tells(facts[0]["refused"], "ranks 0,2 only", "all_reduce", "3 ranks")

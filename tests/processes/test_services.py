@@ -1,5 +1,6 @@
 """Helper processes as an agent starts them: what they answer, and that none of them is left."""
 
+import errno
 import importlib.util
 import json
 import os
@@ -14,6 +15,7 @@ import pytest
 from jupyter_dist.agent.host import service_processes as services
 from jupyter_dist.agent.host.service_processes import Services
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from tests.facts import assert_tells
 from tests.suspending import suspend
 
 from .leftovers import command_of, is_alive, ports_of, wait_until
@@ -136,15 +138,14 @@ def test_the_service_of_jax_listens_where_it_is_told(host):
 @needs_jax
 def test_a_port_that_is_taken_is_a_sentence_and_no_crash(host, taken_port):
     problem = host.problem(bind=f"127.0.0.1:{taken_port}")
-    assert f"cannot listen at 127.0.0.1:{taken_port}" in problem
-    assert "Address already in use" in problem
+    assert_tells(problem, f"127.0.0.1:{taken_port}", os.strerror(errno.EADDRINUSE))
     assert helpers() == []
 
 
 @needs_jax
 def test_a_port_that_another_service_of_jax_has_is_taken_too(host):
     taken = host.address()
-    assert "Address already in use" in host.problem(bind=taken, number=2)
+    assert os.strerror(errno.EADDRINUSE) in host.problem(bind=taken, number=2)
 
 
 @needs_jax
@@ -193,21 +194,21 @@ def test_one_that_ends_by_itself_is_told_and_reaped(host):
 def test_one_that_ends_before_it_serves_leaves_its_last_lines(host):
     host.services.live_like("127.0.0.1", {"PYTHONHOME": "/no/such/place"})
     problem = host.problem("mpi")
-    assert "ended before it served (exit code 1)" in problem
-    assert "No module named 'encodings'" in problem
+    assert "(exit code 1)" in problem
+    assert "'encodings'" in problem
 
 
 def test_one_that_does_not_answer_is_ended(host, tmp_path, monkeypatch):
     monkeypatch.setattr(services, "ANSWER_TIMEOUT_S", 0.5)
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(60)\n")
     host.services.live_like("127.0.0.1", {"PYTHONPATH": str(tmp_path)})
-    assert "has not answered for 0.5 s" in host.problem("mpi")
+    assert " 0.5 s" in host.problem("mpi")
     wait_until(lambda: helpers() == [], SOON_S, "it is ended")
 
 
 def test_one_that_cannot_be_started_is_told(host, monkeypatch):
     monkeypatch.setattr(services.sys, "executable", "/no/such/python")
-    assert "cannot be started" in host.problem("mpi")
+    assert "/no/such/python" in host.problem("mpi")
 
 
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["serving", "stopped"])
@@ -242,8 +243,8 @@ def test_a_helper_process_without_a_parent_ends_at_once():
 
 
 def test_a_process_that_says_what_is_no_answer_is_told_of_at_once():
-    command = [sys.executable, "-c", "print('a library says hello')"]
+    command = [sys.executable, "-c", "print('a library')"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         answer = services._read_answer(process)
     assert not answer.address
-    assert "a library says hello" in answer.problem
+    assert "a library" in answer.problem

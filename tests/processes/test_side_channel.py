@@ -17,6 +17,7 @@ from jupyter_dist.protocol.messages import (
     RanksAnswered,
     ReadStacks,
 )
+from tests.facts import assert_tells
 from tests.matrix import only
 from tests.patience import Stopwatch, let_pass, within
 from tests.suspending import resume, suspend
@@ -192,7 +193,7 @@ def test_a_rank_whose_interpreter_is_held_is_seen_from_outside(other, held, with
     with within(WITHIN_S):
         names, problems = ask(other, ListNames(), (1,), timeout_s=0.5)
     assert names == {}
-    assert "its interpreter is held by native code" in problems[1]
+    assert "native code" in problems[1]
     cell.assert_undisturbed()  # it was not cut short by the signal
     assert ask(other, ListNames())[1] == {}
 
@@ -225,7 +226,7 @@ def test_a_stopped_rank_is_told_as_stopped_and_the_others_answer(four, other, ru
         with within(WITHIN_S):
             names, problems = ask(other, ListNames(), timeout_s=SILENT_S)
         assert sorted(names) == [0, 2, 3]
-        assert "its process is stopped" in problems[1]
+        assert "is stopped" in problems[1]
     finally:
         resume(pid)
     cell.assert_undisturbed()
@@ -245,7 +246,7 @@ def test_a_signal_that_user_code_has_taken_is_not_sent(start, in_background, nat
     native.hold([cluster.topology().engines[0].pid])
     stacks, _ = ask(cluster, ReadStacks(), timeout_s=FROM_OUTSIDE_S)
     assert stacks[0].source == "none"
-    assert "user code has taken SIGUSR1" in stacks[0].note
+    assert "taken SIGUSR1" in stacks[0].note
     Running(cell, native.release).assert_undisturbed()
     assert ask(cluster, ReadStacks())[0][0].source == "python"
 
@@ -267,11 +268,11 @@ endless = Endless()
     cell = running(SLEEP)
     with within(5):
         _, problems = ask(other, InspectName("endless"), (0,), timeout_s=4.0)
-    assert "what it was asked takes it longer" in problems[0]
+    assert "it longer" in problems[0]
     with within(1):
         _, problems = ask(other, ListNames(), (0,))
         stacks, _ = ask(other, ReadStacks(), (0,))
-    assert "it still looks for an earlier answer (endless?)" in problems[0]
+    assert "(endless?)" in problems[0]
     assert stacks[0].main.frames
     cell.assert_undisturbed()
     assert four.run("over = True").ok
@@ -307,8 +308,7 @@ def test_a_question_about_a_lost_rank_is_answered_with_how_it_was_lost(start, wi
         stacks, problems = ask(cluster, ReadStacks())
     assert sorted(stacks) == [0]
     assert isinstance(stacks[0], RankStacks)
-    assert "it is lost" in problems[1]
-    assert "SIGKILL" in problems[1]
+    assert_tells(problems[1], "is lost", "SIGKILL")
 
 
 def test_a_rank_that_is_lost_while_it_is_asked_is_not_waited_for(start, in_background, within):
@@ -322,7 +322,7 @@ def test_a_rank_that_is_lost_while_it_is_asked_is_not_waited_for(start, in_backg
         os.kill(pid, signal.SIGKILL)
         names, problems = asked.result(5)
     assert sorted(names) == [0]
-    assert "it is lost" in problems[1]
+    assert "is lost" in problems[1]
 
 
 def test_hundreds_of_questions_at_once_are_answered_or_refused(four, other, running):

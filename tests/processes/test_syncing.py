@@ -1,5 +1,6 @@
 """Code gets to the ranks: copied, imported, changed, loaded again; and what goes wrong is told."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from jupyter_dist.cluster import transfer as moving
 from jupyter_dist.cluster.code.sync import _Sync
 from jupyter_dist.errors import RankRaised, SyncFailed, UsageError
+from tests.facts import assert_tells
 
 from .leftovers import agents_of, wait_until
 from .programs import dist
@@ -38,11 +40,11 @@ def project(tmp_path, request, monkeypatch):
 
 
 def test_ranks_can_import_what_was_copied(four, project):
-    project.write("model.py", "def f():\n    return 'from the copy'\n")
+    project.write("model.py", "def f():\n    return 'copied'\n")
     result = four.sync(project.name)
     assert (result.file_count, result.changed_count, result.hosts) == (2, 2, ("localhost",))
     code = f"import {project.name}.model as m\n(m.f(), m.__file__)"
-    assert {eval(value)[0] for value in values(four.run(code))} == {"from the copy"}
+    assert {eval(value)[0] for value in values(four.run(code))} == {"copied"}
     files = {Path(eval(value)[1]) for value in values(four.run(code))}
     assert files == {Path(four.log_dirs["localhost"], "code", project.name, "model.py")}
 
@@ -85,7 +87,7 @@ def test_modules_that_changed_are_named_and_loaded_anew_when_asked(four, project
     project.write("rates.py", "RATE = 0.7\n")
     result = four.sync(name)
     assert result.stale == {f"{name}.rates": ("localhost",)}
-    assert f"{name}.rates changed on 1 host and is imported already" in result.hint()
+    assert_tells(result.hint(), f"{name}.rates ", "1 host")
     assert values(four.run("g()")) == ["0.5"] * 4
     result = four.sync(name, reload=True)
     assert result.reload.ok
@@ -111,9 +113,9 @@ def test_an_error_in_the_new_source_is_shown_and_the_module_keeps_what_it_had(fo
     project.write("model.py", "def f():\n    return 1\n")
     four.sync(name)
     four.run(f"from {name}.model import f")
-    project.write("model.py", "def f():\n    return 2\n\nraise ValueError('in the new source')\n")
+    project.write("model.py", "def f():\n    return 2\n\nraise ValueError('new source')\n")
     result = four.sync(name, reload=True)
-    with pytest.raises(RankRaised, match="in the new source") as caught:
+    with pytest.raises(RankRaised, match="ValueError: new source") as caught:
         result.reload.raise_first()
     shown = "\n".join(caught.value.traceback)
     assert f"{name}/model.py" in shown
@@ -202,7 +204,7 @@ def test_what_changes_while_it_is_copied_changes_nothing_there(four, project, mo
         project.write("model.py", "x = 33")
 
     monkeypatch.setattr(_Sync, "compare", compare_then_edit)
-    with pytest.raises(SyncFailed, match=r"model\.py changed while it was copied.*Sync again"):
+    with pytest.raises(SyncFailed, match=r"model\.py changed"):
         four.sync(project.name)
     run_dir = Path(four.log_dirs["localhost"])
     assert (run_dir / "code" / project.name / "model.py").read_text() == "x = 1"
@@ -218,8 +220,10 @@ def test_a_host_without_room_is_named_with_its_reason(four, project):
     before = agent.rlimit(1)  # RLIMIT_FSIZE: a file that is too large, as on a full disk
     agent.rlimit(1, (5_000, before[1]))
     try:
-        with pytest.raises(SyncFailed, match=r"^localhost: File too large.*Nothing was changed"):
+        with pytest.raises(SyncFailed) as caught:
             four.sync(project.name)
+        assert list(caught.value.problems) == ["localhost"]
+        assert os.strerror(errno.EFBIG) in caught.value.reason
     finally:
         agent.rlimit(1, before)
     assert (run_dir / "code" / project.name / "kept.py").exists()
@@ -240,7 +244,7 @@ def test_how_much_has_arrived_is_told(four, project, monkeypatch):
 
 
 def test_a_path_that_cannot_be_copied_disturbs_nobody(four, project):
-    with pytest.raises(UsageError, match="no such file or folder"):
+    with pytest.raises(UsageError, match="nope: "):
         four.sync("nope")
     assert four.sync(project.name).file_count == 1
 
@@ -252,7 +256,7 @@ def test_without_any_agent_the_sync_says_so(start, project):
     wait_until(lambda: "lost" in cluster.status().ranks.values(), 5, "the rank is lost")
     with pytest.raises(SyncFailed) as caught:
         cluster.sync(project.name)
-    assert (caught.value.host, caught.value.reason) == ("localhost", "it is lost")
+    assert (caught.value.host, "lost" in caught.value.reason) == ("localhost", True)
 
 
 def test_the_terminal_can_sync_too(start, home, project):
@@ -265,5 +269,5 @@ def test_the_terminal_can_sync_too(start, home, project):
     project.write("model.py", "x = 1/0")
     status, out, err = dist("sync", project.name, "--reload")
     assert status == 1
-    assert "rank 0: ZeroDivisionError: division by zero" in err
+    assert "rank 0: ZeroDivisionError: " in err
     assert "model.py" in out

@@ -1,10 +1,13 @@
 """torch.distributed in cells: a bare init_process_group(), what it is good for, what is refused."""
 
+import errno
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from tests.facts import assert_tells
 from tests.reasons import WITHOUT_TORCH
 
 from .listener import Listener
@@ -129,7 +132,7 @@ def test_a_port_in_use_is_an_error_on_all_ranks(ranks, within):
         result = ranks.run(f"os.environ['MASTER_PORT'] = '{port}'\n{INIT}")
     for error in errors(result):
         assert error.startswith("FrameworkError: ")
-        assert f"rank 0: rank 0 cannot listen on 127.0.0.1:{port}: Address already in use" in error
+        assert_tells(error, "rank 0", f"127.0.0.1:{port}: {os.strerror(errno.EADDRINUSE)}")
     values(ranks.run(CLEAN))
     values(ranks.run(INIT))
 

@@ -105,7 +105,7 @@ def test_the_tutorial_runs_any_number_of_times(two, port):
     assert values(two.run(f"setup(rank, world_size)\n{SUM}")) == ["[2.0, 2.0, 2.0]"] * 2
     assert values(two.run(AT)) == [str(port)] * 2
     assert not listener.notes
-    assert "did not meet" not in "".join(listener.text.values())
+    assert "not meet" not in "".join(listener.text.values())
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_a_monitored_barrier_is_held_and_names_who_is_missing(two, call):
     barrier = "dist.monitored_barrier(timeout=datetime.timedelta(seconds={}))"
     values(two.run(f"import datetime\ndist.{call}\n{barrier.format(30)}"))
     result = two.run(f"if rank == 0:\n    {barrier.format(0.5)}")
-    assert "Rank 1 failed to pass monitoredBarrier" in str(result[0].error)
+    assert "Rank 1 failed" in str(result[0].error)
     values(two.run(barrier.format(30)))
 
 

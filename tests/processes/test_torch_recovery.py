@@ -3,6 +3,7 @@
 import pytest
 
 from jupyter_dist.errors import CellRefused
+from tests.facts import assert_tells
 from tests.matrix import only
 from tests.reasons import WITHOUT_TORCH
 
@@ -70,7 +71,7 @@ def test_ranks_that_die_in_a_collective_are_replaced_and_sums_are_right(three, w
         assert outcome.status == ("lost" if rank in victims else "peer_failed"), str(outcome.error)
     with within(120):
         healed = three.heal()
-    assert "torch's default group was formed again" in str(healed)
+    assert_tells(str(healed), "torch's default group", "formed again")
     assert values(three.run(SUM)) == ["[3.0, 3.0]"] * 3
     survivors = [rank for rank in range(3) if rank not in victims]
     assert values(three.run("kept.tolist()", survivors)) == [
@@ -147,7 +148,7 @@ def test_a_backward_pass_of_ddp_is_ended_and_its_variables_are_named(ranks, with
     values(ranks.run("del half\nmodel = DistributedDataParallel(model.module)", watcher=next_cell))
     values(ranks.run(step, watcher=one_later))
     told = "\n".join(next_cell.notes)
-    assert "torch's default group was formed again" in told
+    assert_tells(told, "torch's default group", "formed again")
     assert "model (DDP): model = DistributedDataParallel(model.module)" in told
     assert "half (group): half = dist.new_group(…) once more" in told
     assert not any("torch" in note for note in one_later.notes)
@@ -169,8 +170,7 @@ if rank == 1:
     with within(25):
         values(ranks.run("del ours", watcher=listener))
     (told,) = (note for note in listener.notes if "torch" in note)
-    assert "could not be formed again" in told
-    assert "rank 1: LookupError: stuck" in told
+    assert_tells(told, "could not", "rank 1: LookupError: stuck")
     values(ranks.run(CLEAN))
     values(ranks.run(INIT))
     assert values(ranks.run(SUM)) == ["[4.0, 4.0]"] * 4
@@ -248,7 +248,7 @@ def test_a_rank_that_dies_while_the_group_is_formed_holds_nobody_up(three, withi
 def test_a_rank_that_dies_while_the_group_is_formed_anew_is_replaced(three, within):
     values(three.run(OURS + DIES))
     three.run(f"{DEEP}dist.barrier()")
-    with within(60), pytest.raises(CellRefused, match="rank 2 of this cluster is lost"):
+    with within(60), pytest.raises(CellRefused, match=r"rank 2 .*lost"):
         three.run("rank")  # before this cell it is formed again
     with within(120):
         three.heal()

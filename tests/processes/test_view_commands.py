@@ -11,6 +11,7 @@ import time
 import pytest
 
 from jupyter_dist.views.topology.view_commands import ViewCommands
+from tests.facts import assert_tells
 from tests.patience import Stopwatch
 from tests.suspending import resume, suspend
 
@@ -142,11 +143,11 @@ def test_every_request_is_answered_while_a_cell_computes(four, begin, within):
     view, running = View(four), begin(four, COMPUTE)
     with within(WITHIN_S):
         stacks = view.ask("stacks")
-    assert stacks["text"] == "stacks of ranks 0-3"
+    assert stacks["text"].endswith("ranks 0-3")
     assert "In[7]" in stacks["sections"][0]["text"]
     with within(1):
         (said,) = view.ask("explain")["sections"]
-    assert said["text"] == "In[7] runs; nothing is odd about it"
+    assert_tells(said["text"], "In[7] runs; nothing")
     parts = view.report(2)
     assert "in work" in parts["stack"]
     assert parts["last lines"].splitlines() == ["In[7]: running", "here 2"]
@@ -164,14 +165,15 @@ def test_every_request_is_answered_while_a_cell_computes(four, begin, within):
 
 
 def test_between_cells_a_rank_tells_of_the_last_one(four):
-    assert four.run("for line in range(40):\n    print('line', line)\nrank", label=8).ok
+    code = "for line in range(40):\n    print('line', line)\nrank"
+    assert four.run(code, label=8).ok
     view = View(four)
     parts = view.report(1)
     head, *lines = parts["last lines"].splitlines()
     assert head.startswith("In[8]: ok after ")
     assert lines == [f"line {number}" for number in range(20, 40)]
-    assert "runs no cell" in parts["stack"]
-    assert view.ask("interrupt")["text"] == "nothing was running"
+    assert "no cell" in parts["stack"]
+    assert view.ask("interrupt")["text"].startswith("nothing")
     assert view.ask("rank", rank=4)["ok"] is False
 
 
@@ -199,12 +201,11 @@ def test_a_rank_that_stands_still_holds_up_only_what_it_is_asked(four, begin, wi
             assert view.ask("interrupt", ranks=[0, 2, 3])["text"] == "ranks 0,2-3 signalled"
         parts = {part["title"]: part["text"] for part in view.hear(quick)["sections"]}
         asked.assert_less(WITHIN_S, "the report")
-        assert "its process is stopped" in parts["stack"]
-        assert f"kill -CONT {pid}" in parts["stack"]
-        assert "its process is stopped" in parts["variables"]
+        assert_tells(parts["stack"], "is stopped", f"kill -CONT {pid}")
+        assert "is stopped" in parts["variables"]
         assert parts["last lines"].splitlines()[1:] == ["here 1"]
         assert parts["collectives"].startswith("#1 all_reduce")
-        assert "its process is stopped" in view.hear(slow)["sections"][0]["text"]
+        assert "is stopped" in view.hear(slow)["sections"][0]["text"]
     finally:
         resume(pid)
     view.ask("interrupt")
@@ -222,7 +223,7 @@ def test_a_rank_whose_interpreter_is_held_shows_its_stack(four, begin, tmp_path)
 
         parts = wait_until(report, 20, "the stack from outside")
     assert "In[7]:6" in parts["stack"]
-    assert "its interpreter is held by native code" in parts["variables"]
+    assert "native code" in parts["variables"]
     assert running.result(15).ok
 
 
@@ -233,11 +234,10 @@ def test_a_lost_rank_tells_what_is_left_of_it_and_is_replaced(start, begin, with
     os.kill(cluster.topology().engines[1].pid, signal.SIGKILL)
     wait_until(lambda: cluster.topology().engines[1].state == "lost", 5, "the loss is known")
     parts = view.report(1)
-    assert "it is lost" in parts["stack"]
-    assert "SIGKILL" in parts["stack"]
+    assert_tells(parts["stack"], "is lost", "SIGKILL")
     assert "rank 1 is lost: " in parts["last lines"]
     assert parts["collectives"].startswith("#1 all_reduce")
-    assert "it is lost" in parts["variables"]
+    assert "is lost" in parts["variables"]
     assert "rank 1 is lost" in view.ask("explain")["sections"][0]["text"]
 
     heal = view.send("heal")
@@ -269,7 +269,7 @@ def test_after_the_end_of_the_cluster_each_request_says_so(start, sweep, within)
         with within(WITHIN_S):
             answer = view.ask(kind, **({"rank": 0} if kind == "rank" else {}))
         assert not answer["ok"], kind
-        assert "its coordinator has ended" in answer["text"]
+        assert "coordinator" in answer["text"]
     assert view.ask("stop")["ok"]  # there is nothing left to be ended
 
 
@@ -283,7 +283,7 @@ def test_a_stop_ends_what_is_asked_at_the_same_time(start, begin):
     view.hear(stop, lambda reply: not reply["is_final"])
     with contextlib.suppress(ProcessLookupError):  # healing or the stop may have ended it by now
         resume(pid)
-    assert view.hear(stop)["text"] == "the cluster has stopped"
+    assert view.hear(stop)["text"].endswith("stopped")
     answers = [view.hear(request_id) for request_id in waiting]
     assert [answer["is_final"] for answer in answers] == [True] * 3
     assert running.exception(10) is not None
@@ -298,7 +298,8 @@ def test_a_coordinator_that_does_not_answer_keeps_no_report_waiting(start):
         reply = View(cluster).ask("rank", rank=0)
     finally:
         resume(coordinator.pid)
-    assert {part["text"] for part in reply["sections"]} == {"not known: no answer for 2.8 s"}
+    (text,) = {part["text"] for part in reply["sections"]}
+    assert_tells(text, "not known: no answer", "2.8 s")
 
 
 def test_a_signal_reaches_the_ranks_soon_after_it_was_asked_for(four, begin):

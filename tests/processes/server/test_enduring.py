@@ -35,7 +35,8 @@ def test_a_cluster_that_dies_is_told_and_others_can_be_followed(start, browser, 
     page = feed("dying")
     page.wait_for("topology")
     coordinator_of(dying).kill()
-    assert "its coordinator has ended" in page.wait_for("gone")["text"]
+    gone = page.wait_for("gone")
+    assert (gone["cluster"], "coordinator" in gone["text"]) == ("dying", True)
     page.wait_for("clusters", lambda m: [row["name"] for row in m["clusters"]] == ["other"])
     page.follow("other")
     page.wait_for("topology", lambda m: m["cluster"] == "other")

@@ -35,7 +35,8 @@ def test_what_is_not_accepted_says_what_is(browser, path, body, status, words):
 def test_a_feed_says_what_it_does_not_understand_and_goes_on(start, feed):
     start("localhost:1", name="here")
     page = feed("nowhere")
-    assert "no cluster named 'nowhere'" in page.wait_for("gone")["text"]
+    gone = page.wait_for("gone")
+    assert (gone["cluster"], "'nowhere'" in gone["text"]) == ("nowhere", True)
     page.send('{"kind": "folow"}')
     assert '"follow"' in page.wait_for("refused")["text"]
     page.follow("here")

@@ -71,6 +71,6 @@ def test_the_tail_of_a_rank_that_raised_ends_with_its_traceback(start, feed):
     page = feed("raising", rank=1)
     lines = page.wait_for("tail", lambda m: "before" in m["text"])["text"].splitlines()
     assert lines[0] == "before"
-    assert lines[-1] == "ZeroDivisionError: division by zero"
+    assert lines[-1].startswith("ZeroDivisionError: ")
     page.follow("raising", 0)
     assert page.wait_for("tail", lambda m: m["rank"] == 0)["text"] == "before"
