@@ -413,7 +413,7 @@ def test_axe_finds_no_violation(open_view: OpenView, scheme: str) -> None:
         pytest.skip("no axe-core: run `npm ci` in labextension")
     page = open_view(a_topology(2, lost=(3,)), height=1100, color_scheme=scheme)
     request = open_panel(page, 3)
-    answer(page, request, "no answer for 2.8 s", ok=False, sections=sections(*PARTS, text=LONG))
+    answer(page, request, "late", ok=False, sections=sections(*PARTS, text=LONG))
     page.click(".jd-explain")
     answer(page, sent(page)[-1], "no", ok=False, sections=[{"title": "explanation", "text": LONG}])
     page.click(".jd-stop")

@@ -126,7 +126,7 @@ FAULTS = {
             within_s=HEARTBEAT_WITHIN_S,
         ),
         Fault("sigstop_sigcont", _stop_for_a_while, Outcome.OK, within_s=HEARTBEAT_WITHIN_S),
-        _by_itself("exit", Outcome.LOST, "exited with code 7"),
+        _by_itself("exit", Outcome.LOST, "code 7"),
         _by_itself("raise", Outcome.RAISED, "bad batch"),
         _by_itself("segfault", Outcome.LOST, "SIGSEGV"),
         _by_itself("out_of_memory", Outcome.RAISED, "MemoryError"),

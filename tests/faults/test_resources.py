@@ -1,9 +1,9 @@
 """Memory and disks that give out: what is said, and that the others go on."""
 
 import contextlib
+import errno
 import os
 import signal
-import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from jupyter_dist.errors import HealFailed, StartFailed
 from tests.facts import assert_tells
 from tests.matrix import only
 from tests.processes.leftovers import Home, engines_of
+from tests.small_disk import mounted_disk
 
 from .conftest import describe
 from .faults import ARM
@@ -89,19 +90,12 @@ def test_a_rank_that_the_kernel_kills_for_its_memory_is_told_as_such(
 @pytest.fixture
 def small_disk(tmp_path, monkeypatch):
     """A home whose temporary directory holds 2 MB, and a function that fills it."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small tmpfs needs root and CAP_SYS_ADMIN")
-    try:
+    with mounted_disk(tmp_path / "disk", "2m") as disk:
         home = Home(tmp_path, disk / "tmp")
         home.enter(monkeypatch)
         home.ballast = disk / "ballast"
         yield home
         home.assert_nothing_left(within_s=3)
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
 def fill(disk):
@@ -120,7 +114,7 @@ def suppress_full(error_type):
     try:
         yield
     except error_type as error:
-        if "No space left on device" not in str(error):
+        if os.strerror(errno.ENOSPC) not in str(error):
             raise
 
 

@@ -210,7 +210,7 @@ def test_hosts_from_which_no_way_leads_home(start, lab, home, in_background):
         assert_tells(line, f"{host}: ", "cluster 'cluster-1'", lab.head_address)
         address = re.escape(lab.head_address)
         assert re.search(rf"{address}[^;]* silent [^;]*port {port} \(a firewall", line)
-        for step in ("Open these ports", "--interface", "--tunnel"):
+        for step in ("Open", "--interface", "--tunnel"):
             assert step in line
         assert f"--- {host} said last ---" in said
     assert_tells(said[-1], "jupyter-dist: no address", "'cluster-1'")

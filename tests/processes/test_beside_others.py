@@ -2,16 +2,12 @@
 
 import pytest
 
-from .results import values
+from .results import outcome
 
 
 @pytest.fixture(autouse=True)
 def numpy_on_all(four):
     four.run("import numpy as np")
-
-
-def outcome(cluster, code, **options):
-    return values(cluster.run(code, **options))
 
 
 def test_a_cell_has_its_communicator_without_rank_host_or_port(four):

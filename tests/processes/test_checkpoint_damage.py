@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from jupyter_dist.checkpoint.format import manifest_file
+from tests.small_disk import mounted_disk
 
 from .results import values
 
@@ -44,17 +45,8 @@ def place(ranks, tmp_path):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of its own for a test, of 4 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount("-t", "tmpfs", "-o", "size=4m", "tmpfs", disk)
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
-
-
-def mount(*words):
-    subprocess.run(["mount", *map(str, words)], check=True)
+    with mounted_disk(tmp_path / "disk", "4m") as disk:
+        yield disk
 
 
 def contents(folder):
@@ -216,7 +208,7 @@ def test_a_directory_that_may_only_be_read_is_told(ranks, small_disk):
     place = small_disk / "run"
     values(ranks.run(SAVE.format(str(place), step=1)))
     before = contents(place)
-    mount("-o", "remount,ro", small_disk)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     for name, text in refusals(ranks, SAVE.format(str(place), step=2)):
         assert name == "CheckpointFailed"
         assert os.strerror(errno.EROFS) in text

@@ -9,7 +9,7 @@ from tests.facts import assert_tells
 from tests.matrix import only
 from tests.reasons import WITHOUT_TORCH
 
-from .results import values
+from .results import errors, values
 from .test_torch import keep_caches_in
 
 NAMES = """\
@@ -38,10 +38,6 @@ def over_all(array, spec, shape=(-1,), axes=('data',)):
     sharding = NamedSharding(Mesh(np.array(jax.devices()).reshape(shape), axes), spec)
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 """
-
-
-def raised(result):
-    return [f"{each.error.ename}: {each.error.evalue}" if each.error else "" for each in result]
 
 
 def part_of(path, rank, kind="arrays"):
@@ -186,7 +182,7 @@ def test_an_array_over_two_axes_comes_back_on_as_many_devices_and_else_needs_lik
     code = f"{NAMES}{JAX_NAMES}found = checkpoint.restore({str(saved_by_jax)!r}, 0)['square']\n"
     assert values(four.run(code + check)) == ["(True, ('a', 'b'))"] * 4
     two = start("localhost:2", timeout_s=60)
-    for text in raised(two.run(code)):
+    for text in errors(two.run(code)):
         assert text.startswith("CheckpointFailed: ")
         assert_tells(text, "['square']", "(a=2, b=2)", "2 devices")
     code = f"""\
@@ -246,11 +242,11 @@ tree = checkpoint.restore({str(tmp_path / "run")!r})
 turned = DeviceMesh("cpu", [*range(comm.size)][::-1])
 checkpoint.save({str(tmp_path / "turned")!r}, distribute_tensor(whole, turned, [Shard(0)]))
 """
-    for text in raised(four.run(turned)):
+    for text in errors(four.run(turned)):
         assert_tells(text, "DTensor", "[3, 2, 1, 0]")
     three = start("localhost:3")
-    for text in raised(three.run(names + load)):
-        assert "['over'] was a DTensor, which needs a process group. Call torch.distributed" in text
+    for text in errors(three.run(names + load)):
+        assert_tells(text, "['over']", "DTensor", "torch.distributed")
     wanted = [f"(True, True, True, True, True, True, {block})" for block in ([0, 1], [2], [3])]
     assert values(three.run(FORM + load)) == wanted
 
@@ -278,7 +274,7 @@ def assert_refused(cluster, directory, kind, words, **more):
     """Restoring fails on all ranks with these words, and nothing has changed."""
     options = "".join(f", {key}={value!r}" for key, value in more.items())
     result = cluster.run(f"checkpoint.restore_variables({str(directory)!r}{options})")
-    for text in raised(result):
+    for text in errors(result):
         assert text.startswith(f"{kind}: "), text
         assert words in text
     assert values(cluster.run("w, own, word")) == ["('now', 'now', 'now')"] * cluster.world_size
@@ -294,7 +290,7 @@ def test_variables_come_back_on_all_ranks(four, variables):
 
 def test_a_flipped_byte_in_one_part_changes_nothing_on_any_rank(four, variables):
     flip(part_of(variables, 2), -1)
-    assert_refused(four, variables, "CheckpointDamaged", "are not those that were saved", step=0)
+    assert_refused(four, variables, "CheckpointDamaged", "arrays-00002", step=0)
 
 
 def test_an_object_that_one_rank_cannot_load_changes_nothing(four, variables, tmp_path):
@@ -310,7 +306,7 @@ w, own, word = "now", "now", "now"
     assert four.run(code).ok
     words = "['own']"
     result = four.run(f"checkpoint.restore_variables({str(tmp_path)!r}, objects=True)")
-    for text in raised(result):
+    for text in errors(result):
         assert text.startswith("CheckpointFailed: ")
         assert words in text
         assert "ZeroDivisionError" in text
@@ -319,8 +315,8 @@ w, own, word = "now", "now", "now"
 
 def test_a_rank_that_never_restores_is_named(four, saved):
     code = f"if comm.rank != 2:\n    checkpoint.restore({str(saved)!r})"
-    said = raised(four.run(code))
-    assert said[2] == ""
+    said = errors(four.run(code))
+    assert said[2] == "None"
     for rank in (0, 1, 3):
         assert "rank 2" in said[rank]
 

@@ -9,7 +9,7 @@ from jupyter_dist.checkpoint.format.part_file import PartReader
 from jupyter_dist.checkpoint.storage.directory import find, latest
 
 from .leftovers import wait_until
-from .results import errors, values
+from .results import errors, outcome
 
 GATE = """
 import threading
@@ -30,11 +30,6 @@ if 'gate' in globals():
 def place(tmp_path):
     """A directory that is not there yet."""
     return tmp_path / "checkpoints"
-
-
-def run(cluster, code, **options):
-    """Run a cell that must end well."""
-    return values(cluster.run(code, **options))
 
 
 def arrays_of(checkpoint):
@@ -64,7 +59,7 @@ def names_in(directory):
 
 
 def test_what_all_ranks_have_alike_is_written_once(four, place):
-    run(
+    outcome(
         four,
         "import numpy as np\n"
         "tree = {'same': np.arange(1000), 'own': np.full(3, rank), 'n': 7, 'rank': rank,\n"
@@ -86,7 +81,7 @@ def test_what_all_ranks_have_alike_is_written_once(four, place):
 
 
 def test_a_large_array_of_all_ranks_is_written_in_parts_by_all(four, place):
-    run(
+    outcome(
         four,
         "import numpy as np\n"
         "big = np.arange(8_000_003, dtype='f8')\n"
@@ -101,7 +96,7 @@ def test_a_large_array_of_all_ranks_is_written_in_parts_by_all(four, place):
 
 
 def test_blocks_of_a_shard_lie_one_behind_the_other(four, place):
-    run(
+    outcome(
         four,
         "import numpy as np\n"
         "block = np.full((2, rank), rank, 'u1')\n"
@@ -116,14 +111,14 @@ def test_blocks_of_a_shard_lie_one_behind_the_other(four, place):
 
 def test_steps_count_on_and_old_ones_go(four, place):
     code = f"[checkpoint.save({str(place)!r}, rank, keep_last=2).step for _ in range(4)]"
-    assert run(four, code) == ["[0, 1, 2, 3]"] * 4
+    assert outcome(four, code) == ["[0, 1, 2, 3]"] * 4
     assert names_in(place) == ["step-00000002", "step-00000003"]
-    run(four, f"checkpoint.save({str(place)!r}, rank, step=40)")
-    assert run(four, f"checkpoint.latest({str(place)!r}).step") == ["40"] * 4
+    outcome(four, f"checkpoint.save({str(place)!r}, rank, step=40)")
+    assert outcome(four, f"checkpoint.latest({str(place)!r}).step") == ["40"] * 4
 
 
 def test_variables_are_saved_by_name_or_all_that_can_be(four, place):
-    run(
+    outcome(
         four,
         "import threading, numpy as np\n"
         "weights, step, lock, _hidden = np.ones(3), 5, threading.Lock(), 1\n"
@@ -131,41 +126,41 @@ def test_variables_are_saved_by_name_or_all_that_can_be(four, place):
         "checkpoint.mark('block', axis=0)",
     )
     code = f"told = checkpoint.save_variables({str(place / 'all')!r})\n"
-    run(four, code)
-    assert run(four, "{'weights', 'step', 'block'} <= set(told['saved'])") == ["True"] * 4
+    outcome(four, code)
+    assert outcome(four, "{'weights', 'step', 'block'} <= set(told['saved'])") == ["True"] * 4
     assert (
-        run(four, "{'rank', 'comm', '_hidden', 'np', 'checkpoint'} & set(told['saved'])")
+        outcome(four, "{'rank', 'comm', '_hidden', 'np', 'checkpoint'} & set(told['saved'])")
         == ["set()"] * 4
     )
-    assert all("cannot pickle" in text for text in run(four, "told['left_out']['lock']"))
+    assert all("cannot pickle" in text for text in outcome(four, "told['left_out']['lock']"))
     saved = latest(place / "all")
     assert layouts(saved)["['block']"] == "sharded"
     assert dict(saved.manifest.marks) == {"block": 0}
     assert saved.manifest.kind == "variables"
-    run(four, f"checkpoint.save_variables({str(place / 'two')!r}, ['step', 'weights'])")
+    outcome(four, f"checkpoint.save_variables({str(place / 'two')!r}, ['step', 'weights'])")
     assert set(layouts(latest(place / "two"))) == {"['step']", "['weights']"}
-    last = run(four, "checkpoint.last_variables")
+    last = outcome(four, "checkpoint.last_variables")
     assert last == [repr(str(place / "two"))] * 4
-    run(four, "checkpoint._marks.clear(); del lock, weights, step, block")
+    outcome(four, "checkpoint._marks.clear(); del lock, weights, step, block")
 
 
 def test_the_manifest_has_the_cells_that_ran_before(start, place):
     cluster = start("localhost:2")
-    run(cluster, "first = 1")
+    outcome(cluster, "first = 1")
     cluster.checkpoint("run1", "first", directory=place.parent)
     cluster.checkpoints(place.parent)
-    run(cluster, f"checkpoint.save({str(place)!r}, first)")
+    outcome(cluster, f"checkpoint.save({str(place)!r}, first)")
     cells = [cell.code for cell in latest(place).manifest.cells]
     assert cells == ["first = 1", f"checkpoint.save({str(place)!r}, first)"]
 
 
 def test_nothing_is_waited_for_where_nothing_is_saved(four):
-    assert run(four, "checkpoint.wait(0.01)") == [None] * 4
+    assert outcome(four, "checkpoint.wait(0.01)") == [None] * 4
 
 
 def test_saving_needs_no_data_path(start, place):
     cluster = start("localhost:2", comm="none")
-    run(cluster, f"checkpoint.save({str(place)!r}, b'x' * (rank + 1))")
+    outcome(cluster, f"checkpoint.save({str(place)!r}, b'x' * (rank + 1))")
     assert [len(data) for data in next(iter(arrays_of(latest(place)).values())).values()] > [0]
 
 
@@ -175,7 +170,7 @@ def test_parts_are_kept_in_a_cache_too(four, place):
         f"checkpoint.save({str(place / 'run')!r}, np.full(9, rank),"
         f" cache={str(place / 'cache')!r}).notes"
     )
-    assert run(four, code) == ["()"] * 4
+    assert outcome(four, code) == ["()"] * 4
     saved = latest(place / "run")
     kept = place / "cache" / saved.manifest.id
     assert names_in(kept) == sorted(part.name for part in saved.manifest.files)
@@ -232,7 +227,7 @@ def test_ranks_of_a_host_must_see_one_directory(four, place):
 
 
 def test_what_fails_on_one_rank_fails_on_all_and_leaves_nothing(four, place):
-    run(four, f"checkpoint.save({str(place)!r}, 'good')")
+    outcome(four, f"checkpoint.save({str(place)!r}, 'good')")
     code = (
         "import errno, os\n"
         "from jupyter_dist.checkpoint.format import block_writer\n"
@@ -248,7 +243,7 @@ def test_what_fails_on_one_rank_fails_on_all_and_leaves_nothing(four, place):
     assert all("disk full" in error for error in errors(result))
     assert all("rank 2: " in result[rank].error.evalue for rank in (0, 1, 3))
     assert names_in(place) == ["step-00000000"]
-    assert run(four, f"checkpoint.save({str(place)!r}, 'next').step") == ["1"] * 4
+    assert outcome(four, f"checkpoint.save({str(place)!r}, 'next').step") == ["1"] * 4
 
 
 @pytest.mark.slow
@@ -269,7 +264,7 @@ def test_a_rank_that_does_not_come_is_named(four, place, tmp_path):
 
 
 def test_an_interrupt_leaves_nothing(four, place, in_background):
-    run(four, GATE)
+    outcome(four, GATE)
     running = in_background(
         four.run, f"import numpy\ncheckpoint.save({str(place)!r}, numpy.full(3, rank))"
     )
@@ -277,15 +272,15 @@ def test_an_interrupt_leaves_nothing(four, place, in_background):
     four.interrupt()
     result = running.result(20)
     assert {rank.status for rank in result} == {"interrupted"}
-    run(four, NO_GATE)
-    assert run(four, f"checkpoint.save({str(place)!r}, 1).step") == ["0"] * 4
+    outcome(four, NO_GATE)
+    assert outcome(four, f"checkpoint.save({str(place)!r}, 1).step") == ["0"] * 4
     assert names_in(place) == ["step-00000000"]
 
 
 def test_a_lost_rank_ends_a_save_and_the_next_one_clears_up(start, place, in_background):
     cluster = start("localhost:3")
-    run(cluster, f"checkpoint.save({str(place)!r}, 'good')")
-    run(cluster, GATE, ranks=[0])
+    outcome(cluster, f"checkpoint.save({str(place)!r}, 'good')")
+    outcome(cluster, GATE, ranks=[0])
     running = in_background(
         cluster.run, f"import numpy\ncheckpoint.save({str(place)!r}, numpy.full(3, rank))"
     )
@@ -294,7 +289,7 @@ def test_a_lost_rank_ends_a_save_and_the_next_one_clears_up(start, place, in_bac
     result = running.result(20)
     assert [rank.status for rank in result] == ["lost", "peer_failed", "peer_failed"]
     cluster.heal()
-    assert run(cluster, f"checkpoint.save({str(place)!r}, 1).step") == ["1"] * 3
+    assert outcome(cluster, f"checkpoint.save({str(place)!r}, 1).step") == ["1"] * 3
     assert names_in(place) == ["step-00000000", "step-00000001"]
 
 
@@ -303,8 +298,8 @@ def test_a_lost_rank_ends_a_save_and_the_next_one_clears_up(start, place, in_bac
 
 def save_behind(cluster, directory):
     """Begin to save in the background; rank 1 is held until the gate opens."""
-    run(cluster, GATE, ranks=[1])
-    run(
+    outcome(cluster, GATE, ranks=[1])
+    outcome(
         cluster,
         "import numpy as np\n"
         "array = np.full(5, rank)\n"
@@ -315,33 +310,33 @@ def save_behind(cluster, directory):
 
 def test_cells_go_on_while_a_checkpoint_is_saved(four, place):
     save_behind(four, place)
-    assert run(four, "comm.all_reduce(1); saving.is_done") == ["False"] * 4
+    assert outcome(four, "comm.all_reduce(1); saving.is_done") == ["False"] * 4
     assert find(place) == []
     four.run("1 / 0")  # the ranks meet again before the next cell
-    assert run(four, "int(comm.all_reduce(1))") == ["4"] * 4
-    assert run(four, "saving.is_done") == ["False"] * 4
-    run(four, NO_GATE, ranks=[1])
-    assert run(four, "saving.wait().step") == ["0"] * 4
+    assert outcome(four, "int(comm.all_reduce(1))") == ["4"] * 4
+    assert outcome(four, "saving.is_done") == ["False"] * 4
+    outcome(four, NO_GATE, ranks=[1])
+    assert outcome(four, "saving.wait().step") == ["0"] * 4
     saved = latest(place)
     (written,) = arrays_of(saved).values()
     numbers = {rank: set(data[::8]) for rank, data in written.items()}
     assert numbers == {rank: {rank} for rank in range(4)}
-    assert all(text.startswith("<step 0 is saved") for text in run(four, "saving"))
+    assert all(text.startswith("<step 0 is saved") for text in outcome(four, "saving"))
 
 
 def test_saves_behind_in_a_row_use_the_same_memory_and_mix_nothing(four, place):
-    run(four, "large = np.zeros(1 << 18); large_too = np.zeros(1 << 18)")
+    outcome(four, "large = np.zeros(1 << 18); large_too = np.zeros(1 << 18)")
     for step in range(4):
-        run(
+        outcome(
             four,
             f"large[:], large_too[:] = 10 * rank + {step + 1}, -10 * rank - {step + 1}\n"
             f"saving = checkpoint.save({str(place)!r}, [large, large_too], wait=False)\n"
             "large[:] = large_too[:] = 99",
         )
-    run(four, "checkpoint.wait()")
+    outcome(four, "checkpoint.wait()")
     for step in range(4):
         code = f"found = checkpoint.restore({str(place)!r}, step={step})\n"
-        found = run(four, code + "[set(each.tolist()) for each in found]")
+        found = outcome(four, code + "[set(each.tolist()) for each in found]")
         numbers = [10 * rank + step + 1 for rank in range(4)]
         assert found == [str([{float(each)}, {-float(each)}]) for each in numbers]
 
@@ -350,19 +345,19 @@ def test_a_second_save_waits_for_the_first(four, place):
     save_behind(four, place)
     result = four.run(f"checkpoint.save({str(place)!r}, 1, timeout_s=0.3)")
     assert all("step 0 " in error and " 0.3 s" in error for error in errors(result))
-    run(four, NO_GATE, ranks=[1])
-    assert run(four, f"checkpoint.save({str(place)!r}, 1).step") == ["1"] * 4
+    outcome(four, NO_GATE, ranks=[1])
+    assert outcome(four, f"checkpoint.save({str(place)!r}, 1).step") == ["1"] * 4
 
 
 def test_a_save_that_fails_behind_cells_is_told_in_the_next_one(four, place):
     save_behind(four, place)
-    run(four, "spoilt, finish = finish, lambda self: 1 / 0; gate.set()", ranks=[1])
+    outcome(four, "spoilt, finish = finish, lambda self: 1 / 0; gate.set()", ranks=[1])
     results = [four.run("saving._done.wait(20)"), four.run("pass")]
     told = "".join(rank.stderr for result in results for rank in result)
     assert told.count("checkpoint: step 0 ") == 4
     assert told.count("rank 1: ZeroDivisionError: ") == 3
     assert "background" not in "".join(rank.stderr for rank in four.run("pass"))
-    run(four, "PartWriter.finish = spoilt", ranks=[1])
+    outcome(four, "PartWriter.finish = spoilt", ranks=[1])
     assert names_in(place) == []
 
 
@@ -374,5 +369,5 @@ def test_a_lost_rank_ends_what_is_saved_behind_cells(start, place):
     cluster.heal()
     result = cluster.run("saving.wait(20)", ranks=[0, 2])
     assert all("rank 1 was lost" in error for error in errors(result))
-    assert run(cluster, f"checkpoint.save({str(place)!r}, 1).step") == ["0"] * 3
+    assert outcome(cluster, f"checkpoint.save({str(place)!r}, 1).step") == ["0"] * 3
     assert names_in(place) == ["step-00000000"]

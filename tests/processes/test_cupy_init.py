@@ -22,10 +22,10 @@ def imported(four):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        ("cd.init_process_group(2, rank % 2)", "n_devices is 2, and the cluster has 4 ranks"),
-        ("cd.init_process_group(world_size, rank // 2)", "on ranks 1-3: the rank given is 0"),
-        ("cd.init_process_group(world_size, rank if rank != 3 else 0)", "on rank 3: the rank"),
-        ("cd.init_process_group(world_size, rank, backend='gloo')", "CuPy has 'nccl' only"),
+        ("cd.init_process_group(2, rank % 2)", "n_devices is 2, "),
+        ("cd.init_process_group(world_size, rank // 2)", "ranks 1-3: "),
+        ("cd.init_process_group(world_size, rank if rank != 3 else 0)", "rank 3: "),
+        ("cd.init_process_group(world_size, rank, backend='gloo')", "'nccl' only"),
     ],
 )
 def test_wrong_arguments_are_told_on_all_ranks(imported, within, call, match):

@@ -214,10 +214,8 @@ def test_a_port_that_is_not_open_beside_others_is_named(town, impatient, kind, i
     town.coordinator("127.0.0.2", ports=open_ports)
     if is_silent:
         town.silent("127.0.0.2", port)
-        said = f"stayed silent on port {port} (a firewall, or no way there)"
-    else:
-        said = f"cannot be reached on port {port} (Connection refused)"
-    assert f"127.0.0.2 {said}" in failure(town.invite("127.0.0.2"))
+    why = "(a firewall" if is_silent else "(Connection refused)"
+    assert_tells(failure(town.invite("127.0.0.2")), "127.0.0.2 ", f"port {port} {why}")
 
 
 def test_a_cluster_without_addresses_says_so(town):

@@ -1,6 +1,5 @@
 """However a cluster ends, what happened is said and nothing is left."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from jupyter_dist.cluster import session as session_module
 from jupyter_dist.errors import CellRefused, ClusterGone, DistError
 from jupyter_dist.views.cell.crash_card import crash_lines
 from tests.matrix import only
+from tests.small_disk import mounted_disk
 from tests.suspending import resume, suspend
 
 from .leftovers import (
@@ -33,10 +33,15 @@ def busy(cluster, in_background, code="import time\ntime.sleep(60)"):
     return begin(in_background, cluster, f"print('here')\n{code}")
 
 
-def test_stopping_twice_is_harmless(start, within):
+def test_exit_handlers_of_cells_run_and_stopping_twice_is_harmless(start, within, tmp_path):
     cluster = start("localhost:2")
+    place = str(tmp_path)
+    cluster.run(
+        f"import atexit, pathlib\n_ = atexit.register(pathlib.Path({place!r}, f'{{rank}}').touch)"
+    )
     with within(3):
         cluster.stop()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.isdigit()) == ["0", "1"]
     cluster.stop()
     assert not cluster.is_running
     assert cluster.topology().state == "stopped"
@@ -98,14 +103,6 @@ def test_leaving_the_context_by_an_exception_stops_the_cluster(home):
     home.assert_nothing_left()
 
 
-def test_exit_handlers_of_cells_run_when_the_cluster_stops(start, tmp_path):
-    cluster = start("localhost:1")
-    target = tmp_path / "farewell"
-    cluster.run(f"import atexit, pathlib\n_ = atexit.register(pathlib.Path({str(target)!r}).touch)")
-    cluster.stop()
-    assert target.exists()
-
-
 def test_a_killed_coordinator_is_noticed_and_takes_everything_with_it(
     start, home, in_background, within
 ):
@@ -149,14 +146,18 @@ def test_a_coordinator_told_to_terminate_cleans_up(start, home, in_background):
     home.assert_nothing_left(within_s=8)
 
 
-def test_files_of_killed_processes_go_with_them_not_with_a_later_start(start, home):
+def test_one_of_two_hosts_may_be_lost_and_files_of_killed_processes_go_with_them(start, home):
     cluster = start("localhost:1,127.0.0.1:1", one_machine=True)
+    cluster.run("kept = rank")
     agent = agents_of(cluster)[1]
     theirs = f"-{agent.pid}-"
     assert any(theirs in name for name in home.leftovers() if name.startswith("file"))
     agent.kill()
+    wait_until(lambda: cluster.status().ranks[1] == "lost", 3, "rank 1 is lost")
+    assert "host 127.0.0.1" in cluster.topology().engines[1].reason
+    assert cluster.topology().hosts[1].state == "lost"
     wait_until(lambda: not any(theirs in name for name in home.leftovers()), 10, "its files go")
-    assert cluster.run("rank", ranks=0).ok
+    assert cluster.run("kept", ranks=0)[0].value_repr == "0"
     coordinator_of(cluster).kill()
     home.assert_nothing_left(within_s=12)
 
@@ -184,16 +185,6 @@ def test_ranks_end_with_what_keeps_them(start, home, in_background, find, words)
     engines = [p for p in home.processes() if "zygote" in " ".join(command_of(p))]
     wait_until(lambda: not any(map(is_alive, engines)), 10, "zygote and engines have ended")
     cluster.stop()
-
-
-def test_one_of_two_hosts_may_be_lost(start):
-    cluster = start("localhost:1,127.0.0.1:1", one_machine=True)
-    cluster.run("kept = rank")
-    agents_of(cluster)[1].kill()
-    wait_until(lambda: cluster.status().ranks[1] == "lost", 3, "rank 1 is lost")
-    assert "host 127.0.0.1" in cluster.topology().engines[1].reason
-    assert cluster.topology().hosts[1].state == "lost"
-    assert cluster.run("kept", ranks=0)[0].value_repr == "0"
 
 
 def test_a_cluster_nobody_wants_ends_by_itself(start, home):
@@ -268,18 +259,11 @@ def test_an_interrupted_start_leaves_nothing(home):
 @pytest.fixture
 def small_disk(tmp_path, monkeypatch):
     """A home whose temporary directory holds 512 kB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(disk)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small tmpfs needs root and CAP_SYS_ADMIN")
-    try:
+    with mounted_disk(tmp_path / "disk", "512k") as disk:
         home = Home(tmp_path, disk / "tmp")
         home.enter(monkeypatch)
         yield home
         home.assert_nothing_left()
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
 @pytest.mark.slow

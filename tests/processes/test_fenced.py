@@ -27,16 +27,11 @@ def press_ctrl_c(_said):
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def beside(cluster, start):
-    """Give another client: the line of cells of the first one is taken by its cell."""
-    return start.attach(cluster.name)
-
-
-def test_push_and_pull_say_whom_they_wait_for(start, hold, occupy):
+def test_push_and_pull_say_whom_they_wait_for_and_ctrl_c_takes_them_back(start, hold, occupy):
     cluster = start("localhost:2")
     running = occupy(cluster)
     heard = []
-    other = beside(cluster, start)
+    other = start.attach(cluster.name)  # the line of cells of the first client is taken
     other.push({"x": 1}, on_stage=lambda said: (heard.append(said), hold.release()))
     assert BUSY in heard[0]
     assert running.result(10).ok
@@ -47,12 +42,8 @@ def test_push_and_pull_say_whom_they_wait_for(start, hold, occupy):
     assert got == {0: 1, 1: 1}
     assert BUSY in heard[0]
     assert running.result(10).ok
-
-
-def test_ctrl_c_takes_back_a_push_that_waits(start, hold, occupy):
-    cluster = start("localhost:2")
+    hold.path.unlink()
     running = occupy(cluster)
-    other = beside(cluster, start)
     with pytest.raises(KeyboardInterrupt, match="is cancelled"):
         other.push({"never": 1}, on_stage=press_ctrl_c)
     hold.release()

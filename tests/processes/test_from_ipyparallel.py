@@ -276,7 +276,7 @@ def test_ctrl_c_takes_back_what_an_engine_has_not_begun(start, busy, theirs):
 
     def interrupt(step):
         stages.append(step.stage)
-        if step.stage.startswith("ipyparallel starts agents"):
+        if "starts agents" in step.stage:
             busy(0)
         if step.stage == "waits for engine 0 of ipyparallel":
             raise KeyboardInterrupt
@@ -345,7 +345,7 @@ def test_an_interpreter_that_is_not_there_is_named(start, python, tmp_path):
 def test_a_client_that_is_closed_is_refused(start, theirs):
     client = theirs.connect()
     client.close()
-    with pytest.raises(UsageError, match=r"this client .*Connect a new"):
+    with pytest.raises(UsageError, match="this client"):
         start(client)
 
 

@@ -49,7 +49,7 @@ def test_eight_ranks_are_registered_within_two_seconds(start):
     client.close()
 
 
-def test_leaving_ends_the_controller_and_spares_the_ranks(start, within):
+def test_leaving_ends_the_controller_and_spares_the_ranks_and_stopping_ends_tasks(start, within):
     cluster = start("localhost:2")
     before = [engine.pid for engine in cluster.topology().engines]
     client = cluster.ipyparallel()
@@ -72,24 +72,6 @@ def test_leaving_ends_the_controller_and_spares_the_ranks(start, within):
         assert outer[:]["kept"] == [3, 3]
     assert controllers_of(cluster) == [], "it has ended with the last block"
     assert [rank.value_repr for rank in cluster.run(open_files)] == before_it
-
-
-@pytest.mark.slow
-def test_a_client_that_shuts_engines_down_ends_their_membership_and_not_the_ranks(start):
-    cluster = start("localhost:2")
-    with cluster.ipyparallel() as client:
-        client[:].push({"kept": 7}, block=True)
-        with Client(connection_info=client.connection_info) as theirs:
-            theirs.shutdown(block=True)
-        wait_until(lambda: client.ids == [], 10, "the engines are unregistered")
-    assert [rank.value_repr for rank in cluster.run("kept")] == ["7", "7"]
-    with cluster.ipyparallel() as again:
-        assert again[:]["kept"] == [7, 7]
-
-
-@pytest.mark.slow
-def test_what_waits_for_a_result_raises_when_the_cluster_stops(start, within):
-    cluster = start("localhost:2")
     client = cluster.ipyparallel()
     running = busy(client, 0, 1)
     with within(8):
@@ -101,8 +83,16 @@ def test_what_waits_for_a_result_raises_when_the_cluster_stops(start, within):
 
 
 @pytest.mark.slow
-def test_a_killed_controller_costs_no_rank_and_nobody_waits_for_it(start, within):
+def test_no_end_of_engines_or_controller_costs_a_rank_and_nobody_waits_for_it(start, within):
     cluster = start("localhost:2")
+    with cluster.ipyparallel() as client:
+        client[:].push({"kept": 7}, block=True)
+        with Client(connection_info=client.connection_info) as theirs:
+            theirs.shutdown(block=True)
+        wait_until(lambda: client.ids == [], 10, "the engines are unregistered")
+    assert [rank.value_repr for rank in cluster.run("kept")] == ["7", "7"]
+    with cluster.ipyparallel() as again:
+        assert again[:]["kept"] == [7, 7]
     before = [engine.pid for engine in cluster.topology().engines]
     client = cluster.ipyparallel()
     client[:].push({"kept": 3}, block=True)

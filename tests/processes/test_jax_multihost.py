@@ -11,7 +11,7 @@ import pytest
 from tests.facts import assert_tells
 
 from .listener import Listener
-from .results import values
+from .results import errors, outcome
 
 pytest.importorskip("jax")
 IMPORTS = """\
@@ -28,14 +28,6 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 @pytest.fixture(autouse=True)
 def names_on_all(four):
     assert four.run(IMPORTS).ok
-
-
-def outcome(cluster, code, **options):
-    return values(cluster.run(code, **options))
-
-
-def errors(result):
-    return [f"{one.error.ename}: {one.error.evalue}" if one.error else "" for one in result]
 
 
 # --- broadcast_one_to_all ------------------------------------------------------------------------

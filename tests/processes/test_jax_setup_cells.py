@@ -3,7 +3,7 @@
 import pytest
 
 from .leftovers import kill_ranks
-from .results import values
+from .results import errors, values
 
 pytest.importorskip("jax")
 SETUP = "import jax\njax.distributed.initialize()\ncount = jax.device_count()"
@@ -15,10 +15,6 @@ def replace(cluster, rank):
     """Kill a rank, and give what healing says."""
     kill_ranks(cluster, rank)
     return cluster.heal()
-
-
-def problems(result):
-    return [f"{end.error.ename}: {end.error.evalue}" for end in result if end.error]
 
 
 def test_a_setup_cell_that_forms_jax_is_replayed_on_every_new_rank(start):
@@ -34,9 +30,9 @@ def test_a_setup_cell_that_forms_jax_is_replayed_on_every_new_rank(start):
 def test_a_call_on_some_ranks_that_does_not_agree_with_what_stands_needs_all_of_them(start):
     cluster = start("localhost:2")
     values(cluster.run("import jax"))
-    (told,) = problems(cluster.run("jax.distributed.initialize(process_id=0)", ranks=1))
+    (told,) = errors(cluster.run("jax.distributed.initialize(process_id=0)", ranks=1))
     assert "needs all 2 ranks" in told
     assert cluster.run(CALL, ranks=1).ok
-    (told,) = problems(cluster.run(CALL, ranks=1))
+    (told,) = errors(cluster.run(CALL, ranks=1))
     assert "called once" in told
     assert values(cluster.run(PSUM)) == ["[2.0]"] * 2

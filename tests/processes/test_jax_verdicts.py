@@ -106,7 +106,7 @@ def test_ranks_in_different_programs_are_told_apart(hang):
         "if rank == 2:\n    jax.jit(evaluate, out_shardings=on_both)(theirs).block_until_ready()\n"
         "else:\n    step(parts).block_until_ready()"
     )
-    note = hang.verdict("wait for each other")
+    note = hang.verdict("each other")
     assert_tells(note, "ranks 0-1,3 wait", "jit(step) #", f" of JAX (In[5]:{LINE + 7}) for ")
     assert_tells(note, "rank 2 waits", "jit(evaluate) #", f" of JAX on 2-3 (In[5]:{LINE + 5}) for ")
 

@@ -51,7 +51,7 @@ def tidy():
 
 
 @needs_mpich
-def test_ranks_are_one_world_of_mpi(start, tidy, within):
+def test_ranks_are_one_world_of_mpi_and_programs_of_theirs_are_others(start, tidy, within):
     cluster = start("localhost:4")
     with within(10):
         found = values(cluster.run(IMPORT + "MPI.COMM_WORLD.allreduce(rank + 1)", timeout_s=90))
@@ -62,27 +62,15 @@ def test_ranks_are_one_world_of_mpi(start, tidy, within):
         "import numpy as np\nx = np.full(1_000_000, rank + 1.0)\ny = np.empty_like(x)\n"
         "world.Allreduce(x, y)\nfloat(y[-1]), world.Split(rank % 2, rank).allreduce(rank)"
     )
-    expected = ["(10.0, 2)", "(10.0, 4)"] * 2
-    assert values(cluster.run(code)) == expected
-
-
-@needs_mpich
-def test_programs_that_a_rank_starts_are_worlds_of_their_own(start, tidy):
-    cluster = start("localhost:2")
-    values(cluster.run(IMPORT, timeout_s=90))
+    assert values(cluster.run(code)) == ["(10.0, 2)", "(10.0, 4)"] * 2
     code = (
         "import subprocess, sys\n"
         "code = 'from mpi4py import MPI; print(MPI.COMM_WORLD.Get_size())'\n"
         "subprocess.run([sys.executable, '-c', code], capture_output=True, text=True).stdout"
     )
-    assert values(cluster.run(code, timeout_s=90)) == ["'1\\n'"] * 2
-
-
-@needs_mpich
-def test_finalize_in_a_cell_ends_no_rank(start, tidy):
-    cluster = start("localhost:2")
-    values(cluster.run(IMPORT + "MPI.Finalize()", timeout_s=90))
-    assert values(cluster.run("MPI.COMM_WORLD.allreduce(1)", timeout_s=90)) == ["2", "2"]
+    assert values(cluster.run(code, timeout_s=90)) == ["'1\\n'"] * 4
+    values(cluster.run("MPI.Finalize()", timeout_s=90))
+    assert values(cluster.run("MPI.COMM_WORLD.allreduce(1)", timeout_s=90)) == ["4"] * 4
 
 
 @needs_mpich

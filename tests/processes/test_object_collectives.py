@@ -11,11 +11,7 @@ from tests.patience import let_pass
 from .conftest import SharedCluster, unharmed
 from .leftovers import engines_of, wait_until
 from .listener import begin
-from .results import statuses, values
-
-
-def errors(result):
-    return [str(rank.error) for rank in result if rank.error is not None]
+from .results import errors, statuses, values
 
 
 def assert_meets(cluster, ranks=None):

@@ -5,12 +5,11 @@ import shutil
 import socket
 import subprocess
 
-import psutil
 import pytest
 
 from tests.facts import assert_tells
 
-from .leftovers import agents_of, coordinator_of, wait_until
+from .leftovers import agents_of, coordinator_of, engines_of, ports_of, wait_until
 from .listener import Listener, begin
 from .results import values
 
@@ -49,12 +48,6 @@ def can_reset():
 pytestmark = pytest.mark.skipif(not can_reset(), reason="root and `ss -K` reset connections")
 
 
-def ports_of(cluster):
-    """Ports that ranks, agents and clients reach the coordinator at."""
-    listening = psutil.Process(coordinator_of(cluster).pid).net_connections("tcp4")
-    return sorted({each.laddr.port for each in listening if each.status == psutil.CONN_LISTEN})
-
-
 def clients_port_of(cluster):
     return int(cluster._connection.clients_address.rpartition(":")[2])
 
@@ -62,7 +55,7 @@ def clients_port_of(cluster):
 def test_resets_between_cells_cost_no_rank_and_no_cell(four, within):
     pids = values(four.run("import os\nkept = os.getpid()\nkept"))
     for _ in range(SEVERAL_RESETS):
-        for port in ports_of(four):
+        for port in ports_of(coordinator_of(four)):
             reset(port)
             with within(5):
                 assert values(four.run("kept")) == pids
@@ -75,7 +68,7 @@ def test_resets_while_a_cell_runs_lose_none_of_its_lines_and_double_none(
     listener = Listener()
     cell = begin(in_background, four, PRINTS, listener)
     for _ in range(SEVERAL_RESETS):
-        for port in ports_of(four):
+        for port in ports_of(coordinator_of(four)):
             reset(port)
         wait_until(lambda: set(four.status().ranks.values()) == {"busy"}, 5, "all go on")
     with within(15):
@@ -127,11 +120,11 @@ def test_large_objects_survive_resets_on_their_way(four, in_background, within):
         data = os.urandom(64 << 20)
         with within(30):
             push = in_background(four.push, {"data": data})
-            for port in ports_of(four):
+            for port in ports_of(coordinator_of(four)):
                 reset(port)
             push.result(30)
             pull = in_background(four.pull, "data")
-            for port in ports_of(four):
+            for port in ports_of(coordinator_of(four)):
                 reset(port)
             assert pull.result(30)[1] == data
 
@@ -145,18 +138,12 @@ for number in range(3000):
 """
 
 
-def ring_ports_of(rank, pids):
-    """Ports at which a rank's communicator listens."""
-    listening = psutil.Process(int(pids[rank])).net_connections("tcp4")
-    return [each.laddr.port for each in listening if each.status == psutil.CONN_LISTEN]
-
-
 def test_a_reset_between_ranks_is_told_as_one_and_the_next_cell_has_a_new_communicator(
     four, in_background, within
 ):
     pids = values(four.run("import os\nkept = os.getpid()\nkept"))
     cell = begin(in_background, four, REDUCE_ON)
-    for port in ring_ports_of(1, pids):
+    for port in ports_of(engines_of(four)[1]):
         reset(port)
     with within(10):
         result = cell.result(20)
@@ -178,7 +165,7 @@ def test_a_reset_between_ranks_is_told_as_one_and_the_next_cell_has_a_new_commun
 def test_an_agent_that_is_killed_is_still_told_at_once(sweep, start, within):
     cluster = start("localhost:1")
     (agent,) = agents_of(cluster)
-    for port in ports_of(cluster):
+    for port in ports_of(coordinator_of(cluster)):
         reset(port)
     values(cluster.run("1"))
     with within(1):

@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from jupyter_dist import Cluster
-from jupyter_dist.errors import ClusterExists, StartFailed, UsageError
+from jupyter_dist.errors import ClusterExists, NoCluster, StartFailed, UsageError
 from jupyter_dist.model.hosts.start_stage import StartStage
 from tests.facts import assert_tells
 from tests.matrix import only
@@ -62,6 +62,10 @@ def test_names_are_given_in_order_and_clusters_do_not_disturb_each_other(start):
     first.run("x = 'first'")
     second.run("x = 'second'")
     assert values(first.run("x")) == ["'first'"]
+    with pytest.raises(NoCluster, match="cluster-1, cluster-2") as caught:
+        Cluster.attach()
+    assert (caught.value.name, caught.value.running) == (None, ("cluster-1", "cluster-2"))
+    assert values(start.attach("cluster-1").run("x")) == ["'first'"]
     first.stop()
     assert Cluster.running() == ["cluster-2"]
     assert values(second.run("x")) == ["'second'"] * 2

@@ -114,7 +114,7 @@ class View:
                 text
                 for title, text in parts.items()
                 if text.startswith("not known: ")
-                or ("has not answered" in text and title not in silent)
+                or ("not answered" in text and title not in silent)
             ]
             if not late:
                 return parts

@@ -63,11 +63,11 @@ def test_a_silent_coordinator_is_told_as_such_and_holds_nobody_up(start, browser
 
         def note_of(message):
             row.update({one["name"]: one for one in message["clusters"]})
-            return "does not answer for" in row["silent"]["note"]
+            return "not answer" in row["silent"]["note"]
 
         page.wait_for("clusters", note_of)
         assert (row["silent"]["state"], row["other"]["state"]) == ("silent", "ready")
-        page.wait_for("topology", lambda m: "this is how it was before" in m["topology"]["note"])
+        page.wait_for("topology", lambda m: "was before" in m["topology"]["note"])
         watch = Stopwatch()
         assert browser.row("other")["state"] == "ready"
         assert browser.ask("other", "explain")[-1]["ok"]
