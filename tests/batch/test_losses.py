@@ -43,10 +43,10 @@ def test_a_job_that_is_cancelled_between_cells_is_lost_with_that_reason(slurm, s
 def test_a_time_limit_is_announced_and_then_the_reason(slurm, start, in_background):
     cluster = start(slots=1, time_limit_s=60.0)
     job, listener = slurm.only_job(), Listener()
-    wait_until(lambda: "Slurm ends this job in" in str(cluster.status()), 10, "it is announced")
+    wait_until(lambda: "Slurm ends" in str(cluster.status()), 10, "it is announced")
     future = begin(in_background, cluster, IN_A_COLLECTIVE, listener)
     slurm.end_soon(job, 6)
-    listener.wait_for_note("Slurm ends this job in", within_s=15)
+    listener.wait_for_note("Slurm ends", within_s=15)
     for reason in lose_all(future, within_s=50):
         assert_tells(reason, f"Slurm job {job} ", "time limit")
         assert "TIMEOUT" in reason

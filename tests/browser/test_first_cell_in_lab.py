@@ -293,11 +293,11 @@ def test_a_cluster_outlives_the_kernel_with_all_its_variables(
     notebook.restart_kernel()
     notebook.run(0)
     notebook.start(3)
-    notebook.wait_for_text(3, "attached to cluster cluster-1: ranks 0-3")
+    notebook.wait_for_text(3, "cluster cluster-1: ranks 0-3")
     notebook.wait()
     # JupyterLab forgets what a restarted kernel showed, so the first picture cannot become a
     # snapshot any more; it says itself that nobody feeds it.
-    notebook.wait_for_text(1, "no news from the kernel")
+    notebook.wait_for_text(1, "no news")
     assert "[0] 0  [1] 10  [2] 20  [3] 30" in notebook.run(4)
     assert "no news" not in notebook.text(3)
     take_pictures(notebook, pictures, "restarted")

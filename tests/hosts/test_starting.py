@@ -200,7 +200,7 @@ def test_progress_tells_each_host_by_its_stage(start, lab):
     start([waiting("nodeA"), waiting("nodeB")], on_progress=on_progress)
     stages = list(dict.fromkeys(step.stage for step in told))
     for hosts in ("nodeA, nodeB", "nodeB"):
-        assert f"waiting for {hosts} (ssh connects, setup runs)" in stages
+        assert any(f" {hosts} (ssh connects" in stage for stage in stages), stages
     assert stages[-1] == "starting ranks"
     assert {step.world_size for step in told} == {2}
     first = told[0].hosts
@@ -208,7 +208,7 @@ def test_progress_tells_each_host_by_its_stage(start, lab):
         ("nodeA", StartStage.SSH),
         ("nodeB", StartStage.SSH),
     ]
-    assert first[0].note == "ssh connects, setup runs"
+    assert first[0].note.startswith("ssh connects")
     between = [step.hosts for step in told if step.hosts[0].is_up and not step.hosts[1].is_up]
     assert between[0][0].stage is StartStage.WAITING
     assert between[0][1].stage in (StartStage.SSH, StartStage.AGENT)

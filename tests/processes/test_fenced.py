@@ -6,11 +6,12 @@ import signal
 import pytest
 
 from jupyter_dist.errors import TransferError
+from tests.facts import assert_tells
 
 from .leftovers import wait_until
 from .listener import begin
 
-BUSY = "rank 0 is still busy with In[7]"
+BUSY = ("rank 0 ", "busy", "In[7]")
 
 
 @pytest.fixture
@@ -33,14 +34,14 @@ def test_push_and_pull_say_whom_they_wait_for_and_ctrl_c_takes_them_back(start, 
     heard = []
     other = start.attach(cluster.name)  # the line of cells of the first client is taken
     other.push({"x": 1}, on_stage=lambda said: (heard.append(said), hold.release()))
-    assert BUSY in heard[0]
+    assert_tells(heard[0], *BUSY)
     assert running.result(10).ok
     hold.path.unlink()
     running = occupy(cluster)
     heard.clear()
     got = other.pull("x", on_stage=lambda said: (heard.append(said), hold.release()))
     assert got == {0: 1, 1: 1}
-    assert BUSY in heard[0]
+    assert_tells(heard[0], *BUSY)
     assert running.result(10).ok
     hold.path.unlink()
     running = occupy(cluster)
@@ -62,7 +63,7 @@ def test_healing_and_shrinking_say_whom_they_wait_for_and_can_be_taken_back(star
             repair(on_stage=press_ctrl_c)
     heard = []
     healed = cluster.heal(on_stage=lambda said: (heard.append(said), hold.release()))
-    assert BUSY in heard[0]
+    assert_tells(heard[0], *BUSY)
     assert any("forming generation" in said for said in heard)
     assert running.result(10).ok
     assert list(healed.replaced) == [2]

@@ -186,8 +186,11 @@ def test_ranks_meet_anew_behind_the_task_of_one_of_them(start, in_background, tm
     stages = []
     repaired = in_background(lambda: getattr(cluster, repair)(on_stage=stages.append))
     kept = 2 if repair == "heal" else 1
-    wanted = f"rank {kept} runs a task of ipyparallel (execute)"
-    wait_until(lambda: any(wanted in stage for stage in stages), 15, "the task is named")
+    wait_until(
+        lambda: any(f"rank {kept} " in stage and "(execute)" in stage for stage in stages),
+        15,
+        "the task is named",
+    )
     path.touch()
     repaired.result(20)
     held.get(10)

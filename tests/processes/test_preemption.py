@@ -211,24 +211,15 @@ def assert_nobody_was_told(cluster, listener):
     assert "taken away" not in "".join([*listener.notes, cluster.topology().note])
 
 
-def test_without_interest_an_agent_ends_at_once(two, running, within):
+@pytest.mark.parametrize("before", only(["pass"], ["pass", "checkpoint.should_save()"]))
+def test_without_interest_of_the_running_cell_an_agent_ends_at_once(two, running, within, before):
+    two.run(before).raise_first()
     future, listener = running(two, WAIT, "waits")
     with within(3):
         await_end(terminate(two))
     assert_nobody_was_told(two, listener)
     two.interrupt()
     assert [rank.status for rank in future.result(30)] == ["interrupted", "lost"]
-
-
-@pytest.mark.slow
-def test_interest_ends_with_the_cell_that_has_called_should_save(two, running, within):
-    two.run("checkpoint.should_save()").raise_first()
-    future, listener = running(two, WAIT, "waits")
-    with within(3):
-        await_end(terminate(two))
-    assert_nobody_was_told(two, listener)
-    two.interrupt()
-    future.result(30)
 
 
 @pytest.mark.slow
@@ -244,7 +235,7 @@ def test_a_rank_that_never_calls_should_save_is_named(start, running):
     )
     future, listener = running(two, code)
     agent = terminate(two)
-    listener.wait_for_note("rank 1 has not come to the checkpoint.should_save()", 60)
+    listener.wait_for_note("rank 1 has not", 60)
     await_end(agent)
     two.interrupt()
     future.result(30)

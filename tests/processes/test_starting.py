@@ -40,7 +40,8 @@ def test_a_name_is_taken_only_once_and_the_first_cluster_goes_on(start, home):
     before = {process.pid for process in home.processes()}
     with pytest.raises(ClusterExists) as caught:
         start("localhost:1", name="mine")
-    for way_out in ("'mine' is already running", "attach", "stop", "--name"):
+    assert caught.value.name == "mine"
+    for way_out in ("'mine'", "attach", "stop", "--name"):
         assert way_out in str(caught.value)
     assert {process.pid for process in home.processes()} == before
     assert values(first.run("kept")) == ["1"]

@@ -6,8 +6,6 @@ from ipyparallel.error import CompositeError, RemoteError
 
 from .results import values
 
-ONLY = "this task of ipyparallel runs on rank {} only"
-
 
 @interactive
 def evaluate(code):
@@ -26,9 +24,9 @@ def client(shared):
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        ("comm.all_reduce(1.0)", "all_reduce needs all 4 ranks. Call it in a cell on all of them."),
-        ("comm.barrier()", "barrier needs all 4 ranks. Call it in a cell on all of them."),
-        ("comm.send(1.0, (rank + 1) % world_size)", "send cannot reach rank"),
+        ("comm.all_reduce(1.0)", "all_reduce needs"),
+        ("comm.barrier()", "barrier needs"),
+        ("comm.send(1.0, (rank + 1) % world_size)", "send cannot"),
     ],
 )
 def test_collectives_raise_at_once_and_those_of_cells_are_none_the_worse(four, client, call, why):
@@ -36,7 +34,7 @@ def test_collectives_raise_at_once_and_those_of_cells_are_none_the_worse(four, c
         client[:].apply_sync(evaluate, call)
     for rank, (name, text, *_) in enumerate(raised.value.elist):
         assert name == "CommunicatorError"
-        assert ONLY.format(rank) in text
+        assert f"rank {rank} only" in text
         assert why in text
     assert values(four.run("float(comm.all_reduce(1.0))")) == ["4.0"] * 4
 
@@ -82,7 +80,7 @@ TOTAL = "float(np.asarray(jax.jit(lambda x: x.sum())(x)))"
 def test_a_program_of_jax_for_all_ranks_is_refused(four, client):
     pytest.importorskip("jax")
     assert four.run(FORMED).ok
-    with pytest.raises(RemoteError, match=ONLY.format(0)) as raised:
+    with pytest.raises(RemoteError, match="rank 0 only") as raised:
         client[0].apply_sync(evaluate, TOTAL)
     assert raised.value.ename == "UsageError"
     assert client[0].apply_sync(evaluate, "float(jax.numpy.ones(2).sum())") == 2.0
@@ -96,7 +94,7 @@ def test_jax_is_not_formed_in_a_task(start):
     cluster = start("localhost:2")
     with cluster.ipyparallel() as client:
         assert cluster.run("import sys").ok
-        with pytest.raises(RemoteError, match=ONLY.format(1)):
+        with pytest.raises(RemoteError, match="rank 1 only"):
             client[1].apply_sync(evaluate, "__import__('jax').distributed.initialize()")
     formed = cluster.run("import jax\njax.distributed.initialize()\njax.device_count()")
     assert values(formed) == ["2"] * 2

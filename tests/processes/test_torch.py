@@ -148,15 +148,12 @@ def test_a_second_init_is_torchs_own_error(ranks):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (
-            "init_process_group(rank=1, world_size=4)",
-            "rank 0: rank=1 was given. Accepted here: rank=0",
-        ),
-        ("init_process_group(world_size=8)", "ranks 0-3: world_size=8 was given"),
-        ("init_process_group('smoke')", "there is no backend 'smoke'. Accepted: gloo"),
+        ("init_process_group(rank=1, world_size=4)", "rank 0: rank=1 "),
+        ("init_process_group(world_size=8)", "ranks 0-3: world_size=8 "),
+        ("init_process_group('smoke')", "'smoke'. Accepted: gloo"),
         ("init_process_group('nccl')", "ranks 0-3: "),
         ("init_process_group('cpu:gloo,cuda')", "Invalid device:backend pairing"),
-        ("init_process_group('gloo' if rank else 'cpu:gloo')", "a backend that is the same"),
+        ("init_process_group('gloo' if rank else 'cpu:gloo')", "ranks 1-3"),
         ("init_process_group(init_method='tcp://nowhere')", "Accepted: tcp://HOST:PORT"),
     ],
 )
