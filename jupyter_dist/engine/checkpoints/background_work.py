@@ -162,7 +162,7 @@ class CheckpointWork:
 
     def _begin_cell(self, cell: ExecutionInfo) -> None:
         """Remember the cell, and say in its output what has gone wrong behind earlier ones."""
-        code = cell.raw_cell.encode(errors="replace").decode()
+        code = (cell.raw_cell or "").encode(errors="replace").decode()
         self._cells.append(CellSource(f"In[{self._names.shell.execution_count}]", code))
         while sum(len(each.code) for each in self._cells) > KEPT_CELL_CHARACTERS:
             self._cells.popleft()
