@@ -25,7 +25,7 @@ from jupyter_dist.cluster.connection.status_watch import StatusWatch, Subscriber
 from jupyter_dist.cluster.healing import Healed, Shrunken
 from jupyter_dist.cluster.ipyparallel.controller import ipyparallel, leave_ipyparallel
 from jupyter_dist.cluster.result import SpmdResult
-from jupyter_dist.cluster.spec.checks import Ranks, check_timeout, read_ranks
+from jupyter_dist.cluster.spec.checks import Ranks, WantedRanks, check_timeout, read_ranks
 from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
 from jupyter_dist.cluster.status import ClusterStatus
 from jupyter_dist.cluster.transfer import ObjectTransfer, OnMoved
@@ -143,9 +143,7 @@ class Session:
         when one raises: they leave collectives (release), are interrupted (interrupt), or go on
         (wait).
         """
-        self._check_open()
-        wanted = read_ranks(ranks, self.world_size)
-        check_timeout(timeout_s)
+        wanted = self._check(ranks, timeout_s)
         policy, is_plain = read_on_error(on_error), check_syntax(code, label)
         request_id = self._cells.new_request_id()
         request = SubmitCell(
@@ -162,8 +160,7 @@ class Session:
         watcher: CellWatcher | None = None,
     ) -> SpmdResult:
         """Have ranks (None: all) carry out a command in place of a cell; see `run`."""
-        self._check_open()
-        request_id, wanted = self._cells.new_request_id(), read_ranks(ranks, self.world_size)
+        request_id, wanted = self._cells.new_request_id(), self._check(ranks)
         request = SubmitCell(request_id, command.title, wanted, label=label, command=command)
         return run_cell(self._cells, request, watcher)
 
@@ -226,9 +223,7 @@ class Session:
         begun, and interrupts ranks that rebuild it, as `timeout_s` seconds after they began do.
         Raises TransferError naming the object and the rank that could not take it.
         """
-        self._check_open()
-        wanted = read_ranks(ranks, self.world_size)
-        check_timeout(timeout_s)
+        wanted = self._check(ranks, timeout_s)
         ObjectTransfer(self._cells, on_stage, on_moved).push(objects, wanted, timeout_s)
 
     def pull(
@@ -245,9 +240,7 @@ class Session:
         Waits, is followed, cancelled and interrupted as `push` is. Raises TransferError naming the
         rank that has no such name or cannot send it.
         """
-        self._check_open()
-        wanted = read_ranks(ranks, self.world_size)
-        check_timeout(timeout_s)
+        wanted = self._check(ranks, timeout_s)
         return ObjectTransfer(self._cells, on_stage, on_moved).pull(name, wanted, timeout_s)
 
     def sync(
@@ -365,6 +358,12 @@ class Session:
             lines = list(self._lines)
         for line in lines:
             line.close()
+
+    def _check(self, ranks: Ranks, timeout_s: float | None = None) -> WantedRanks:
+        """Check what is asked of ranks; return which they are."""
+        self._check_open()
+        check_timeout(timeout_s)
+        return read_ranks(ranks, self.world_size)
 
     def _check_open(self) -> None:
         check_not_forked(self._pid, self.name)
