@@ -3,7 +3,7 @@
 import ast
 import signal
 import threading
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -122,7 +122,7 @@ def gather(line: Connection, gathering: "Gathering", interrupt: Callable[[], obj
 @dataclass
 class _RankParts:
     streams: dict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
-    kept: Counter[str] = field(default_factory=Counter)
+    kept: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     displays: list[Output] = field(default_factory=list)
     finished: RankFinished | None = None
 

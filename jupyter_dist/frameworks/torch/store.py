@@ -34,7 +34,10 @@ def open_store(host: str, port: int, world_size: int, timeout_s: float) -> tuple
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.create_server(address, family=family, backlog=BACKLOG)
+        takes_both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listener = socket.create_server(
+            address, family=family, backlog=BACKLOG, dualstack_ipv6=takes_both
+        )
     except OSError as error:
         if any(holder.is_this_process for holder in find_holders(port)):
             with suppress(RuntimeError):  # torch's of networks: there is no store of its own

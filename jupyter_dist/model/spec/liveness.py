@@ -37,9 +37,9 @@ def check_health(policy: HealthPolicy) -> None:
 def assess(now_s: float, last_beat_s: float, policy: HealthPolicy) -> tuple[Liveness, str]:
     """Judge one engine by the time of its last beat (both times from one monotonic clock)."""
     silence_s = max(0.0, now_s - last_beat_s)
-    words = f"no heartbeat for {silence_s:.1f} s"
     if silence_s >= policy.lost_after_s:
-        return Liveness.LOST, f"{words} (limit {policy.lost_after_s:g} s)"
+        limit_s = policy.lost_after_s
+        return Liveness.LOST, f"no heartbeat for {silence_s:.1f} s (limit {limit_s:g} s)"
     if silence_s >= policy.suspect_after_s:
-        return Liveness.SUSPECT, words
+        return Liveness.SUSPECT, f"no heartbeat for {silence_s:.1f} s"
     return Liveness.ALIVE, f"heartbeat {silence_s:.1f} s ago"
