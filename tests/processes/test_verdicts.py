@@ -74,7 +74,9 @@ def test_a_straggler_is_no_hang_and_its_line_is_told(hang, four):
 @pytest.mark.slow
 def test_a_rank_that_sleeps_is_told_with_its_line(hang):
     hang.begin("if rank == 3:\n    time.sleep(60)\ncomm.barrier()")
-    assert_tells(verdict(hang, "rank 3 has not", "sleeps"), " at In[5]:8 (`time.sleep(60)`)")
+    assert_tells(
+        verdict(hang, "rank 3", "rank 3 has not", "sleeps"), " at In[5]:8 (`time.sleep(60)`)"
+    )
 
 
 @pytest.mark.slow
@@ -82,7 +84,7 @@ def test_a_rank_that_waits_for_a_lock_is_told_with_its_line(hang):
     hang.begin(
         "lock = threading.Lock()\nlock.acquire()\nif rank == 0:\n    lock.acquire()\ncomm.barrier()"
     )
-    note = verdict(hang, "rank 0 has not", "a lock")
+    note = verdict(hang, "rank 0", "rank 0 has not", "a lock")
     assert_tells(note, "; rank 0 has not", "a lock", " at In[5]:10 (`lock.acquire()`)")
 
 
