@@ -10,9 +10,13 @@ WIDGET = ".jp-OutputArea .jd-topology"
 """The view in the output of a cell; the panel has one too, in the same page."""
 # Lab's own word for the notebook in front; everything below speaks to it.
 _KERNEL_IS_IDLE = """() => {
-  const session = window.jupyterapp?.shell?.currentWidget?.sessionContext?.session;
-  return session?.kernel?.connectionStatus === 'connected' && session.kernel.status === 'idle';
+  const kernel = window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel;
+  if (kernel?.connectionStatus !== 'connected') return false;
+  // Lab asks once, and what a kernel says before the server has subscribed to it is lost.
+  if (kernel.status === 'unknown') kernel.requestKernelInfo().catch(() => {});
+  return kernel.status === 'idle';
 }"""
+_ASK_EACH_MS = 500
 # What stands in the way of it.
 _OPENED = """() => {
   const context = window.jupyterapp?.shell?.currentWidget?.sessionContext;
@@ -94,7 +98,8 @@ class LabNotebook:
     def wait_for_kernel(self) -> None:
         """Wait until the kernel is connected and idle."""
         try:
-            self.page.wait_for_function(_KERNEL_IS_IDLE, timeout=CELL_TIMEOUT_S * 1000)
+            timeout_ms = CELL_TIMEOUT_S * 1000
+            self.page.wait_for_function(_KERNEL_IS_IDLE, polling=_ASK_EACH_MS, timeout=timeout_ms)
         except Exception as problem:
             problem.add_note(f"of the notebook in front: {self.page.evaluate(_OPENED)}")
             raise
