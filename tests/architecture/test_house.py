@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -178,3 +179,11 @@ def test_a_name_that_is_not_public_is_not_found():
 
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = jupyter_dist.no_such_name
+
+
+def test_mutants_are_run_with_tests_that_there_are():
+    text = (ROOT / "tests" / "mutants" / "tests.toml").read_text(encoding="utf-8")
+    paths = {
+        ROOT / "tests" / "unit" / path for some in tomllib.loads(text).values() for path in some
+    }
+    assert [path for path in paths if not path.is_file()] == []
