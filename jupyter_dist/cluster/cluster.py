@@ -65,7 +65,7 @@ class Cluster(Session):
         self._process = process
         self._role = "own"
         self.owner = ""
-        """Who owned the cluster when we came; empty: nobody."""
+        """The owner of the cluster when this client connected; empty: it had none."""
         _connected().add(self)
 
     @property
@@ -219,7 +219,7 @@ class Cluster(Session):
             left = self._control.ask(request, ClusterStopping, timeout_s=patience_s)[0].left
         except ClusterGone:
             patience_s, was_gone = _LAST_MOMENTS_S, True
-        # Only when the coordinator's process is gone, nothing of ours is left.
+        # The cluster has left nothing behind only once the coordinator's process has ended.
         has_ended = self._control.wait_for_end if self._process is None else self._process.wait
         if not has_ended(patience_s):
             pid = self._connection.coordinator_pid

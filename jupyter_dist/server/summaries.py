@@ -26,7 +26,7 @@ class ClusterRow(msgspec.Struct, frozen=True, kw_only=True):
     cell: str = ""
     """Label of the running cell, as `In[3]`, or empty."""
     owner: str = ""
-    """Who runs cells, as `notebook train.ipynb`; empty: nobody."""
+    """The owner, as `notebook train.ipynb`; empty: there is none."""
 
 
 def row_of(

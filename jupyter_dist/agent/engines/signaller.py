@@ -54,7 +54,7 @@ class Signaller:
         self._tell(pb.AgentEvent(signal_sent=event))
 
     def _is_early(self, engine: str, cell_id: str) -> bool:
-        """Return whether an engine has not begun this cell; not if nobody can tell."""
+        """Return whether an engine is known not to have begun this cell."""
         cell = self._engines.last_cell(engine) if cell_id else None
         lives = self._engines.process(engine) is not None
         return lives and bool(cell_id) and cell is not None and cell.cell_id != cell_id

@@ -17,7 +17,7 @@ PORTS = range(20_000, 32_000)
 
 
 def ras_port(run_dir: Path) -> int:
-    """Return the port of the ranks of one agent, whose run directory nobody else has.
+    """Return the port of the ranks of one agent, whose run directory is its own.
 
     Jobs of one user on one host may share a port without knowing it, and would be read as one.
     Where another program has it, NCCL goes on without a port.

@@ -27,7 +27,7 @@ def make_held(path: Path) -> int:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether the maker of this file may be alive; a file that is not there is nobody's."""
+    """Return whether the maker of this file may be alive; False where there is no file."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -22,7 +22,7 @@ def take_part(line: Connection, role: str, is_taking_over: bool) -> str:
 
 
 def leave_place(line: Connection) -> None:
-    """Say that this client no longer owns the cluster; nobody waits for the answer."""
+    """Give up ownership of the cluster, without waiting for an answer."""
     if not line.lock.acquire(timeout=CLOSE_PATIENCE_S):
         return  # another thread waits for an answer; our silence will tell as well, only later
     try:

@@ -28,7 +28,7 @@ class StatusProbe:
         self.topology = Topology(cluster=info.name, state="starting")
         """As it was when it last answered."""
         self.owner = ""
-        """Who ran cells then; empty: nobody."""
+        """The owner of the cluster then; empty: it had none."""
         self.problem = ""
         """Why it cannot be looked at, as versions that differ; empty: it can."""
         self.has_answered = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 30.0
 _PATIENCE_S = 5.0
-"""The coordinator answers in time; this long after that nobody is there."""
+"""How much longer than its own limit the coordinator may take before it counts as gone."""
 _END_TIMEOUT_S = 15.0
 _OLDEST = (9, 0)
 _NEXT_STEP = "pip install 'ipyparallel>=9,<10' into it, and into the Python of the hosts"

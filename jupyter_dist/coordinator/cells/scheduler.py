@@ -230,7 +230,7 @@ class CellScheduler:
         return HangVerdict("hang", text) if text else HangVerdict()
 
     def describe_unresponsive(self) -> str:
-        """Return who is still busy with a cell that has ended without them; empty: nobody."""
+        """Return who is still busy with a cell that has ended without them; empty: none."""
         ranks = self.unresponsive_ranks
         return self._describe_busy(ranks) if ranks and self.current is None else ""
 

@@ -30,7 +30,7 @@ class RankSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     task_s: float = 0.0
     """For how long it has been running that."""
     stack: tuple[Frame, ...] = ()
-    """Of its main thread, the innermost call last; empty: nobody has looked yet, or could."""
+    """Of its main thread, the innermost call last; empty: not read yet, or not readable."""
     stack_s: float = 0.0
     """For how long it has been the same at every look."""
     is_unresponsive: bool = False

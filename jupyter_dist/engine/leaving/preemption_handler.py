@@ -333,7 +333,7 @@ def _is_same_again(known: object, function: object) -> bool:
 
 
 def _place(error: BaseException) -> str:
-    """Return where it was raised: between cells nobody sees the traceback; empty: nobody knows."""
+    """Return where it was raised, as no cell shows the traceback; empty: not known."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return ""

@@ -17,7 +17,7 @@ class NameInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     preview: str = ""
     """Its value on one line, cut where it is long."""
     digest: str = ""
-    """Equal on two ranks only if the values are; empty: nobody has looked."""
+    """Equal on two ranks only if the values are; empty: not computed."""
     device: str = ""
     """As cuda:0, where it does not lie in the host's memory."""
 

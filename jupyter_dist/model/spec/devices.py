@@ -58,7 +58,7 @@ def write_devices_per_engine(number: int) -> int | str:
 
 
 def make_shares(devices: Sequence[str], per_engine: int) -> tuple[str, ...]:
-    """Divide a host's devices into what one rank sees of them, as `0,1`; a rest is nobody's."""
+    """Divide devices of a host into what each rank sees, as `0,1`; what is left over is unused."""
     size = per_engine if per_engine != ALL else len(devices)
     whole = len(devices) // size if size else 0
     return tuple(",".join(devices[i * size : (i + 1) * size]) for i in range(whole))
