@@ -26,6 +26,7 @@ _SOURCES = (
     "labextension/package.json",
     "labextension/package-lock.json",
     "labextension/tsconfig.json",
+    "labextension/webpack.config.cjs",
     "labextension/src",
     "labextension/style",
     "labextension/schema",

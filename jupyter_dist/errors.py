@@ -6,10 +6,12 @@ DistError
 │   ├── UnknownRanks                  ranks that the cluster does not have
 │   ├── ClusterExists                 a running cluster already has that name
 │   ├── NoCluster                     there is no such running cluster
-│   └── ClusterInUse                  another process owns the cluster; this one may only look
+│   ├── ClusterInUse                  another process owns the cluster; this one may only look
+│   └── NotAllowed                    an AI agent asks for what no person has allowed
 ├── StartFailed                       the cluster did not become ready; everything was cleaned up
 │   └── InstallFailed                 jupyter-dist could not be installed on a host
 ├── ClusterGone                       the coordinator ended or does not answer
+├── ClusterUnreachable                the machine of the coordinator is out of reach; it goes on
 ├── HealFailed                        lost ranks could not be replaced, or left out
 ├── CellRefused                       the cell was not admitted: no rank ran it
 ├── CellOutOfSight                    the connection was cut while the cell ran; it goes on
@@ -52,9 +54,11 @@ class ErrorCode(StrEnum):
     CLUSTER_EXISTS = "cluster_exists"
     NO_CLUSTER = "no_cluster"
     CLUSTER_IN_USE = "cluster_in_use"
+    NOT_ALLOWED = "not_allowed"
     START_FAILED = "start_failed"
     INSTALL_FAILED = "install_failed"
     CLUSTER_GONE = "cluster_gone"
+    CLUSTER_UNREACHABLE = "cluster_unreachable"
     HEAL_FAILED = "heal_failed"
     CELL_REFUSED = "cell_refused"
     CELL_OUT_OF_SIGHT = "cell_out_of_sight"
@@ -160,6 +164,10 @@ class ClusterInUse(UsageError):
     """Another process owns the cluster, or this client only observes it."""
 
 
+class NotAllowed(UsageError):
+    """An AI agent asks for what no person has allowed."""
+
+
 class StartFailed(DistError):
     """The cluster did not become ready; everything that was started has been cleaned up."""
 
@@ -187,10 +195,24 @@ def no_free_port(host: str) -> str:
 class ClusterGone(DistError):
     """The coordinator ended or does not answer."""
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, next_step: str = "") -> None:
         self.name = name
         self.reason = reason
-        super().__init__(f"cluster {name!r} is gone: {reason}. Start a new one with %dist_start.")
+        next_step = next_step or "Start a new one with %dist_start."
+        super().__init__(f"cluster {name!r} is gone: {reason}. {next_step}")
+
+
+class ClusterUnreachable(DistError):
+    """The machine of the coordinator is out of reach; the cluster goes on there."""
+
+    def __init__(self, name: str, reason: str, pid: int) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(
+            f"cluster {name!r} goes on, but {reason}. What was asked for may have been done. The "
+            "connection comes back on its own once that machine is reached: ask again then. "
+            f"`kill {pid}` has this machine forget the cluster."
+        )
 
 
 class HealFailed(DistError):
@@ -223,7 +245,13 @@ class RankRaised(CellFailed):
     """User code raised on a rank; renders as the user's own traceback, headed by its rank."""
 
     def __init__(
-        self, rank: int, ename: str, evalue: str, traceback: Sequence[str], others: str = ""
+        self,
+        rank: int,
+        ename: str,
+        evalue: str,
+        traceback: Sequence[str],
+        others: str = "",
+        who: str = "",
     ) -> None:
         self.rank = rank
         self.ename = ename
@@ -232,8 +260,9 @@ class RankRaised(CellFailed):
         self.others = others
         tail = f" ({others})" if others else ""
         what = f"{ename}: {evalue}" if evalue else ename
-        self.head = f"rank {rank} raised" + (f"; {others}" if others else "")
-        super().__init__(f"rank {rank}: {what}{tail}")
+        who = who or f"rank {rank}"
+        self.head = f"{who} raised" + (f"; {others}" if others else "")
+        super().__init__(f"{who}: {what}{tail}")
 
     def _render_traceback_(self) -> list[str]:
         return [self.head, *(self.traceback or (f"{self.ename}: {self.evalue}",))]
@@ -245,13 +274,15 @@ class RankLost(CellFailed):
     `crash` is the model.crash.CrashReport with what is known of its end, where there is one.
     """
 
-    def __init__(self, rank: int, reason: str, others: str = "", crash: object = None) -> None:
+    def __init__(
+        self, rank: int, reason: str, others: str = "", crash: object = None, who: str = ""
+    ) -> None:
         self.rank = rank
         self.reason = reason
         self.others = others
         self.crash = crash
         tail = f" ({others})" if others else ""
-        super().__init__(f"rank {rank} is lost: {reason}{tail}")
+        super().__init__(f"{who or f'rank {rank}'} is lost: {reason}{tail}")
 
 
 class CellInterrupted(CellFailed):
@@ -313,10 +344,10 @@ class PeerFailed(CommunicatorError):
     `rank` is -1 when the cause is not one rank (an interrupt, a time limit).
     """
 
-    def __init__(self, rank: int, reason: str) -> None:
+    def __init__(self, rank: int, reason: str, who: str = "") -> None:
         self.rank = rank
         self.reason = reason
-        super().__init__(f"rank {rank} {reason}" if rank >= 0 else reason)
+        super().__init__(f"{who or f'rank {rank}'} {reason}" if rank >= 0 else reason)
 
 
 class CollectiveMismatch(CommunicatorError):

@@ -1,30 +1,30 @@
 """One agent's whole life: wake the zygote, find home, serve, leave nothing.
 
 The zygote comes first, because its imports take longest; what the agent itself needs is imported
-while the zygote wakes.
+while the zygote wakes. So the imports at the top are those without which it cannot be started.
 """
 
 import argparse
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import threading
 import time
-from base64 import b64decode
-from collections.abc import Iterator
-from pathlib import Path
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from jupyter_dist.agent.engines.zygote_process import ZygoteProcess
 from jupyter_dist.errors import DistError, StartFailed, UsageError, VersionMismatch
-from jupyter_dist.launch.launcher import GREETING, HOME_UNREACHABLE, AgentHello, JoinTicket
 from jupyter_dist.launch.processes.descendants import adopt_orphans
-from jupyter_dist.launch.processes.private_dir import make_memory_dir, make_private_dir
+from jupyter_dist.launch.processes.loading import loading
 from jupyter_dist.launch.processes.process_life import die_with_parent, process_lives
 from jupyter_dist.version import WIRE, __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from jupyter_dist.launch.launcher import JoinTicket
 
 ZYGOTE_END_TIMEOUT_S = 5.0
 SILENCE_TIMEOUT_S = 10
@@ -45,10 +45,14 @@ def main() -> int:
         # A join file that cannot be read is told before anything is started.
         joining = None
         if options.join and not options.sealed:
+            from pathlib import Path
+
             from jupyter_dist.launch.files.join_file import read_join_file
 
             joining = read_join_file(Path(options.join))
-        with _directories() as (run_dir, memory_dir), _zygote(run_dir, options) as zygote:
+        with _directories() as make_directories, _zygote(options.start_method) as zygote:
+            run_dir, memory_dir = make_directories()
+            zygote.move_in(run_dir)
             if options.over_ssh:
                 _greet()
             if options.sealed:
@@ -71,6 +75,7 @@ def main() -> int:
 def _status_of(error: DistError) -> int:
     """Return the exit status, as `jupyter dist` has it where no other is agreed on."""
     from jupyter_dist.agent.connection.dial import CoordinatorUnreachable
+    from jupyter_dist.launch.launcher import HOME_UNREACHABLE
 
     if isinstance(error, CoordinatorUnreachable):
         return HOME_UNREACHABLE
@@ -79,7 +84,9 @@ def _status_of(error: DistError) -> int:
 
 def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="jupyter_dist.agent")
-    parser.add_argument("--start-method", default="fork", choices=("fork", "spawn"))
+    # Elsewhere libraries of the system (BLAS and network of macOS) do not survive a fork.
+    usual = "fork" if sys.platform == "linux" else "spawn"
+    parser.add_argument("--start-method", default=usual, choices=("fork", "spawn"))
     parser.add_argument("--parent-pid", type=int, default=0)
     parser.add_argument("--over-ssh", action="store_true")
     parser.add_argument("--join", default="")
@@ -90,9 +97,9 @@ def _read_options() -> argparse.Namespace:
 
 
 def _serve(
-    ticket: JoinTicket,
+    ticket: "JoinTicket",
     options: argparse.Namespace,
-    directories: tuple[Path, Path],
+    directories: "tuple[Path, Path]",
     zygote: ZygoteProcess,
 ) -> None:
     """Find home and attend; raises DistError when there is no way, or no welcome."""
@@ -134,8 +141,13 @@ def _describe_age(good_until_s: float) -> str:
     return f"The join file is good until {until}, unless the start is over or the cluster has ended"
 
 
-def _receive_sealed() -> JoinTicket | None:
+def _receive_sealed() -> "JoinTicket | None":
     """Say a key, and read the invitation that is sealed with it; None at the end of stdin."""
+    from base64 import b64decode
+
+    import msgspec
+
+    from jupyter_dist.launch.launcher import JoinTicket
     from jupyter_dist.launch.sealing import Readiness, SealedBox
 
     box = SealedBox()
@@ -150,6 +162,10 @@ def _receive_sealed() -> JoinTicket | None:
 
 def _greet() -> None:
     """Say what is here before anything secret is sent."""
+    import msgspec
+
+    from jupyter_dist.launch.launcher import GREETING, AgentHello
+
     hello = AgentHello(WIRE, __version__, sys.executable)
     _say_last(f"{GREETING}{msgspec.json.encode(hello).decode()}")
 
@@ -161,11 +177,17 @@ def _say_last(line: str) -> None:
     os.dup2(2, 1)
 
 
-def _read_invitation(is_over_ssh: bool) -> JoinTicket | None:
+def _read_invitation(is_over_ssh: bool) -> "JoinTicket | None":
     """Read it from stdin; None when the coordinator ended before it could invite us.
 
     Over ssh empty lines come before it: to a host that was cut off nothing else tells the end.
     """
+    with loading():
+        import msgspec
+
+        import jupyter_dist.agent.agent  # noqa: F401  (needed later, and now there is time)
+        from jupyter_dist.launch.launcher import JoinTicket
+
     while True:
         signal.alarm(SILENCE_TIMEOUT_S if is_over_ssh else 0)
         line = sys.stdin.buffer.readline()
@@ -191,14 +213,20 @@ def _end_without_ssh(is_admitted: threading.Event) -> None:
 
 
 @contextlib.contextmanager
-def _directories() -> Iterator[tuple[Path, Path]]:
-    """Make the private directories, and remove them in the end."""
+def _directories() -> "Iterator[Callable[[], tuple[Path, Path]]]":
+    """Give what makes the private directories, and remove them in the end."""
     made: list[Path] = []
-    try:
+
+    def make() -> "tuple[Path, Path]":
+        from jupyter_dist.launch.processes.private_dir import make_memory_dir, make_private_dir
+
         made.append(run_dir := make_private_dir())
         made.append(memory_dir := make_memory_dir())
         (run_dir / "ipython").mkdir()
-        yield run_dir, memory_dir
+        return run_dir, memory_dir
+
+    try:
+        yield make
     finally:
         for directory in made:
             with contextlib.suppress(OSError):
@@ -206,9 +234,9 @@ def _directories() -> Iterator[tuple[Path, Path]]:
 
 
 @contextlib.contextmanager
-def _zygote(run_dir: Path, options: argparse.Namespace) -> Iterator[ZygoteProcess]:
+def _zygote(start_method: str) -> "Iterator[ZygoteProcess]":
     """Wake the zygote, and end it in the end."""
-    zygote = ZygoteProcess(run_dir, options.start_method)
+    zygote = ZygoteProcess(start_method)
     try:
         yield zygote
     finally:
@@ -216,8 +244,10 @@ def _zygote(run_dir: Path, options: argparse.Namespace) -> Iterator[ZygoteProces
         zygote.end(ZYGOTE_END_TIMEOUT_S)
 
 
-def _remove(directory: Path) -> None:
+def _remove(directory: "Path") -> None:
     """Remove the directory; engines that are just ending may still write into it for a moment."""
+    import shutil
+
     deadline_s = time.monotonic() + ZYGOTE_END_TIMEOUT_S
     while directory.exists():
         shutil.rmtree(directory, ignore_errors=time.monotonic() < deadline_s)

@@ -19,20 +19,18 @@ from jupyter_dist.agent.connection.dial import Found
 from jupyter_dist.agent.engines.engine_processes import EngineTable
 from jupyter_dist.agent.engines.exit_evidence import Ended
 from jupyter_dist.agent.engines.record_reader import RecordReader
+from jupyter_dist.agent.engines.room_for_ranks import find_lack
 from jupyter_dist.agent.engines.signaller import Signaller
 from jupyter_dist.agent.engines.stack_dumper import StackDumper
-from jupyter_dist.agent.engines.zygote_process import (
-    ZygoteProcess,
-    device_wishes,
-    interface_wishes,
-    thread_wishes,
-)
+from jupyter_dist.agent.engines.wishes import device_wishes, interface_wishes, thread_wishes
+from jupyter_dist.agent.engines.zygote_process import ZygoteProcess
 from jupyter_dist.agent.host.preemption_watch import PreemptionWatch
 from jupyter_dist.agent.host.ras_reader import RasReader
 from jupyter_dist.agent.host.service_processes import Services
 from jupyter_dist.agent.host.telemetry import Telemetry
 from jupyter_dist.errors import StartFailed
 from jupyter_dist.launch.launcher import JoinTicket
+from jupyter_dist.launch.processes.open_files import usable_cores
 from jupyter_dist.model.hosts.addresses import join_address
 from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.model.spec.devices import VISIBLE, visible_devices
@@ -41,7 +39,7 @@ from jupyter_dist.probe.gpus import count_gpus, divided_gpus, gpu_links, gpu_pro
 from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.probe.machine import count_numa_nodes
 from jupyter_dist.probe.network import list_interfaces
-from jupyter_dist.probe.software import list_versions
+from jupyter_dist.probe.software import list_versions, version_of
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.births import EngineConfig, ZygoteEvent
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
@@ -76,8 +74,10 @@ class Agent:
         self._signaller = Signaller(self._engines, self._stream.tell)
         self._stacks = StackDumper(self._engines, self._run_dir, self._stream.tell)
         self._ras = RasReader(self._run_dir, self._stream.tell)
+        self._telemetry = Telemetry(self._engines, self._stream.tell, ticket.sample_interval_s)
         self._services = Services(self._run_dir, self._stream.tell)
         self._preemption = PreemptionWatch(self._stream.tell, self._stream.hang_up)
+        self._jaxlib = version_of("jaxlib")  # once for all ranks, while the zygote wakes
         self._host = ""
         """What the cluster calls this host, once it has taken us in."""
         signal.signal(signal.SIGTERM, lambda *_: self._preemption.on_terminate())
@@ -92,7 +92,7 @@ class Agent:
             hostname=socket.gethostname(),
             pid=os.getpid(),
             version=__version__,
-            cpu_count=len(os.sched_getaffinity(0)),
+            cpu_count=usable_cores(),
             memory_total_bytes=psutil.virtual_memory().total,
             log_dir=str(self._run_dir),
             gpu_count=gpu_count,
@@ -119,15 +119,14 @@ class Agent:
         Raises StartFailed when it does not want this agent.
         """
         self._zygote.listen(self._on_zygote_event, self._on_zygote_end)
-        interval_s = self._ticket.sample_interval_s
-        Telemetry(self._engines, self._stream.tell, interval_s, self._over).start()
+        self._telemetry.start()
         for command in self._stream.commands():
             try:
                 self._obey(command)
             except Exception as error:  # noqa: BLE001  (one order must not cost the host its ranks)
                 traceback.print_exc()
                 self._stream.tell(_failed(command.WhichOneof("command") or "", error))
-        self._over.set()
+        self._end_watch()
         self._preemption.close()
         self._services.close()
         self._stream.close()
@@ -148,7 +147,7 @@ class Agent:
                 self._place(command)
             case "code_manifest" | "code_chunk" | "commit_code":
                 self._code.obey(command)
-            case "read_records" | "dump_stacks" | "read_ras":
+            case "read_records" | "dump_stacks" | "read_ras" | "observe":
                 self._look(command)
             case "start_service" | "end_service":
                 self._services.obey(command)
@@ -170,7 +169,7 @@ class Agent:
                 self._pushed.remove(command.remove_placed.request_id)
 
     def _look(self, command: pb.AgentCommand) -> None:
-        """Tell what engines have recorded, what they are doing, or what NCCL knows of them."""
+        """Tell what engines have recorded or do, what NCCL knows of them, or look more closely."""
         match command.WhichOneof("command"):
             case "read_records":
                 self._records.obey(self._host, command.read_records)
@@ -178,10 +177,12 @@ class Agent:
                 self._stacks.obey(command.dump_stacks)
             case "read_ras":
                 self._ras.obey(command.read_ras)
+            case "observe":
+                self._telemetry.observe(is_close=command.observe.is_close)
 
     def _start_engines(self, command: pb.StartEngines) -> None:
         cwd = self._working_directory(command)
-        if cwd is None:
+        if cwd is None or not self._has_room(command):
             return
         wishes = {**interface_wishes(command.interface), **self._ras.wishes(command.env)}
         env = {**thread_wishes(), **wishes, **command.env}
@@ -195,6 +196,14 @@ class Agent:
             self._zygote.start_engines(births)
         except BrokenPipeError:
             self._on_zygote_end()
+
+    def _has_room(self, command: pb.StartEngines) -> bool:
+        """Return whether its ranks can live here; tell what there is too little of."""
+        places = command.places
+        lack = find_lack(len(places), places[0].world_size) if places else ""
+        if lack:
+            self._stream.tell(pb.AgentEvent(start_problem=pb.StartProblem(reason=lack)))
+        return not lack
 
     def _birth(
         self, command: pb.StartEngines, place: pb.RankPlace, env: dict[str, str], cwd: str
@@ -223,8 +232,12 @@ class Agent:
             communicator=command.communicator,
             collective_timeout_s=command.collective_timeout_s,
             lost_after_s=self._ticket.lost_after_s,
+            coordinator_pid=self._ticket.pid_on(machine_id()),
             jax=command.jax,
+            jaxlib=self._jaxlib,
             save_on_preempt=command.save_on_preempt,
+            relay=command.relay,
+            memory_proof=self._ticket.memory_proof,
             env={**env, **device_wishes(place.device, command.env)},
             cwd=cwd,
         )
@@ -290,11 +303,15 @@ class Agent:
         problem = pb.StartProblem(reason="the engines' parent process (zygote) has ended")
         self._stream.say_last(pb.AgentEvent(start_problem=problem))
 
+    def _end_watch(self) -> None:
+        self._over.set()
+        self._telemetry.end()
+
     def _stop_engines(self, grace_s: float) -> None:
         """Give engines time to leave on their own, then end what is left."""
         with self._all_ended:
             self._all_ended.wait_for(lambda: not self._engines.living(), grace_s)
-        self._over.set()
+        self._end_watch()
         self._zygote.end(ZYGOTE_END_TIMEOUT_S)
         self._services.close()
 

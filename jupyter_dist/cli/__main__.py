@@ -1,4 +1,4 @@
-"""`jupyter dist check|start|spec|list|run|sync|bench|stop`; the other files have the others.
+"""`jupyter dist check|start|spec|list|sync|bench|agent|stop`; the other files have the others.
 
 Exit status: 0, 1 when something did not end well, 2 when the command cannot be meant.
 """
@@ -7,42 +7,54 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from time import monotonic
 
-from jupyter_dist.cli import checkpoints, inspection, recovery
-from jupyter_dist.cli.command import Command, add_name_option, visit, write
-from jupyter_dist.errors import DistError, UsageError
-from jupyter_dist.model.hosts.rank import parse_ranks
+import msgspec
+
+from jupyter_dist.cli import (
+    assistants,
+    attach,
+    checkpoints,
+    completion,
+    debugging,
+    inspection,
+    outputs,
+    recovery,
+)
+from jupyter_dist.cli.answers import add_json, answer, place_for, write_object
+from jupyter_dist.cli.command import (
+    Command,
+    add_name_option,
+    start_shown,
+    visit,
+    write,
+)
+from jupyter_dist.cli.demo import command as demo
+from jupyter_dist.cli.export import command as export
+from jupyter_dist.cli.failures import end_badly
+from jupyter_dist.cli.jobs import run
 from jupyter_dist.options.bench_options import BenchOptions, add_bench_options
 from jupyter_dist.options.checkpoint_options import add_start_resume
 from jupyter_dist.options.command_options import (
     OptionParser,
     add_name,
-    add_ranks,
     add_sync_options,
-    add_timeout,
     read_count,
 )
 from jupyter_dist.options.option import given_options
 from jupyter_dist.options.start_options import add_host_options, add_start_options, start_arguments
 
-_INTERRUPTED = 130
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser, options = build_parser(), argparse.Namespace()
     try:
-        options, unknown = build_parser().parse_known_args(argv)
+        options, unknown = parser.parse_known_args(words, options)
         if unknown:
             options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         status: int = options.call(options)
-    except UsageError as error:
-        return _fail(str(error), 2)
-    except DistError as error:
-        return _fail(str(error), 1)
-    except KeyboardInterrupt as error:
-        return _fail(str(error) or "interrupted", _INTERRUPTED)
+    except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001  (defects are raised again)
+        return end_badly(problem, parser, options, words)
     return status
 
 
@@ -53,13 +65,21 @@ def build_parser() -> OptionParser:
         example="jupyter dist start -n 4",
         add_help=True,
         description="Start, see, use and stop clusters.",
+        epilog="Exit status: 0, 1 when something did not end well, 2 when the command cannot be "
+        "meant; of `run` see docs/how_to/programs.md. "
+        "Shell completion: jupyter dist completion bash.",
     )
     commands = parser.add_subparsers(dest="command", required=True, parser_class=OptionParser)
-
+    parser.set_defaults(commands=commands.choices)
     for call, example, *options in COMMANDS:
         name, text = example.split(maxsplit=1)[0], call.__doc__
         one = commands.add_parser(
-            name, example=f"jupyter dist {example}", description=text, help=text, add_help=True
+            name,
+            example=f"jupyter dist {example}",
+            description=text,
+            epilog=f"Example: jupyter dist {example}",
+            help=text,
+            add_help=True,
         )
         one.set_defaults(call=call, parser=one)
         for add_its_options in options:
@@ -80,17 +100,17 @@ def _add_agent_options(parser: OptionParser) -> None:
     )
 
 
-def _add_run_options(parser: OptionParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="what to run; - reads standard input")
-    add_name_option(parser)
-    add_ranks(parser)
-    add_timeout(parser, "it")
+def _add_list_options(parser: OptionParser) -> None:
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--names", action="store_true", help="their names only, one in a line")
+    how.add_argument("--json", action="store_true", help="a list of objects in JSON")
 
 
 def _add_stop_options(parser: OptionParser) -> None:
     which = parser.add_mutually_exclusive_group()
     add_name(which)
     which.add_argument("--all", action="store_true", help="every cluster that is running")
+    add_json(parser)
 
 
 def check(options: argparse.Namespace) -> int:
@@ -100,42 +120,38 @@ def check(options: argparse.Namespace) -> int:
     from jupyter_dist.views.tables.findings_view import FindingsView
 
     spec = specify(**start_arguments(options))
-    view = FindingsView([host.name for host in spec.hosts])
+    view = FindingsView([host.name for host in spec.hosts], display=place_for(options))
     try:
         diagnosis = examine(spec)
     except BaseException:
         view.fail("not examined")
         raise
     view.finish(diagnosis)
+    if options.json:
+        write_object(diagnosis)
     return 0 if diagnosis.is_good else 1
 
 
 def start(options: argparse.Namespace) -> int:
     """Start a cluster; it lives on."""
-    from jupyter_dist.cluster.cluster import Cluster
-    from jupyter_dist.views.cell.terminal import Terminal
-    from jupyter_dist.views.stages.start_progress import StartProgressView, ready_text
-
-    view = StartProgressView(display=Terminal(sys.stderr.write, is_tty=sys.stderr.isatty()))
-    started_s = monotonic()
-    try:
-        cluster = Cluster.start(**start_arguments(options), on_progress=view.on_progress)
-    except UsageError:
-        raise
-    except BaseException:
-        view.fail("not started")
-        raise
-    ready_s = monotonic() - started_s
-    name, ranks = cluster.name, cluster.world_size
-    view.finish(ready_text(name, ranks, ready_s, cluster.notes, view.passed_s))
-    write(
+    cluster = start_shown(start_arguments(options))
+    name = cluster.name
+    text = (
         f"{name}\n"
         f"  in a notebook:  %load_ext jupyter_dist, then %dist_attach {name}\n"
-        f"  from here:      jupyter dist run FILE --name {name}\n"
+        f"  from here:      jupyter dist run --name {name} FILE\n"
         f"  to end it:      jupyter dist stop {name}\n"
     )
-    if options.resume is not None:
-        checkpoints.resume_new(cluster, options.resume)
+    if not options.json:
+        write(text)
+    try:
+        if options.resume is not None:
+            options.left_running = name  # should that fail
+            checkpoints.resume_new(cluster, options.resume, place_for(options))
+        if options.json:
+            write_object({"cluster": name, "ranks": cluster.world_size, "notes": cluster.notes})
+    finally:
+        cluster.detach()  # it would end with this process
     return 0
 
 
@@ -148,35 +164,17 @@ def show_spec(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_running(_options: argparse.Namespace) -> int:
-    """Name the clusters that are running."""
-    from jupyter_dist.cluster.cluster import Cluster
+def show_running(options: argparse.Namespace) -> int:
+    """Show the clusters that are running: ranks, hosts, owner, age."""
+    if options.names:
+        from jupyter_dist.cluster.cluster import Cluster
 
-    write("".join(f"{name}\n" for name in Cluster.running()))
-    return 0
+        write("".join(f"{name}\n" for name in Cluster.running()))
+        return 0
+    from jupyter_dist.cluster.running import list_clusters, write_clusters
 
-
-def run_file(options: argparse.Namespace) -> int:
-    """Run a file on every rank."""
-    from jupyter_dist.views.cell.cell_output import CellOutputView
-
-    code = _read_code(options.file)
-    cluster = visit(options)
-    world = range(cluster.world_size)
-    ranks = world if options.ranks is None else parse_ranks(options.ranks, len(world))
-    view = CellOutputView(world_size=len(ranks))
-    try:
-        result = cluster.run(
-            code, None if ranks is world else ranks, options.timeout_s, watcher=view
-        )
-    except SyntaxError as error:
-        return _fail(f"{options.file}, line {error.lineno}: {type(error).__name__}: {error.msg}", 1)
-    except BaseException:
-        view.finish(None)
-        raise
-    view.finish(result)
-    result.raise_first()
-    return 0
+    clusters = list_clusters()
+    return answer(options, clusters, lambda: write_clusters(clusters))
 
 
 def sync(options: argparse.Namespace) -> int:
@@ -190,9 +188,15 @@ def sync(options: argparse.Namespace) -> int:
     with TransferBar(display=terminal) as bar:
         copied = cluster.sync(options.paths, force=options.force, on_moved=bar.on_moved)
     hint = "" if options.reload else copied.hint("jupyter dist sync")
-    write("".join(f"{line}\n" for line in (str(copied), *copied.notes, hint) if line))
+    lines = [line for line in (str(copied), *copied.notes, hint) if line]
+    if not options.json:
+        write("".join(f"{line}\n" for line in lines))
     if options.reload:
-        checkpoints.run_shown(cluster, RELOAD_COMMAND)
+        checkpoints.run_shown(cluster, RELOAD_COMMAND, place_for(options))
+    if options.json:
+        fields = msgspec.structs.asdict(copied)
+        del fields["reload"]  # where that fails, there is no answer
+        write_object(fields)
     return 0
 
 
@@ -206,7 +210,9 @@ def bench(options: argparse.Namespace) -> int:
 
     plan = plan_bench(**given_options(options, BenchOptions))
     cluster = visit(options)
-    view = BenchView(CellOutputView(world_size=cluster.world_size))
+    place = place_for(options)
+    cell = CellOutputView(world_size=cluster.world_size, display=place)
+    view = BenchView(cell, display=place)
     try:
         result = cluster.run_command(bench_command(plan), watcher=view)
     except BaseException:
@@ -217,6 +223,8 @@ def bench(options: argparse.Namespace) -> int:
         result.raise_first()
     report = read_report(result, plan, cluster.topology())
     view.finish(result, report)
+    if options.json:
+        write_object(report)
     return 1 if has_wrong_results(report) else 0
 
 
@@ -233,44 +241,38 @@ def stop(options: argparse.Namespace) -> int:
     """End a cluster: its processes and its files."""
     from jupyter_dist.cluster.cluster import Cluster
 
-    names = Cluster.running() if options.all else [options.name]
-    for name in names:
+    stopped = []
+    for name in Cluster.running() if options.all else [options.name]:
         cluster = Cluster.visit(name)
         cluster.stop()
-        write(f"stopped {cluster.name}\n")
+        stopped.append(cluster.name)
+        if not options.json:
+            write(f"stopped {cluster.name}\n")
+    if options.json:
+        write_object({"stopped": stopped})
     return 0
 
 
-def _read_code(path: str) -> str:
-    try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
-        raise UsageError(f"{path} cannot be read: {reason}.") from None
-
-
-def _fail(problem: str, status: int) -> int:
-    """Tell it on stderr: mistakes on one line, failures with what programs have said below."""
-    text = problem.removeprefix("jupyter dist").lstrip(": ")
-    if status == 2:
-        text = " ".join(text.split())
-    sys.stderr.write(f"jupyter dist: {text}\n")
-    return status
-
-
 COMMANDS: tuple[Command, ...] = (
-    (check, "check --hosts a:8,b:8", add_host_options),
-    (start, "start -n 4 --name demo", add_start_options, add_start_resume),
+    *demo.COMMANDS,
+    (check, "check --hosts a:8,b:8", add_host_options, add_json),
+    (start, "start -n 4 --name demo", add_start_options, add_start_resume, add_json),
     (show_spec, "spec --hosts a:8,b:8", add_start_options),
-    (show_running, "list"),
-    (run_file, "run train.py --ranks 0,2-3", _add_run_options),
-    (sync, "sync mypkg --reload", add_sync_options, add_name_option),
+    (show_running, "list", _add_list_options),
+    *run.COMMANDS,
+    *export.COMMANDS,
+    *attach.COMMANDS,
+    (sync, "sync mypkg --reload", add_sync_options, add_name_option, add_json),
     *inspection.COMMANDS,
+    *debugging.COMMANDS,
+    *outputs.COMMANDS,
     *recovery.COMMANDS,
     *checkpoints.COMMANDS,
-    (bench, "bench demo --max 1M", add_name, add_bench_options),
+    *assistants.COMMANDS,
+    (bench, "bench demo --max 1M", add_name, add_bench_options, add_json),
     (join_by_file, "agent --join FILE", _add_agent_options),
     (stop, "stop demo", _add_stop_options),
+    *completion.COMMANDS,
 )
 """In the order of the help."""
 

@@ -4,7 +4,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from jupyter_dist.cli.command import Command, add_name_option, visit, write
+from jupyter_dist.cli.answers import add_json, answer, place_for
+from jupyter_dist.cli.command import Command, add_name_option, visit
 from jupyter_dist.options.checkpoint_options import (
     add_list_options,
     add_restore_options,
@@ -16,7 +17,9 @@ from jupyter_dist.options.command_options import OptionParser
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.cluster.result import SpmdResult
     from jupyter_dist.protocol.messages import Command as RankCommand
+    from jupyter_dist.views.cell.terminal import Terminal
 
 
 def _add_seen_by(parser: OptionParser) -> None:
@@ -27,19 +30,26 @@ def _add_seen_by(parser: OptionParser) -> None:
 
 def checkpoint(options: argparse.Namespace) -> int:
     """Save variables of all ranks."""
+    from jupyter_dist.checkpoint.commands import SAVE
+    from jupyter_dist.checkpoint.report import merge_saved
     from jupyter_dist.cluster.checkpoints import saving
+    from jupyter_dist.cluster.result import read_reports
 
     command = saving(**save_arguments(options))
-    run_shown(visit(options), command)
+    result = run_shown(visit(options), command, place_for(options))
+    if options.json:
+        answer(options, merge_saved(read_reports(SAVE, result)), str)
     return 0
 
 
 def restore(options: argparse.Namespace) -> int:
     """Restore variables of all ranks."""
-    from jupyter_dist.cluster.checkpoints import restoring
+    from jupyter_dist.cluster.checkpoints import read_restored, restoring
 
     command = restoring(**restore_arguments(options))
-    run_shown(visit(options), command)
+    result = run_shown(visit(options), command, place_for(options))
+    if options.json:
+        answer(options, read_restored(result), str)
     return 0
 
 
@@ -47,24 +57,22 @@ def checkpoints(options: argparse.Namespace) -> int:
     """List the checkpoints of a directory."""
     from jupyter_dist.cluster.checkpoints import list_here
 
-    if options.name is None:
-        write(f"{list_here(options.directory)}\n")
-    else:
-        write(f"{visit(options).checkpoints(options.directory)}\n")
-    return 0
+    look = list_here if options.name is None else visit(options).checkpoints
+    table = look(options.directory)
+    return answer(options, table, lambda: f"{table}\n")
 
 
-def resume(cluster: "Cluster", directory: str) -> None:
+def resume(cluster: "Cluster", directory: str, terminal: "Terminal | None" = None) -> None:
     """Restore the newest checkpoint of a directory (empty: where was saved last)."""
     from jupyter_dist.cluster.checkpoints import resuming
 
-    run_shown(cluster, resuming(cluster, directory))
+    run_shown(cluster, resuming(cluster, directory), terminal)
 
 
-def resume_new(cluster: "Cluster", directory: str) -> None:
+def resume_new(cluster: "Cluster", directory: str, terminal: "Terminal | None" = None) -> None:
     """Restore on a cluster that has just been started; should it fail, that runs all the same."""
     try:
-        resume(cluster, directory)
+        resume(cluster, directory, terminal)
     except BaseException:
         sys.stderr.write(
             f"jupyter dist: cluster {cluster.name} runs, and nothing was restored. `jupyter dist "
@@ -74,11 +82,36 @@ def resume_new(cluster: "Cluster", directory: str) -> None:
         raise
 
 
-def run_shown(cluster: "Cluster", order: "RankCommand") -> None:
-    """Have ranks carry out a command, shown as a cell is; what went wrong is raised."""
+def restore_newest(cluster: "Cluster", directory: str) -> tuple[str, ...]:
+    """Restore the newest checkpoint of a directory before a job; return what all ranks have now.
+
+    Where it has none the job begins at its beginning, and stderr says so: the same command starts
+    a job, and starts it again.
+    """
+    from jupyter_dist.cluster.checkpoints import read_restored, restoring
+    from jupyter_dist.views.cell.terminal import Terminal
+
+    if cluster.checkpoints(directory).newest is None:
+        sys.stderr.write(
+            f"jupyter dist: no checkpoint in {directory} yet: it begins at the start\n"
+        )
+        return ()
+    terminal = Terminal(sys.stderr.write, is_tty=sys.stderr.isatty())
+    result = run_shown(cluster, restoring(None, directory=directory), terminal)
+    restored = read_restored(result)
+    return tuple(name for name in restored.restored if name not in restored.not_restored)
+
+
+def run_shown(
+    cluster: "Cluster", order: "RankCommand", terminal: "Terminal | None" = None
+) -> "SpmdResult":
+    """Have ranks carry out a command, shown as a cell is (None: on stdout); return what came of it.
+
+    Raise what went wrong.
+    """
     from jupyter_dist.views.cell.cell_output import CellOutputView
 
-    view = CellOutputView(world_size=cluster.world_size)
+    view = CellOutputView(world_size=cluster.world_size, display=terminal)
     try:
         result = cluster.run_command(order, watcher=view)
     except BaseException:
@@ -86,10 +119,17 @@ def run_shown(cluster: "Cluster", order: "RankCommand") -> None:
         raise
     view.finish(result)
     result.raise_first()
+    return result
 
 
 COMMANDS: tuple[Command, ...] = (
-    (checkpoint, "checkpoint run1 weights step --name demo", add_save_options, add_name_option),
-    (restore, "restore run1 --name demo", add_restore_options, add_name_option),
-    (checkpoints, "checkpoints --dir DIR", add_list_options, _add_seen_by),
+    (
+        checkpoint,
+        "checkpoint run1 weights step --name demo",
+        add_save_options,
+        add_name_option,
+        add_json,
+    ),
+    (restore, "restore run1 --name demo", add_restore_options, add_name_option, add_json),
+    (checkpoints, "checkpoints --dir DIR", add_list_options, _add_seen_by, add_json),
 )

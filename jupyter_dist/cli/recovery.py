@@ -2,6 +2,7 @@
 
 import argparse
 
+from jupyter_dist.cli.answers import add_json, answer, place_for, write_object
 from jupyter_dist.cli.checkpoints import resume
 from jupyter_dist.cli.command import Command, visit, write
 from jupyter_dist.model.hosts.rank import name_ranks
@@ -11,9 +12,10 @@ from jupyter_dist.options.command_options import add_name, add_ranks, add_replac
 
 def interrupt(options: argparse.Namespace) -> int:
     """Interrupt the cell that runs, as ■ does."""
-    ranks = visit(options).interrupt(options.ranks)
-    write(f"interrupted {name_ranks(ranks)}\n" if ranks else "nothing was running\n")
-    return 0
+    cluster = visit(options)
+    ranks = cluster.interrupt(cluster.select(options.ranks, options.on))
+    said = f"interrupted {name_ranks(ranks)}\n" if ranks else "nothing was running\n"
+    return answer(options, {"ranks": ranks}, lambda: said)
 
 
 def heal(options: argparse.Namespace) -> int:
@@ -21,11 +23,14 @@ def heal(options: argparse.Namespace) -> int:
     from jupyter_dist.views.stages.stage_view import StageView
 
     cluster = visit(options)
-    with StageView() as view:
+    with StageView(display=place_for(options)) as view:
         healed = cluster.heal(options.ranks, on_stage=view.on_stage)
-    write(f"{healed}\n")
+    if not options.json:
+        write(f"{healed}\n")
     if options.resume is not None:
-        resume(cluster, options.resume)
+        resume(cluster, options.resume, place_for(options))
+    if options.json:
+        write_object(healed)
     return 0
 
 
@@ -34,14 +39,13 @@ def shrink(options: argparse.Namespace) -> int:
     from jupyter_dist.views.stages.stage_view import StageView
 
     cluster = visit(options)
-    with StageView() as view:
+    with StageView(display=place_for(options)) as view:
         shrunken = cluster.shrink(on_stage=view.on_stage)
-    write(f"{shrunken}\n")
-    return 0
+    return answer(options, shrunken, lambda: f"{shrunken}\n")
 
 
 COMMANDS: tuple[Command, ...] = (
-    (interrupt, "interrupt demo --ranks 2", add_name, add_ranks),
-    (heal, "heal demo", add_name, add_replaced_ranks, add_heal_resume),
-    (shrink, "shrink demo", add_name),
+    (interrupt, "interrupt demo --ranks 2", add_name, add_ranks, add_json),
+    (heal, "heal demo", add_name, add_replaced_ranks, add_heal_resume, add_json),
+    (shrink, "shrink demo", add_name, add_json),
 )

@@ -4,24 +4,24 @@ import atexit
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from time import monotonic
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakSet
 
+from msgspec.structs import replace
+
+from jupyter_dist.cluster.asking.front_end import find_obstacle, is_person_there
 from jupyter_dist.cluster.checkpoints import finish_saving
 from jupyter_dist.cluster.connection.coordinator_process import (
     CoordinatorProcess,
     start_coordinator,
 )
-from jupyter_dist.cluster.connection.no_answer import OpenLog
+from jupyter_dist.cluster.connection.no_answer import OpenLog, still_runs
 from jupyter_dist.cluster.connection.roles import leave_place, take_part
-from jupyter_dist.cluster.followed_cells import Replay, read_label
-from jupyter_dist.cluster.ipyparallel.from_ipyparallel import AgentBootstraps, draft_cluster
 from jupyter_dist.cluster.result import SpmdResult
-from jupyter_dist.cluster.session import ANSWER_TIMEOUT_S, Session
-from jupyter_dist.cluster.spec.agent_launch import check_launcher
+from jupyter_dist.cluster.session import Session
 from jupyter_dist.cluster.spec.specification import name_in, specify
 from jupyter_dist.cluster.spec.typed_options import check_options
 from jupyter_dist.cluster.spmd import CellWatcher, Gathering, gather
@@ -32,21 +32,25 @@ from jupyter_dist.launch.files.connection_file import (
     remove_files_of_killed,
     running_clusters,
 )
+from jupyter_dist.launch.for_coordinator import check_launcher
 from jupyter_dist.launch.processes.open_files import check_room
-from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
+from jupyter_dist.model.spec.cluster_spec import KEEP_S, ClusterSpec, HostSpec
 from jupyter_dist.options.start_options import AllOptions, StartOptions
 from jupyter_dist.protocol.messages import (
-    CellsListed,
     ClusterStopping,
     FollowCell,
     KeptCell,
-    ListCells,
-    OutputReplayed,
-    ReplayOutput,
+    NoteAuto,
     StartProgress,
     StopCluster,
 )
 
+if TYPE_CHECKING:
+    from jupyter_dist.launch.workers.agent_starts import Submit
+    from jupyter_dist.launch.workers.placement import Worker
+
+BREAK_S = 60.0
+"""So long a cluster whose program is on another machine than its coordinator outlives a silence."""
 _LAST_MOMENTS_S = 3.0
 """Of a coordinator that has closed its connections, or is known not to answer."""
 
@@ -64,6 +68,8 @@ class Cluster(Session):
         super().__init__(connection)
         self._process = process
         self._role = "own"
+        self._is_tied = False
+        """It is to end with this process, unless we leave before."""
         self.owner = ""
         """The owner of the cluster when this client connected; empty: it had none."""
         _connected().add(self)
@@ -72,6 +78,12 @@ class Cluster(Session):
     def is_observer(self) -> bool:
         """It only looks on, beside its owner: see `attach`."""
         return self._role == "observe"
+
+    def note_auto(self, is_on: bool) -> None:
+        """Tell pages that show this cluster whether cells run on it without `%%spmd`."""
+        self._check_open()
+        with self._control.lock:
+            self._control.send(NoteAuto(self._control.new_request_id(), is_on))
 
     # --- beginning and end ---
 
@@ -89,13 +101,40 @@ class Cluster(Session):
         names the hosts; every other option, where it is given, wins over what the spec says. With
         a batch system as `launcher`, the hosts are the nodes of its job.
         Raise UsageError (nothing was started) or StartFailed (everything was cleaned up).
-        The cluster lives on after this process, for `keep_s` seconds without a client or a cell.
+        The cluster lives on after this process, for `keep_s` seconds without a client or a cell:
+        15 minutes if a person has started it, at a prompt or in a notebook; else it ends with this
+        process, unless `detach` has left it.
         """
         check_room(StartFailed)
         is_named_by_us = not (options.get("name") or name_in(options.get("spec")))
         spec = specify(hosts, **options)
-        check_launcher(spec.batch)
+        if spec.coordinator is None:
+            check_launcher(spec.batch)
         return cls._begin(spec, is_named_by_us, on_progress)
+
+    @classmethod
+    def from_workers(
+        cls,
+        submit: "Submit",
+        workers: "Iterable[Worker]",
+        *,
+        slots: int = 0,
+        on_progress: Callable[[StartProgress], None] | None = None,
+        **options: Unpack[StartOptions],
+    ) -> Self:
+        """Start engines on the nodes where someone has workers that can run functions.
+
+        `submit(worker, function)` has one of `workers` call a function without arguments, in the
+        same process each time, and returns a future of its result. One worker of each host starts
+        our agent there, which ends with our cluster and not with theirs; `slots` are the ranks of
+        each host (0: as many as it has workers). Workers are busy for some seconds, and free then.
+        Options and errors as in `start`; `timeout_s` is 60.
+        """
+        from jupyter_dist.cluster.from_workers import start_on_workers
+
+        with start_on_workers(submit, workers, slots, on_progress, options) as start:
+            spec = start.begin(slots)
+            return cls._begin(spec, not options.get("name"), on_progress, start.bring)
 
     @classmethod
     def from_ipyparallel(
@@ -108,15 +147,13 @@ class Cluster(Session):
     ) -> Self:
         """Start engines on the hosts where the engines of an ipyparallel cluster run.
 
-        `client` is its ipyparallel.Client. One engine of each host starts our agent there, which
-        ends with our cluster and not with theirs; `slots` are the ranks of each host (0: as many
-        as it has engines of theirs). Their engines are busy for some seconds, and free then; we
-        wait for those that are busy. Options and errors as in `start`; `timeout_s` is 60.
+        `client` is its ipyparallel.Client; all else as in `from_workers`.
         """
-        with AgentBootstraps(client, draft_cluster(slots, options), on_progress) as bootstraps:
-            spec = bootstraps.find(slots)
-            bootstraps.begin()
-            return cls._begin(spec, not options.get("name"), on_progress, bootstraps.bring)
+        from jupyter_dist.cluster.from_workers import start_on_ipyparallel
+
+        with start_on_ipyparallel(client, slots, on_progress, options) as start:
+            spec = start.begin(slots)
+            return cls._begin(spec, not options.get("name"), on_progress, start.bring)
 
     @classmethod
     def _begin(
@@ -130,39 +167,64 @@ class Cluster(Session):
 
         Whatever goes wrong, everything is cleaned up.
         """
-        process, info = start_coordinator(spec, is_named_by_us=is_named_by_us)
-        cluster, log = None, OpenLog(info)
+        is_tied = spec.keep_s is None and not is_person_there()
+        if spec.keep_s is None:
+            spec = replace(spec, keep_s=_usual_keep_s(spec, is_tied=is_tied))
+        begun: list[CoordinatorProcess] = []
+        cluster = log = None
         try:
+            process, info = start_coordinator(spec, begun, is_named_by_us=is_named_by_us)
+            log = OpenLog(info)
             cluster = cls(info, process)
             cluster._take_part("own")
             if bring_agents is not None:
                 bring_agents(info.name)
             cluster._await_ready(on_progress)
+            cluster._is_tied = is_tied
         except BaseException as error:
-            why = log.explain_loss(error.reason) if isinstance(error, ClusterGone) else ""
+            why = ""
+            if log is not None and isinstance(error, ClusterGone):
+                why = log.explain_loss(error.reason)
             if cluster is not None:
                 cluster.detach()
-            process.end()
+            for process in begun:
+                process.end()
             if why:
                 raise StartFailed(f"cluster {info.name!r} did not start: {why}") from error
             raise
         finally:
-            log.close()
+            if log is not None:
+                log.close()
         return cluster
 
     @classmethod
     def attach(
-        cls, name: str | None = None, *, watch: bool = False, take_over: bool = False
+        cls,
+        name: str | None = None,
+        *,
+        watch: bool = False,
+        take_over: bool = False,
+        coordinator: str | None = None,
+        ssh: str | Sequence[str] | None = None,
+        python: str | None = None,
     ) -> Self:
         """Connect to a running cluster: the one with this name, or the only one.
 
+        With `coordinator` it is looked for on that machine, by one ssh connection, which clients
+        on this one share from then on; `ssh` and `python` say how, as in `start`. Raises
+        StartFailed where that does not get there.
         One process owns a cluster; with `watch` we only observe, beside it, and with `take_over`
         it looks on from now on. Raises NoCluster naming those that run, and ClusterInUse when
         another process that lives owns it.
         """
         if watch and take_over:
             raise UsageError("watch or take_over, not both: who takes over runs cells.")
-        return cls._connect(name, "observe" if watch else "own", take_over)
+        role = "observe" if watch else "own"
+        if coordinator is not None:
+            from jupyter_dist.cluster.connection.remote import reach_cluster
+
+            name = reach_cluster(name, coordinator, ssh, python)
+        return cls._connect(name, role, take_over)
 
     @classmethod
     def visit(cls, name: str | None = None, *, await_ready: bool = True) -> Self:
@@ -212,22 +274,17 @@ class Cluster(Session):
             return
         self._check_open()
         lost = "" if self._role == "observe" else finish_saving(self)
-        begin_s = monotonic()
-        patience_s, left, was_gone = self.longest_end_s, "", False
+        begin_s, patience_s, left, was_gone = monotonic(), self.longest_end_s, "", False
         try:
             request = StopCluster(self._control.new_request_id())
             left = self._control.ask(request, ClusterStopping, timeout_s=patience_s)[0].left
-        except ClusterGone:
+        except ClusterGone as gone:
             patience_s, was_gone = _LAST_MOMENTS_S, True
+            left = str(gone) if self._connection.coordinator_host else ""  # it may go on there
         # The cluster has left nothing behind only once the coordinator's process has ended.
         has_ended = self._control.wait_for_end if self._process is None else self._process.wait
         if not has_ended(patience_s):
-            pid = self._connection.coordinator_pid
-            raise DistError(
-                f"cluster {self.name!r} was told to stop, but its coordinator (process {pid}) "
-                f"still runs after {monotonic() - begin_s:.0f} s. It may stop when it answers "
-                f"again. To end it now: kill -9 {pid}; its ranks end within 10 s then."
-            )
+            raise still_runs(self._connection, monotonic() - begin_s)
         self.detach()
         if was_gone:
             remove_files_of_killed()
@@ -235,11 +292,14 @@ class Cluster(Session):
             warnings.warn(problem, stacklevel=2)
 
     def detach(self) -> None:
-        """Close our connections; the cluster goes on, and its owner's place is free."""
+        """Close our connections; the cluster goes on, and its owner's place is free.
+
+        One that would end with this process lives for 15 minutes without a client from now on.
+        """
         if not self._is_open or self._pid != os.getpid():
             return  # in a copy by fork: the connections are the parent's
         if self._role == "own" and self.is_running:
-            leave_place(self._control)
+            leave_place(self._control, keeps_cluster=self._is_tied)
         self._is_open = False
         self._watch.close()
         self._close_lines()
@@ -284,28 +344,28 @@ class Cluster(Session):
             raise KeyboardInterrupt("this client no longer follows the cell; the cell goes on")
 
         with contextlib.closing(self._new_line()) as line:
-            request = FollowCell(line.new_request_id())
-            gathering = Gathering(request, watcher, on_cell, keeps_output=keeps_output)
+            can_answer = not (self.is_observer or find_obstacle())
+            request = FollowCell(line.new_request_id(), can_answer)
+            gathering = Gathering(
+                request, watcher, on_cell, keeps_output=keeps_output, axes=self.axes
+            )
             gather(line, gathering, leave if self.is_observer else self.interrupt)
         return gathering.result() if gathering.has_cell else None
-
-    def outputs(self) -> tuple[KeptCell, ...]:
-        """List the cells whose outputs are kept, the oldest first; the last may be running."""
-        self._check_open()
-        request = ListCells(self._control.new_request_id())
-        return self._control.ask(request, CellsListed, timeout_s=ANSWER_TIMEOUT_S)[0].cells
-
-    def replay(self, label: str | int | None = None) -> Replay:
-        """Return again what a cell, `3` or `In[3]`, or the last one has said; raises UsageError."""
-        with contextlib.closing(self._new_line()) as line:
-            request = ReplayOutput(line.new_request_id(), read_label(label))
-            found, _ = line.ask(request, OutputReplayed, timeout_s=ANSWER_TIMEOUT_S)
-        return Replay(found.cell, found.events, found.omitted_bytes)
 
     def _take_part(self, role: str, is_taking_over: bool = False) -> None:
         self.owner = take_part(self._control, role, is_taking_over)
         self._role = role
         self._watch.start()  # shows that we are here
+
+
+def _usual_keep_s(spec: ClusterSpec, *, is_tied: bool) -> float:
+    """Return for how long a cluster lives without a client, in seconds.
+
+    From another machine it cannot be told whether a client has ended, or the connection has.
+    """
+    if is_tied:
+        return BREAK_S if spec.coordinator is not None else 0.0
+    return KEEP_S
 
 
 @cache
@@ -318,6 +378,7 @@ def _connected() -> WeakSet[Cluster]:
 
     def detach_all() -> None:
         for cluster in list(connected):
+            cluster._is_tied = False  # noqa: SLF001  (this process ends)
             cluster.detach()
 
     atexit.register(detach_all)

@@ -1,20 +1,23 @@
 """What came of a cell: one RankResult for each rank that ran it, in rank order."""
 
 from collections.abc import Iterator, Sequence
-from typing import NoReturn, overload
+from typing import Any, NoReturn, overload
 
 import msgspec
 
+from jupyter_dist.cluster.variables.values_of_cells import ValuesOfCell
 from jupyter_dist.errors import (
     CellInterrupted,
     CellTimedOut,
     DistError,
     RankLost,
     RankRaised,
+    TransferError,
     UsageError,
 )
-from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
-from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.hosts.axes import NO_AXES, Axes
+from jupyter_dist.model.hosts.rank import format_ranks, name_rank, name_ranks, naming_along
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
 from jupyter_dist.protocol.commands import CommandKind, Report, Request
 from jupyter_dist.protocol.messages import ErrorInfo, Output
 from jupyter_dist.protocol.unreadable import STATUSES
@@ -50,12 +53,30 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     """Of a lost rank, what is known about its end."""
     report: bytes = b""
     """What a command of the cluster itself has returned; empty for cells."""
+    values: ValuesOfCell | None = None
+    """Where the value of the last expression is."""
+
+    @property
+    def value(self) -> Any:
+        """The value of the last expression, fetched from its rank when it is first wanted.
+
+        None where there was none. The rank keeps it until another cell with this number ends.
+        Raises TransferError when the cell has not ended well there, the value is kept no longer,
+        cannot be sent or takes more than 1 GiB, or the rank is lost.
+        """
+        if self.status != "ok":
+            raise TransferError(f"rank {self.rank} has no value: {self.error or self.status}")
+        if self.value_repr is None or self.values is None:
+            return None
+        return self.values[self.rank]
 
 
 class SpmdResult(Sequence[RankResult]):
     """The results of one cell in rank order; `result[k]` is the k-th, `result.rank(r)` rank r's."""
 
-    def __init__(self, results: Sequence[RankResult]) -> None:
+    def __init__(self, results: Sequence[RankResult], axes: Axes = NO_AXES) -> None:
+        self.axes = axes
+        """Those of the cluster when the cell was sent: errors name coordinates along them."""
         self._results = tuple(sorted(results, key=lambda result: result.rank))
 
     def __len__(self) -> int:
@@ -97,16 +118,17 @@ class SpmdResult(Sequence[RankResult]):
         for status in _ENDINGS:
             for result in self:
                 if result.status == status:
-                    self._raise(result)
+                    with naming_along(self.axes):
+                        self._raise(result)
 
     def _raise(self, result: RankResult) -> NoReturn:
         same = [r.rank for r in self if r.status == result.status]
         others = self._count_others(result)
         in_brackets = f" ({others})" if others else ""
-        error = result.error or ErrorInfo(result.status, "")
+        error, who = result.error or ErrorInfo(result.status, ""), name_rank(result.rank)
         match result.status:
             case "lost":
-                raise RankLost(result.rank, error.evalue, others, result.crash)
+                raise RankLost(result.rank, error.evalue, others, result.crash, who)
             case "interrupted":
                 raise CellInterrupted(f"{name_ranks(same)} interrupted{in_brackets}")
             case "unresponsive":
@@ -114,9 +136,11 @@ class SpmdResult(Sequence[RankResult]):
             case "timed_out":
                 raise CellTimedOut(f"{name_ranks(same)} ran into the time limit{in_brackets}")
             case _:
-                raised = RankRaised(result.rank, error.ename, error.evalue, error.traceback, others)
+                raised = RankRaised(
+                    result.rank, error.ename, error.evalue, error.traceback, others, who
+                )
                 if len(self) == len(same) > 1:
-                    raised.head = f"All {len(same)} ranks raised; traceback from rank {result.rank}"
+                    raised.head = f"All {len(same)} ranks raised; traceback from {who}"
                 raise raised
 
     def _count_others(self, first: RankResult) -> str:

@@ -1,124 +1,52 @@
-"""A connection to a running cluster, and everything that can be asked of it."""
+"""Everything that can be asked of a running cluster."""
 
 import contextlib
-import os
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from itertools import count
-from weakref import WeakSet, finalize
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 from msgspec.structs import replace
 
 from jupyter_dist.cluster.bench import run_bench
+from jupyter_dist.cluster.cells.background_cell import BackgroundCell, EndWatcher
+from jupyter_dist.cluster.cells.program import run_program
 from jupyter_dist.cluster.checkpoints import checkpoint, checkpoints, restore
 from jupyter_dist.cluster.code.sync import RELOAD_COMMAND, Paths, SyncResult, sync_code
-from jupyter_dist.cluster.collectives.recorded_calls import CollectiveLog, read_collectives
-from jupyter_dist.cluster.collectives.timeline_file import (
-    WrittenTimeline,
-    find_target,
-    write_timeline,
-)
-from jupyter_dist.cluster.connection.connection import Connection, check_not_forked
 from jupyter_dist.cluster.connection.queued_request import OnStage, ask_at_fence
-from jupyter_dist.cluster.connection.status_watch import StatusWatch, Subscriber
 from jupyter_dist.cluster.healing import Healed, Shrunken
 from jupyter_dist.cluster.ipyparallel.controller import ipyparallel, leave_ipyparallel
+from jupyter_dist.cluster.observed import ANSWER_TIMEOUT_S, ObservedCluster
 from jupyter_dist.cluster.result import SpmdResult
-from jupyter_dist.cluster.spec.checks import Ranks, WantedRanks, check_timeout, read_ranks
-from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell
-from jupyter_dist.cluster.status import ClusterStatus
-from jupyter_dist.cluster.transfer import ObjectTransfer, OnMoved
-from jupyter_dist.cluster.variables.names_table import NamesTable
-from jupyter_dist.cluster.variables.rank_queries import (
-    Stacks,
-    ask_completions,
-    ask_explanation,
-    ask_inspection,
-    ask_stacks,
-    ask_who,
-)
-from jupyter_dist.errors import ClusterGone
-from jupyter_dist.launch.files.connection_file import ConnectionInfo
-from jupyter_dist.launch.processes.process_life import process_lives
-from jupyter_dist.model.hosts.topology import Topology
-from jupyter_dist.model.ranks.records import DEFAULT_LAST
+from jupyter_dist.cluster.spec.checks import On, Ranks, read_ranks
+from jupyter_dist.cluster.spmd import CellWatcher, check_syntax, run_cell, shows_widgets
+from jupyter_dist.cluster.transfer import ObjectTransfer, OnMoved, check_kind
+from jupyter_dist.cluster.variables.handles import Variables
+from jupyter_dist.model.hosts.axes import Axes, read_sizes, write_sizes
 from jupyter_dist.model.spec.error_policy import read_on_error
-from jupyter_dist.model.spec.shutdown_time import longest_end_s
-from jupyter_dist.options.start_options import StrPath
-from jupyter_dist.protocol.identity import line_identity, new_client
 from jupyter_dist.protocol.messages import (
-    AwaitReady,
     CellInterruptSent,
-    ClusterReady,
     Command,
-    Completions,
     HealRanks,
     InterruptCell,
+    NameAxes,
+    PullObject,
     RanksHealed,
+    RanksStopping,
     ShrinkCluster,
     Shrunk,
-    StartProgress,
+    StopRanks,
+    Stops,
     SubmitCell,
-    ToClient,
-    TopologyChanged,
-    WatchTopology,
 )
 
-ANSWER_TIMEOUT_S = 10.0
-"""A question that needs no rank is answered at once, or nobody is there."""
+if TYPE_CHECKING:
+    from jupyter_dist.cluster.widget_line import WidgetLine, WidgetWatcher
+
+Kind = TypeVar("Kind")
 
 
-class Session:
+class Session(ObservedCluster):
     """What a Cluster is once it runs; see Cluster for how it begins and ends."""
-
-    def __init__(self, connection: ConnectionInfo) -> None:
-        self._connection = connection
-        self._pid = os.getpid()
-        self._client = new_client()
-        self._line_numbers = count(1)
-        self._lines: WeakSet[Connection] = WeakSet()
-        self._opening = threading.Lock()
-        self._is_open = True
-        # Cells may run for hours, and ranks may take seconds for an answer: the watch, and what is
-        # answered at once, have lines of their own, and so has every question to ranks.
-        self._cells = self._new_line()
-        self._control = self._new_line()
-        self._watch = StatusWatch(self._new_line(), connection.name)
-        finalize(self, self._watch.leaving.want).atexit = False  # one that is dropped is detached
-        self._world_size = connection.world_size
-        self._generation = 0
-        """The one in which that was the number of ranks."""
-        self.log_dirs: dict[str, str] = {}
-        """For each host, where what its ranks say is kept until the cluster stops."""
-        self.notes: tuple[str, ...] = ()
-        """What to know about its hosts, as versions that differ; one sentence each."""
-        self.is_saving_behind = False
-        """Ranks may be saving behind cells what was asked for without `wait`: to end waits."""
-
-    # --- facts ---
-
-    @property
-    def name(self) -> str:
-        """Name of the cluster."""
-        return self._connection.name
-
-    @property
-    def longest_end_s(self) -> float:
-        """The longest time in which a coordinator that works ends this cluster."""
-        return longest_end_s(self._connection.hosts)
-
-    @property
-    def world_size(self) -> int:
-        """Number of ranks; it changes when someone lets the cluster shrink."""
-        seen = self._watch.last
-        is_newer = seen.generation > self._generation and seen.engines
-        return len(seen.engines) if is_newer else self._world_size
-
-    @property
-    def is_running(self) -> bool:
-        """Its coordinator lives, and we are connected."""
-        return self._is_open and process_lives(self._connection.coordinator_pid)
 
     # --- cells ---
 
@@ -132,6 +60,10 @@ class Session:
         is_setup: bool = False,
         check: bool = False,
         on_error: str = "release",
+        on: On = None,
+        one_answer: bool = False,
+        stops: Stops | None = None,
+        tell_slowest: bool = True,
         watcher: CellWatcher | None = None,
     ) -> SpmdResult:
         """Run code on the ranks (None: all) and give what happened, a lost rank included.
@@ -141,15 +73,68 @@ class Session:
         raised as KeyboardInterrupt; `label` is the n of the cell's `In[n]`. With `check` ranks
         compare each collective before they begin it. `on_error` says what becomes of the others
         when one raises: they leave collectives (release), are interrupted (interrupt), or go on
-        (wait).
+        (wait). `on` chooses ranks as `select` does. What ranks ask by `input()` a person is asked
+        at the terminal or notebook, with `one_answer` once for all ranks that ask the same. `stops`
+        says where they stop; `tell_slowest`, if a note names the slowest rank.
         """
-        wanted = self._check(ranks, timeout_s)
+        wanted = self._check(ranks, timeout_s, on)
         policy, is_plain = read_on_error(on_error), check_syntax(code, label)
-        request_id = self._cells.new_request_id()
         request = SubmitCell(
-            request_id, code, wanted, timeout_s, label, is_setup, is_plain, check, policy
+            self._cells.new_request_id(),
+            code,
+            wanted,
+            timeout_s,
+            label,
+            is_setup,
+            is_plain,
+            check,
+            policy,
+            one_answer,
+            shows_widgets=shows_widgets(watcher),
+            stops=stops,
+            tells_slowest=tell_slowest,
         )
-        return run_cell(self._cells, request, watcher)
+        return run_cell(self._cells, request, watcher, self.pull, self.axes)
+
+    def run_in_background(  # noqa: PLR0913  (as `run`)
+        self,
+        code: str,
+        ranks: Ranks = None,
+        timeout_s: float | None = None,
+        *,
+        label: int = 1,
+        is_setup: bool = False,
+        check: bool = False,
+        on_error: str = "release",
+        on: On = None,
+        one_answer: bool = False,
+        stops: Stops | None = None,
+        tell_slowest: bool = True,
+        watcher: EndWatcher | None = None,
+    ) -> BackgroundCell:
+        """Begin to run code on the ranks, and return what can be done with it; options as in `run`.
+
+        It runs after what was begun before it; what is begun after it waits. Raises SyntaxError
+        and UsageError; all other errors come from its `wait`. The watcher is called on a thread.
+        """
+        wanted, policy = self._check(ranks, timeout_s, on), read_on_error(on_error)
+        is_plain, line = check_syntax(code, label), self._new_line()
+        request = SubmitCell(
+            line.new_request_id(),
+            code,
+            wanted,
+            timeout_s,
+            label,
+            is_setup,
+            is_plain,
+            check,
+            policy,
+            one_answer,
+            shows_widgets=shows_widgets(watcher),
+            stops=stops,
+            tells_slowest=tell_slowest,
+        )
+        return BackgroundCell(line, request, watcher, self.pull, self.axes)
 
     def run_command(
         self,
@@ -157,13 +142,31 @@ class Session:
         ranks: Ranks = None,
         *,
         label: int = 1,
+        timeout_s: float | None = None,
+        on_error: str = "release",
         watcher: CellWatcher | None = None,
     ) -> SpmdResult:
         """Have ranks (None: all) carry out a command in place of a cell; see `run`."""
-        request_id, wanted = self._cells.new_request_id(), self._check(ranks)
-        request = SubmitCell(request_id, command.title, wanted, label=label, command=command)
-        return run_cell(self._cells, request, watcher)
+        request = SubmitCell(
+            self._cells.new_request_id(),
+            command.title,
+            self._check(ranks),
+            timeout_s,
+            label=label,
+            on_error=read_on_error(on_error),
+            command=command,
+        )
+        return run_cell(self._cells, request, watcher, axes=self.axes)
 
+    def follow_widgets(self, watcher: "WidgetWatcher") -> "WidgetLine":
+        """Tell a watcher what widgets of ranks say, on a thread; its line speaks to them."""
+        from jupyter_dist.cluster.widget_line import WidgetLine
+
+        following = WidgetLine(self._new_line(), watcher)
+        following.start()
+        return following
+
+    run_program = run_program
     bench = run_bench
     checkpoint = checkpoint
     restore = restore
@@ -177,6 +180,46 @@ class Session:
         with contextlib.closing(self._new_line()) as line:
             request = InterruptCell(line.new_request_id(), wanted)
             return line.ask(request, CellInterruptSent, timeout_s=ANSWER_TIMEOUT_S)[0].ranks
+
+    def stop_ranks(self, ranks: Ranks = None) -> tuple[int, ...]:
+        """Have ranks that run a cell stop in the debugger, wherever they are; return which."""
+        wanted = read_ranks(ranks, self.world_size)
+        with contextlib.closing(self._new_line()) as line:
+            request = StopRanks(line.new_request_id(), wanted)
+            return line.ask(request, RanksStopping, timeout_s=ANSWER_TIMEOUT_S)[0].ranks
+
+    # --- axes ---
+
+    def name_axes(self, sizes: str | Mapping[str, int] | None, order: Sequence[int] = ()) -> Axes:
+        """Name axes over the ranks, as `"data=4,model=2"` or `{"data": -1, "model": 2}`.
+
+        The last axis is the fastest, as in meshes of JAX and torch; -1 follows from the number of
+        ranks. `order` has the rank at each place, by default 0, 1, 2, …. None drops them. They
+        hold from the next cell on, until the cluster shrinks. Raise UsageError where they do not
+        fit.
+        """
+        given: Iterable[tuple[str, int]] = ()
+        if sizes is not None:
+            given = read_sizes(sizes if isinstance(sizes, str) else write_sizes(sizes))
+        self._check_open()
+        request = NameAxes(
+            self._control.new_request_id(),
+            tuple(name for name, _size in given),
+            tuple(size for _name, size in given),
+            tuple(order),
+        )
+        return self._locate(request).axes
+
+    def name_axes_of(self, mesh: str) -> Axes:
+        """Name the axes of a jax.sharding.Mesh or a DeviceMesh of torch, a variable of the ranks.
+
+        Their order of ranks is taken over. Raise RankRaised where it does not have one device of
+        each rank, and UsageError where ranks have different ones.
+        """
+        from jupyter_dist.cluster.axes.meshes import ask_mesh
+
+        found = ask_mesh(self, mesh)
+        return self.name_axes(dict(zip(found.names, found.sizes, strict=True)), found.order)
 
     # --- lost ranks ---
 
@@ -212,6 +255,7 @@ class Session:
         objects: Mapping[str, object],
         ranks: Ranks = None,
         *,
+        on: On = None,
         timeout_s: float | None = None,
         on_stage: OnStage | None = None,
         on_moved: OnMoved | None = None,
@@ -221,27 +265,69 @@ class Session:
         Waits until ranks are idle; `on_stage` gets a sentence on what is waited for, and `on_moved`
         how much has arrived, of what takes more than half a second. Ctrl-C takes back what has not
         begun, and interrupts ranks that rebuild it, as `timeout_s` seconds after they began do.
+        `on` chooses ranks as `select` does.
         Raises TransferError naming the object and the rank that could not take it.
         """
-        wanted = self._check(ranks, timeout_s)
+        wanted = self._check(ranks, timeout_s, on)
         ObjectTransfer(self._cells, on_stage, on_moved).push(objects, wanted, timeout_s)
 
+    @overload
     def pull(
         self,
         name: str,
         ranks: Ranks = None,
         *,
+        kind: None = None,
+        on: On = None,
         timeout_s: float | None = None,
+        most_bytes: int = 0,
+        cell_id: str = "",
         on_stage: OnStage | None = None,
         on_moved: OnMoved | None = None,
-    ) -> dict[int, object]:
-        """Fetch one name from the ranks: rank -> object.
+    ) -> dict[int, Any]: ...
+    @overload
+    def pull(
+        self,
+        name: str,
+        ranks: Ranks = None,
+        *,
+        kind: type[Kind],
+        on: On = None,
+        timeout_s: float | None = None,
+        most_bytes: int = 0,
+        cell_id: str = "",
+        on_stage: OnStage | None = None,
+        on_moved: OnMoved | None = None,
+    ) -> dict[int, Kind]: ...
+    def pull(  # noqa: PLR0913  (what is wanted, and how it is followed)
+        self,
+        name: str,
+        ranks: Ranks = None,
+        *,
+        kind: type[Any] | None = None,
+        on: On = None,
+        timeout_s: float | None = None,
+        most_bytes: int = 0,
+        cell_id: str = "",
+        on_stage: OnStage | None = None,
+        on_moved: OnMoved | None = None,
+    ) -> dict[int, Any]:
+        """Fetch a name, or an expression that ranks evaluate, as `w[:10]`: rank -> object.
 
-        Waits, is followed, cancelled and interrupted as `push` is. Raises TransferError naming the
-        rank that has no such name or cannot send it.
+        Waits, is followed, cancelled and interrupted as `push` is, with `on` as there. Raises
+        TransferError naming the rank that has no such name, cannot send it, or has more than
+        `most_bytes` there (0: no limit). With a `kind`, as `float`, each object is checked to be
+        one, and type checkers know it. With a `cell_id` it must be the value of that cell, as
+        `Out[3]` is.
         """
-        wanted = self._check(ranks, timeout_s)
-        return ObjectTransfer(self._cells, on_stage, on_moved).pull(name, wanted, timeout_s)
+        ranks = self._check(ranks, timeout_s, on)
+        wanted = PullObject("", name, ranks, timeout_s, cell_id, most_bytes)
+        found = ObjectTransfer(self._cells, on_stage, on_moved).pull(wanted, self.world_size)
+        if kind is not None:
+            check_kind(name, kind, found)
+        return found
+
+    vars = property(Variables, doc="Variables of ranks: see `cluster.variables.handles`.")
 
     def sync(
         self,
@@ -259,113 +345,3 @@ class Session:
         with contextlib.closing(self._new_line()) as line:
             result = sync_code(line, paths, is_forced=force, on_moved=on_moved)
         return replace(result, reload=self.run_command(RELOAD_COMMAND)) if reload else result
-
-    # --- looking ---
-
-    def who(
-        self, patterns: str | Iterable[str] = (), ranks: Ranks = None, *, largest: int | None = None
-    ) -> NamesTable:
-        """List the variables of ranks (of these patterns, as `w*`), and mark what differs.
-
-        Ranks may be busy meanwhile; those that do not answer are named in the table's notes. With
-        `largest` only so many of each rank are listed, first those that hold most memory.
-        """
-        with contextlib.closing(self._new_line()) as line:
-            return ask_who(line, patterns, read_ranks(ranks, self.world_size), largest)
-
-    def stacks(self, ranks: Ranks = None, *, native: bool = False) -> Stacks:
-        """Return what each rank is doing, also one whose interpreter does not answer.
-
-        With `native` calls of C and C++ are shown too, where py-spy is installed and may look.
-        """
-        with contextlib.closing(self._new_line()) as line:
-            return ask_stacks(line, read_ranks(ranks, self.world_size), is_native=native)
-
-    def explain(self) -> str:
-        """Return what is the matter with the running cell and lost ranks, and what can be done."""
-        with contextlib.closing(self._new_line()) as line:
-            return ask_explanation(line, self.world_size)
-
-    def complete(self, code: str, cursor: int, rank: int = 0) -> Completions:
-        """Return completions at a place of a cell on a rank; none after 0.5 s of silence."""
-        self._check_open()
-        return ask_completions(self._control, code, cursor, rank)
-
-    def inspect(self, name: str, rank: int = 0, *, detail: int = 0) -> dict[str, str]:
-        """Describe an object of a rank as a MIME bundle; empty: none, or 0.5 s of silence."""
-        self._check_open()
-        return ask_inspection(self._control, name, rank, detail)
-
-    def collectives(self, last: int = DEFAULT_LAST) -> CollectiveLog:
-        """Return the last calls of ranks (0: all that are kept), stuck and lost ones included."""
-        with contextlib.closing(self._new_line()) as line:
-            return read_collectives(line, self.world_size, last)
-
-    def timeline(self, path: StrPath, *, force: bool = False) -> WrittenTimeline:
-        """Write the cells and collectives of all ranks as a trace that Perfetto opens.
-
-        Raises UsageError for a file that is not a trace of ours already, unless it is forced.
-        """
-        target = find_target(path, is_forced=force)
-        return write_timeline(self.collectives(last=0), self.name, path, target)
-
-    def status(self) -> ClusterStatus:
-        """Return how the cluster is; `str()` of it is a table."""
-        return ClusterStatus(self.topology())
-
-    def topology(self) -> Topology:
-        """Describe hosts and ranks at this moment; state `gone` when nobody answers."""
-        if not self._is_open:
-            return Topology(cluster=self.name, state="stopped")
-        try:
-            request = WatchTopology(self._control.new_request_id())
-            seen, _ = self._control.ask(request, TopologyChanged, timeout_s=ANSWER_TIMEOUT_S)
-        except ClusterGone:
-            return Topology(cluster=self.name, state="gone")
-        return seen.topology
-
-    def watch_topology(self, callback: Subscriber, interval_s: float = 0.25) -> Callable[[], None]:
-        """Call back with the topology every `interval_s`, on a background thread.
-
-        The last call has the state `stopped` or `gone`. Gives a function that ends it.
-        """
-        return self._watch.subscribe(callback, interval_s)
-
-    def _await_ready(self, on_progress: Callable[[StartProgress], None] | None) -> None:
-        def pass_on(message: ToClient) -> None:
-            if isinstance(message, StartProgress) and on_progress is not None:
-                on_progress(message)
-
-        request = AwaitReady(self._control.new_request_id())
-        ready, _ = self._control.ask(request, ClusterReady, on_other=pass_on)
-        self.log_dirs = dict(ready.log_dirs)
-        self.notes = ready.notes
-        self._world_size, self._generation = ready.world_size, ready.generation
-
-    def _new_line(self) -> Connection:
-        check_not_forked(self._pid, self.name)  # before a lock that a fork may have copied
-        with self._opening:
-            self._check_open()
-            identity = line_identity(self._client, next(self._line_numbers))
-            line = Connection(self._connection, identity)
-            self._lines.add(line)
-            return line
-
-    def _close_lines(self) -> None:
-        """Close every line; threads that wait for an answer on one raise ClusterGone first."""
-        with self._opening:
-            self._is_open = False
-            lines = list(self._lines)
-        for line in lines:
-            line.close()
-
-    def _check(self, ranks: Ranks, timeout_s: float | None = None) -> WantedRanks:
-        """Check what is asked of ranks; return which they are."""
-        self._check_open()
-        check_timeout(timeout_s)
-        return read_ranks(ranks, self.world_size)
-
-    def _check_open(self) -> None:
-        check_not_forked(self._pid, self.name)
-        if not self._is_open:
-            raise ClusterGone(self.name, "it was stopped, or this object was detached from it")

@@ -5,30 +5,34 @@ import signal
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_dist.cluster.connection.connection import Connection, raise_refusal
 from jupyter_dist.cluster.result import RankResult, SpmdResult
+from jupyter_dist.cluster.variables.values_of_cells import Fetch, ValuesOfCell
 from jupyter_dist.control.dealer import AnswersLost
 from jupyter_dist.errors import CellOutOfSight, UsageError
+from jupyter_dist.model.hosts.axes import NO_AXES, Axes
 from jupyter_dist.protocol.messages import (
-    CellAdmitted,
+    AskPerson,
     CellEvent,
     CellEvents,
     CellFollowed,
     CellNote,
     CellWaiting,
     FollowCell,
+    InputOver,
     KeptCell,
     Output,
     OutputSeen,
     RankFinished,
     RankOutput,
+    RanksOk,
     SubmitCell,
     ToClient,
     WithdrawCell,
@@ -36,19 +40,25 @@ from jupyter_dist.protocol.messages import (
 from jupyter_dist.text.lists import Passing
 from jupyter_dist.text.sizes import tell_size
 
+if TYPE_CHECKING:
+    from jupyter_dist.cluster.asking.desk import Desk
+
 STILL_BUSY = "the ranks may still be busy with the cell; %dist_status tells"
 """What is said when someone does not wait for an interrupted cell."""
 KEPT_CHARACTERS = 16 << 20
 """So much of each rank's stdout and stderr is kept in a result: the tail."""
 ACKNOWLEDGE_BYTES = 1 << 20
 _TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_MOST_CHECKED, _MOST_CHECKED_CHARACTERS = 256, 4096
+_checked: dict[str, bool] = {}
+"""What was found for cells without an error: many are run again and again."""
 
 
 class CellWatcher(Protocol):
     """Something that wants to see a cell while it runs (a view); called on the calling thread."""
 
-    def on_output(self, rank: int, outputs: Sequence[Output]) -> None:
-        """Take in what a rank said, in its own order."""
+    def on_output(self, ranks: Sequence[int], outputs: Sequence[Output]) -> None:
+        """Take in what each of these ranks said, in its own order."""
 
     def on_finished(self, result: RankFinished) -> None:
         """Take in how the cell ended on a rank."""
@@ -63,60 +73,153 @@ class CellWatcher(Protocol):
         """Redraw if due; called at least every 0.1 s while the cell runs."""
 
 
+@runtime_checkable
+class QuestionWatcher(Protocol):
+    """A CellWatcher that knows that a person may be asked; others are not called meanwhile."""
+
+    def on_question(self) -> bool:
+        """Show everything: a person will be asked now. Return whether to be called meanwhile.
+
+        That is on another thread, and would spoil a terminal in which the person types.
+        """
+
+
+class _Finishing(Protocol):
+    """Something that is told how a cell has ended."""
+
+    def finish(self, result: SpmdResult | None, /) -> object:
+        """Take in what came of it; None: that is not known."""
+
+
+@runtime_checkable
+class ProblemWatcher(Protocol):
+    """A watcher that is told, in place of `finish(None)`, why there is no result."""
+
+    def give_up(self, problem: BaseException) -> None:
+        """Take in what is raised in place of a result."""
+
+
+def give_up(watcher: _Finishing, problem: BaseException) -> None:
+    """Tell who watches a cell that there is no result, and why if that is asked for."""
+    if isinstance(watcher, ProblemWatcher):
+        watcher.give_up(problem)
+    else:
+        watcher.finish(None)
+
+
+def shows_widgets(watcher: CellWatcher | None) -> bool:
+    """Return whether who watches a cell shows widgets of ranks live, and has said so."""
+    return bool(getattr(watcher, "shows_widgets", False))
+
+
 def check_syntax(code: str, label: int) -> bool:
     """Return whether a cell is plain Python, without IPython's magics and shell commands.
 
     Raises SyntaxError or UsageError for a cell that no rank could run; nothing has been sent then.
     """
+    if (is_plain := _checked.get(code)) is not None:
+        return is_plain
     python = TransformerManager().transform_cell(code)
     try:
         compile(python, f"In[{label}]", "exec", flags=_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (ValueError, RecursionError) as problem:  # lone surrogates, NUL, too many levels
         raise UsageError(f"this cell cannot be compiled: {problem}.") from None
-    return python.rstrip("\n") == code.rstrip("\n")
+    is_plain = python.rstrip("\n") == code.rstrip("\n")
+    if len(code) <= _MOST_CHECKED_CHARACTERS:
+        if len(_checked) == _MOST_CHECKED:
+            _checked.clear()
+        _checked[code] = is_plain
+    return is_plain
 
 
 def run_cell(
-    line: Connection, request: SubmitCell, watcher: CellWatcher | None = None
+    line: Connection,
+    request: SubmitCell,
+    watcher: CellWatcher | None = None,
+    fetch: Fetch | None = None,
+    axes: Axes = NO_AXES,
 ) -> SpmdResult:
     """Run the cell to its end, whatever that is, and give what came of it.
+
+    `fetch` is for the values of its last expression, which stay on the ranks.
 
     The first Ctrl-C interrupts the ranks and the gathering goes on, until all have ended or are
     known to be unresponsive; the second one is raised at once, and the ranks end behind it.
     """
-    gathering = Gathering(request, watcher)
+    gathering = Gathering(request, watcher, fetch=fetch, axes=axes)
     gather(line, gathering, lambda: line.send(WithdrawCell(request.request_id)))
     return gathering.result()
 
 
-def gather(line: Connection, gathering: "Gathering", interrupt: Callable[[], object]) -> None:
+def gather(
+    line: Connection,
+    gathering: "Gathering",
+    interrupt: Callable[[], object],
+    wishes: list[Any] | None = None,
+    desk: "Desk | None" = None,
+) -> None:
     """Send the request and take in what comes of it, until the cell is over.
 
-    The first Ctrl-C calls `interrupt`, the second one is raised. Raises CellOutOfSight where
-    the connection was away for so long that messages are lost.
+    The first Ctrl-C, or wish, calls `interrupt`, the second one is raised. What ranks ask is left
+    to the desk, or else asked here. Raises CellOutOfSight
+    where the connection was away for so long that messages are lost.
     """
-    with line.lock, _count_interrupts() as interrupts:
+    with line.lock, _count_interrupts() if wishes is None else nullcontext(wishes) as interrupts:
         line.send(gathering.request)
         seen = 0
         while not gathering.is_over:
             try:
-                for message, _ in line.receive():
+                for message, _ in line.receive(waits_out_breaks=True):
                     gathering.take(message)
             except AnswersLost:
                 raise CellOutOfSight from None
-            if gathering.acknowledgement is not None:
-                line.send(gathering.acknowledgement)
-                gathering.acknowledgement = None
-            gathering.tick()
+            if line.is_far:
+                gathering.note_break(line.describe_break())
+            gathering.rest(line)
+            if desk is not None:
+                _leave_to(desk, gathering)
+            elif (question := gathering.question) is not None:
+                gathering.question = None
+                _ask_person(line, question, gathering, interrupts)
             if len(interrupts) > seen:
                 if not seen:  # both presses may come within one slice
                     interrupt()
                 seen = len(interrupts)
                 if seen > 1:
                     raise KeyboardInterrupt(STILL_BUSY)
-                is_admitted = gathering.has_cell
-                sent = "interrupt sent to the ranks" if is_admitted else "taking the cell back"
-                gathering.note(Passing(f"{sent}; once more returns the prompt at once"))
+                gathering.note(Passing(_tell_interrupt(line, gathering, wishes is None)))
+
+
+def _tell_interrupt(line: Connection, gathering: "Gathering", has_keys: bool) -> str:
+    """Return what has become of the first Ctrl-C."""
+    sent = "interrupt sent to the ranks" if gathering.has_cell else "taking the cell back"
+    if line.is_far and line.describe_break():
+        sent = "the interrupt goes there once that machine is reached"
+    return sent + ("; once more returns the prompt at once" if has_keys else "")
+
+
+def _leave_to(desk: "Desk", gathering: "Gathering") -> None:
+    """Leave what a rank asks to the desk; what ranks have said stands above it."""
+    if gathering.question is not None and not desk.has(gathering.question):
+        gathering.make_room()
+    if desk.look(gathering.question):
+        gathering.question = None
+
+
+def _ask_person(
+    line: Connection, question: AskPerson, gathering: "Gathering", interrupts: list[Any]
+) -> None:
+    """Have a person answer what a rank asks; Ctrl-C counts as it does at any time."""
+    from jupyter_dist.cluster.asking.person import Interview
+
+    is_held = not gathering.make_room()
+    interview = Interview(
+        line, question, gathering.take, lambda: gathering.rest(line), is_held=is_held
+    )
+    try:
+        interview.ask()
+    except KeyboardInterrupt:
+        interrupts.append(signal.SIGINT)
 
 
 @dataclass
@@ -126,16 +229,17 @@ class _RankParts:
     displays: list[Output] = field(default_factory=list)
     finished: RankFinished | None = None
 
-    def add(self, output: Output) -> None:
-        """Keep a piece of output; of very long text the tail."""
-        if output.kind in ("stdout", "stderr"):
-            pieces = self.streams[output.kind]
-            pieces.append(output.text)
-            self.kept[output.kind] += len(output.text)
-            while self.kept[output.kind] > KEPT_CHARACTERS and len(pieces) > 1:
-                self.kept[output.kind] -= len(pieces.popleft())
-        elif output.kind in ("display", "update_display", "value"):
-            self.displays.append(output)
+    def add(self, outputs: Sequence[Output]) -> None:
+        """Keep what was said; of very long text the tail."""
+        for output in outputs:
+            if output.kind in ("stdout", "stderr"):
+                pieces = self.streams[output.kind]
+                pieces.append(output.text)
+                self.kept[output.kind] += len(output.text)
+                while self.kept[output.kind] > KEPT_CHARACTERS and len(pieces) > 1:
+                    self.kept[output.kind] -= len(pieces.popleft())
+            elif output.kind in ("display", "update_display", "value"):
+                self.displays.append(output)
 
 
 class Gathering:
@@ -151,8 +255,12 @@ class Gathering:
         on_cell: Callable[[KeptCell], None] | None = None,
         *,
         keeps_output: bool = True,
+        fetch: Fetch | None = None,
+        axes: Axes = NO_AXES,
     ) -> None:
+        self.axes = axes
         self.request = request
+        self._fetch = fetch
         self._request_id = request.request_id
         self._watcher = watcher
         self._on_cell = on_cell
@@ -165,6 +273,11 @@ class Gathering:
         self.is_over = False
         self.has_cell = False
         """There is, or was, a cell to gather from."""
+        self.question: AskPerson | None = None
+        """What a rank asks a person, and no one has been asked yet."""
+        self._is_break_told = False
+        self.is_taken = False
+        """The coordinator has said something of it, if only that it waits."""
 
     def take(self, message: ToClient) -> None:
         """Take in one message; those about other requests are left over from an earlier cell."""
@@ -172,14 +285,17 @@ class Gathering:
             return  # "": a refusal of something that could not be read
         if getattr(message, "cell_id", self._cell_id) != self._cell_id and self._cell_id:
             return
+        self.is_taken = True
         match message:
-            case CellAdmitted():
-                self._begin(message.cell_id, message.ranks)
             case CellFollowed():
                 self._take_followed(message)
             case CellWaiting():
                 self.note(Passing(message.reason))
-            case CellEvents() if self._cell_id:
+            case AskPerson() | InputOver():
+                self.question = message if isinstance(message, AskPerson) else None
+            case CellEvents() if self._cell_id or message.request_id:
+                if not self._cell_id:
+                    self._begin(message.cell_id, message.ranks)
                 for event in message.events:
                     self._take_event(event)
                 if message.size_bytes - self._acknowledged_bytes > ACKNOWLEDGE_BYTES:
@@ -207,22 +323,41 @@ class Gathering:
     def _take_event(self, event: CellEvent) -> None:
         match event:
             case RankOutput():
-                parts = self._parts[event.rank]
-                for output in event.outputs if self._keeps_output else ():
-                    parts.add(output)
+                for rank in event.ranks if self._keeps_output else ():
+                    self._parts[rank].add(event.outputs)
                 if self._watcher is not None:
-                    self._watcher.on_output(event.rank, event.outputs)
+                    self._watcher.on_output(event.ranks, event.outputs)
             case RankFinished():
-                self._parts[event.rank].finished = event
-                if self._watcher is not None:
-                    self._watcher.on_finished(event)
+                self._finish(event)
+            case RanksOk():
+                for finished in event.one_by_one():
+                    self._finish(finished)
             case CellNote():
                 self.note(Passing(event.text) if event.is_passing else event.text)
 
-    def tick(self) -> None:
-        """Let whoever watches redraw."""
+    def _finish(self, finished: RankFinished) -> None:
+        self._parts[finished.rank].finished = finished
+        if self._watcher is not None:
+            self._watcher.on_finished(finished)
+
+    def note_break(self, why: str) -> None:
+        """Say why the coordinator's machine is out of reach, once each time; empty: it is not."""
+        if why and not self._is_break_told:
+            self.note(Passing(f"{why}; the cell goes on there, and its output comes later"))
+        self._is_break_told = bool(why)
+
+    def rest(self, line: Connection) -> None:
+        """Acknowledge what was received, and let the watcher redraw."""
+        if self.acknowledgement is not None:
+            line.send(self.acknowledgement)
+            self.acknowledgement = None
         if self._watcher is not None:
             self._watcher.on_tick()
+
+    def make_room(self) -> bool:
+        """Have everything shown, for a question; return whether the watcher goes on meanwhile."""
+        watcher: object = self._watcher
+        return isinstance(watcher, QuestionWatcher) and watcher.on_question()
 
     def note(self, text: str) -> None:
         """Pass a sentence on to whoever watches."""
@@ -231,10 +366,15 @@ class Gathering:
 
     def result(self) -> SpmdResult:
         """Return what came of the cell, once it is over."""
-        return SpmdResult([_rank_result(rank, parts) for rank, parts in self._parts.items()])
+        values = None
+        if self._fetch is not None and isinstance(self.request, SubmitCell):
+            values = ValuesOfCell(self.request.label, self._cell_id, self._fetch)
+        return SpmdResult(
+            [_rank_result(rank, parts, values) for rank, parts in self._parts.items()], self.axes
+        )
 
 
-def _rank_result(rank: int, parts: _RankParts) -> RankResult:
+def _rank_result(rank: int, parts: _RankParts, values: ValuesOfCell | None) -> RankResult:
     finished = parts.finished
     assert finished is not None, "a cell is over only when every rank has finished"
     return RankResult(
@@ -248,6 +388,7 @@ def _rank_result(rank: int, parts: _RankParts) -> RankResult:
         duration_s=finished.duration_s,
         crash=finished.crash,
         report=finished.report,
+        values=values,
     )
 
 

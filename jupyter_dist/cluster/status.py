@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from jupyter_dist.model.hosts.axes import write_sizes
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.model.hosts.topology import EngineView, HostView, Topology
 from jupyter_dist.text.lists import group_pairs, name_some
@@ -32,7 +33,8 @@ class ClusterStatus(msgspec.Struct, frozen=True):
         facts = (topology.state, f"generation {topology.generation}")
         ranks = f"{len(topology.engines)} ranks on {hosts}"
         lines = [f"cluster {topology.cluster!r}: {', '.join((*facts, ranks))}"]
-        lines += filter(None, (topology.job, topology.note))
+        axes = f"axes {write_sizes(topology.axes.shape)}" if topology.axes else ""
+        lines += filter(None, (topology.job, topology.note, axes))
         if len(topology.hosts) > 1:
             lines += [_describe_host(host) for host in topology.hosts]
             lines += _describe_ways(topology.hosts)

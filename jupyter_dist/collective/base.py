@@ -1,5 +1,6 @@
 """What communicators of host and of device memory have in common: who they are, settings."""
 
+from jupyter_dist.collective.along_axes import AlongAxes
 from jupyter_dist.collective.call_log import CallLog
 from jupyter_dist.collective.objects.object_collectives import ObjectCollectives
 from jupyter_dist.errors import UsageError
@@ -8,7 +9,7 @@ LONGEST_TIMEOUT_S = 1e8
 """Three years: what every timer takes."""
 
 
-class BaseCommunicator(ObjectCollectives):
+class BaseCommunicator(AlongAxes, ObjectCollectives):
     """Exchanges arrays between ranks; every rank makes the same calls in the same order.
 
     Arrays of numpy, torch, JAX and CuPy are taken as they are, without a copy if they are

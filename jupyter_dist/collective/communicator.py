@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from jupyter_dist.collective.along_axes import AlongAxes
 from jupyter_dist.collective.control import Control
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.host import HostCommunicator
@@ -12,7 +13,7 @@ from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError
 
 
-class NoCommunicator(ObjectCollectives):
+class NoCommunicator(AlongAxes, ObjectCollectives):
     """Stands where a communicator would be; each method says how to get one.
 
     Object collectives work all the same: they need the control channel only.
@@ -42,7 +43,7 @@ class NoCommunicator(ObjectCollectives):
         )
 
     all_reduce = broadcast = reduce = all_gather = reduce_scatter = all_to_all = _refuse
-    gather = scatter = send = recv = send_recv = group = split = _refuse
+    gather = scatter = send = recv = send_recv = group = split = _split_off = _refuse
 
     def barrier(
         self,

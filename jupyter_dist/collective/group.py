@@ -4,6 +4,8 @@ from collections import Counter
 
 import msgspec
 
+from jupyter_dist.model.ranks.held_time import HeldTime
+
 
 class Group(msgspec.Struct, frozen=True):
     """The members of one communicator, and which of them this process is."""
@@ -35,6 +37,8 @@ class Scope:
         """Ranks of the cluster that run the current cell; None means all."""
         self.timeout_s = 60.0
         """Deadline for each operation in seconds."""
+        self.held = HeldTime()
+        """When ranks were in a debugger, so that deadlines stood still."""
         self.is_checked = False
         """Calls are compared over the control channel before anything moves."""
         self._labels: Counter[str] = Counter()

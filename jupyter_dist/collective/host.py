@@ -1,10 +1,9 @@
 """The communicator of arrays in host memory, which the ring moves."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from jupyter_dist.collective import splitting
 from jupyter_dist.collective.call_log import CallLog
@@ -16,10 +15,13 @@ from jupyter_dist.collective.control import Control
 from jupyter_dist.collective.group import Group, Scope
 from jupyter_dist.collective.host_messages import HostMessages
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
-from jupyter_dist.collective.ring import algorithms
 from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.collective.sparse.calls import takes_sparse
 from jupyter_dist.errors import CommunicatorError, UsageError
+
+if TYPE_CHECKING:
+    # Named in quotes below, or Shift-Tab would show the dozen types that it stands for.
+    from numpy.typing import ArrayLike
 
 
 @takes_sparse
@@ -42,7 +44,7 @@ class HostCommunicator(HostMessages):
         if recorder is not None:
             transport.on_waiting = recorder.note_awaited
 
-    def all_reduce(self, array: ArrayLike, op: str = "sum", out: Any = None) -> Any:
+    def all_reduce(self, array: "ArrayLike", op: str = "sum", out: Any = None) -> Any:
         """Reduce over all ranks; every rank gets the same bits."""
         source, library = arguments.numbers("all_reduce", array)
         arguments.check_reduction("all_reduce", op, source.dtype)
@@ -50,12 +52,12 @@ class HostCommunicator(HostMessages):
         work = output.keep_safe(source)
 
         def move(call: Call) -> None:
-            self._transport.run(call, algorithms.all_reduce, _flat(source), _flat(work), UFUNCS[op])
+            self._transport.run(call, _flat(source), _flat(work), UFUNCS[op])
             output.settle(self._divisor(op))
 
         return self._collect("all_reduce", source, move, output, op)
 
-    def broadcast(self, array: ArrayLike, root: int = 0, out: Any = None) -> Any:
+    def broadcast(self, array: "ArrayLike", root: int = 0, out: Any = None) -> Any:
         """Return the root's array to everybody; elsewhere `array` tells shape and dtype."""
         source, library = arguments.numbers("broadcast", array)
         root = arguments.peer("broadcast", "root", root, self.size)
@@ -65,12 +67,12 @@ class HostCommunicator(HostMessages):
         def move(call: Call) -> None:
             if self.rank == root and work is not source:
                 np.copyto(work, source)
-            self._transport.run(call, algorithms.broadcast, _flat(work), root)
+            self._transport.run(call, _flat(work), root)
             output.settle()
 
         return self._collect("broadcast", source, move, output, root=root)
 
-    def reduce(self, array: ArrayLike, root: int = 0, op: str = "sum", out: Any = None) -> Any:
+    def reduce(self, array: "ArrayLike", root: int = 0, op: str = "sum", out: Any = None) -> Any:
         """Reduce over all ranks into the root; the others get None and need no `out`."""
         source, library = arguments.numbers("reduce", array)
         arguments.check_reduction("reduce", op, source.dtype)
@@ -81,16 +83,14 @@ class HostCommunicator(HostMessages):
         work = output.keep_safe(source)
 
         def move(call: Call) -> None:
-            self._transport.run(
-                call, algorithms.reduce, _flat(source), _flat(work), root, UFUNCS[op]
-            )
+            self._transport.run(call, _flat(source), _flat(work), root, UFUNCS[op])
             if is_root:
                 output.settle(self._divisor(op))
 
         return self._collect("reduce", source, move, output if is_root else None, op, root)
 
     def all_gather(
-        self, array: ArrayLike, out: Any = None, *, count: int | None = None, tiled: bool = False
+        self, array: "ArrayLike", out: Any = None, *, count: int | None = None, tiled: bool = False
     ) -> Any:
         """Collect every rank's array: shape (size, *array.shape).
 
@@ -108,13 +108,13 @@ class HostCommunicator(HostMessages):
         stack = self._rows(output.keep_safe())
 
         def move(call: Call) -> None:
-            self._transport.run(call, algorithms.all_gather, _flat(source), stack)
+            self._transport.run(call, _flat(source), stack)
             output.settle()
 
         return self._collect("all_gather", source, move, output)
 
     def reduce_scatter(
-        self, array: ArrayLike, op: str = "sum", out: Any = None, *, count: int | None = None
+        self, array: "ArrayLike", op: str = "sum", out: Any = None, *, count: int | None = None
     ) -> Any:
         """Reduce `array` of shape (size, …) over all ranks; rank i gets row i.
 
@@ -129,26 +129,24 @@ class HostCommunicator(HostMessages):
         work = output.keep_safe()
 
         def move(call: Call) -> None:
-            self._transport.run(
-                call, algorithms.reduce_scatter, self._rows(source), _flat(work), UFUNCS[op]
-            )
+            self._transport.run(call, self._rows(source), _flat(work), UFUNCS[op])
             output.settle(self._divisor(op))
 
         return self._collect("reduce_scatter", source, move, output, op)
 
-    def all_to_all(self, array: ArrayLike, out: Any = None) -> Any:
+    def all_to_all(self, array: "ArrayLike", out: Any = None) -> Any:
         """Send row i of `array` of shape (size, …) to rank i; row i of the result is from it."""
         source, library = arguments.rows("all_to_all", array, self.size)
         output = arguments.result_room("all_to_all", out, source.shape, source.dtype, library)
         work = output.keep_safe()
 
         def move(call: Call) -> None:
-            self._transport.run(call, algorithms.all_to_all, self._rows(source), self._rows(work))
+            self._transport.run(call, self._rows(source), self._rows(work))
             output.settle()
 
         return self._collect("all_to_all", source, move, output)
 
-    def gather(self, array: ArrayLike, root: int = 0, out: Any = None) -> Any:
+    def gather(self, array: "ArrayLike", root: int = 0, out: Any = None) -> Any:
         """Collect every rank's array in the root: shape (size, *array.shape) there, else None."""
         source, library = arguments.numbers("gather", array)
         root = arguments.peer("gather", "root", root, self.size)
@@ -160,13 +158,13 @@ class HostCommunicator(HostMessages):
             stack = self._rows(output.keep_safe())
 
         def move(call: Call) -> None:
-            self._transport.run(call, algorithms.gather, _flat(source), stack, root)
+            self._transport.run(call, _flat(source), stack, root)
             if output is not None:
                 output.settle()
 
         return self._collect("gather", source, move, output, root=root)
 
-    def scatter(self, array: ArrayLike | None, root: int = 0, out: Any = None) -> Any:
+    def scatter(self, array: "ArrayLike | None", root: int = 0, out: Any = None) -> Any:
         """Return row i of the root's array of shape (size, …) to rank i.
 
         Elsewhere `array` (or `out`) tells shape and dtype of the row.
@@ -182,7 +180,7 @@ class HostCommunicator(HostMessages):
         work = output.keep_safe()
 
         def move(call: Call) -> None:
-            self._transport.run(call, algorithms.scatter, stack, _flat(work), root)
+            self._transport.run(call, stack, _flat(work), root)
             output.settle()
 
         return self._collect("scatter", output.view, move, output, root=root)
@@ -201,7 +199,7 @@ class HostCommunicator(HostMessages):
         if name or ranks is not None or timeout_s is not None:
             self.object_barrier(name, ranks=ranks, timeout_s=timeout_s)
             return
-        self._collect("barrier", None, self._transport.barrier, None)
+        self._collect("barrier", None, self._transport.run, None)
 
     def split(self, color: int | None, key: int | None = None) -> "HostCommunicator | None":
         """Make a communicator of all ranks that give the same color, ordered by key, then rank.
@@ -216,11 +214,28 @@ class HostCommunicator(HostMessages):
         self.log.check_possible("split")
         prepared = "" if wish.color is None else self._transport.prepare_split()
         told = self.all_gather(splitting.pack(wish, prepared))
-        log = self.log
         self._children.release_dropped()
-        group, addresses = splitting.form(log.group, log.scope, told)
-        if group is None:
-            return None
+        group, addresses = splitting.form(self.log.group, self.log.scope, told)
+        return None if group is None else self._make_child(group, addresses)
+
+    def _split_off(self, members: Sequence[int], claim: str) -> "HostCommunicator":
+        """Make a communicator of these members, in their order; all of them must call it."""
+        if self._grouped is not None:
+            raise UsageError(f"{claim} cannot be called inside comm.group(). Call it before.")
+        self.log.check_intact()
+        self._children.release_dropped()
+        address = self._transport.prepare_split()
+        try:
+            told = self.all_gather_object(address, ranks=members)
+        except BaseException:
+            self._transport.forget_split()
+            raise
+        addresses = dict(zip(sorted(members), told, strict=True))
+        group = splitting.form_of(self.log.group, self.log.scope, members)
+        return self._make_child(group, [addresses[member] for member in members])
+
+    def _make_child(self, group: Group, addresses: Sequence[str]) -> "HostCommunicator":
+        log = self.log
         with log.turn("split"):
             transport = self._transport.split(group, addresses, log.sequence)
             child = HostCommunicator(group, transport, log.recorder, log.control, log.scope)

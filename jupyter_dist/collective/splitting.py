@@ -1,6 +1,7 @@
 """How ranks agree on communicators that are split off: one exchange of wishes, then no other."""
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +56,12 @@ def form(parent: Group, scope: Scope, told: Array) -> tuple[Group | None, list[s
         return None, []
     same = [rank for rank, wish in enumerate(wishes) if wish[0] and wish[1] == color]
     ordered = sorted(same, key=lambda rank: (wishes[rank][2], rank))
-    world_ranks = tuple(parent.members[rank] for rank in ordered)
+    prepared = [wishes[rank][3].rstrip(b"\0").decode() for rank in ordered]
+    return form_of(parent, scope, ordered), prepared
+
+
+def form_of(parent: Group, scope: Scope, members: Sequence[int]) -> Group:
+    """Make this rank's group of these members of another one, in their order."""
+    world_ranks = tuple(parent.members[rank] for rank in members)
     label = scope.label(format_ranks(world_ranks))
-    group = Group(ordered.index(parent.rank), len(ordered), parent.generation, label, world_ranks)
-    return group, [wishes[rank][3].rstrip(b"\0").decode() for rank in ordered]
+    return Group(members.index(parent.rank), len(members), parent.generation, label, world_ranks)

@@ -1,1 +1,4 @@
-"""How processes talk: the control channel. The only package that imports zmq."""
+"""How processes talk: the control channel, and files in memory for what is large.
+
+The only package that imports zmq.
+"""

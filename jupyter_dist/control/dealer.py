@@ -1,31 +1,23 @@
 """A peer's end of the control channel: one authenticated connection to the coordinator."""
 
-import struct
 from collections.abc import Iterator, Sequence
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import zmq
 
-from jupyter_dist.control.frames import receive_frames, send_frames, size_of
+from jupyter_dist.control.connection_events import CONNECTION_EVENTS, ConnectionEvent, read_event
+from jupyter_dist.control.frames import has_arrived, receive_frames, send_frames, size_of
 from jupyter_dist.control.ledger import Ledger, Sign, read_stamp
-from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS, UNANSWERED_MS
+from jupyter_dist.control.router import HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS, notice_cuts
 from jupyter_dist.control.sockets import Sockets
 from jupyter_dist.errors import WireError
-from jupyter_dist.protocol.codec import Decoder, Frame, encode
+from jupyter_dist.protocol.codec import VERSION, Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import Message
 
 Incoming = TypeVar("Incoming")
-# As in libzmq's zmq_socket_monitor(3). pyzmq reads it too, in a module that loads asyncio and ssl.
-_EVENT = struct.Struct("=HI")
-_CONNECTION_EVENTS = (
-    zmq.EVENT_HANDSHAKE_SUCCEEDED
-    | zmq.EVENT_DISCONNECTED
-    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-)
+_SAID_BY_RELAYS = (Sign.CUT, Sign.MENDED)
 
 
 class AnswersLost(WireError):
@@ -47,6 +39,8 @@ class Dealer(Generic[Incoming]):
     its owner has to ask for `silence_s` often, for that is when what was lost is sent again.
     """
 
+    _events: ClassVar[int] = CONNECTION_EVENTS
+
     def __init__(
         self,
         address: str,
@@ -56,20 +50,20 @@ class Dealer(Generic[Incoming]):
         context: "zmq.Context[Any] | None" = None,
     ) -> None:
         self._decoder = decoder
+        self._address, self._credentials = address, credentials
         self._ledger = Ledger() if identity else None
         self._cut_since_s: float | None = monotonic()
         self._connections = 0
         self._sockets = Sockets(self, context)
         try:
             self._socket = self._sockets.make(zmq.DEALER)
-            secure_client(self._socket, credentials)
             if identity:
-                self._socket.identity = identity
-                self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
+                self._socket.setsockopt(zmq.IDENTITY, identity)
+                notice_cuts(self._socket)
             self._socket.setsockopt(zmq.SNDHWM, 0)
             self._socket.setsockopt(zmq.RCVHWM, 0)
-            self._monitor = self._sockets.monitor(self._socket, _CONNECTION_EVENTS)
-            dial(self._socket, address)
+            self._monitor = self._sockets.monitor(self._socket, self._events)
+            self._dial()
         except zmq.ZMQError as error:
             self._sockets.close()
             raise WireError(f"{address!r} cannot be dialled with these keys: {error}") from error
@@ -81,6 +75,16 @@ class Dealer(Generic[Incoming]):
     def pollable(self) -> Any:
         """The socket itself."""
         return self._socket
+
+    @property
+    def fileno(self) -> int:
+        """The descriptor that becomes readable when the socket is to be looked at."""
+        return int(self._socket.getsockopt(zmq.FD))
+
+    @property
+    def monitor_fileno(self) -> int:
+        """The descriptor that becomes readable when `silence_s` has something to learn."""
+        return int(self._monitor.getsockopt(zmq.FD))
 
     def send(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send one message; large buffers are not copied."""
@@ -103,28 +107,36 @@ class Dealer(Generic[Incoming]):
             if self._ledger is not None and not self._take(self._ledger, head, buffers):
                 self._read_monitor()  # after a break what follows a gap comes, and is not taken
                 continue
-            message, _ = self._decoder.decode(head)
+            message = self._decoder.decode(head)
             yield message, buffers
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until something has arrived, at most `timeout_s`."""
-        return bool(self._socket.poll(max(0, round(timeout_s * 1000))))
+        return has_arrived(self._socket, max(0, round(timeout_s * 1000)))
 
     def silence_s(self) -> float:
         """Tell for how long there has been no working connection (0 while there is one)."""
         self._read_monitor()
         return 0.0 if self._cut_since_s is None else monotonic() - self._cut_since_s
 
+    def _dial(self) -> None:
+        """Connect, and have the other side asked for signs of life by libzmq."""
+        ping(self._socket)
+        secure_client(self._socket, self._credentials)
+        dial(self._socket, self._address)
+
     def _read_monitor(self) -> None:
-        while self._monitor.poll(0):
-            event = _EVENT.unpack(self._monitor.recv_multipart()[0])[0]
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._cut_since_s = None
-                self._connections += 1
-                if self._connections > 1 and self._ledger is not None:
-                    self._resume(self._ledger)
-            elif self._cut_since_s is None:
-                self._cut_since_s = monotonic()
+        while (event := read_event(self._monitor)) is not None:
+            self._take_event(event)
+
+    def _take_event(self, event: ConnectionEvent) -> None:
+        if event.stands:
+            self._cut_since_s = None
+            self._connections += 1
+            if self._connections > 1 and self._ledger is not None:
+                self._resume(self._ledger)
+        elif self._cut_since_s is None:
+            self._cut_since_s = monotonic()
 
     def _resume(self, ledger: Ledger) -> None:
         """Go on over a new connection: what may have been lost with the old one is sent again."""
@@ -137,10 +149,13 @@ class Dealer(Generic[Incoming]):
         stamp = read_stamp(head[0])
         if stamp is None:
             return True
-        head[0] = head[0][: -len(stamp)]
+        head[0] = VERSION
         is_new, sign = ledger.take(stamp, size_of(head, buffers))
         if sign is Sign.LACKS:
             raise AnswersLost
+        if not is_new and sign in _SAID_BY_RELAYS:
+            self._read_monitor()  # what is older: that the relay is there
+            self._take_event(ConnectionEvent(sign is Sign.MENDED, ""))
         if ledger.owes_word:
             send_frames(self._socket, ledger.word())
         return is_new
@@ -154,16 +169,21 @@ class Dealer(Generic[Incoming]):
 
 
 def secure_client(socket: "zmq.Socket[bytes]", credentials: Credentials) -> None:
-    """Make a dialling socket encrypt, prove its key, and notice a silent server."""
-    socket.curve_serverkey = credentials.server_public.encode()
-    socket.curve_publickey = credentials.own.public.encode()
-    socket.curve_secretkey = credentials.own.secret.encode()
-    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+    """Make a dialling socket encrypt and prove its key, and try again soon where it must."""
+    socket.setsockopt(zmq.CURVE_SERVERKEY, credentials.server_public.encode())
+    socket.setsockopt(zmq.CURVE_PUBLICKEY, credentials.own.public.encode())
+    socket.setsockopt(zmq.CURVE_SECRETKEY, credentials.own.secret.encode())
     socket.setsockopt(zmq.CONNECT_TIMEOUT, 2000)
     socket.setsockopt(zmq.RECONNECT_IVL, 100)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
     socket.setsockopt(zmq.LINGER, 0)
+
+
+def ping(socket: "zmq.Socket[bytes]") -> None:
+    """Make a dialling socket notice a silent server, and the server a silent peer."""
+    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS)  # the server asks nothing itself
 
 
 def dial(socket: "zmq.Socket[bytes]", address: str) -> None:

@@ -4,21 +4,30 @@ Without pyzmq's loops over several frames, which make enums of flags and ask for
 each: that takes half the time of a small message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zmq
+from zmq.backend import Socket, zmq_poll
 
 from jupyter_dist.protocol.codec import Frame
 
 _MORE, _NOW = int(zmq.SNDMORE), int(zmq.NOBLOCK)
+_READABLE = int(zmq.POLLIN)
+send_frame: Callable[..., Any] = Socket.send
+"""Without pyzmq's own method around it, which looks for what sockets of other kinds need."""
 
 
 def send_frames(socket: "zmq.Socket[Any]", frames: Sequence[Frame], *, copy: bool = True) -> None:
     """Send a message; large frames are sent from where they lie unless `copy`."""
-    send, last = socket.send, len(frames) - 1
+    last = len(frames) - 1
     for number, frame in enumerate(frames):
-        send(frame, _MORE if number < last else 0, copy)
+        send_frame(socket, frame, _MORE if number < last else 0, copy)
+
+
+def has_arrived(socket: "zmq.Socket[Any]", within_ms: int = 0) -> bool:
+    """Return whether there is a message, at most after so long."""
+    return bool(zmq_poll([(socket, _READABLE)], within_ms))
 
 
 def receive_frames(socket: "zmq.Socket[Any]", small: int) -> tuple[list[bytes], list[Frame]] | None:
@@ -26,10 +35,10 @@ def receive_frames(socket: "zmq.Socket[Any]", small: int) -> tuple[list[bytes], 
 
     Fewer than `small` come where the message has fewer.
     """
-    try:
-        frame = socket.recv(_NOW, False)
-    except zmq.Again:
+    # Not by an attempt: what pyzmq raises when there is nothing costs more than a message.
+    if not has_arrived(socket):
         return None
+    frame = socket.recv(_NOW, False)
     head = [frame.bytes]
     buffers: list[Frame] = []
     while frame.more:

@@ -4,6 +4,7 @@ They prove that a process lives, not that its rank moves on.
 """
 
 import contextlib
+import math
 import struct
 import threading
 from collections.abc import Iterable
@@ -13,7 +14,8 @@ from typing import Any
 import zmq
 
 from jupyter_dist.control.dealer import dial, secure_client
-from jupyter_dist.control.router import UNANSWERED_MS, Listener
+from jupyter_dist.control.frames import receive_frames, send_frames
+from jupyter_dist.control.router import Listener, notice_cuts
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
 _STAMP = struct.Struct("<d")
@@ -28,8 +30,8 @@ def echo_heartbeats(
     """
     socket = context.socket(zmq.DEALER)
     secure_client(socket, credentials)
-    socket.identity = identity
-    socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
+    socket.setsockopt(zmq.IDENTITY, identity)
+    notice_cuts(socket)
     dial(socket, address)
 
     def echo() -> None:
@@ -40,11 +42,15 @@ def echo_heartbeats(
 
 
 class HeartbeatMonitor(Listener):
-    """The coordinator's side: asks each engine for a beat and remembers when the last one came."""
+    """The coordinator's side: asks each engine for a beat, and knows when that was answered last.
+
+    A beat brings back when it was asked for, and counts as of then: so nothing has to wake up for
+    it, and it is read when someone wants to know.
+    """
 
     def __init__(self, context: "zmq.Context[Any]", domain: str, key: KeyPair) -> None:
         super().__init__(context, domain, key)
-        self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
+        notice_cuts(self._socket)
         self._last_beat_s: dict[bytes, float] = {}
         self._answered_s: dict[bytes, float] = {}
 
@@ -53,22 +59,22 @@ class HeartbeatMonitor(Listener):
         stamp = _STAMP.pack(monotonic())
         for identity in identities:
             self._last_beat_s.setdefault(identity, monotonic())
-            with contextlib.suppress(zmq.Again):
-                self._socket.send_multipart([identity, stamp], zmq.NOBLOCK)
+            send_frames(self._socket, (identity, stamp))
 
     def receive(self) -> None:
         """Take in the beats that have arrived."""
-        while True:
-            try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            if len(frames) == 2 and len(frames[1]) == _STAMP.size:
-                self._last_beat_s[frames[0]] = monotonic()
-                self._answered_s[frames[0]] = _STAMP.unpack(frames[1])[0]
+        while (arrived := receive_frames(self._socket, small=2)) is not None:
+            head, _ = arrived
+            if len(head) == 2 and len(head[1]) == _STAMP.size:
+                self._take(head[0], _STAMP.unpack(head[1])[0])
+
+    def _take(self, identity: bytes, asked_s: float) -> None:
+        self._answered_s[identity] = asked_s
+        if self._last_beat_s.get(identity, -math.inf) < asked_s <= monotonic():
+            self._last_beat_s[identity] = asked_s
 
     def last_beat_s(self, identity: bytes) -> float:
-        """Monotonic time of the last beat: of the first question without one, or of now."""
+        """Monotonic time of the last question that was answered, else of the first, else of now."""
         return self._last_beat_s.get(identity, monotonic())
 
     def answered_s(self, identity: bytes) -> float:

@@ -1,13 +1,14 @@
 """Wait for sockets and for other threads in one place."""
 
 import contextlib
+import math
 import socket
 from typing import Any, Protocol
 
 import zmq
 
 SLICE_S = 0.2
-"""No wait is longer, so that Ctrl-C always works."""
+"""No wait of a client is longer, so that Ctrl-C always works."""
 
 
 class Source(Protocol):
@@ -61,5 +62,6 @@ class Poller:
 
     def wait(self, timeout_s: float) -> list[Source]:
         """Return the sources that have something, at most after `timeout_s`."""
-        ready = self._poller.poll(max(0, round(timeout_s * 1000)))
+        # Rounded up: what is due would else be waited for in many waits of no time.
+        ready = self._poller.poll(max(0, math.ceil(timeout_s * 1000)))
         return [self._sources[key] for key, _ in ready]

@@ -2,36 +2,48 @@
 
 import errno
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
 import zmq
-from zmq.auth.thread import ThreadAuthenticator
 
 from jupyter_dist.control.frames import receive_frames, send_frames, size_of
 from jupyter_dist.control.ledger import Ledger, Sign, read_stamp
 from jupyter_dist.errors import MalformedMessage, VersionMismatch, no_free_port
-from jupyter_dist.protocol.codec import Decoder, Frame, encode
+from jupyter_dist.protocol.codec import VERSION, Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import KeyPair
-from jupyter_dist.protocol.identity import client_of
+from jupyter_dist.protocol.identity import client_of, is_far
 from jupyter_dist.protocol.messages import Message
 
-HEARTBEAT_MS = 1000
-HEARTBEAT_TIMEOUT_MS = 10_000
-"""Long, because a beat of libzmq waits behind a large message on the same connection; verdicts
-come from heartbeat.py, whose connections carry nothing else."""
+HEARTBEAT_MS = 2000
+HEARTBEAT_TIMEOUT_MS = 9000
+"""Those who dial ask for signs of life, and say each time after which silence they are gone. Long,
+because a beat of libzmq waits behind a large message on the same connection; verdicts come from
+heartbeat.py, whose connections carry nothing else."""
 UNANSWERED_MS = 4000
 """After so long without a word from the other kernel a connection is made again: TCP itself would
 try in ever longer steps, and so for as long after a break as that has lasted."""
 KEPT_BYTES = 256 << 20
 """So much is kept for one line of a client, to be sent again where its connection breaks."""
-MOST_SILENT = 30
+MOST_SILENT = 15
 """For a client that is found silent more often in a row nothing is kept."""
+MOST_SILENT_FAR = 24 * 3600
+"""The same for clients on other machines: a laptop may sleep, and little is kept for it meanwhile,
+since cells send no more than a window that is not confirmed."""
 MOST_LEDGERS = 1000
 """Lines of clients that are remembered; of those that have no ledger any more the rest is lost."""
 Incoming = TypeVar("Incoming")
 
 
-class Received(NamedTuple):
+class SendFrames(Protocol):
+    """Sends the frames of a message, of which the first says to whom."""
+
+    def __call__(self, frames: Sequence[Frame], *, copy: bool = True) -> None:
+        """Send them; large ones from where they lie unless `copy`."""
+
+
+class Received(msgspec.Struct, frozen=True):
     """One message and whom it came from; `problem` is set instead when it was refused."""
 
     identity: bytes
@@ -44,6 +56,8 @@ class Doorkeeper:
     """Admits only peers that prove a known CURVE key; one for all sockets of a context."""
 
     def __init__(self, context: "zmq.Context[Any]") -> None:
+        from zmq.auth.thread import ThreadAuthenticator  # with asyncio, which no rank needs
+
         self._authenticator = ThreadAuthenticator(context)
         self._authenticator.start()
         self._keys: dict[str, str] = {}
@@ -62,6 +76,18 @@ class Doorkeeper:
         self._authenticator.stop()
 
 
+def notice_cuts(socket: "zmq.Socket[Any]") -> None:
+    """Have the system end connections that are cut, also where there is nothing to be sent.
+
+    It asks the other kernel by itself, so that no process wakes up for that.
+    """
+    socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
+    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, UNANSWERED_MS // 1000)
+
+
 class Listener:
     """A bound ROUTER socket that only known peers can use, and that notices silent ones."""
 
@@ -73,8 +99,6 @@ class Listener:
         socket.curve_secretkey = key.secret.encode()
         socket.curve_publickey = key.public.encode()
         socket.zap_domain = domain.encode()
-        socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
         socket.setsockopt(zmq.HANDSHAKE_IVL, 5000)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
@@ -132,11 +156,12 @@ class Router(Listener, Generic[Incoming]):
         self._heard: set[bytes] = set()
         super().__init__(context, domain, key)
         if survives_breaks:  # the others would lose what waits for one that is slow, or stopped
-            self._socket.setsockopt(zmq.TCP_MAXRT, UNANSWERED_MS)
+            notice_cuts(self._socket)
         # Unlimited: dropping a message to a slow peer without a word would break the protocol.
         # What can grow (outputs) is bounded by acknowledgements, not by silently losing frames.
         self._socket.setsockopt(zmq.SNDHWM, 0)
         self._socket.setsockopt(zmq.RCVHWM, 0)
+        self._send: SendFrames = partial(send_frames, self._socket)
 
     def send(self, identity: bytes, message: Message, buffers: Sequence[Frame] = ()) -> None:
         """Send one message to one peer; large buffers are not copied."""
@@ -144,9 +169,11 @@ class Router(Listener, Generic[Incoming]):
 
     def send_to_all(self, identities: Sequence[bytes], message: Message) -> None:
         """Send one message to several peers; it is encoded once."""
-        frames = encode(message)
+        frames, ledgers, send = encode(message), self._ledgers, self._send
         for identity in identities:
-            self._post(identity, frames)
+            ledger = ledgers.get(identity)
+            stamped = frames if ledger is None else ledger.enter(frames)
+            send((identity, *stamped))
 
     def keep_only(self, identities: Collection[bytes]) -> None:
         """Forget what was said to peers other than these: they will not come back."""
@@ -154,14 +181,15 @@ class Router(Listener, Generic[Incoming]):
             del self._ledgers[identity]
 
     def keep_less(self) -> None:
-        """Bound what is kept for clients; called about twice a second.
+        """Bound what is kept for clients; called about once a second.
 
         Calls are counted, not time: a coordinator that was asleep itself gives up nobody.
         """
         heard, self._heard = {client_of(identity) for identity in self._heard}, set()
         for identity, ledger in self._ledgers.items():
             ledger.silence = 0 if client_of(identity) in heard else ledger.silence + 1
-            if ledger.silence > MOST_SILENT or ledger.kept_bytes > KEPT_BYTES:
+            most_silent = MOST_SILENT_FAR if is_far(identity) else MOST_SILENT
+            if ledger.silence > most_silent or ledger.kept_bytes > KEPT_BYTES:
                 ledger.give_up()
         silent = [identity for identity, ledger in self._ledgers.items() if ledger.silence]
         for identity in silent[: max(0, len(self._ledgers) - MOST_LEDGERS)]:
@@ -170,35 +198,12 @@ class Router(Listener, Generic[Incoming]):
     def _post(self, identity: bytes, frames: Sequence[Frame], *, copy: bool = True) -> None:
         ledger = self._ledgers.get(identity)
         stamped = frames if ledger is None else ledger.enter(frames)
-        send_frames(self._socket, [identity, *stamped], copy=copy)
+        self._send((identity, *stamped), copy=copy)
 
     def send_to_stranger(self, identity: bytes, message: Message) -> None:
         """Send to a peer that is to be forgotten: if this is lost, it is lost."""
         self._ledgers.pop(identity, None)
         self._post(identity, encode(message))
-
-    def _take(self, identity: bytes, head: list[bytes], buffers: Sequence[Frame]) -> bool:
-        """Note a stamped message; return whether it is to be handed on."""
-        stamp = read_stamp(head[0])
-        if stamp is None:
-            return True
-        head[0] = head[0][: -len(stamp)]
-        self._heard.add(identity)
-        ledger = self._ledgers.get(identity)
-        is_known = ledger is not None
-        if ledger is None:
-            ledger = self._ledgers[identity] = Ledger.begin_at(stamp)
-        is_new, sign = ledger.take(stamp, size_of(head, buffers))
-        if sign is Sign.LEAVES:
-            del self._ledgers[identity]
-        elif sign is Sign.RESUMES:
-            if ledger.is_lacking(stamp) or not (is_known or ledger.is_fresh):
-                send_frames(self._socket, [identity, *ledger.word(Sign.LACKS)])
-            for frames in ledger.unacknowledged():
-                send_frames(self._socket, [identity, *frames], copy=False)
-        if ledger.owes_word:
-            send_frames(self._socket, [identity, *ledger.word()])
-        return is_new
 
     def receive(self, limit: int = 200) -> Iterator[Received]:
         """Yield what has arrived, at most `limit` messages, without waiting."""
@@ -207,11 +212,32 @@ class Router(Listener, Generic[Incoming]):
             if arrived is None:
                 return
             (identity, *head), buffers = arrived
-            if head and not self._take(identity, head, buffers):
-                continue
-            try:
-                message, _ = self._decoder.decode(head)
-            except (MalformedMessage, VersionMismatch) as problem:
-                yield Received(identity, None, [], problem)
-                continue
-            yield Received(identity, message, buffers)
+            if (received := self._open(identity, head, buffers)) is not None:
+                yield received
+
+    def _open(self, identity: bytes, head: list[bytes], buffers: list[Frame]) -> Received | None:
+        """Note a message that is stamped, and return what is to be handed on of it."""
+        stamp = read_stamp(head[0]) if head else None
+        if stamp is not None:
+            head[0] = VERSION
+            self._heard.add(identity)
+            ledger = self._ledgers.get(identity)
+            is_known = ledger is not None
+            if ledger is None:
+                ledger = self._ledgers[identity] = Ledger.begin_at(stamp)
+            is_new, sign = ledger.take(stamp, size_of(head, buffers) if buffers else len(head[-1]))
+            if sign is Sign.LEAVES:
+                del self._ledgers[identity]
+            elif sign is Sign.RESUMES:
+                if ledger.is_lacking(stamp) or not (is_known or ledger.is_fresh):
+                    self._send((identity, *ledger.word(Sign.LACKS)))
+                for frames in ledger.unacknowledged():
+                    self._send((identity, *frames), copy=False)
+            if ledger.owes_word:
+                self._send((identity, *ledger.word()))
+            if not is_new:
+                return None
+        try:
+            return Received(identity, self._decoder.decode(head), buffers)
+        except (MalformedMessage, VersionMismatch) as problem:
+            return Received(identity, None, [], problem)

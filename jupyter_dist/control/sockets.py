@@ -7,6 +7,7 @@ owner was dropped are closed by a finalizer, which waits for nothing and takes n
 """
 
 import os
+import sys
 import threading
 import weakref
 from itertools import count
@@ -74,7 +75,8 @@ class _SharedContext:
         self._context: zmq.Context[Any] | None = None
         self._borrowers: set[Sockets] = set()
         self._copied: list[Any] = []
-        os.register_at_fork(after_in_child=self._forget)
+        if sys.platform != "win32":  # where no process is forked
+            os.register_at_fork(after_in_child=self._forget)
 
     def lend(self, borrower: Sockets) -> "zmq.Context[Any]":
         """Return the context; it does not end before it is taken back."""

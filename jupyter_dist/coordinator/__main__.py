@@ -1,39 +1,30 @@
 """One coordinator's whole life: open the house, serve, close it.
 
+    python -P -m jupyter_dist.coordinator [HOST START_METHOD]
+
+The agent of HOST, a name of this machine, is started before anything else, since all its ranks wait
+for that: so the imports at the top are those without which it cannot be started.
 The order comes as one JSON line on stdin; JSON lines on stdout tell what is being done, and the
 last of them how it ended. After that the coordinator is on its own and outlives its starter.
 """
 
 import contextlib
-import faulthandler
 import os
-import shutil
 import signal
 import sys
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import IO
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from jupyter_dist.coordinator.agents.arrivals import Arrivals
-from jupyter_dist.coordinator.agents.connection_limits import load_grpc_quietly
-from jupyter_dist.coordinator.agents.job_watch import make_job_watch
-from jupyter_dist.errors import ClusterExists, DistError
-from jupyter_dist.launch.files.connection_file import StartReport
-from jupyter_dist.launch.files.reserved_name import remove_reservation
-from jupyter_dist.launch.launcher import Launcher
-from jupyter_dist.launch.local import LocalLauncher
-from jupyter_dist.launch.processes.open_files import (
-    allow_open_files,
-    files_of_the_coordinator,
-    name_limit,
-)
+from jupyter_dist.launch.own_agent import EarlyAgent
+from jupyter_dist.launch.processes.loading import loading
 from jupyter_dist.launch.processes.private_dir import make_private_dir
-from jupyter_dist.launch.ssh.ssh_launcher import SshLauncher
-from jupyter_dist.model.spec.cluster_spec import ClusterSpec
-from jupyter_dist.version import WIRE, __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from jupyter_dist.coordinator.agents.arrivals import Arrivals
+    from jupyter_dist.launch.launcher import Launcher
+    from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 
 
 class _Wish:
@@ -53,7 +44,7 @@ class _Wish:
         if self._fulfil is not None:
             self._fulfil()
 
-    def fulfil_by(self, call: Callable[[], None]) -> None:
+    def fulfil_by(self, call: "Callable[[], None]") -> None:
         """Have this called with the signal from now on; at once if it has come already."""
         self._fulfil = call
         if self._is_there:
@@ -68,35 +59,63 @@ class _Wish:
 def main() -> None:
     """Coordinate one cluster from its start to its end."""
     wish = _Wish()
-    spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=ClusterSpec)
-    ranks = sum(host.slots for host in spec.hosts)
-    allow_open_files(files_of_the_coordinator(ranks, len(spec.hosts)))
     os.umask(0o077)
-    _report(StartReport(stage=f"making a private directory in {tempfile.gettempdir()!r}"))
     state_dir = make_private_dir()
+    try:
+        early = None
+        with contextlib.suppress(OSError):  # it is tried once more, and told then
+            early = EarlyAgent(str(state_dir), *sys.argv[1:]) if sys.argv[1:] else None
+        _live(state_dir, early, wish)
+    finally:
+        import shutil
+
+        shutil.rmtree(state_dir, ignore_errors=True)
+
+
+def _live(state_dir: "Path", early: EarlyAgent | None, wish: _Wish) -> None:
+    with loading():
+        import faulthandler
+
+        import msgspec
+
+        from jupyter_dist.launch.files.connection_file import StartReport
+        from jupyter_dist.launch.files.reserved_name import remove_reservation
+        from jupyter_dist.launch.processes.open_files import allow_files_of_the_coordinator
+        from jupyter_dist.launch.processes.starter import redirect_output, tell_starter
+        from jupyter_dist.model.spec.cluster_spec import ClusterSpec
+
+    spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=ClusterSpec)
+    allow_files_of_the_coordinator(spec)
     log_path = state_dir / "coordinator.log"
     with log_path.open("ab", buffering=0) as log:
-        _redirect(log)
-        faulthandler.register(signal.SIGUSR1)  # where a start that takes too long is
-        _report(StartReport(stage="starting its agents", log_path=str(log_path)))
+        redirect_output(log)
+        if sys.platform != "win32":
+            faulthandler.register(signal.SIGUSR1)  # where a start that takes too long is
+        tell_starter(StartReport(stage="starting its agents", log_path=str(log_path)))
         try:
-            _coordinate(spec, state_dir, log_path, wish)
+            _coordinate(spec, _arrivals(spec, state_dir, early), log_path, wish)
         finally:
-            shutil.rmtree(state_dir, ignore_errors=True)
             remove_reservation(spec.name)
 
 
-def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish) -> None:
-    arrivals = _arrivals(spec, state_dir)
+def _coordinate(spec: "ClusterSpec", arrivals: "Arrivals", log_path: "Path", wish: _Wish) -> None:
+    from jupyter_dist.errors import ClusterExists, DistError
+    from jupyter_dist.launch.files.connection_file import StartReport
+    from jupyter_dist.launch.processes.open_files import name_limit
+    from jupyter_dist.launch.processes.starter import tell_starter
+
     abandon = arrivals.abandon
     try:
         arrivals.start(spec.hosts)  # before we import what we need ourselves: theirs takes longest
-        _report(StartReport(stage="loading what it needs", log_path=str(log_path)))
-        load_grpc_quietly()
-        from jupyter_dist.coordinator.server import CoordinatorServer
+        tell_starter(StartReport(stage="loading what it needs", log_path=str(log_path)))
+        with loading():
+            from jupyter_dist.coordinator.agents.connection_limits import load_grpc_quietly
+
+            load_grpc_quietly()
+            from jupyter_dist.coordinator.server import CoordinatorServer
 
         wish.heed()
-        _report(StartReport(stage="opening its ports and files", log_path=str(log_path)))
+        tell_starter(StartReport(stage="opening its ports and files", log_path=str(log_path)))
         server = CoordinatorServer(spec, arrivals, log_path)
         abandon = server.abandon
         report = StartReport(server.open())
@@ -109,16 +128,37 @@ def _coordinate(spec: ClusterSpec, state_dir: Path, log_path: Path, wish: _Wish)
         limit = name_limit(getattr(error, "errno", None))  # also of an error of ZeroMQ
         _give_up(abandon, f"{type(error).__name__}: {error}{limit}")
         raise
-    _report(report)
+    tell_starter(report)
     try:
         server.serve()
     finally:
         server.close()
 
 
-def _arrivals(spec: ClusterSpec, log_dir: Path) -> Arrivals:
-    """Return what will start the agents of this cluster."""
-    ssh = SshLauncher(
+def _arrivals(spec: "ClusterSpec", log_dir: "Path", early: EarlyAgent | None) -> "Arrivals":
+    """Return what will start the agents of this cluster; nothing else is loaded for it."""
+    from jupyter_dist.coordinator.agents.arrivals import Arrivals
+    from jupyter_dist.launch.local import LocalLauncher
+
+    job = None
+    if spec.batch is not None:
+        from jupyter_dist.coordinator.agents.job_watch import make_job_watch
+
+        job = make_job_watch(spec, log_dir)
+    local = LocalLauncher(log_dir, spec.start_method, early)
+    launchers: dict[str, Launcher] = {"local": local, "auto": local}
+    if any(host.launcher == "ssh" for host in spec.hosts):
+        launchers["ssh"] = _ssh_launcher(spec, log_dir)
+    return Arrivals(launchers, log_dir, job)
+
+
+def _ssh_launcher(spec: "ClusterSpec", log_dir: "Path") -> "Launcher":
+    from pathlib import Path
+
+    from jupyter_dist.launch.ssh.ssh_launcher import SshLauncher
+    from jupyter_dist.version import WIRE, __version__
+
+    return SshLauncher(
         wire=WIRE,
         version=__version__,
         start_method=spec.start_method,
@@ -127,44 +167,20 @@ def _arrivals(spec: ClusterSpec, log_dir: Path) -> Arrivals:
         install=spec.install,
         wheelhouse=Path(spec.wheelhouse) if spec.wheelhouse else None,
     )
-    local = LocalLauncher(log_dir, spec.start_method, os.getpid())
-    launchers: dict[str, Launcher] = {"local": local, "auto": local, "ssh": ssh}
-    return Arrivals(launchers, log_dir, make_job_watch(spec, log_dir))
 
 
-def _give_up(abandon: Callable[[], None], problem: str, *, is_name_taken: bool = False) -> None:
+def _give_up(abandon: "Callable[[], None]", problem: str, *, is_name_taken: bool = False) -> None:
     """Report why there is no cluster, and clean up undisturbed.
 
     The starter answers the report with SIGTERM; raised in the middle of closing, it would leave a
     socket open for which libzmq then waits for ever.
     """
+    from jupyter_dist.launch.files.connection_file import StartReport
+    from jupyter_dist.launch.processes.starter import tell_starter
+
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _report(StartReport(problem=problem, is_name_taken=is_name_taken))
+    tell_starter(StartReport(problem=problem, is_name_taken=is_name_taken))
     abandon()
-
-
-_report_descriptor = 1
-
-
-def _redirect(log: IO[bytes]) -> None:
-    """Keep stdout for the report, and send whatever else is printed to the log."""
-    global _report_descriptor  # noqa: PLW0603  (one process, one report)
-    _report_descriptor = os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(log.fileno(), 1)
-    os.dup2(log.fileno(), 2)
-
-
-def _report(report: StartReport) -> None:
-    """Tell the starter; it may be gone already, which is no reason to end."""
-    line = msgspec.json.encode(report) + b"\n"
-    with contextlib.suppress(BrokenPipeError):
-        while line:
-            line = line[os.write(_report_descriptor, line) :]
-    if not report.stage:
-        os.close(_report_descriptor)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class AgentEvents:
         }
 
     def take(self, now_s: float) -> None:
-        """Hand over all that has come; to be called often, see AgentService.receive."""
+        """Hand over all that has come."""
         for host, event in self.agents.receive():
             if event is None:
                 self._on_gone(host)

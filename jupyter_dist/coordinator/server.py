@@ -1,6 +1,7 @@
 """Everything a coordinator opens on this machine: sockets, files, and the invitations."""
 
 import contextlib
+import gc
 import os
 import socket
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ import msgspec
 from jupyter_dist.control.context import new_context
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.keys import make_cluster_keys
+from jupyter_dist.control.memory_file import make_or_none
+from jupyter_dist.control.relay.engine_router import EngineRouter
 from jupyter_dist.control.router import Doorkeeper, Router
 from jupyter_dist.coordinator.agents.admission import Admission
 from jupyter_dist.coordinator.agents.agent_service import AgentService
@@ -21,7 +24,6 @@ from jupyter_dist.coordinator.agents.certificates import Authority
 from jupyter_dist.coordinator.agents.connection_limits import ConnectionLimits
 from jupyter_dist.coordinator.coordinator import Coordinator
 from jupyter_dist.errors import UsageError
-from jupyter_dist.launch.batch.files import make_job_dir
 from jupyter_dist.launch.files.connection_file import (
     ConnectionInfo,
     connection_path,
@@ -38,7 +40,7 @@ from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.probe.network import list_interfaces, offered_addresses
 from jupyter_dist.protocol import codec
 from jupyter_dist.protocol.credentials import ClusterKeys
-from jupyter_dist.protocol.messages import ClusterStopping, FromClient, ToCoordinator
+from jupyter_dist.protocol.messages import ClusterStopping, FromClient
 from jupyter_dist.version import WIRE
 
 LOOPBACK = "127.0.0.1"
@@ -57,6 +59,8 @@ class CoordinatorServer:
         self._log_path = log_path
         self._stack = contextlib.ExitStack()
         self._stack.callback(arrivals.end, AGENT_END_S)
+        self._proof = make_or_none()
+        self._is_frozen = False
 
     def open(self) -> ConnectionInfo:
         """Open every socket, invite the agents, write the connection file."""
@@ -66,16 +70,17 @@ class CoordinatorServer:
         joining = [host for host in self._spec.hosts if host.launcher == "join"]
         invited = [host.name for host in self._spec.hosts if host.launcher != "join"]
         self._admission = Admission(invited, len(joining))
-        agents = AgentService(
+        self._agents = AgentService(
             self._admission,
             authority,
             authority.issue_server(),
             self._spec.health.lost_after_s,
             self._arrivals,
+            is_local=all(host.launcher in ("local", "auto") for host in self._spec.hosts),
         )
-        self._stack.callback(agents.close)
+        self._stack.callback(self._agents.close)
         at = _listening_address(self._spec)
-        ports = self._bind(at, agents, engines, beats)
+        ports = self._bind(at, self._agents, engines, beats)
         for host in self._spec.hosts:
             if host.launcher != "join":
                 homes = _homes(at, host)
@@ -86,13 +91,13 @@ class CoordinatorServer:
             engines,
             self.clients,
             beats,
-            agents,
+            self._agents,
             self._arrivals,
             keys.for_engine(),
         )
         clients_port = self.clients.bind(LOOPBACK)
         others = (ports.engines, ports.beats, clients_port)
-        self._limits = ConnectionLimits(agents.proven, ports.agents, others)
+        self._limits = ConnectionLimits(self._agents.proven, ports.agents, others)
         connection = self._publish(clients_port, keys)
         if joining:  # only now is the cluster's name ours
             self._write_join_file(at, ports, authority)
@@ -105,11 +110,12 @@ class CoordinatorServer:
 
     def stop(self) -> None:
         """Have `serve` end, also from the handler of a signal."""
-        self.coordinator.is_stopping = True
+        self.coordinator.stop()
 
     def close(self) -> None:
         """End agents, remove the connection file, answer who asked for the end, close sockets."""
         self._arrivals.end(AGENT_END_S)
+        self._agents.await_ends(AGENT_END_S)  # those that were not started from here
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
         request = self.coordinator.stop_request
@@ -125,7 +131,7 @@ class CoordinatorServer:
 
     def _open_routers(
         self, keys: ClusterKeys
-    ) -> tuple[Router[ToCoordinator], Router[FromClient], HeartbeatMonitor]:
+    ) -> tuple[EngineRouter, Router[FromClient], HeartbeatMonitor]:
         context = new_context()
         # With what half of a failed start has left open, for whose end `term` waits for ever.
         self._stack.callback(context.destroy, 0)
@@ -139,7 +145,7 @@ class CoordinatorServer:
         beats_doorkeeper = Doorkeeper(beats_context)
         self._stack.callback(beats_doorkeeper.close)
         beats_doorkeeper.admit("beats", keys.engine.public)
-        engines = Router(context, "engines", keys.server, codec.from_engine(), survives_breaks=True)
+        engines = EngineRouter(context, "engines", keys.server)
         clients = Router(context, "clients", keys.server, codec.from_client())
         beats = HeartbeatMonitor(beats_context, "beats", keys.server)
         for router in (engines, clients, beats):
@@ -173,11 +179,14 @@ class CoordinatorServer:
             private_key=certificate.private_key,
             machine=machine_id(),
             coordinator_pid=os.getpid(),
+            memory_proof=self._proof.name if self._proof is not None else "",
         )
 
     def _write_join_file(self, at: str, ports: Ports, authority: Authority) -> None:
         path, batch, job = join_path(self._spec.name), self._spec.batch, self._arrivals.job
         if batch is not None:
+            from jupyter_dist.launch.batch.files import make_job_dir
+
             path = make_job_dir(batch.directory or path.parent, self._spec.name) / path.name
         homes = (*_offered(at), LOOPBACK) if at in _ALL else _offered(at)
         ticket = self._ticket("", homes, ports, authority)
@@ -204,10 +213,17 @@ class CoordinatorServer:
         self._next_check_s = monotonic() + FILE_CHECK_INTERVAL_S
         return self._info
 
-    def _tick(self, now_s: float) -> None:
-        """Keep strangers few and the connection file true, written again when it was deleted."""
-        self._limits.look(now_s)
+    def _tick(self, now_s: float) -> float:
+        """Keep strangers few and the connection file true, written again when it was deleted.
+
+        Returns when that is to be looked at again.
+        """
+        if not self._is_frozen and self.coordinator.has_been_ready:
+            self._is_frozen = True
+            gc.freeze()  # what the cluster is made of stays: no collection walks it again
         roster = self.coordinator.roster
+        self._limits.expect(len(roster.hosts), roster.world_size)
+        due_s = self._limits.look(now_s)
         if self._info.world_size != roster.world_size:
             hosts = tuple(host.spec for host in roster.hosts.values())
             self._info = msgspec.structs.replace(
@@ -221,6 +237,7 @@ class CoordinatorServer:
                 keep_connection(self._path, self._info)
             if self._admission.is_full:
                 self._arrivals.remove_join_file()
+        return due_s
 
 
 def _listening_address(spec: ClusterSpec) -> str:

@@ -1,1 +1,1 @@
-"""One rank: the main thread runs cells, the link thread owns the socket."""
+"""One rank: the main thread runs cells, the link thread has the socket meanwhile."""

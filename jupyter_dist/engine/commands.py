@@ -21,7 +21,18 @@ from jupyter_dist.options.checkpoint_request import (
     SaveRequest,
     WaitRequest,
 )
-from jupyter_dist.protocol.commands import BENCH, PREEMPTION, RELOAD, CommandKind, Report, Request
+from jupyter_dist.protocol.commands import (
+    BENCH,
+    MESH,
+    PREEMPTION,
+    PROGRAM,
+    RELOAD,
+    CommandKind,
+    ProgramRequest,
+    RankMesh,
+    Report,
+    Request,
+)
 from jupyter_dist.protocol.messages import Command
 
 
@@ -39,11 +50,16 @@ class Commands:
         work: CheckpointWork,
         checkpoint: Checkpoint,
         preemption: PreemptionHandler,
+        prepare_program: Callable[[str], object],
     ) -> None:
+        """`prepare_program` is called with the source of a program before that runs."""
         self._names, self._work, self._checkpoint = names, work, checkpoint
+        self._prepare_program = prepare_program
         entries: tuple[_Entry[Any, Any], ...] = (
             _Entry(BENCH, self._bench),
+            _Entry(MESH, self._read_mesh),
             _Entry(PREEMPTION, preemption.handle),
+            _Entry(PROGRAM, self._run_program),
             _Entry(RELOAD, self._reload),
             _Entry(SAVE, self._save),
             _Entry(RESTORE, self._restore),
@@ -71,6 +87,17 @@ class Commands:
         from jupyter_dist.engine.benchmark import measure
 
         return measure(self._names.communicator, plan, self._names.shell.display_pub.publish)
+
+    def _run_program(self, program: ProgramRequest) -> str:
+        from jupyter_dist.engine.execution.program import run_program
+
+        return run_program(self._names, program, self._prepare_program)
+
+    def _read_mesh(self, name: str) -> RankMesh:
+        from jupyter_dist.engine.observation.meshes import read_mesh
+
+        names = self._names
+        return read_mesh(name, names.shell.user_ns, len(names.all_ranks))
 
     def _reload(self, _request: None) -> None:
         from jupyter_dist.engine.code.reloading import reload_changed

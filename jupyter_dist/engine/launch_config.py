@@ -1,20 +1,18 @@
 """What the process of an engine does first: its streams, environment, share of cores."""
 
 import faulthandler
-import importlib.metadata
 import os
-import random
 import resource
 import sys
+from collections.abc import Mapping
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from jupyter_dist.engine.code.code_imports import CodeImports, watch_imports
 from jupyter_dist.engine.leaving.exit_reason import watch_exits
 from jupyter_dist.frameworks.environment import framework_variables
 from jupyter_dist.launch.processes.descendants import mark_descendants
-from jupyter_dist.launch.processes.open_files import allow_open_files, files_of_a_rank
+from jupyter_dist.launch.processes.open_files import allow_open_files, files_of_a_rank, usable_cores
 from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.model.ranks.stack_thread import STACK_SIGNAL, stacks_path
 from jupyter_dist.model.transfer.code_place import code_dir, imports_path
@@ -30,11 +28,11 @@ def prepare_process(config: EngineConfig) -> None:
         os.dup2(opened, descriptor)
         os.close(opened)
     info = config.info
-    os.environ.update(place_variables(info))
+    _set_variables(place_variables(info))
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     # Workers of dask leave a folder behind; this one goes with the cluster.
     os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", config.run_dir)
-    os.environ.update(config.env)
+    _set_variables(config.env)
     sys.argv = [""]  # as at a prompt of Python: the arguments of this process are ours
     os.chdir(config.cwd)
     if config.cwd not in sys.path:
@@ -42,8 +40,8 @@ def prepare_process(config: EngineConfig) -> None:
     _share_cores(config)
     list_path = imports_path(config.run_dir, config.engine)
     watch_imports(CodeImports(code_dir(config.run_dir), list_path, os.getcwd()))
-    random.seed()
-    np.random.seed()
+    if "numpy.random" in sys.modules:  # that of Python seeds itself in a fork
+        sys.modules["numpy.random"].seed()
     faulthandler.enable(2)
     stacks = os.open(stacks_path(config.run_dir, config.engine), _STREAM_FLAGS, 0o600)
     faulthandler.register(STACK_SIGNAL, stacks, all_threads=True)
@@ -53,6 +51,12 @@ def prepare_process(config: EngineConfig) -> None:
     watch_exits(stream_path(config.run_dir, config.engine, "stderr"))
 
 
+def _set_variables(variables: Mapping[str, str]) -> None:
+    # Not by `update`, which first asks of what kind its argument is, through all of `abc`.
+    for name, value in variables.items():
+        os.environ[name] = value
+
+
 def place_variables(info: RankInfo) -> dict[str, str]:
     """Return the variables that tell libraries of the place of a rank."""
     return {
@@ -60,27 +64,20 @@ def place_variables(info: RankInfo) -> dict[str, str]:
         "WORLD_SIZE": str(info.world_size),
         "LOCAL_RANK": str(info.local_rank),
         "LOCAL_WORLD_SIZE": str(info.local_world_size),
+        "GROUP_RANK": str(info.host_rank),
     }
 
 
 def _share_cores(config: EngineConfig) -> None:
     """Give native libraries this rank's share of the host's cores, unless the user has chosen."""
-    share = max(1, len(os.sched_getaffinity(0)) // config.info.local_world_size)
+    share = max(1, usable_cores() // config.info.local_world_size)
     os.environ["OMP_NUM_THREADS"] = chosen = config.env.get("OMP_NUM_THREADS", str(share))
     # Both go by OpenMP's number where they have none of their own, and PyTorch goes by MKL's.
     usual = chosen if chosen.isdecimal() else str(share)
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = config.env.get(name, usual)
-    jaxlib, timeout_s = _find_version("jaxlib"), config.collective_timeout_s
-    os.environ.update(framework_variables(os.environ, share, jaxlib, timeout_s))
+    timeout_s = config.collective_timeout_s
+    _set_variables(framework_variables(os.environ, share, config.jaxlib, timeout_s))
     blas_threads = os.environ["OPENBLAS_NUM_THREADS"]
     if blas_threads != "1" and blas_threads.isdecimal():
         threadpool_limits(int(blas_threads), user_api="blas")  # BLAS is loaded already, with one
-
-
-def _find_version(package: str) -> str:
-    """Return the version that would be imported; empty: it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""

@@ -4,6 +4,8 @@ import math
 import re
 from collections.abc import Mapping
 
+from jupyter_dist.model.ranks.held_time import COLLECTIVE_TIMEOUT_S
+
 _XLA_FLAGS = "XLA_FLAGS"
 _TIMEOUT_FLAG = "xla_cpu_collective_timeout_seconds"
 _SKIPPING_FLAG = "xla_disable_hlo_passes"
@@ -20,8 +22,12 @@ _FIRST_KNOWING = {_TIMEOUT_FLAG: (0, 8, 2), _SKIPPING_FLAG: (0, 6, 0)}
 XLA aborts the process for a flag that it does not know: a release that nobody has tried gets none.
 """
 _FIRST_UNTRIED = (0, 11, 0)
+RESERVE_S = 3600.0
+"""XLA's clock goes on while a rank is in the debugger, and no call can be given more time later. A
+person who has chosen a time gets that; who has not gets time to look around in the debugger."""
 _LONGEST_S = 1e9
 """More does not fit into the number that XLA reads."""
+_SKIPPED = re.compile(rf"--{_SKIPPING_FLAG}=(\S+)")
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.DOTALL)
 
 
@@ -44,10 +50,11 @@ def _add_flags(flags: str, jaxlib: str, collective_timeout_s: float) -> str:
     if flags.strip() and not flags.strip().startswith("-"):
         return flags  # the name of a file of flags
     if _knows(jaxlib, _TIMEOUT_FLAG) and _TIMEOUT_FLAG not in flags:
-        seconds = math.ceil(min(collective_timeout_s, _LONGEST_S))
+        reserve_s = RESERVE_S if collective_timeout_s == COLLECTIVE_TIMEOUT_S else 0.0
+        seconds = math.ceil(min(collective_timeout_s + reserve_s, _LONGEST_S))
         flags = f"{flags} --{_TIMEOUT_FLAG}={seconds}"
     if _knows(jaxlib, _SKIPPING_FLAG) and _COMBINER not in flags:
-        given = re.search(rf"--{_SKIPPING_FLAG}=(\S+)", flags)
+        given = _SKIPPED.search(flags)
         skipped = f"--{_SKIPPING_FLAG}={_COMBINER}"
         if given is None:
             flags = f"{flags} {skipped}"

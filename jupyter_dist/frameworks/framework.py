@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple
 from jupyter_dist.errors import PeerFailed
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.frameworks.rank_context import RankContext
+from jupyter_dist.model.hosts.rank import name_rank
 from jupyter_dist.model.ranks.initialized import Formed
 
 GRACE_S = 0.25
@@ -21,7 +22,7 @@ class Failure(NamedTuple):
 
     def to_error(self) -> PeerFailed:
         """Return what calls raise that need the rank."""
-        return PeerFailed(self.rank, self.reason)
+        return PeerFailed(self.rank, self.reason, name_rank(self.rank))
 
 
 class Framework:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
-
 _LISTENS = "0A"
 _LONGEST = 80
 """Characters of a command line that are shown."""
@@ -30,6 +28,8 @@ class Holder(NamedTuple):
     @property
     def is_of_cluster(self) -> bool:
         """Whether it is a rank that the parent of this rank has started, or was started by one."""
+        import psutil
+
         with contextlib.suppress(OSError, psutil.Error):
             # Each rank leads the session of all that its cells start.
             leader = os.getsid(self.pid)

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from jupyter_dist.model.hosts.rank import RankInfo
+from jupyter_dist.model.ranks.held_time import HeldTime
 
 
 class RankContext(Protocol):
@@ -43,6 +44,10 @@ class RankContext(Protocol):
         """Calls of this cell are to be compared before they begin (`%%spmd --check`)."""
 
     # --- the others ---
+
+    @property
+    def held(self) -> HeldTime:
+        """When deadlines stood still, because ranks were in a debugger."""
 
     def agree(self, claim: str, facts: bytes, timeout_s: float = 60.0) -> dict[int, bytes]:
         """Wait for all ranks of the cluster, and give what each has to say, by rank.

@@ -8,8 +8,9 @@ from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 SERVER_NAME = "jupyter-dist-coordinator"
 """Name in the coordinator's certificate; addresses change, this does not."""
-KEEPALIVE_MS = 1000
-"""How often both ends of an agent's stream make sure of each other."""
+_LEAST_S = 1.0
+_SHARE, _LOCAL_SHARE = 0.35, 0.2
+"""Of the time after which an agent is given up, what an answer of the other end may take."""
 MOST_MESSAGE_BYTES = 1 << 30
 """Of what is said on that stream; all that may be large goes in pieces."""
 HOME_UNREACHABLE = 94
@@ -18,18 +19,26 @@ GREETING = "jupyter-dist agent "
 """An agent that was started over ssh says this and a Greeting in JSON before anything else."""
 
 
-def keepalive_timeout_ms(lost_after_s: float) -> int:
-    """Return the silence after which a connection of an agent is given up, in milliseconds.
+def silence_before_break_s(lost_after_s: float) -> float:
+    """Return the silence after which a connection of an agent is given up, in seconds.
 
     Not the agent: it dials again, and has the other half of the time for that. TCP would try
     again in ever longer steps, and so for as long after a break as that has lasted.
     """
-    return round(1000 * max(1.0, lost_after_s / 2 - KEEPALIVE_MS / 1000))
+    return max(2 * _LEAST_S, lost_after_s / 2)
 
 
-def silence_before_break_s(lost_after_s: float) -> float:
-    """Return for how long an agent may have been out of reach when its connection is given up."""
-    return (keepalive_timeout_ms(lost_after_s) + KEEPALIVE_MS) / 1000
+def keepalive_ms(lost_after_s: float, *, is_local: bool) -> int:
+    """Return after which silence both ends of an agent's stream make sure of each other."""
+    silence_ms = round(1000 * silence_before_break_s(lost_after_s))
+    return silence_ms - keepalive_timeout_ms(lost_after_s, is_local=is_local)
+
+
+def keepalive_timeout_ms(lost_after_s: float, *, is_local: bool) -> int:
+    """Return for how long an answer to that is waited for; on one machine it comes soon."""
+    share = _LOCAL_SHARE if is_local else _SHARE
+    most_s = silence_before_break_s(lost_after_s) - _LEAST_S
+    return round(1000 * max(_LEAST_S, min(most_s, share * lost_after_s)))
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -71,6 +80,12 @@ class JoinTicket(msgspec.Struct, frozen=True, kw_only=True):
     machine: str = ""
     """Where the coordinator runs; an agent there sees by its process whether it lives."""
     coordinator_pid: int = 0
+    memory_proof: str = ""
+    """Name of a file in the coordinator's memory: an engine that can open it is on its machine."""
+
+    def pid_on(self, machine: str) -> int:
+        """Return the coordinator's process if it is one of this machine, and 0 if it is not."""
+        return self.coordinator_pid if self.machine == machine else 0
 
 
 class AgentHello(msgspec.Struct, frozen=True):

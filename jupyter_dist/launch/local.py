@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from jupyter_dist.launch.launcher import Failure, JoinTicket
-from jupyter_dist.launch.ssh.remote_command import python_script, shell_for
-from jupyter_dist.launch.ssh.ssh_failures import last_lines
-from jupyter_dist.model.spec.cluster_spec import HostSpec
+from jupyter_dist.launch.own_agent import EarlyAgent, agent_arguments, agent_log, start_agent
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
+from jupyter_dist.text.said_lines import last_lines
 
 
 class LocalAgent:
@@ -57,7 +56,8 @@ class LocalAgent:
     def terminate(self) -> None:
         """Ask it to clean up and end, also when someone has stopped it."""
         self._process.terminate()
-        self._process.send_signal(signal.SIGCONT)
+        if sys.platform != "win32":
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it at once; its engines end with it."""
@@ -68,29 +68,50 @@ class LocalAgent:
 class LocalLauncher:
     """Starts agents as child processes; to be used from the main thread (see lifeline.py)."""
 
-    def __init__(self, log_dir: Path, start_method: str, parent_pid: int) -> None:
+    def __init__(self, log_dir: Path, start_method: str, early: EarlyAgent | None = None) -> None:
         self._log_dir = log_dir
         self._start_method = start_method
-        self._parent_pid = parent_pid
+        self._early = early
 
     def start(self, host: HostSpec) -> LocalAgent:
-        """Start an agent on this machine."""
-        # -P: a file named like one of our imports in the current directory must not win.
-        arguments = ["-P", "-m", "jupyter_dist.agent", "--start-method", self._start_method]
-        arguments += ["--parent-pid", str(self._parent_pid)]
+        """Start an agent on this machine; one that was started early is taken over."""
+        log_path = agent_log(str(self._log_dir), host.name)
+        if self._early is not None and self._early.host == host.name:
+            early, self._early = self._early, None
+            return LocalAgent(early.process, Path(log_path))
+        arguments = agent_arguments(self._start_method)
         command = [sys.executable, *arguments]
         if host.python or host.setup:
+            from jupyter_dist.launch.ssh.remote_command import python_script, shell_for
+
             command = [*shell_for(host), python_script(host, arguments)]
-        log_path = self._log_dir / f"agent-{host.name}.log"
-        with log_path.open("ab") as log:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-            )
-        return LocalAgent(process, log_path)
+        return LocalAgent(start_agent(command, log_path), Path(log_path))
+
+
+def coordinator_command(spec: ClusterSpec) -> list[str]:
+    """Return the words that start the coordinator of this cluster with this Python."""
+    early = early_host(spec)
+    return [
+        # -P: a file named like one of our imports here must not win.
+        *(sys.executable, "-P", "-m", "jupyter_dist.coordinator"),
+        *((early, spec.start_method) if early else ()),
+    ]
+
+
+def early_host(spec: ClusterSpec) -> str:
+    """Return the name of a host whose agent a coordinator can start early; empty: there is none."""
+    plain = (
+        host.name
+        for host in spec.hosts
+        if host.launcher == "local" and not (host.python or host.setup)
+    )
+    return next(plain, "")
 
 
 def is_this_machine(host: str) -> bool:
     """Return whether the name leads to this machine; raises OSError when it cannot be resolved."""
+    import socket
+
     if host in ("localhost", socket.gethostname()):
         return True
     import psutil  # a coordinator that is in a hurry imports this module, too

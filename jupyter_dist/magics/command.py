@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jupyter_dist.errors import DistError, UsageError
 from jupyter_dist.options.command_options import OptionParser
+from jupyter_dist.options.output_options import OutputStyle
 from jupyter_dist.text.lists import name_interrupt
 
 if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
+    from jupyter_dist.magics.job import Job
+    from jupyter_dist.protocol.messages import Stops
     from jupyter_dist.views.cell.display_place import Display
 
 Shell: TypeAlias = Any
@@ -23,9 +26,18 @@ class CurrentCluster:
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
+        self.style = OutputStyle()
+        """How cells are shown that say nothing about it."""
+        self.job: Job | None = None
+        """That which this shell's notebook is, where `jupyter dist run` runs it."""
+        self._is_auto = False
+        self.stops: Stops | None = None
+        """When ranks stop in the debugger in cells that say nothing about it."""
 
     def get(self) -> "Cluster":
         """Return the cluster; raises UsageError naming how to get one."""
+        if self._cluster is None and self.job is not None and self.job.cluster:
+            self.set(self.job.visit())
         if self._cluster is not None:
             return self._cluster
         from jupyter_dist.cluster.cluster import Cluster
@@ -37,6 +49,12 @@ class CurrentCluster:
         raise UsageError(f"this notebook has no cluster. Start one with %dist_start -n 4{attach}.")
 
     @property
+    def is_of_job(self) -> bool:
+        """The cluster is, or will be, that of the command that runs this notebook."""
+        named = self.job.cluster if self.job is not None else ""
+        return bool(named) and (self._cluster is None or self._cluster.name == named)
+
+    @property
     def running(self) -> "Cluster | None":
         """The cluster, if there is one and it runs."""
         is_running = self._cluster is not None and self._cluster.is_running
@@ -45,7 +63,15 @@ class CurrentCluster:
     def set(self, cluster: "Cluster | None") -> "Cluster | None":
         """Speak to this cluster, or to none, from now on; gives the one before."""
         before, self._cluster = self._cluster, cluster
+        if self._is_auto and cluster is not None:
+            cluster.note_auto(True)
         return before
+
+    def note_auto(self, is_on: bool) -> None:
+        """Let pages that show the cluster know whether all cells of this shell run on it."""
+        is_news, self._is_auto = is_on != self._is_auto, is_on
+        if is_news and (running := self.running) is not None:
+            running.note_auto(is_on)
 
 
 class MagicGroup:
@@ -94,6 +120,17 @@ def show_as_one_line(error: DistError | KeyboardInterrupt) -> None:
 def is_notebook(shell: Shell) -> bool:
     """Return whether a front end of Jupyter shows what this shell displays."""
     return getattr(shell, "kernel", None) is not None
+
+
+def show_markup(shell: Shell, markup: str, text: str) -> None:
+    """Display it in a notebook; write its text elsewhere."""
+    if not is_notebook(shell):
+        say(text.rstrip())
+        return
+    from IPython.display import display
+
+    show: Callable[..., object] = display
+    show({"text/html": markup, "text/plain": text}, raw=True)
 
 
 def find_display(shell: Shell) -> "Display | None":

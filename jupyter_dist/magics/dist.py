@@ -1,7 +1,8 @@
 """The line magics: check hosts, start a cluster, look at it, move objects, stop it."""
 
+import atexit
 from argparse import Namespace
-from collections.abc import Callable
+from contextlib import nullcontext
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +16,35 @@ from jupyter_dist.magics.command import (
     find_display,
     is_notebook,
     say,
+    show_markup,
     word_for,
 )
+from jupyter_dist.magics.pushed_objects import choose_objects
 from jupyter_dist.magics.spmd import find_failure, number_of_cell
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.options.option import given_options
 from jupyter_dist.options.start_options import start_arguments
+from jupyter_dist.text.plurals import count_of
 
 if TYPE_CHECKING:
+    from jupyter_dist.cluster.cluster import Cluster
     from jupyter_dist.views.cell.display_place import Display
     from jupyter_dist.views.stages.transfer_bar import TransferBar
+
+
+def check_size(options: Namespace, running: "Cluster") -> None:
+    """Raise UsageError when another number of ranks is asked for than a running cluster has."""
+    if options.hosts is None and options.hostfile is None and options.spec is None:
+        return
+    from jupyter_dist.cluster.spec.specification import specify
+
+    asked = specify(**start_arguments(options)).world_size
+    if asked not in (0, running.world_size):
+        raise UsageError(
+            f"cluster {running.name} runs with {count_of(running.world_size, 'rank')}, and {asked} "
+            "are asked for. Accepted: --reuse with that number or none, or --replace, which "
+            "stops it first."
+        )
 
 
 class ClusterMagics(MagicGroup):
@@ -54,28 +74,74 @@ class ClusterMagics(MagicGroup):
         """Start a cluster; `%%spmd` cells then run on every one of its ranks.
 
         It lives on when the notebook's kernel ends: %dist_attach finds it again. With --resume it
-        goes on from a checkpoint; should that fail, the cluster runs all the same.
+        goes on from a checkpoint; should that fail, the cluster runs all the same. --replace and
+        --reuse are for cells that are run again.
         """
+        if self._current.is_of_job:
+            self._take_that_of_job(options)
+            return
+        running = self._find_running(options)
+        if running is not None and options.reuse:
+            check_size(options, running)
+            say(f"cluster {running.name} runs already: {name_ranks(range(running.world_size))}")
+            take_up(running, self._shell, self._current, options.o)
+            return
+        if running is not None:
+            running.stop()
+            say(f"cluster {running.name} is stopped")
+        cluster = self._start(options)
+        if self._current.job is not None and options.keep_s is None:
+            atexit.register(cluster.stop)  # the job is over when nothing of it is left
+        take_up(cluster, self._shell, self._current, options.o)
+        if options.resume is not None:
+            resume_new(cluster, options.resume, self._shell)
+
+    def _take_that_of_job(self, options: Namespace) -> None:
+        cluster = self._current.get()
+        ranks = name_ranks(range(cluster.world_size))
+        say(f"cluster {cluster.name} is that of `jupyter dist run`: {ranks}")
+        take_up(cluster, self._shell, self._current, options.o)
+        if options.resume is not None:
+            resume_new(cluster, options.resume, self._shell)
+
+    def _find_running(self, options: Namespace) -> "Cluster | None":
+        """Return the running cluster that is to be reused or replaced, if there is one.
+
+        Raises ClusterExists for the one of this notebook where neither was asked for, and
+        ClusterInUse where another notebook owns it.
+        """
+        from jupyter_dist.cluster.cluster import Cluster
+
+        current = self._current.running
+        is_again = options.reuse or options.replace
+        if current is not None and options.name in (None, current.name):
+            if not is_again and options.name is None:
+                raise ClusterExists(current.name)  # a cell that is run again starts none
+            return current if is_again else None
+        if is_again and options.name in Cluster.running():
+            return Cluster.attach(options.name)
+        return None
+
+    def _start(self, options: Namespace) -> "Cluster":
         from jupyter_dist.cluster.cluster import Cluster
         from jupyter_dist.views.stages.start_progress import StartProgressView, ready_text
 
-        if options.name is None and self._current.running is not None:
-            raise ClusterExists(self._current.running.name)  # a cell that is run again starts none
+        arguments = start_arguments(options)
         view = StartProgressView(display=self._display)
         started_s = monotonic()
         try:
-            cluster = Cluster.start(**start_arguments(options), on_progress=view.on_progress)
+            cluster = Cluster.start(**arguments, on_progress=view.on_progress)
         except UsageError:
             raise
         except BaseException as problem:
             view.fail(f"not started: {type(problem).__name__}")
             raise
-        ready_s = monotonic() - started_s
-        name, ranks = cluster.name, cluster.world_size
-        view.finish(ready_text(name, ranks, ready_s, cluster.notes, view.passed_s))
-        take_up(cluster, self._shell, self._current)
-        if options.resume is not None:
-            resume_new(cluster, options.resume, self._shell)
+        keeps_times = self._display is None or self._current.style.times
+        took_s = monotonic() - started_s if keeps_times else None
+        view.finish(
+            ready_text(cluster.name, cluster.world_size, took_s, cluster.notes, view.passed_s)
+        )
+        return cluster
 
     @command(accepted.STATUS)
     def dist_status(self, options: Namespace) -> None:  # noqa: ARG002
@@ -98,25 +164,20 @@ class ClusterMagics(MagicGroup):
     @command(accepted.INTERRUPT)
     def dist_interrupt(self, options: Namespace) -> None:
         """Interrupt the cell that runs, on every rank or on some, as Ctrl-C would."""
-        ranks = self._current.get().interrupt(options.ranks)
+        cluster = self._current.get()
+        ranks = cluster.interrupt(cluster.select(options.ranks, options.on))
         say(f"interrupted {name_ranks(ranks)}" if ranks else "nothing was running")
 
     @command(accepted.PUSH)
     def dist_push(self, options: Namespace) -> None:
         """Copy variables of the notebook to the ranks, under the same names."""
         cluster = self._current.get()
-        names = " ".join(options.names).replace(",", " ").split()
-        unknown = [name for name in names if name not in self._shell.user_ns]
-        if unknown:
-            raise UsageError(
-                f"the notebook has no variable named {', '.join(unknown)}; nothing was pushed. "
-                "Define it outside %%spmd first."
-            )
-        objects = {name: self._shell.user_ns[name] for name in names}
+        objects = choose_objects(options.names, options.line, self._shell.user_ns)
         with self._bar() as bar:
             cluster.push(
                 objects,
                 options.ranks,
+                on=options.on,
                 timeout_s=options.timeout_s,
                 on_stage=say,
                 on_moved=bar.on_moved,
@@ -124,12 +185,13 @@ class ClusterMagics(MagicGroup):
 
     @command(accepted.PULL)
     def dist_pull(self, options: Namespace) -> Any:
-        """Copy a variable of the ranks to the notebook, as {rank: object}."""
+        """Copy a variable of the ranks, or what an expression is there, as {rank: object}."""
         cluster = self._current.get()
         with self._bar() as bar:
             objects = cluster.pull(
                 options.name,
                 options.ranks,
+                on=options.on,
                 timeout_s=options.timeout_s,
                 on_stage=say,
                 on_moved=bar.on_moved,
@@ -200,7 +262,8 @@ class ClusterMagics(MagicGroup):
         """
         from jupyter_dist.views.tables.variables_table import names_html, names_text
 
-        found = self._current.get().who(options.patterns, options.ranks)
+        cluster = self._current.get()
+        found = cluster.who(options.patterns, cluster.select(options.ranks, options.on))
         self._show(names_html(found), names_text(found))
 
     @command(accepted.STACKS)
@@ -211,7 +274,9 @@ class ClusterMagics(MagicGroup):
         """
         from jupyter_dist.views.tables.stacks_table import stacks_html, stacks_text
 
-        found = self._current.get().stacks(options.ranks, native=options.native)
+        cluster = self._current.get()
+        ranks = cluster.select(options.ranks, options.on)
+        found = cluster.stacks(ranks, native=options.native)
         self._show(stacks_html(found), stacks_text(found))
 
     @command(accepted.EXPLAIN)
@@ -243,19 +308,17 @@ class ClusterMagics(MagicGroup):
     def dist_stop(self, options: Namespace) -> None:  # noqa: ARG002
         """End the cluster: every rank, every process, every file of it."""
         cluster = self._current.get()
-        cluster.stop()
+        if self._current.is_of_job:
+            say(f"cluster {cluster.name} goes on: `jupyter dist run` ends what it has started")
+            return
+        job = self._current.job
+        with nullcontext() if job is None else job.stopping(cluster.name):
+            cluster.stop()
         self._current.set(None)  # only now: who may not stop it goes on with it
         say(f"cluster {cluster.name} is stopped")
 
     def _show(self, markup: str, text: str) -> None:
-        """Display it in a notebook; write its text elsewhere."""
-        if not is_notebook(self._shell):
-            say(text.rstrip())
-            return
-        from IPython.display import display
-
-        show: Callable[..., object] = display
-        show({"text/html": markup, "text/plain": text}, raw=True)
+        show_markup(self._shell, markup, text)
 
     def _bar(self) -> "TransferBar":
         from jupyter_dist.views.stages.transfer_bar import TransferBar

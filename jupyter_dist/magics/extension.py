@@ -1,22 +1,39 @@
 """`%load_ext jupyter_dist` and `%unload_ext jupyter_dist`."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jupyter_dist.magics import completion, inspection
+from jupyter_dist.cluster.asking.front_end import JOB_VARIABLE
+from jupyter_dist.magics import inspection
 from jupyter_dist.magics.attach import AttachMagics
+from jupyter_dist.magics.axes import AxesMagics
 from jupyter_dist.magics.checkpoints import CheckpointMagics
 from jupyter_dist.magics.command import CurrentCluster, Shell
+from jupyter_dist.magics.debugging import DebugMagics
 from jupyter_dist.magics.dist import ClusterMagics
+from jupyter_dist.magics.grants import GrantMagics
 from jupyter_dist.magics.parallel import ParallelMagics
+from jupyter_dist.magics.profiling import ProfileMagics
 from jupyter_dist.magics.recovery import RecoveryMagics
+from jupyter_dist.magics.shell import completion, hints
 from jupyter_dist.magics.spmd import AUTO_CELL, AutoSpmd, SpmdMagics
 
 # By shell, so that the cluster is still known after %reload_ext.
 _CURRENT: WeakKeyDictionary[Shell, CurrentCluster] = WeakKeyDictionary()
 
-_GROUPS = (ClusterMagics, AttachMagics, RecoveryMagics, CheckpointMagics, ParallelMagics)
+_GROUPS = (
+    ClusterMagics,
+    AttachMagics,
+    AxesMagics,
+    RecoveryMagics,
+    CheckpointMagics,
+    DebugMagics,
+    ParallelMagics,
+    ProfileMagics,
+    GrantMagics,
+)
 _LINE_MAGIC = "dist_"
 """How the names of methods begin that are line magics."""
 
@@ -26,11 +43,17 @@ def load(shell: Shell) -> None:
     unload(shell)
     auto = AutoSpmd()
     current = _CURRENT.setdefault(shell, CurrentCluster())
+    if JOB_VARIABLE in os.environ:
+        from jupyter_dist.magics.job import find_job
+
+        current.job = find_job()
+    current.note_auto(auto.is_on)  # it was on, perhaps, before %reload_ext
     for kind, name, method in _magics(shell, current, auto):
         shell.register_magic_function(method, kind, name)
     shell.input_transformers_cleanup.append(auto)
     completion.install(shell, current, auto)
     inspection.install(shell, current)
+    hints.install(shell)
 
 
 def unload(shell: Shell) -> None:
@@ -42,6 +65,7 @@ def unload(shell: Shell) -> None:
     transformers[:] = [kept for kept in transformers if not isinstance(kept, AutoSpmd)]
     completion.remove(shell)
     inspection.remove(shell)
+    hints.remove(shell)
 
 
 def _magics(

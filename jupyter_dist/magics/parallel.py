@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from jupyter_dist.cluster.spec.checks import read_ranks
 from jupyter_dist.errors import UsageError
 from jupyter_dist.magics import options as accepted
 from jupyter_dist.magics.command import CurrentCluster, MagicGroup, Shell, command, say
@@ -35,13 +34,13 @@ class ParallelMagics(MagicGroup):
         """
         cluster = self._current.get()
         if options.stop:
-            if options.ranks or options.o:
+            if options.ranks or options.on or options.o:
                 raise UsageError("--stop goes alone: it ends the controller for all ranks.")
             was_running = cluster.leave_ipyparallel()
             self._close()
             say("the ipyparallel controller has ended" if was_running else "no controller ran")
             return
-        ranks = read_ranks(options.ranks, cluster.world_size)
+        ranks = cluster.select(options.ranks, options.on)
         began_s = monotonic()
         client = cluster.ipyparallel(timeout_s=options.timeout_s)
         with ExitStack() as ending:

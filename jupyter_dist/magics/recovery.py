@@ -61,4 +61,6 @@ class RecoveryMagics(MagicGroup):
     def _stages(self) -> "StageView":
         from jupyter_dist.views.stages.stage_view import StageView
 
-        return StageView(display=find_display(self._shell))
+        display = find_display(self._shell)
+        keeps_times = display is None or self._current.style.times
+        return StageView(display=display, keeps_times=keeps_times)

@@ -4,18 +4,31 @@ import re
 from argparse import Namespace
 from collections.abc import Sequence
 from tokenize import COMMENT
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.inputtransformer2 import make_tokens_by_line
+from msgspec.structs import replace
 
+from jupyter_dist.cluster.debugging.stops import find_stops
 from jupyter_dist.errors import CellFailed, DistError, RankRaised, UsageError
 from jupyter_dist.magics import options as accepted
-from jupyter_dist.magics.command import CurrentCluster, MagicGroup, Shell, command, show_as_one_line
+from jupyter_dist.magics.command import (
+    CurrentCluster,
+    MagicGroup,
+    Shell,
+    command,
+    say,
+    show_as_one_line,
+)
 from jupyter_dist.model.hosts.rank import name_ranks, parse_ranks
+from jupyter_dist.model.ranks.typed_cells import count_lines_as_typed
+from jupyter_dist.options.output_options import OutputStyle, read_style
+from jupyter_dist.text.lists import Momentary
 
 if TYPE_CHECKING:
+    from jupyter_dist.cluster.cells.background_cell import BackgroundCell
     from jupyter_dist.cluster.result import SpmdResult
-    from jupyter_dist.views.cell.cell_output import CellOutputView
+    from jupyter_dist.views.cell.cell_output import CellView
 
 AUTO_CELL = "dist_auto"
 """The cell magic that `%dist_auto on` puts before a cell."""
@@ -90,14 +103,14 @@ class SpmdMagics(MagicGroup):
         self._auto = auto
 
     @command(accepted.SPMD)
-    def spmd(self, options: Namespace, cell: str) -> None:
+    def spmd(self, options: Namespace, cell: str) -> "BackgroundCell | None":
         """Run the cell on every rank of the cluster, and show what they say, grouped.
 
         In the cell are `rank`, `world_size`, `local_rank`, `local_world_size` and `comm`;
         top-level `await`, `!command` and `%magic` work as in any cell. When a rank raises, its
         traceback is the error of this cell, so that Run All stops.
         """
-        self._run(options, count_lines_as_typed(options.line, cell))
+        return self._begin(options, count_lines_as_typed(options.line, cell))
 
     @command(accepted.AUTO)
     def dist_auto(self, options: Namespace) -> None:
@@ -106,19 +119,24 @@ class SpmdMagics(MagicGroup):
         Cells that begin with `%%`, and cells of nothing but `%dist_…` lines, still run in the
         notebook; `%%local` as the first line keeps any other cell there.
         """
+        if options.mode is None:
+            where = "on every rank" if self._auto.is_on else "in the notebook"
+            say(f"%dist_auto is {'on' if self._auto.is_on else 'off'}: cells run {where}")
+            return
         is_on = options.mode == "on"
         if is_on:
             self._current.get()
         self._auto.is_on = is_on
+        self._current.note_auto(is_on)
 
     @command(accepted.SPMD)
-    def auto_cell(self, options: Namespace, cell: str) -> None:
+    def auto_cell(self, options: Namespace, cell: str) -> "BackgroundCell | None":
         """Run a cell that was typed without `%%spmd` while `%dist_auto` is on."""
         try:
             self._current.get()
         except UsageError as problem:
             raise UsageError(f"{problem} Or run cells in the notebook: %dist_auto off.") from None
-        self._run(options, cell)
+        return self._begin(options, cell)
 
     @command(accepted.LOCAL)
     def local(self, options: Namespace, cell: str) -> None:  # noqa: ARG002
@@ -126,39 +144,88 @@ class SpmdMagics(MagicGroup):
         # AutoSpmd takes `%%local` away before it comes to this, except inside another cell magic.
         self._shell.run_cell(cell).raise_error()
 
-    def _run(self, options: Namespace, code: str) -> None:
-        from jupyter_dist.views.cell.cell_output import choose_view
+    def _begin(self, options: Namespace, code: str) -> "BackgroundCell | None":
+        if not options.profile:
+            if options.native:
+                raise UsageError("--native is for a profile. Say --profile --native.")
+            return self._run(options, code)
+        from jupyter_dist.magics.profiling import run_profiled
+
+        return run_profiled(self._shell, self._current, options, lambda: self._run(options, code))
+
+    def _run(self, options: Namespace, code: str) -> "BackgroundCell | None":
+        from jupyter_dist.cluster.spmd import give_up
+        from jupyter_dist.views.widgets.live_view import choose_live_view
 
         cluster = self._current.get()
-        world = range(cluster.world_size)
-        ranks = world if options.ranks is None else parse_ranks(options.ranks, len(world))
+        wanted = cluster.select(options.ranks, options.on)
+        ranks = range(cluster.world_size) if wanted is None else wanted
         shown = read_shown("--show", options.show, ranks)
-        view = choose_view(
-            self._shell,
-            world_size=len(ranks),
-            quiet=options.quiet,
-            shown=shown,
-            log_hint=", ".join(f"{host}:{path}" for host, path in cluster.log_dirs.items()),
+        view: CellView = choose_live_view(
+            self._shell, cluster, len(ranks), shown=shown, style=self._style(options)
         )
+        stops = find_stops(options, code, ranks, self._current.stops)
+        if self._current.job is not None:
+            view = self._publish(view, cluster.name, ranks, shown, options)
+        run: Any = cluster.run
+        if options.background:
+            run = cluster.run_in_background
+            view.on_note(Momentary("runs in the background; cells that come after it wait for it"))
+            view.on_tick()  # takes the place, which belongs to this cell
         try:
-            result = cluster.run(
+            begun = run(
                 code,
-                None if ranks is world else ranks,
+                wanted,
                 options.timeout_s,
                 label=number_of_cell(self._shell),
                 is_setup=options.setup,
-                check=options.check,
-                on_error=options.on_error,
+                check=options.check or bool(stops and stops.on_mismatch),
+                on_error=options.on_error or self._usual_on_error,
+                one_answer=options.one_answer,
+                stops=stops,
+                tell_slowest=options.slowest,
                 watcher=view,
             )
         except SyntaxError as error:
+            if options.background:
+                give_up(view, error)  # its place says that it runs
             raise as_ipython_shows(error, code, self._shell) from None
-        except BaseException:
-            view.finish(None)
+        except BaseException as problem:
+            give_up(view, problem)
             raise
         if options.o is not None:
-            self._shell.push({options.o: result})
-        finish_view(view, result)
+            self._shell.push({options.o: begun})
+        if options.background:
+            return None if options.o else begun
+        finish_view(view, begun)
+        return None
+
+    def _publish(
+        self,
+        view: "CellView",
+        cluster: str,
+        ranks: Sequence[int],
+        shown: Sequence[int] | None,
+        options: Namespace,
+    ) -> "CellView":
+        """Return a view that also tells the command that runs this notebook as a job."""
+        from jupyter_dist.cluster.jobs.job_events import SpmdBegan
+
+        assert self._current.job is not None
+        whose = None if shown is None else tuple(shown)
+        style = self._style(options)
+        began = SpmdBegan(cluster, tuple(ranks), whose, style, options.background)
+        return self._current.job.published(view, began)
+
+    @property
+    def _usual_on_error(self) -> str:
+        """A job that has failed is to end, and not to use its GPUs up."""
+        return "release" if self._current.job is None else "interrupt"
+
+    def _style(self, options: Namespace) -> OutputStyle:
+        style = read_style(options, self._current.style)
+        # It has a place from the beginning, for what it says while other cells run.
+        return replace(style, is_final=style.is_final and not options.background)
 
 
 def read_shown(flag: str, text: str | None, ranks: Sequence[int]) -> tuple[int, ...] | None:
@@ -174,27 +241,13 @@ def read_shown(flag: str, text: str | None, ranks: Sequence[int]) -> tuple[int, 
     return shown
 
 
-def count_lines_as_typed(line: str, cell: str) -> str:
-    """Put a comment where the `%%spmd` line stood: the ranks then count lines as the person does.
-
-    A cell magic must come first, so a cell that begins with one is left as it is.
-    """
-    body = cell.lstrip()
-    if body.startswith("%%"):
-        return cell
-    # As far in as the code: IPython takes the first line's indentation from every line.
-    first_line = next((text for text in cell.splitlines() if text.strip()), "")
-    indent = first_line[: len(first_line) - len(first_line.lstrip())]
-    return f"{indent}#%%spmd {line}".rstrip() + f"\n{cell}"
-
-
 def number_of_cell(shell: Shell) -> int:
     """Return the number of the running cell; `execution_count` is one ahead in newer IPythons."""
     number: int = shell.displayhook.prompt_count
     return number
 
 
-def finish_view(view: "CellOutputView", result: "SpmdResult | None") -> None:
+def finish_view(view: "CellView", result: "SpmdResult | None") -> None:
     """Show how a cell has ended (None: it goes on), and raise what went wrong."""
     failure = None if result is None else find_failure(result)
     view.finish(result, failure.rank if isinstance(failure, RankRaised) else None)

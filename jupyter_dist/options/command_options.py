@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import math
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -10,6 +11,9 @@ from typing import Any, NoReturn
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.ranks.records import DEFAULT_LAST
 from jupyter_dist.model.spec.cluster_spec import parse_duration_s
+
+_CHOICE = re.compile(r"invalid choice: '(?P<given>.*)' \(choose from (?P<choices>.*)\)")
+"""How argparse refuses a word."""
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -28,7 +32,11 @@ class OptionParser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {said} Example: {self.example}")
 
     def _guess(self, message: str) -> str:
-        """Return which option may be meant by one that there is not."""
+        """Return which option or choice may be meant by one that there is not."""
+        if found := _CHOICE.search(message):
+            choices = [choice.strip("' ") for choice in found["choices"].split(",")]
+            near = difflib.get_close_matches(found["given"], choices, 1)
+            return f"Did you mean {near[0]}? " if near else ""
         kind, _, words = message.partition(": ")
         flags = [word.partition("=")[0] for word in words.split() if word.startswith("-")]
         if kind != "unrecognized arguments" or not flags:
@@ -48,18 +56,28 @@ class OptionParser(argparse.ArgumentParser):
 
     def table(self) -> str:
         """Write every option with its explanation, one on a line."""
-        shown = [action for action in self._actions if _is_shown(action)]
-        width = max((len(_form(action)) for action in shown), default=0)
-        return "\n".join(f"    {_form(action):<{width}}  {action.help}" for action in shown)
+        rows = self.explained()
+        width = max((len(form) for form, _ in rows), default=0)
+        return "\n".join(f"    {form:<{width}}  {text}" for form, text in rows)
+
+    def explained(self) -> list[tuple[str, str]]:
+        """Return every option as it is typed, with its explanation."""
+        return [(_form(one), one.help or "") for one in self._actions if _is_shown(one)]
 
     def positionals(self, words: Sequence[str]) -> list[str]:
         """Return the words that are neither options nor values of options."""
-        found, is_value = [], False
-        for word in words:
-            if not is_value and not word.startswith("-"):
-                found.append(word)
-            option = self._option_string_actions.get(word)
-            is_value = not is_value and option is not None and option.nargs != 0
+        return [words[place] for place in self.places(words)]
+
+    def places(self, words: Sequence[str]) -> list[int]:
+        """Return the places of words that are neither options nor values of options."""
+        found, values_left = [], 0
+        for place, word in enumerate(words):
+            if values_left:
+                values_left -= 1
+            elif word == "-" or not word.startswith("-"):
+                found.append(place)
+            elif (option := self._option_string_actions.get(word)) is not None:
+                values_left = option.nargs if isinstance(option.nargs, int) else 1
         return found
 
     def complete(self, words: Sequence[str]) -> list[str]:
@@ -82,7 +100,8 @@ def _is_shown(action: argparse.Action) -> bool:
 
 def _form(action: argparse.Action) -> str:
     """Write one option as it is typed: `--comm auto|ring|none`, `-n N`, `NAME…`."""
-    value = action.metavar or "|".join(str(choice) for choice in action.choices or ())
+    value = " ".join(action.metavar) if isinstance(action.metavar, tuple) else action.metavar
+    value = value or "|".join(str(choice) for choice in action.choices or ())
     more = "…" if action.nargs in ("+", "*") else ""
     flag = action.option_strings[-1] if action.option_strings else ""
     text = " ".join(part for part in (flag, f"{value}{more}" if action.nargs != 0 else "") if part)
@@ -97,6 +116,11 @@ def add_name(parser: argparse._ActionsContainer) -> None:
 def add_ranks(parser: argparse.ArgumentParser) -> None:
     """Add which ranks are meant, where they are not all."""
     parser.add_argument("--ranks", metavar="RANKS", help="only these ranks, as 0,2-3")
+    parser.add_argument(
+        "--on",
+        metavar="WHERE",
+        help="only ranks of these hosts, or with these coordinates: nodeA,nodeB or data=0,model=1",
+    )
 
 
 def add_replaced_ranks(parser: argparse.ArgumentParser) -> None:
@@ -133,6 +157,15 @@ def add_collectives_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_attach_options(parser: argparse.ArgumentParser) -> None:
+    """Add beside whom, or in whose place, one attaches."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--watch", action="store_true", help="look on beside who runs cells")
+    how.add_argument(
+        "--take-over", action="store_true", help="run cells instead of who does; it may look on"
+    )
+
+
 def add_native_option(parser: argparse.ArgumentParser) -> None:
     """Add how deep one may look into stacks."""
     parser.add_argument(
@@ -149,6 +182,36 @@ def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
         metavar="S",
         help=f"interrupt {what} after this time, as 30, 30s or 5m",
     )
+
+
+def add_break_options(parser: argparse.ArgumentParser) -> None:
+    """Add where ranks stop in the debugger."""
+    parser.add_argument(
+        "--break",
+        dest="break_line",
+        type=number_reader("a line of the cell"),
+        metavar="LINE",
+        help="stop in the debugger before this line of the cell",
+    )
+    parser.add_argument(
+        "--break-if", metavar="EXPR", help="stop where this is true: at that line, or at any"
+    )
+    parser.add_argument("--break-rank", metavar="RANKS", help="stop these ranks only, as 0,2-3")
+
+
+def add_debug_options(parser: argparse.ArgumentParser) -> None:
+    """Add which ranks stop, or when."""
+    parser.add_argument("ranks", nargs="?", metavar="RANKS", help="stop these now, as 2 or 0,2-3")
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument(
+        "--on-error", action="store_true", help="from now on a rank that raises stops there"
+    )
+    when.add_argument(
+        "--on-mismatch",
+        action="store_true",
+        help="from now on collectives are compared, and all ranks stop where they differ",
+    )
+    when.add_argument("--off", action="store_true", help="stop at breakpoints alone again")
 
 
 def add_timeline_options(parser: argparse.ArgumentParser) -> None:
@@ -182,6 +245,12 @@ def read_duration_s(text: str) -> float:
     seconds: float = as_option(parse_duration_s)(text)
     if seconds <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time of more than 0 s")
+    return seconds
+
+
+def read_span_s(text: str) -> float:
+    """Read a time of 0 s or more, as `0`, `90s` or `15m`."""
+    seconds: float = as_option(parse_duration_s)(text)
     return seconds
 
 

@@ -9,7 +9,7 @@ check of its type, and the help of all of them.
 
 import argparse
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_dist.options.command_options import read_duration_s, read_variable
@@ -49,9 +49,13 @@ def options_of(fields: type) -> Iterator[tuple[str, Any, tuple[Option, ...]]]:
         yield name, kind, tuple(mark for mark in marks if isinstance(mark, Option))
 
 
-def add_options(parser: argparse.ArgumentParser, fields: type) -> None:
+def add_options(
+    parser: argparse.ArgumentParser, fields: type, *, without: Collection[str] = ()
+) -> None:
     """Add a flag for each field that has an Option; what is not given reads as None."""
     for name, kind, options in options_of(fields):
+        if name in without:
+            continue
         place = parser if len(options) < 2 else parser.add_mutually_exclusive_group()
         for option in options:
             flags = option.flags or (f"--{name.removesuffix('_s').replace('_', '-')}",)

@@ -6,7 +6,7 @@ arguments of `Cluster.start` and its documentation all come from these dictionar
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 from jupyter_dist.model.spec.batch import BATCH_SYSTEMS
@@ -15,10 +15,11 @@ from jupyter_dist.model.spec.cluster_spec import (
     DEFAULT_RANKS,
     MOST_CPU_DEVICES,
     OLD_NAME_OF_RING,
+    START_METHODS,
     ClusterSpec,
 )
 from jupyter_dist.model.spec.on_loss import OnLoss
-from jupyter_dist.options.command_options import number_reader, read_count
+from jupyter_dist.options.command_options import number_reader, read_count, read_span_s
 from jupyter_dist.options.option import Option, add_options, given_options
 
 StrPath = str | os.PathLike[str]
@@ -40,20 +41,24 @@ class SpecOptions(TypedDict, total=False):
     ]
 
 
+Python = Annotated[
+    str | None,
+    Option(
+        "interpreter or environment on the hosts (default: as here, else python3)",
+        metavar="PATH",
+    ),
+]
+Ssh = Annotated[
+    str | Sequence[str] | None,
+    Option("ssh and its options, as 'ssh -F FILE' (default: ssh)", metavar="COMMAND"),
+]
+
+
 class ReachOptions(TypedDict, total=False):
     """How hosts are reached, and how they reach this machine."""
 
-    python: Annotated[
-        str | None,
-        Option(
-            "interpreter or environment on the hosts (default: as here, else python3)",
-            metavar="PATH",
-        ),
-    ]
-    ssh: Annotated[
-        str | Sequence[str] | None,
-        Option("ssh and its options, as 'ssh -F FILE' (default: ssh)", metavar="COMMAND"),
-    ]
+    python: Python
+    ssh: Ssh
     interface: Annotated[
         str | None,
         Option(
@@ -72,14 +77,34 @@ class ReachOptions(TypedDict, total=False):
     ]
 
 
+class PlaceOptions(TypedDict, total=False):
+    """Where the coordinator is."""
+
+    coordinator: Annotated[
+        str | None,
+        Option(
+            "machine on which the coordinator runs, which hosts connect to, reached from here by "
+            "one ssh connection that may break (default: here)",
+            metavar="here|HOST",
+        ),
+    ]
+
+
+class WayOptions(PlaceOptions, total=False):
+    """How a cluster is found that runs on another machine."""
+
+    python: Python
+    ssh: Ssh
+
+
 class JobOptions(TypedDict, total=False):
     """Who starts the agents, and what is asked of the batch system that does."""
 
     launcher: Annotated[
         str | None,
         Option(
-            "who starts the agents: a batch system in a job, or ssh; auto: the allocation that "
-            "we are in, if there is one",
+            "who starts the agents: a batch system in a job, an orchestrator on its nodes, or ssh; "
+            "auto: the allocation that we are in, if there is one",
             choices=START_LAUNCHERS,
         ),
     ]
@@ -108,6 +133,13 @@ class JobOptions(TypedDict, total=False):
     ]
     template: Annotated[
         StrPath | None, Option("a job script of your own, with our fields in it", metavar="FILE")
+    ]
+    scheduler: Annotated[
+        str | None,
+        Option(
+            "address of Ray or of Dask's scheduler, or context of kubectl (default: theirs)",
+            metavar="ADDRESS",
+        ),
     ]
     queue: Annotated[
         str | None,
@@ -143,7 +175,9 @@ class ClusterOptions(TypedDict, total=False):
     keep_s: Annotated[
         float | None,
         Option(
-            "how long it lives without a notebook, as 90s, 15m or 2h (default: 15m)",
+            "how long it lives without a notebook, as 90s, 15m or 2h; 0: it ends with its "
+            "notebook (default: 15m; 0 in scripts and where no one can answer, as under papermill)",
+            type=read_span_s,
             metavar="DURATION",
         ),
     ]
@@ -189,13 +223,13 @@ class ClusterOptions(TypedDict, total=False):
         ),
     ]
     suspect_after_s: Annotated[
-        float | None, Option("mention a rank that is silent for so long (default: 3s)")
+        float | None, Option("mention a rank after this silence (default: 3s)")
     ]
     lost_after_s: Annotated[
-        float | None, Option("give up a rank or host that is silent for so long (default: 10s)")
+        float | None, Option("give up a rank or host after this silence (default: 10s)")
     ]
     sample_interval_s: Annotated[
-        float | None, Option("observe cores, memory, GPUs and networks so often (default: 1s)")
+        float | None, Option("interval of cores, memory, GPUs and networks (default: 1s)")
     ]
     on_loss: Annotated[
         str | None,
@@ -220,7 +254,14 @@ class ClusterOptions(TypedDict, total=False):
             metavar="COMMAND",
         ),
     ]
-    start_method: str | None
+    start_method: Annotated[
+        str | None,
+        Option(
+            "how ranks are started on their hosts: forked from a process that has imported "
+            "everything, or as fresh interpreters (spawn) (default: fork on Linux, else spawn)",
+            choices=START_METHODS,
+        ),
+    ]
     one_machine: bool | None
 
 
@@ -228,12 +269,12 @@ class StartOptions(ReachOptions, ClusterOptions, total=False):
     """What a start can be asked for besides its hosts and who starts their agents."""
 
 
-class AllOptions(SpecOptions, StartOptions, JobOptions, total=False):
+class AllOptions(SpecOptions, StartOptions, PlaceOptions, JobOptions, total=False):
     """Everything that a start can be asked for besides its hosts."""
 
 
-def add_start_options(parser: argparse.ArgumentParser) -> None:
-    """Add everything that can be asked of a new cluster."""
+def add_start_options(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:
+    """Add everything that can be asked of a new cluster, or all but these fields."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "-n",
@@ -243,8 +284,14 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
         help=f"ranks on this machine (default: {DEFAULT_RANKS})",
     )
     _add_places(parser, which)
+    add_options(parser, PlaceOptions)
     add_options(parser, JobOptions)
-    add_options(parser, ClusterOptions)
+    add_options(parser, ClusterOptions, without=without)
+
+
+def add_way_options(parser: argparse.ArgumentParser) -> None:
+    """Add on which machine a running cluster is looked for, and how ssh gets there."""
+    add_options(parser, WayOptions)
 
 
 def add_host_options(parser: argparse.ArgumentParser) -> None:
@@ -264,6 +311,17 @@ def _add_places(parser: argparse.ArgumentParser, which: argparse._MutuallyExclus
     )
     add_options(parser, SpecOptions)
     add_options(parser, ReachOptions)
+
+
+def add_again_options(parser: argparse.ArgumentParser) -> None:
+    """Add what becomes of a running cluster of the same name."""
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
+        "--replace", action="store_true", help="stop the running cluster of this name first"
+    )
+    again.add_argument(
+        "--reuse", action="store_true", help="attach to the running cluster of this name, if any"
+    )
 
 
 def start_arguments(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Memory of control groups: their limit, and how often the kernel's OOM killer struck in them."""
+"""Limits of control groups, and how often the kernel's OOM killer struck in them."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,6 +12,14 @@ PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")
 _NO_LIMIT = 1 << 60
 """Version 1 writes the largest number of pages that fits."""
+
+
+class TasksLeft(NamedTuple):
+    """How many more processes and threads may begin, and by whose limit."""
+
+    left: int
+    limit: int
+    folder: Path
 
 
 class Cgroup(msgspec.Struct, frozen=True):
@@ -38,6 +47,19 @@ class Cgroup(msgspec.Struct, frozen=True):
         name = "memory.max" if self.is_v2 else "memory.limit_in_bytes"
         limits = [read_number(folder / name) for folder in self._lineage()]  # 0 for `max`
         return min((limit for limit in limits if 0 < limit < _NO_LIMIT), default=0)
+
+    @property
+    def tasks_left(self) -> TasksLeft | None:
+        """Room for processes and threads, by its own limit and those above it.
+
+        None: there is no limit, or version 1 has it, in a hierarchy of its own.
+        """
+        found = [
+            TasksLeft(max(0, limit - read_number(folder / "pids.current")), limit, folder)
+            for folder in self._lineage()
+            if (limit := read_number(folder / "pids.max"))  # 0 for `max`
+        ]
+        return min(found, default=None)
 
     def _lineage(self) -> Iterator[Path]:
         yield self.folder

@@ -5,12 +5,9 @@ the standard library only, and keeps to what Python 3.6 understands.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
-import pwd
-import resource
 import shutil
 import socket
 import struct
@@ -18,6 +15,11 @@ import subprocess
 import sys
 import tempfile
 from typing import Any
+
+if sys.platform != "win32":
+    import fcntl
+    import pwd
+    import resource
 
 PROGRAMS = []  # type: list[subprocess.Popen[bytes]]
 """Programs that run for us now; whoever ends this process ends them first."""

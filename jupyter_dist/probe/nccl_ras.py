@@ -30,8 +30,8 @@ MOST_BYTES = 4 << 20
 _LINE_BYTES = 1024
 
 
-def ask_ras(address: str) -> RasReport | None:
-    """Ask the RAS that listens at `address`; None when nobody there answers as RAS does."""
+def ask_ras(address: str, timeout_s: float = ANSWER_TIMEOUT_S) -> RasReport | None:
+    """Ask the RAS that listens at `address`; None when none answers there in that time."""
     with contextlib.suppress(OSError, UsageError):
         for _ in range(ATTEMPTS):
             with socket.create_connection(split_address(address), CONNECT_TIMEOUT_S) as connection:
@@ -41,7 +41,7 @@ def ask_ras(address: str) -> RasReport | None:
                     continue  # who took the connection does not speak
                 if not said.startswith("SERVER PROTOCOL "):
                     return None
-                return _Talk(connection, ANSWER_TIMEOUT_S).read_report()
+                return _Talk(connection, timeout_s).read_report()
     return None
 
 

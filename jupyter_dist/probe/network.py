@@ -5,8 +5,6 @@ import ipaddress
 import socket
 from typing import Any
 
-import psutil
-
 from jupyter_dist.model.hosts.interfaces import Interface
 
 _ELSEWHERE = (("192.0.2.1", socket.AF_INET), ("2001:db8::1", socket.AF_INET6))
@@ -15,6 +13,8 @@ _ELSEWHERE = (("192.0.2.1", socket.AF_INET), ("2001:db8::1", socket.AF_INET6))
 
 def list_interfaces() -> tuple[Interface, ...]:
     """List every address that other machines could use, and loopback; links that are down not."""
+    import psutil
+
     states = psutil.net_if_stats()
     found = []
     for name, addresses in psutil.net_if_addrs().items():

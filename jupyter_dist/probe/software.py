@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes.util
-import importlib.metadata
 import os
 import platform
 import sys
@@ -32,15 +31,23 @@ def list_versions(*, of_system: bool = False) -> dict[str, str]:
     """
     versions = {"python": platform.python_version(), "jupyter-dist": __version__}
     for package, names in _DISTRIBUTIONS.items():
-        for name in names:
-            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                versions[package] = importlib.metadata.version(name)
-                break
+        found = next(filter(None, map(version_of, names)), "")
+        if found:
+            versions[package] = found
     if of_system and "nccl" not in versions and _has_system_nccl():
         versions["nccl"] = SYSTEM
     with contextlib.suppress(OSError):
         versions["driver"] = _DRIVER.read_text(encoding="ascii").strip()
     return versions
+
+
+def version_of(distribution: str) -> str:
+    """Return the version of what is installed by this name; empty: it is not."""
+    import importlib.metadata
+
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(distribution)
+    return ""
 
 
 def _has_system_nccl() -> bool:

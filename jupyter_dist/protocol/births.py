@@ -3,6 +3,7 @@
 import msgspec
 
 from jupyter_dist.model.hosts.rank import RankInfo
+from jupyter_dist.model.ranks.held_time import COLLECTIVE_TIMEOUT_S
 from jupyter_dist.protocol.credentials import Credentials
 
 
@@ -24,13 +25,21 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     bind_host: str = "127.0.0.1"
     """Address on which peers reach this engine's communicator."""
     communicator: str = "ring"
-    collective_timeout_s: float = 1800.0
+    collective_timeout_s: float = COLLECTIVE_TIMEOUT_S
     lost_after_s: float = 10.0
     """After a silence of so long it is given up by its coordinator."""
+    coordinator_pid: int = 0
+    """Of a coordinator on this machine, by which one sees whether it lives; 0: it is on another."""
     jax: str = "auto"
     """When ranks form JAX on their own: at the start, with the first cell that needs it, never."""
+    jaxlib: str = ""
+    """The version that ranks would import; empty: there is none. To look for it takes a while."""
     save_on_preempt: str = ""
     """Where variables that are marked are saved before a host is taken away; empty: nowhere."""
+    relay: str = ""
+    """What the relay of this host proves itself with; empty: it speaks through none."""
+    memory_proof: str = ""
+    """Name of a file in the coordinator's memory, as its ticket has it."""
     env: dict[str, str] = {}
     cwd: str = "."
 
@@ -57,6 +66,11 @@ class ZygoteEvent(msgspec.Struct, frozen=True):
 def stream_path(run_dir: str, engine: str, stream: str) -> str:
     """Return the file that holds everything the engine wrote to `stdout` or `stderr`."""
     return f"{run_dir}/rank-{engine}.{stream}"
+
+
+def relay_path(run_dir: str) -> str:
+    """Return the Unix socket at which ranks of this host reach its relay."""
+    return f"{run_dir}/relay"
 
 
 def record_path(memory_dir: str, engine: str) -> str:

@@ -1,7 +1,7 @@
 """Messages to frames and back: `[version][message][raw buffers…]`; other versions are refused."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, cast, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -81,27 +81,27 @@ class Decoder(Generic[Incoming]):
         self._decoder = msgspec.msgpack.Decoder(union)
         self._read_in_part = read_in_part
 
-    def decode(self, frames: Sequence[Frame]) -> tuple[Incoming, list[Frame]]:
-        """Return the message and its raw buffers, or what stands in for one that cannot be read.
+    def decode(self, frames: Sequence[Frame]) -> Incoming:
+        """Return the message of the first two frames, or what stands in for an unreadable one.
 
         Raises VersionMismatch before anything is decoded, and MalformedMessage for bytes that
         are not a message of this direction.
         """
         if len(frames) < 2:
             raise MalformedMessage(f"expected at least 2 frames, got {len(frames)}")
-        version = bytes(frames[0])
-        if version != VERSION:
-            theirs = version[:40].decode("ascii", "backslashreplace")
+        if frames[0] != VERSION:
+            theirs = bytes(frames[0][:40]).decode("ascii", "backslashreplace")
             raise VersionMismatch(VERSION.decode(), theirs)
         try:
-            message = self._decoder.decode(frames[1])
+            message: Incoming = self._decoder.decode(frames[1])
         except UNDECODABLE as error:
             problem = Unreadable(bytes(frames[1]), f"not a message for this side: {error}")
             log_unreadable(problem)
-            message = self._read_in_part(problem) if self._read_in_part is not None else None
-            if message is None:
+            part: Any = self._read_in_part(problem) if self._read_in_part is not None else None
+            if part is None:
                 raise problem from error
-        return cast("Incoming", message), list(frames[2:])
+            message = part
+        return message
 
 
 def from_engine() -> Decoder[ToCoordinator]:

@@ -6,13 +6,13 @@ MEETING_BYTES = 256 << 20
 """Over all receivers together."""
 
 
-def sent_bytes(kind: str, nbytes: int, ranks: tuple[int, ...], rank: int, root: int) -> int:
-    """Return how many bytes go out to others for the `nbytes` that this rank brings."""
+def sent_bytes(kind: str, nbytes: int, size: int, rank: int, root: int) -> int:
+    """Return how many bytes go out to the others of `size` ranks for the `nbytes` of this one."""
     match kind:
         case "all_gather":
-            return nbytes * (len(ranks) - 1)
+            return nbytes * (size - 1)
         case "broadcast":
-            return nbytes * (len(ranks) - 1) if rank == root else 0
+            return nbytes * (size - 1) if rank == root else 0
         case "gather":
             return 0 if rank == root else nbytes
         case "scatter":

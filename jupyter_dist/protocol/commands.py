@@ -50,8 +50,34 @@ class PreemptionRequest(msgspec.Struct, frozen=True):
     saves_marked: bool
 
 
+class ProgramRequest(msgspec.Struct, frozen=True):
+    """A program that ranks run as `python PATH ARGUMENTS` or `python -m PATH ARGUMENTS` would."""
+
+    path: str
+    """Of the file on the machine that has sent it; of a module its name."""
+    arguments: tuple[str, ...] = ()
+    source: str = ""
+    """What the file holds; hosts need not have it. Empty for a module, which they import."""
+    is_module: bool = False
+    restored: tuple[str, ...] = ()
+    """Variables of the rank that the program finds among its own."""
+
+
+class RankMesh(msgspec.Struct, frozen=True):
+    """A mesh of JAX or torch, as a rank has it."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+    """The rank at each place, the last axis fastest."""
+
+
 BENCH = CommandKind("bench", BenchPlan, RankBench)
+MESH = CommandKind("mesh", str, RankMesh)
+"""Tell of the mesh that a variable is."""
 PREEMPTION = CommandKind("preemption", PreemptionRequest, type(None))
 """Do what a notice asks for, before any other cell begins."""
+PROGRAM = CommandKind("program", ProgramRequest, str)
+"""Run a program; tell of the call by which it has ended itself well, or nothing."""
 RELOAD = CommandKind("reload", type(None), type(None))
 """Load synced modules again that have changed."""

@@ -1,4 +1,7 @@
-"""The protocol as a page to read: `python -m jupyter_dist.protocol.describe > docs/protocol.md`."""
+"""The protocol as a page to read.
+
+`python -m jupyter_dist.protocol.describe > docs/reference/protocol.md` writes it.
+"""
 
 import inspect
 import re

@@ -27,12 +27,12 @@ _ACCEPTED: dict[type[inspect.Type], type | tuple[type, ...]] = {
 """Of which types values are that a field takes as they are."""
 
 
-def fit_struct(struct: msgspec.Struct) -> dict[str, Any]:
+def fit_struct(struct: msgspec.Struct) -> dict[str, Any] | list[Any]:
     """Return the fields of a message, and its tag, as its reader expects them."""
     config = struct.__struct_config__
-    tag = {config.tag_field: config.tag} if config.tag_field else {}
     fields = {name: _fit(getattr(struct, name), kind) for name, kind in _kinds(type(struct))}
-    return {**tag, **fields}
+    tagged = {config.tag_field: config.tag, **fields} if config.tag_field else fields
+    return list(tagged.values()) if config.array_like else tagged
 
 
 def head_of(struct: msgspec.Struct) -> dict[str, Any]:

@@ -237,7 +237,7 @@ class Collective(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: bool = ..., site: _Optional[str] = ..., group: _Optional[str] = ..., arguments: _Optional[str] = ..., root: _Optional[int] = ..., is_earlier: bool = ..., awaits: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class EngineSample(_message.Message):
-    __slots__ = ("engine", "cpu_percent", "rss_bytes", "collective", "state", "major_faults_per_s", "gpu_memory_bytes")
+    __slots__ = ("engine", "cpu_percent", "rss_bytes", "collective", "state", "major_faults_per_s", "gpu_memory_bytes", "core_s", "core_wait_s")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -245,6 +245,8 @@ class EngineSample(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     MAJOR_FAULTS_PER_S_FIELD_NUMBER: _ClassVar[int]
     GPU_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CORE_S_FIELD_NUMBER: _ClassVar[int]
+    CORE_WAIT_S_FIELD_NUMBER: _ClassVar[int]
     engine: str
     cpu_percent: float
     rss_bytes: int
@@ -252,7 +254,9 @@ class EngineSample(_message.Message):
     state: str
     major_faults_per_s: float
     gpu_memory_bytes: int
-    def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ..., gpu_memory_bytes: _Optional[int] = ...) -> None: ...
+    core_s: float
+    core_wait_s: float
+    def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ..., gpu_memory_bytes: _Optional[int] = ..., core_s: _Optional[float] = ..., core_wait_s: _Optional[float] = ...) -> None: ...
 
 class Telemetry(_message.Message):
     __slots__ = ("cpu_percent", "memory_used_bytes", "engines", "gpus", "nics", "age_s")
@@ -391,7 +395,7 @@ class RasRead(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., report: _Optional[bytes] = ...) -> None: ...
 
 class AgentCommand(_message.Message):
-    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "commit_code", "read_records", "dump_stacks", "read_ras", "start_service", "end_service", "heed_notices", "let_go", "number", "taken")
+    __slots__ = ("start_engines", "send_signal", "stop", "place_chunk", "remove_placed", "admitted", "code_manifest", "code_chunk", "commit_code", "read_records", "dump_stacks", "read_ras", "start_service", "end_service", "heed_notices", "let_go", "observe", "number", "taken")
     START_ENGINES_FIELD_NUMBER: _ClassVar[int]
     SEND_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -408,6 +412,7 @@ class AgentCommand(_message.Message):
     END_SERVICE_FIELD_NUMBER: _ClassVar[int]
     HEED_NOTICES_FIELD_NUMBER: _ClassVar[int]
     LET_GO_FIELD_NUMBER: _ClassVar[int]
+    OBSERVE_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     TAKEN_FIELD_NUMBER: _ClassVar[int]
     start_engines: StartEngines
@@ -426,9 +431,10 @@ class AgentCommand(_message.Message):
     end_service: EndService
     heed_notices: HeedNotices
     let_go: LetGo
+    observe: Observe
     number: int
     taken: int
-    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., commit_code: _Optional[_Union[CommitCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ..., start_service: _Optional[_Union[StartService, _Mapping]] = ..., end_service: _Optional[_Union[EndService, _Mapping]] = ..., heed_notices: _Optional[_Union[HeedNotices, _Mapping]] = ..., let_go: _Optional[_Union[LetGo, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
+    def __init__(self, start_engines: _Optional[_Union[StartEngines, _Mapping]] = ..., send_signal: _Optional[_Union[SendSignal, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., place_chunk: _Optional[_Union[PlaceChunk, _Mapping]] = ..., remove_placed: _Optional[_Union[RemovePlaced, _Mapping]] = ..., admitted: _Optional[_Union[Admitted, _Mapping]] = ..., code_manifest: _Optional[_Union[CodeManifest, _Mapping]] = ..., code_chunk: _Optional[_Union[CodeChunk, _Mapping]] = ..., commit_code: _Optional[_Union[CommitCode, _Mapping]] = ..., read_records: _Optional[_Union[ReadRecords, _Mapping]] = ..., dump_stacks: _Optional[_Union[DumpStacks, _Mapping]] = ..., read_ras: _Optional[_Union[ReadRas, _Mapping]] = ..., start_service: _Optional[_Union[StartService, _Mapping]] = ..., end_service: _Optional[_Union[EndService, _Mapping]] = ..., heed_notices: _Optional[_Union[HeedNotices, _Mapping]] = ..., let_go: _Optional[_Union[LetGo, _Mapping]] = ..., observe: _Optional[_Union[Observe, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
 
 class Admitted(_message.Message):
     __slots__ = ("host", "session")
@@ -459,7 +465,7 @@ class RankPlace(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ..., device: _Optional[str] = ..., engine: _Optional[str] = ...) -> None: ...
 
 class StartEngines(_message.Message):
-    __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required", "jax", "save_on_preempt", "preempt_command")
+    __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required", "jax", "save_on_preempt", "preempt_command", "relay")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -482,6 +488,7 @@ class StartEngines(_message.Message):
     JAX_FIELD_NUMBER: _ClassVar[int]
     SAVE_ON_PREEMPT_FIELD_NUMBER: _ClassVar[int]
     PREEMPT_COMMAND_FIELD_NUMBER: _ClassVar[int]
+    RELAY_FIELD_NUMBER: _ClassVar[int]
     places: _containers.RepeatedCompositeFieldContainer[RankPlace]
     generation: int
     server_public_key: str
@@ -497,7 +504,8 @@ class StartEngines(_message.Message):
     jax: str
     save_on_preempt: str
     preempt_command: str
-    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ..., jax: _Optional[str] = ..., save_on_preempt: _Optional[str] = ..., preempt_command: _Optional[str] = ...) -> None: ...
+    relay: str
+    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ..., jax: _Optional[str] = ..., save_on_preempt: _Optional[str] = ..., preempt_command: _Optional[str] = ..., relay: _Optional[str] = ...) -> None: ...
 
 class SendSignal(_message.Message):
     __slots__ = ("request_id", "engines", "signal", "cell_id")
@@ -608,6 +616,12 @@ class HeedNotices(_message.Message):
 class LetGo(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Observe(_message.Message):
+    __slots__ = ("is_close",)
+    IS_CLOSE_FIELD_NUMBER: _ClassVar[int]
+    is_close: bool
+    def __init__(self, is_close: bool = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("grace_s",)

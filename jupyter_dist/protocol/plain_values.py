@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
+import msgspec
+
 from jupyter_dist.model.ranks.user_errors import type_name
 
 MOST_LEVELS = 50
@@ -66,6 +68,15 @@ def plain_id(value: object) -> str:
     if isinstance(value, str):
         return plain_text(value)
     return "" if value is None else str(Plainer().copy_key(value))
+
+
+def to_text(message: object) -> str:
+    """Write a message as JSON; what JSON cannot hold crosses as text."""
+    try:
+        return msgspec.json.encode(message).decode()
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
+        plain = Plainer().copy(msgspec.to_builtins(message, enc_hook=describe))
+        return msgspec.json.encode(plain).decode()
 
 
 class Plainer:

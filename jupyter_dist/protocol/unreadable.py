@@ -205,7 +205,7 @@ def _withdrawal(rank: int, parts: Parts, problem: str) -> ToCoordinator:
         rank,
         parts.read("cell_id", str, ""),
         parts.read("topic", str, ""),
-        parts.read("ranks", tuple[int, ...], ()),
+        parts.read("ranks", tuple[int, ...] | None, ()),
         f"has sent something that could not be read ({problem})",
     )
 
@@ -235,6 +235,8 @@ def read_word(error: Unreadable) -> ToClient | None:
             tuple(_event(item, problem) for item in parts.read_items("events")),
             parts.read("size_bytes", int, 0),
             parts.read("is_last", bool, False),
+            parts.read("request_id", str, ""),
+            parts.read("ranks", tuple[int, ...], ()),
         )
     request_id = error.request_id if parts.kind in _WORDS else ""
     return Refused(request_id, ErrorCode.MALFORMED_MESSAGE, problem) if request_id else None
@@ -251,7 +253,8 @@ def _event(item: msgspec.Raw, problem: str) -> CellEvent:
             duration_s: float = parts.read("duration_s", float, 0.0)
             value: str | None = parts.read("value_repr", str | None, None)
             return RankFinished(rank, status, duration_s, value, error)
-        if rank >= 0 and parts.kind == "RankOutput":
-            return RankOutput(rank, _outputs(parts, problem))
+        ranks: tuple[int, ...] = parts.read("ranks", tuple[int, ...], ())
+        if ranks and parts.kind == "RankOutput":
+            return RankOutput(ranks, _outputs(parts, problem))
         return CellNote(f"something could not be read and is left out: {problem}")
     return event

@@ -122,9 +122,9 @@ class CellFeed:
 
     # --- a watcher of cells ---
 
-    def on_output(self, rank: int, outputs: Sequence[Output]) -> None:
-        """Take in what a rank said."""
-        self._record.take_output(rank, outputs)
+    def on_output(self, ranks: Sequence[int], outputs: Sequence[Output]) -> None:
+        """Take in what each of these ranks said."""
+        self._record.take_output(ranks, outputs)
         self._is_changed = True
 
     def on_finished(self, result: RankFinished) -> None:
@@ -156,7 +156,8 @@ class CellFeed:
         """Tell it, and give about how many bytes that is."""
         assert self._cell is not None
         html, text = bundle["text/html"], bundle["text/plain"]
-        name, label = self._cluster.name, self._cell.label
+        name, by = self._cluster.name, self._cell.by
+        label = f"{self._cell.label} by {by}" if by else self._cell.label
         is_running = self._is_running
         self._stage.tell(
             CellSeen(cluster=name, label=label, is_running=is_running, html=html, text=text)
@@ -179,7 +180,7 @@ class RankLines(CellRecord):
 
     def last_lines(self, rank: int, count: int) -> str:
         """Return its last lines as plain text, and the traceback of its error behind them."""
-        transcript = self._transcripts.get(rank)
+        transcript = self._transcripts.find(rank)
         lines = transcript.last_lines(count) if transcript is not None else []
         finished = self.finished.get(rank)
         if finished is not None and finished.error is not None:

@@ -6,24 +6,39 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
 
+import msgspec
+
 from jupyter_dist.cluster.cluster import Cluster
-from jupyter_dist.errors import ClusterGone, DistError, NoCluster
+from jupyter_dist.errors import ClusterGone, ClusterUnreachable, DistError, NoCluster
 from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.protocol.plain_values import to_text
 from jupyter_dist.server.cell_feed import CellFeed, Stage
 from jupyter_dist.server.on_thread import disappoint, settle
 from jupyter_dist.server.owned_clusters import own_clusters
-from jupyter_dist.server.page_messages import CellSeen, Gone, Tail, TopologySeen, to_text
+from jupyter_dist.server.page_messages import CellSeen, Gone, Tail, TopologySeen
+from jupyter_dist.views.topology.changes import Teller
 from jupyter_dist.views.topology.view_commands import ViewCommands
 
 INTERVAL_S = 0.25
 """Shortest time between two pictures of a cluster."""
 _PACE_S = 0.2
 """Pictures come at the interval above, give or take a little: none of those is left out."""
-_BYTES_PER_S = 1_000_000
+_SHARE = 0.05
+"""The part of its time that the thread spends on finding out what has changed, at most."""
 _SLICE_S = 0.1
 _ENDED = ("stopped", "gone")
 logger = logging.getLogger(__name__)
-Said = TopologySeen | CellSeen | Tail | Gone
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A topology, and the state from which what is told with it leads there."""
+
+    topology: Topology
+    base: int
+    number: int
+
+
+Heard = Picture | CellSeen | Tail | Gone
 
 
 class ClusterFollower:
@@ -32,15 +47,17 @@ class ClusterFollower:
     `tell` gets what pages are told, beside it as JSON, on threads of ours; Gone is the last.
     """
 
-    def __init__(self, name: str, tell: Callable[["ClusterFollower", Said, str], None]) -> None:
+    def __init__(self, name: str, tell: Callable[["ClusterFollower", Heard, str], None]) -> None:
         self.name = name
         self.holders = 0
         """Pages and requests that need it; kept by the desk."""
         self.latest: dict[tuple[str, ...], str] = {}
         """What a page that comes is told at once; kept by the desk."""
         self.topology: Topology | None = None
-        """As pages were told last; kept by the desk."""
+        """As pages were told last, and its number; kept by the desk."""
+        self.number = 0
         self._tell = tell
+        self._teller = Teller()
         self._stage = Stage(self._say)
         self._lock = threading.Lock()
         self._left = threading.Event()
@@ -49,6 +66,8 @@ class ClusterFollower:
         self._cells: tuple[str, ...] = ()
         self._due_s = 0.0
         self._has_stopped = False
+        self._coordinator_pid = 0
+        """Of the cluster that was found first: another one may get its name."""
         self._ending: DistError | None = None
         self._thread = threading.Thread(target=self._run, name=f"follow-{name}", daemon=True)
         self._thread.start()
@@ -97,12 +116,15 @@ class ClusterFollower:
 
     def _visit(self) -> DistError | None:
         """Follow until the connection ends; gives why there is nothing to come back for."""
-        names = [info.name for info in own_clusters()]
-        if self.name not in names:
-            return NoCluster(self.name, names)
+        pids = {info.name: info.coordinator_pid for info in own_clusters()}
+        if self._coordinator_pid and pids.get(self.name) != self._coordinator_pid:
+            return ClusterGone(self.name, "its coordinator has ended")
+        if self.name not in pids:
+            return NoCluster(self.name, list(pids))
+        self._coordinator_pid = pids[self.name]
         try:
             cluster = Cluster.visit(self.name, await_ready=False)
-        except ClusterGone as problem:
+        except (ClusterGone, ClusterUnreachable) as problem:
             # Silent for ten seconds, or it has just ended: which, shows when we come again.
             self._disappoint(problem)
             return None
@@ -110,8 +132,8 @@ class ClusterFollower:
             return problem
         try:
             self._attend(cluster)
-        except ClusterGone:
-            pass  # whether it has ended shows below
+        except (ClusterGone, ClusterUnreachable):
+            pass  # whether it has ended shows when we come again
         except DistError as problem:
             return problem
         finally:
@@ -122,8 +144,6 @@ class ClusterFollower:
             cluster.detach()
         if self._has_stopped:
             return ClusterGone(self.name, "it was stopped")
-        if self.name not in [info.name for info in own_clusters()]:
-            return ClusterGone(self.name, "its coordinator has ended")
         return None
 
     def _attend(self, cluster: Cluster) -> None:
@@ -157,10 +177,10 @@ class ClusterFollower:
             self._stage.has_news.set()
         now_s = monotonic()
         if topology.state != "gone" and (now_s >= self._due_s or topology.state == "stopped"):
-            message = TopologySeen(cluster=self.name, topology=topology)
-            text = to_text(message)
-            self._due_s = now_s + max(_PACE_S, len(text) / _BYTES_PER_S)
-            self._tell(self, message, text)
+            told = self._teller.tell(topology, now_s)
+            text = to_text(TopologySeen(cluster=self.name, told=told))
+            self._due_s = now_s + max(_PACE_S, (monotonic() - now_s) / _SHARE)
+            self._tell(self, Picture(topology, told.base, told.number), text)
 
     def _disappoint(self, problem: DistError, *, is_for_good: bool = False) -> None:
         """Tell those who wait why we are not connected, and for good also those who come later."""
@@ -170,5 +190,5 @@ class ClusterFollower:
         for waiting in awaiting:
             disappoint(waiting, problem)
 
-    def _say(self, message: Said) -> None:
+    def _say(self, message: CellSeen | Tail | Gone) -> None:
         self._tell(self, message, to_text(message))

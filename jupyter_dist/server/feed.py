@@ -50,7 +50,8 @@ class FeedHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     def on_message(self, message: str | bytes) -> None:
         """Take in what the page wants to follow."""
-        from jupyter_dist.server.page_messages import Refusal, to_text
+        from jupyter_dist.protocol.plain_values import to_text
+        from jupyter_dist.server.page_messages import Refusal
         from jupyter_dist.server.page_requests import FollowAsked, read_request
 
         assert self._page is not None

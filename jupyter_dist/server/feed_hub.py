@@ -8,23 +8,28 @@ import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from jupyter_dist.server.cluster_follower import ClusterFollower, Said
+from jupyter_dist.protocol.plain_values import to_text
+from jupyter_dist.server.cluster_follower import ClusterFollower, Heard, Picture
 from jupyter_dist.server.listing import Listing, Rows
 from jupyter_dist.server.mailbox import Mailbox, Slot
 from jupyter_dist.server.on_thread import on_thread
-from jupyter_dist.server.page_messages import Clusters, Gone, StartSeen, Tail, TopologySeen, to_text
+from jupyter_dist.server.page_messages import Clusters, Gone, StartSeen, Tail, TopologySeen
 from jupyter_dist.server.page_requests import FollowAsked, StartAsked, ViewAsked
 from jupyter_dist.server.specs import SpecFolders, SpecRow
 from jupyter_dist.server.starting import Starts
 from jupyter_dist.server.summaries import ClusterRow
+from jupyter_dist.views.topology.changes import tell_whole
 from jupyter_dist.views.topology.view_commands import Reply, ViewCommands
 
 CLOSE_TIMEOUT_S = 3.0
+_OTHERWISE = -1
+"""The number of a state that no change is meant for."""
 
 
 class PageSession:
@@ -37,6 +42,14 @@ class PageSession:
         """What it follows or, after its end, has followed."""
         self.rank: int | None = None
         """Whose last lines it wants to see."""
+        self.number = 0
+        """The state of the followed cluster that it knows once it has read its mailbox; 0: none."""
+
+    def show(self, slot: Slot, picture: Picture, change: str, whole: Callable[[], str]) -> None:
+        """Tell it what changed if it knows what that is meant for, and otherwise the whole."""
+        knows_base = self.number == picture.base and not self.mailbox.holds(slot)
+        self.mailbox.put(slot, change if knows_base else whole())
+        self.number = picture.number
 
 
 class FeedHub:
@@ -126,12 +139,14 @@ class FeedHub:
             page.mailbox.drop(before.name)
         page.cluster, page.rank = asked.cluster or "", asked.rank
         if asked.cluster and page.followed is None:
-            page.followed = self._hold(asked.cluster)
+            page.followed, page.number = self._hold(asked.cluster), 0
             for slot, text in page.followed.latest.items():
                 if slot[0] != "tail":
                     page.mailbox.put(slot, text)
         followed = page.followed
         if followed is not None:
+            if asked.whole or not page.number:
+                _show_whole(page, followed)
             slot = _tail_slot(followed.name, page.rank)
             if slot in followed.latest:
                 page.mailbox.put(slot, followed.latest[slot])
@@ -176,21 +191,28 @@ class FeedHub:
         with suppress(RuntimeError):  # the loop has ended, and with it all pages
             self._loop.call_soon_threadsafe(take, *values)
 
-    def _spread(self, followed: ClusterFollower, said: Said, text: str) -> None:
+    def _spread(self, followed: ClusterFollower, said: Heard, text: str) -> None:
         """Put what a cluster says into the mailboxes of those who follow it."""
         if isinstance(said, Gone):
             self._spread_end(followed, text)
             return
+        if isinstance(said, Picture):
+            self._spread_picture(followed, said, text)
+            return
         slot: Slot = ("cell", followed.name)
-        if isinstance(said, TopologySeen):
-            slot = ("topology", followed.name)
-            followed.topology = said.topology
-        elif isinstance(said, Tail):
+        if isinstance(said, Tail):
             slot = _tail_slot(followed.name, said.rank)
         followed.latest[slot] = text
         rank = said.rank if isinstance(said, Tail) else None
         concerned = [page for page in self._pages_of(followed) if rank in (None, page.rank)]
         _put(concerned, slot, text)
+
+    def _spread_picture(self, followed: ClusterFollower, picture: Picture, text: str) -> None:
+        """Tell what changed those who know what it changes, and the whole all others."""
+        followed.topology, followed.number = picture.topology, picture.number
+        whole = cache(lambda: _whole_text(followed))
+        for page in self._pages_of(followed):
+            page.show(("topology", followed.name), picture, text, whole)
 
     def _spread_end(self, followed: ClusterFollower, text: str) -> None:
         if self._followed.get(followed.name) is followed:
@@ -205,9 +227,12 @@ class FeedHub:
             followed = self._followed.get(row.name)
             if row.state == "silent" and followed is not None and followed.topology is not None:
                 note = f"{row.note}: this is how it was before"
-                topology = msgspec.structs.replace(followed.topology, note=note)
-                text = to_text(TopologySeen(cluster=row.name, topology=topology))
-                _put(self._pages_of(followed), ("topology", row.name), text)
+                silent = msgspec.structs.replace(followed.topology, note=note)
+                told = tell_whole(silent, _OTHERWISE)
+                for page in self._pages_of(followed):
+                    text = to_text(TopologySeen(cluster=row.name, told=told))
+                    page.mailbox.put(("topology", row.name), text)
+                    page.number = _OTHERWISE
 
     def _spread_start(self, said: StartSeen) -> None:
         text = to_text(said)
@@ -246,6 +271,18 @@ class FeedHub:
 def _put(pages: Iterable[PageSession], slot: Slot, text: str) -> None:
     for page in pages:
         page.mailbox.put(slot, text)
+
+
+def _whole_text(followed: ClusterFollower) -> str:
+    assert followed.topology is not None
+    told = tell_whole(followed.topology, followed.number)
+    return to_text(TopologySeen(cluster=followed.name, told=told))
+
+
+def _show_whole(page: PageSession, followed: ClusterFollower) -> None:
+    if followed.topology is not None:
+        page.mailbox.put(("topology", followed.name), _whole_text(followed))
+        page.number = followed.number
 
 
 def _tail_slot(cluster: str, rank: int | None) -> Slot:

@@ -158,4 +158,10 @@ def _row(glance: StatusProbe) -> ClusterRow:
             silence = "has not answered yet"
         if glance.silence_s > SILENT_AFTER_S:
             silence = f"does not answer for {glance.silence_s:.0f} s"
-    return row_of(glance.topology, info=glance.info, owner=glance.owner, silence=silence)
+    return row_of(
+        glance.topology,
+        info=glance.info,
+        owner=glance.owner,
+        kernels=glance.kernels,
+        silence=silence,
+    )

@@ -25,6 +25,10 @@ class Mailbox:
             del self._papers[counted[0]]
         self._has_some.set()
 
+    def holds(self, slot: Slot) -> bool:
+        """Return whether a message of this slot has not been taken yet."""
+        return slot in self._papers
+
     def drop(self, cluster: str) -> None:
         """Forget how this cluster is; what was answered stays."""
         stale = [slot for slot in self._papers if slot[0] in _STATES and slot[1:2] == (cluster,)]

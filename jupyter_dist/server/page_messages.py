@@ -2,9 +2,8 @@
 
 import msgspec
 
-from jupyter_dist.model.hosts.topology import Topology
-from jupyter_dist.protocol.plain_values import Plainer, describe
 from jupyter_dist.server.summaries import ClusterRow
+from jupyter_dist.views.topology.changes import Told
 
 
 class _Said(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -18,10 +17,10 @@ class Clusters(_Said, frozen=True, kw_only=True, tag="clusters"):
 
 
 class TopologySeen(_Said, frozen=True, kw_only=True, tag="topology"):
-    """How the followed cluster is."""
+    """How the followed cluster is, or what changed of it."""
 
     cluster: str
-    topology: Topology
+    told: Told
 
 
 class CellSeen(_Said, frozen=True, kw_only=True, tag="cell"):
@@ -68,12 +67,3 @@ class Refusal(_Said, frozen=True, kw_only=True, tag="refused"):
     """What the page has sent cannot be read: why, and what can."""
 
     text: str
-
-
-def to_text(message: object) -> str:
-    """Write a message as JSON; what JSON cannot hold crosses as text."""
-    try:
-        return msgspec.json.encode(message).decode()
-    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
-        plain = Plainer().copy(msgspec.to_builtins(message, enc_hook=describe))
-        return msgspec.json.encode(plain).decode()

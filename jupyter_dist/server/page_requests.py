@@ -39,10 +39,14 @@ class ViewAsked(_Asked, frozen=True, kw_only=True):
 
 
 class FollowAsked(_Asked, frozen=True, kw_only=True, tag_field="kind", tag="follow"):
-    """Show me this cluster (None: none), and the last lines of this rank (None: of none)."""
+    """Show me this cluster (None: none), and the last lines of this rank (None: of none).
+
+    `whole`: I have missed something, tell me all of it again.
+    """
 
     cluster: str | None = None
     rank: Rank | None = None
+    whole: bool = False
 
 
 _ACCEPTED = {
@@ -50,7 +54,8 @@ _ACCEPTED = {
     f"(1-{MOST_SLOTS} ranks on this machine); a name if you like",
     ViewAsked: f"an id of 1 to 100 letters, a kind ({', '.join(KINDS)}), and ranks (a list of "
     "numbers) or rank (a number) where the kind takes them",
-    FollowAsked: '{"kind": "follow", "cluster": NAME or null, "rank": NUMBER or null}',
+    FollowAsked: '{"kind": "follow", "cluster": NAME or null, "rank": NUMBER or null}; '
+    '"whole": true to be told the whole state again',
 }
 Asked = TypeVar("Asked", StartAsked, ViewAsked, FollowAsked)
 

@@ -7,7 +7,14 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
-from jupyter_dist.errors import ClusterExists, ClusterGone, DistError, NoCluster, UsageError
+from jupyter_dist.errors import (
+    ClusterExists,
+    ClusterGone,
+    ClusterUnreachable,
+    DistError,
+    NoCluster,
+    UsageError,
+)
 from jupyter_dist.server.lazy_hub import LazyHub
 
 RESOURCE = "jupyter_dist"
@@ -17,6 +24,7 @@ _STATUS: dict[type[DistError], HTTPStatus] = {
     ClusterExists: HTTPStatus.CONFLICT,
     UsageError: HTTPStatus.BAD_REQUEST,
     ClusterGone: HTTPStatus.SERVICE_UNAVAILABLE,
+    ClusterUnreachable: HTTPStatus.SERVICE_UNAVAILABLE,
     DistError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 """Of several that fit the first counts."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from jupyter_dist.cluster.cluster import Cluster
 from jupyter_dist.errors import UsageError
+from jupyter_dist.launch.files.connection_file import find_connection
 from jupyter_dist.protocol.messages import StartProgress
 from jupyter_dist.server.on_thread import on_thread
 from jupyter_dist.server.page_messages import StartSeen
@@ -48,7 +49,7 @@ class Starts:
         try:
             cluster = Cluster.start(**self._read(asked), on_progress=on_progress)
             try:
-                row = row_of(cluster.topology())
+                row = row_of(cluster.topology(), info=find_connection(cluster.name))
             finally:
                 cluster.detach()
         except BaseException as problem:

@@ -4,6 +4,7 @@ import msgspec
 
 from jupyter_dist.launch.files.connection_file import ConnectionInfo
 from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.protocol.messages import KernelRole
 
 _WORKING = ("busy", "collective", "hung")
 
@@ -12,6 +13,8 @@ class ClusterRow(msgspec.Struct, frozen=True, kw_only=True):
     """What the list says of a cluster; numbers are of ranks."""
 
     name: str
+    coordinator_pid: int = 0
+    """Tells it from another one of the same name, before it or after it."""
     state: str
     """As a Topology has it, or silent: its coordinator lives and does not answer."""
     world_size: int = 0
@@ -27,6 +30,8 @@ class ClusterRow(msgspec.Struct, frozen=True, kw_only=True):
     """Label of the running cell, as `In[3]`, or empty."""
     owner: str = ""
     """The owner, as `notebook train.ipynb`; empty: there is none."""
+    kernels: tuple[KernelRole, ...] = ()
+    """Notebooks that own or observe it; those of the page among them belong to it."""
 
 
 def row_of(
@@ -34,9 +39,10 @@ def row_of(
     *,
     info: ConnectionInfo | None = None,
     owner: str = "",
+    kernels: tuple[KernelRole, ...] = (),
     silence: str = "",
 ) -> ClusterRow:
-    """Sum a cluster up; `info` tells of one that has not shown its hosts yet.
+    """Sum a cluster up; `info` is its connection file, which knows hosts that have not joined yet.
 
     `silence` says since when it has not answered.
     """
@@ -45,6 +51,7 @@ def row_of(
     asked_hosts, asked_ranks = (info.hosts, info.world_size) if info is not None else ((), 0)
     return ClusterRow(
         name=topology.cluster,
+        coordinator_pid=info.coordinator_pid if info is not None else 0,
         state="silent" if silence else topology.state,
         world_size=len(engines) or asked_ranks,
         hosts=tuple(host.name for host in topology.hosts or asked_hosts),
@@ -54,4 +61,5 @@ def row_of(
         note=silence or topology.note,
         cell=next((engine.cell for engine in engines if engine.cell), ""),
         owner=owner,
+        kernels=kernels,
     )

@@ -16,6 +16,12 @@ class Passing(str):
     __slots__ = ()
 
 
+class Momentary(Passing):
+    """One that explains nothing about how the cell has ended."""
+
+    __slots__ = ()
+
+
 def group_pairs(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     """Return the values of each key, as what is to be told of them together."""
     groups: dict[Key, list[Value]] = {}

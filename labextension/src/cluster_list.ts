@@ -40,7 +40,8 @@ export class ClusterList {
   private write(button: HTMLButtonElement, row: IClusterRow): void {
     button.setAttribute('aria-pressed', String(row.name === this.clusters.chosen));
     button.dataset['state'] = row.state;
-    const size = `${counted(row.world_size, 'rank')} on ${hostsOf(row)}`;
+    const owner = row.owner ? ` · ${row.owner}` : '';
+    const size = `${counted(row.world_size, 'rank')} on ${hostsOf(row)}${owner}`;
     const text = JSON.stringify([row, size]);
     if (button.dataset['written'] === text) return;
     button.dataset['written'] = text;

@@ -1,10 +1,13 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 
+import { createReceiver } from '../../jupyter_dist/views/topology/static/changes.js';
 import { createView, type IView } from '../../jupyter_dist/views/topology/static/view.js';
 import type { Clusters } from './clusters';
+import type { Debugging } from './debugging';
 import { element } from './dom';
 import { HistoryView } from './history_view';
 import { OutputView, RankLog } from './output_view';
+import { RankChoice } from './rank_choice';
 import { Section } from './section';
 import type { FeedMessage, ITopology } from './wire';
 
@@ -20,7 +23,9 @@ export class ClusterView {
   readonly #past = new Section('History', 'jdp-history-section', false);
   readonly #history = new HistoryView();
   readonly #rankLog: RankLog;
+  readonly #choice: RankChoice;
   #view: IView | null = null;
+  #receiver = createReceiver();
   #shown: string | null = null;
   #state: ITopology | null = null;
   #isGone = false;
@@ -28,16 +33,18 @@ export class ClusterView {
 
   constructor(
     private readonly clusters: Clusters,
-    registry: IRenderMimeRegistry
+    registry: IRenderMimeRegistry,
+    debugging: Debugging
   ) {
     this.output = new OutputView(registry);
     this.#rankLog = new RankLog(rank => clusters.followRank(rank));
+    this.#choice = new RankChoice(debugging);
     this.#cell.body.append(this.output.node);
     this.#log.body.append(this.#rankLog.node);
     this.#log.node.addEventListener('toggle', () => this.followLog());
     this.#past.body.append(this.#history.node);
     this.#past.node.addEventListener('toggle', () => this.#history.draw());
-    this.node.append(this.#topology.node, this.#cell.node, this.#log.node, this.#past.node);
+    this.node.append(this.#topology.node, this.#choice.node, this.#cell.node, this.#log.node, this.#past.node);
     clusters.news.connect((_, message) => this.take(message));
   }
 
@@ -85,6 +92,7 @@ export class ClusterView {
   private reset(name: string | null): void {
     this.#shown = name;
     this.#state = null;
+    this.#receiver = createReceiver();
     this.#isGone = false;
     this.#view?.destroy();
     this.#topology.body.replaceChildren();
@@ -93,6 +101,7 @@ export class ClusterView {
     this.output.clear();
     this.#rankLog.clear();
     this.#rankLog.offer(0);
+    this.#choice.offer(name ?? '', 0);
     this.#history.clear();
   }
 
@@ -110,7 +119,7 @@ export class ClusterView {
     if (this.#isGone && message.kind !== 'gone' && message.kind !== 'reply') this.reset(this.#shown);
     switch (message.kind) {
       case 'topology':
-        this.showTopology(message.topology);
+        this.takeTopology(message.told);
         break;
       case 'cell':
         this.#cell.title = message.is_running ? `Output of ${message.label} (running)` : `Output of ${message.label}`;
@@ -129,17 +138,29 @@ export class ClusterView {
     }
   }
 
+  private takeTopology(told: object): void {
+    const topology = this.#receiver.take(told) as ITopology | null;
+    if (topology) this.showTopology(topology);
+    else this.clusters.feed.askForWhole();
+  }
+
   private showTopology(topology: ITopology): void {
     this.#state = topology;
     this.#view?.update(topology);
-    this.#rankLog.offer(topology.hosts.reduce((count, host) => count + host.engines.length, 0));
     this.#history.take(topology, this.#past.node.open);
     this.followLog();
+    this.#choice.offer(topology.cluster, rankCount(topology));
     this.#onPicture();
   }
 
   /** Lines of a rank travel only while someone looks at them. */
   private followLog(): void {
-    if (this.#state) this.clusters.followRank(this.#log.node.open ? this.#rankLog.rank : null);
+    if (!this.#state) return;
+    if (this.#log.node.open) this.#rankLog.offer(rankCount(this.#state));
+    this.clusters.followRank(this.#log.node.open ? this.#rankLog.rank : null);
   }
+}
+
+function rankCount({ hosts }: ITopology): number {
+  return hosts.reduce((count, host) => count + host.engines.length, 0);
 }

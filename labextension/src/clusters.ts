@@ -3,31 +3,46 @@ import type { IStateDB } from '@jupyterlab/statedb';
 
 import { Feed } from './feed';
 import { problemOf, type ClusterServer } from './server';
-import { newId, type FeedMessage, type IClusterRow, type IReply, type IRequest } from './wire';
+import type { Notebooks, OpenNotebook } from './notebooks';
+import { newId, type FeedMessage, type IClusterRow, type IOwnCluster, type IReply, type IRequest } from './wire';
 
-const CHOSEN_KEY = '@jupyter-dist/labextension:chosen-cluster';
+const PINNED_KEY = '@jupyter-dist/labextension:pinned-cluster';
 
-/** The clusters of this user, which of them is looked at, and what can be asked of it. */
+const ROLES = ['owned', 'observe', 'own'];
+
+/**
+ * The clusters of this user, which of them is looked at, and what can be asked of it.
+ *
+ * That is the cluster of the notebook in front, unless another one is chosen or pinned.
+ */
 export class Clusters {
   readonly feed: Feed;
 
   constructor(
     readonly server: ClusterServer,
+    private readonly notebooks: Notebooks,
     private readonly state: IStateDB | null
   ) {
     this.feed = new Feed(server);
     this.feed.news.connect((_, message) => this.take(message));
     this.feed.stateChanged.connect(() => this.#changed.emit());
+    notebooks.changed.connect(() => {
+      this.followNotebook();
+      this.#changed.emit();
+    });
   }
 
-  /** Remember which cluster was looked at before the page was loaded, then connect. */
+  /** Remember which cluster was pinned before the page was loaded, then connect. */
   async open(): Promise<void> {
-    const kept = await this.state?.fetch(CHOSEN_KEY);
-    if (typeof kept === 'string' && this.#chosen === null) this.choose(kept);
+    const kept = await this.state?.fetch(PINNED_KEY);
+    if (typeof kept === 'string' && this.#chosen === null) {
+      this.#isPinned = true;
+      this.choose(kept);
+    }
     this.feed.connect();
   }
 
-  /** The list, the choice or the connection has changed. */
+  /** The list, the choice, the connection or the notebook in front has changed. */
   get changed(): ISignal<this, void> {
     return this.#changed;
   }
@@ -66,13 +81,45 @@ export class Clusters {
     return this.#rows.find(row => row.name === this.#chosen) ?? null;
   }
 
+  /** The notebook in front, if there is one. */
+  get front(): OpenNotebook | null {
+    return this.notebooks.front;
+  }
+
+  /** The cluster of a notebook; of several the one that it has taken up last. */
+  ownOf(notebook: OpenNotebook | null): IOwnCluster | null {
+    const kernel = notebook?.kernel;
+    if (!kernel) return null;
+    const found = this.#rows.flatMap(row =>
+      row.kernels.filter(role => role.kernel === kernel).map(role => ({ row, role }))
+    );
+    const order = ({ role }: IOwnCluster): number[] => [ROLES.indexOf(role.role), role.since_s ?? 0];
+    const isLater = ([a = 0, b = 0]: number[], [c = 0, d = 0]: number[]): boolean => a > c || (a === c && b > d);
+    return found.reduce<IOwnCluster | null>(
+      (best, each) => (best === null || isLater(order(each), order(best)) ? each : best),
+      null
+    );
+  }
+
+  /** Whether the choice stays what it is when another notebook comes to the front. */
+  get isPinned(): boolean {
+    return this.#isPinned;
+  }
+
+  set isPinned(isPinned: boolean) {
+    this.#isPinned = isPinned;
+    this.keepPin();
+    if (!isPinned) this.followNotebook(true);
+    this.#changed.emit();
+  }
+
   /** Look at a cluster; null looks at none. */
   choose(name: string | null): void {
     if (name === this.#chosen && !this.#isGone) return;
     this.#chosen = name;
     this.#rank = null;
     this.follow();
-    void (name === null ? this.state?.remove(CHOSEN_KEY) : this.state?.save(CHOSEN_KEY, name));
+    this.keepPin();
     this.#changed.emit();
   }
 
@@ -120,16 +167,19 @@ export class Clusters {
     if (message.kind !== 'start' && message.cluster !== this.#chosen) return;
     if (message.kind === 'gone') this.#isGone = true;
     this.#news.emit(message);
+    // The list may have told of another one of this name before that.
+    if (message.kind === 'gone' && this.chosenRow && this.chosenPid !== this.#followedPid) this.follow();
   }
 
   private takeRows(rows: readonly IClusterRow[]): void {
     const before = this.chosenRow;
     this.#rows = rows;
     this.#isKnown = true;
-    this.chooseTheOnlyOne();
+    this.followNotebook();
     if (this.chosenRow && this.#isGone) this.follow(); // another one has the name now
     // Of what is not followed only the list says that it has ended.
-    if (before && !this.chosenRow && !this.#isLookedAt) {
+    const isOther = before !== null && before.coordinator_pid !== this.chosenPid;
+    if (isOther && before.name === this.#chosen && !this.#isLookedAt) {
       this.take({ kind: 'gone', cluster: before.name, text: '' });
     }
     this.#changed.emit();
@@ -137,12 +187,33 @@ export class Clusters {
 
   private follow(): void {
     this.#isGone = false;
+    this.#followedPid = this.chosenPid;
     this.feed.follow(this.#isLookedAt ? this.#chosen : null, this.#rank);
   }
 
-  private chooseTheOnlyOne(): void {
+  private get chosenPid(): number | null {
+    return this.chosenRow?.coordinator_pid ?? null;
+  }
+
+  /**
+   * Look at the cluster of the notebook in front, when that is another notebook or has another
+   * cluster. What has just ended, or was left behind, stays in sight; without a notebook, the only one.
+   */
+  private followNotebook(isAgain = false): void {
+    if (this.#isPinned || !this.#isKnown) return;
+    const front = this.front;
+    const own = this.ownOf(front)?.row.name ?? null;
+    const isOther = front !== this.#followedNotebook || isAgain;
+    const isNews = isOther || (own !== null && own !== this.#own);
+    [this.#followedNotebook, this.#own] = [front, own ?? (isOther ? null : this.#own)];
+    if (front !== null && isNews) this.choose(own);
     const [first, second] = this.#rows;
-    if (this.#chosen === null && first && !second) this.choose(first.name);
+    if (front === null && this.#chosen === null && first && !second) this.choose(first.name);
+  }
+
+  private keepPin(): void {
+    const isKept = this.#isPinned && this.#chosen !== null;
+    void (isKept ? this.state?.save(PINNED_KEY, this.#chosen) : this.state?.remove(PINNED_KEY));
   }
 
   readonly #changed = new Signal<this, void>(this);
@@ -152,8 +223,14 @@ export class Clusters {
   #rows: readonly IClusterRow[] = [];
   #isKnown = false;
   #chosen: string | null = null;
+  #isPinned = false;
+  /** The notebook whose cluster was looked for last, and the one that it had, or has had. */
+  #followedNotebook: OpenNotebook | null = null;
+  #own: string | null = null;
   #rank: number | null = null;
   #isLookedAt = false;
+  /** The coordinator that the list named when it was followed last; null when it named none. */
+  #followedPid: number | null = null;
   /** The chosen one has ended since it was followed last. */
   #isGone = false;
 }

@@ -1,8 +1,9 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { Dialog, Notification, showDialog, type ICommandPalette } from '@jupyterlab/apputils';
+import { Dialog, showDialog, type ICommandPalette } from '@jupyterlab/apputils';
 
 import type { Clusters } from './clusters';
 import type { ClustersPanel } from './panel';
+import { showError } from './toasts';
 
 const CATEGORY = 'Clusters';
 const INSERT_CELL = 'notebook:insert-cell-below';
@@ -81,7 +82,7 @@ export function addCommands(
       execute: async () => {
         show();
         if (await panel.press(order.button)) return;
-        Notification.error(`${chosenName()} was asked nothing: it does not tell how it is. Try again in a moment.`);
+        showError(`${chosenName()} was asked nothing: it does not tell how it is. Try again in a moment.`);
       }
     });
   }
@@ -101,10 +102,10 @@ async function stop(clusters: Clusters): Promise<void> {
   const answer = await showDialog({
     title: `Stop ${row.name}?`,
     body: `The ${row.world_size} ranks of ${row.name} end, and what they hold in memory is gone.`,
-    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: 'Stop it' })]
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: `Stop ${row.name}` })]
   });
   if (!answer.button.accept) return;
   const replies = await clusters.ask(row.name, 'stop');
   const last = replies[replies.length - 1];
-  if (last && !last.ok) Notification.error(`${row.name} was not stopped: ${last.text}`);
+  if (last && !last.ok) showError(`${row.name} was not stopped: ${last.text}`);
 }

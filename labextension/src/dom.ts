@@ -41,6 +41,11 @@ export function field(label: string, control: HTMLElement, hint = ''): HTMLLabel
   return node;
 }
 
+/** Options for ranks 0 to `count` - 1. */
+export function rankOptions(count: number): HTMLOptionElement[] {
+  return Array.from({ length: count }, (_, rank) => element('option', { value: rank }, `rank ${rank}`));
+}
+
 /** Write text only where it has changed, so that nothing selected or read aloud is disturbed. */
 export function setText(node: Element, text: string): void {
   if (node.textContent !== text) node.textContent = text;

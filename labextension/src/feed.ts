@@ -60,6 +60,11 @@ export class Feed {
     this.sendFollow();
   }
 
+  /** Ask for the whole state of what is followed: something of it was missed. */
+  askForWhole(): void {
+    this.send({ ...this.#followed, whole: true });
+  }
+
   dispose(): void {
     this.#isDisposed = true;
     window.clearTimeout(this.#timer);
@@ -70,8 +75,12 @@ export class Feed {
   }
 
   private sendFollow(): void {
+    this.send(this.#followed);
+  }
+
+  private send(followed: object): void {
     if (!this.#isConnected || !this.#socket) return;
-    this.#socket.send(JSON.stringify({ kind: 'follow', ...this.#followed }));
+    this.#socket.send(JSON.stringify({ kind: 'follow', ...followed }));
   }
 
   /** A browser does not say why a WebSocket failed; an ordinary request does. */

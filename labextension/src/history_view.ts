@@ -17,7 +17,8 @@ export class HistoryView {
   #history = createHistory();
   #drawn: ICurve[] = [];
   #hasGpu = false;
-  #ranks = -1;
+  #ranks = 0;
+  #offered = 0;
 
   constructor() {
     this.#select.addEventListener('change', () => this.draw());
@@ -28,7 +29,7 @@ export class HistoryView {
   /** Forget what was seen: another cluster is looked at. */
   clear(): void {
     this.#history = createHistory();
-    this.#ranks = -1;
+    this.#ranks = this.#offered = 0;
     this.#select.replaceChildren(element('option', { value: ALL }, 'all ranks'));
     this.make(false);
   }
@@ -38,12 +39,13 @@ export class HistoryView {
     this.#history.take(topology);
     const hasGpu = topology.hosts.some(host => host.gpus.length > 0);
     if (hasGpu !== this.#hasGpu) this.make(hasGpu);
-    this.offer(topology.hosts.reduce((count, host) => count + host.engines.length, 0));
+    this.#ranks = topology.hosts.reduce((count, host) => count + host.engines.length, 0);
     if (isLooking) this.draw();
   }
 
   /** Draw what is remembered. */
   draw(): void {
+    this.offer(this.#ranks);
     const rank = this.#select.value === ALL ? null : Number(this.#select.value);
     for (const { what, set } of this.#drawn) set(this.#history.samples(rank, what));
   }
@@ -62,9 +64,10 @@ export class HistoryView {
     }));
   }
 
+  /** Only to those who look: thousands of them take their time. */
   private offer(ranks: number): void {
-    if (ranks === this.#ranks) return;
-    this.#ranks = ranks;
+    if (ranks === this.#offered) return;
+    this.#offered = ranks;
     const before = this.#select.value;
     this.#select.replaceChildren(
       element('option', { value: ALL }, 'all ranks'),

@@ -1,5 +1,5 @@
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette } from '@jupyterlab/apputils';
+import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
@@ -7,20 +7,25 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 
 import { Clusters } from './clusters';
 import { addCommands, attach, canAttach } from './commands';
+import { Debugging } from './debugging';
+import { Notebooks } from './notebooks';
 import { ClustersPanel, type IPanelSettings } from './panel';
 import { ClusterServer } from './server';
 import { StatusItem } from './status_item';
+import { ToolbarItem } from './toolbar_item';
 
 const ID = '@jupyter-dist/labextension:plugin';
+/** Its place is in schema/plugin.json. */
+const TOOLBAR_ITEM = 'jupyter-dist:cluster';
 const DEFAULTS: IPanelSettings = { showStatusItem: true, defaultHosts: '', outputLines: 20 };
 
-/** The panel "Clusters", its item in the status bar and its commands. */
+/** The panel "Clusters", its items in the status bar and in notebooks, and its commands. */
 const plugin: JupyterFrontEndPlugin<void> = {
   id: ID,
   description: 'Clusters of jupyter-dist: see, start and steer them while the kernel is busy.',
   autoStart: true,
   requires: [IRenderMimeRegistry],
-  optional: [ICommandPalette, ILayoutRestorer, ISettingRegistry, IStateDB, IStatusBar],
+  optional: [ICommandPalette, ILayoutRestorer, ISettingRegistry, IStateDB, IStatusBar, IToolbarWidgetRegistry],
   activate: (
     app: JupyterFrontEnd,
     rendermime: IRenderMimeRegistry,
@@ -28,15 +33,19 @@ const plugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null,
     settings: ISettingRegistry | null,
     state: IStateDB | null,
-    statusBar: IStatusBar | null
+    statusBar: IStatusBar | null,
+    toolbars: IToolbarWidgetRegistry | null
   ) => {
-    const clusters = new Clusters(new ClusterServer(app.serviceManager.serverSettings), state);
+    const notebooks = new Notebooks(app);
+    const clusters = new Clusters(new ClusterServer(app.serviceManager.serverSettings), notebooks, state);
     const actions = {
       attach: () => void attach(app, clusters),
       canAttach: () => canAttach(app, clusters)
     };
-    const panel = new ClustersPanel(clusters, actions, rendermime);
-    const statusItem = new StatusItem(clusters, () => app.shell.activateById(panel.id));
+    const panel = new ClustersPanel(clusters, actions, rendermime, new Debugging(app, clusters.server, notebooks));
+    const show = (): void => app.shell.activateById(panel.id);
+    const statusItem = new StatusItem(clusters, show);
+    toolbars?.addFactory('Notebook', TOOLBAR_ITEM, notebook => new ToolbarItem(clusters, notebooks, notebook, show));
     addCommands(app, clusters, panel, palette);
     app.shell.add(panel, 'left', { rank: 450, type: 'Clusters' });
     app.commands.commandChanged.connect((_, { id }) => {

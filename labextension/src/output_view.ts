@@ -2,7 +2,7 @@ import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { element, setText } from './dom';
+import { element, rankOptions, setText } from './dom';
 import type { ICellOutput } from './wire';
 
 const HTML = 'text/html';
@@ -115,9 +115,7 @@ export class RankLog {
     if (count === this.#ranks) return;
     const before = this.#ranks > 0 ? Math.min(this.rank, count - 1) : 0;
     this.#ranks = count;
-    this.#select.replaceChildren(
-      ...Array.from({ length: count }, (_, rank) => element('option', { value: rank }, `rank ${rank}`))
-    );
+    this.#select.replaceChildren(...rankOptions(count));
     this.#select.value = String(Math.max(0, before));
   }
 

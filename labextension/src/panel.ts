@@ -5,9 +5,11 @@ import { Widget } from '@lumino/widgets';
 import { ClusterList } from './cluster_list';
 import { ClusterView } from './cluster_view';
 import type { Clusters } from './clusters';
+import type { Debugging } from './debugging';
 import { button, element, setText } from './dom';
 import { clustersIcon } from './icon';
 import { StartForm } from './start_form';
+import { relation } from './words';
 
 /** What the user may set; schema/plugin.json says the same. */
 export interface IPanelSettings {
@@ -30,6 +32,9 @@ export class ClustersPanel extends Widget {
   readonly #problem = element('div', { class: 'jdp-problem', role: 'status', hidden: true });
   readonly #none = element('p', { class: 'jdp-empty' });
   readonly #gone = element('p', { class: 'jdp-empty jdp-gone' });
+  readonly #relation = element('div', { class: 'jdp-relation' });
+  readonly #relationText = element('span', { role: 'status' });
+  readonly #pin: HTMLButtonElement;
   readonly #attach: HTMLButtonElement;
   readonly #look = (): void => {
     this.clusters.isLookedAt = this.isVisible && !document.hidden;
@@ -38,7 +43,8 @@ export class ClustersPanel extends Widget {
   constructor(
     private readonly clusters: Clusters,
     private readonly actions: IPanelActions,
-    registry: IRenderMimeRegistry
+    registry: IRenderMimeRegistry,
+    debugging: Debugging
   ) {
     super();
     this.id = 'jupyter-dist-clusters';
@@ -47,13 +53,15 @@ export class ClustersPanel extends Widget {
     this.addClass('jdp-panel');
     this.form = new StartForm(clusters);
     this.#list = new ClusterList(clusters);
-    this.#view = new ClusterView(clusters, registry);
+    this.#view = new ClusterView(clusters, registry, debugging);
     this.#attach = button('Attach', () => actions.attach(), 'jdp-attach');
     this.#attach.setAttribute('aria-label', 'Attach notebook');
+    this.#pin = button('Pin', () => (clusters.isPinned = !clusters.isPinned), 'jdp-pin');
+    this.#relation.append(this.#relationText, this.#pin);
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Clusters');
     this.node.append(
-      this.head(), this.#problem, this.form.node, this.#list.node, this.#none, this.#gone, this.#view.node
+      this.head(), this.#problem, this.form.node, this.#relation, this.#list.node, this.#none, this.#gone, this.#view.node
     );
     clusters.changed.connect(this.refresh, this);
     document.addEventListener('visibilitychange', this.#look);
@@ -80,6 +88,7 @@ export class ClustersPanel extends Widget {
     const { feed, rows, chosen, chosenRow, isKnown } = this.clusters;
     this.#problem.hidden = !feed.problem;
     setText(this.#problem, feed.problem);
+    this.writeRelation();
     this.#list.refresh();
     this.#none.hidden = rows.length > 0 || !isKnown;
     setText(this.#none, 'No cluster of yours is running. Start one here, or in a notebook with %dist_start.');
@@ -119,6 +128,22 @@ export class ClustersPanel extends Widget {
   private head(): HTMLElement {
     const start = button('Start…', () => this.toggleForm(), 'jdp-open-form');
     return element('div', { class: 'jdp-head' }, element('h2', {}, 'Clusters'), this.#attach, start);
+  }
+
+  /** Whose cluster is shown, and the pin that keeps it. */
+  private writeRelation(): void {
+    const { chosen, front, isKnown, isPinned } = this.clusters;
+    const own = this.clusters.ownOf(front);
+    const said = isPinned ? [`${chosen} is pinned.`] : [];
+    if (front) said.push(relation(front.name, own));
+    if (!isPinned && front && chosen !== null && chosen !== own?.row.name) said.push(`Shown is ${chosen}.`);
+    this.#relation.hidden = !isKnown || (said.length === 0 && chosen === null);
+    setText(this.#relationText, said.join(' '));
+    this.#pin.hidden = chosen === null;
+    setText(this.#pin, isPinned ? 'Unpin' : 'Pin');
+    this.#pin.title = isPinned
+      ? 'Show the cluster of the notebook in front again'
+      : `Keep showing ${chosen}, whatever notebook is in front`;
   }
 
   private attachHint(): string {

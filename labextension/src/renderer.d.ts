@@ -8,8 +8,13 @@ declare module '*/views/topology/static/view.js' {
   export function createView(
     parent: HTMLElement,
     send: (request: { id: string; kind: string; ranks?: number[]; rank?: number }) => void,
-    options?: { canStart?: boolean; stopWord?: string; source?: string }
+    options?: { source?: string }
   ): IView;
+}
+
+declare module '*/views/topology/static/changes.js' {
+  /** The state of one cluster, by all that was told of it in order; null: the whole must be told. */
+  export function createReceiver(): { take(told: object): object | null };
 }
 
 declare module '*/views/topology/static/words.js' {

@@ -37,7 +37,16 @@ export class ClusterServer {
 
   /** The address of the feed. */
   get feedUrl(): string {
-    const url = URLExt.join(this.settings.wsUrl, ROUTE, 'feed');
+    return this.socketUrl('feed');
+  }
+
+  /** The address by which a rank is debugged. */
+  debuggerUrl(cluster: string, rank: number): string {
+    return this.socketUrl(`clusters/${encodeURIComponent(cluster)}/ranks/${rank}/debugger`);
+  }
+
+  private socketUrl(path: string): string {
+    const url = URLExt.join(this.settings.wsUrl, ROUTE, path);
     const token = this.settings.appendToken ? this.settings.token : '';
     return token ? `${url}?token=${encodeURIComponent(token)}` : url;
   }

@@ -1,8 +1,22 @@
-/** What the server extension says and takes; docs/interface.md and jupyter_dist/server say the same. */
+/** What the server extension says and takes; docs/reference/interface.md and jupyter_dist/server say the same. */
+
+/** What a notebook has to do with a cluster. */
+export interface IKernelRole {
+  /** The server's id of its kernel. */
+  kernel: string;
+  /** `owned`: its kernel's process has ended, and no other notebook has taken its place. */
+  role: 'own' | 'observe' | 'owned';
+  /** Time of day, in seconds. */
+  since_s?: number;
+  /** Its cells run on every rank without saying so. */
+  is_auto?: boolean;
+}
 
 /** One cluster in the list, with the numbers of ranks in each state that matters. */
 export interface IClusterRow {
   name: string;
+  /** Tells it from another one of the same name. */
+  coordinator_pid: number;
   state: string;
   world_size: number;
   hosts: string[];
@@ -13,6 +27,13 @@ export interface IClusterRow {
   /** The running cell, as "In[3]"; empty when none runs. */
   cell: string;
   owner: string;
+  kernels: IKernelRole[];
+}
+
+/** A notebook's cluster, and what it has to do with it. */
+export interface IOwnCluster {
+  row: IClusterRow;
+  role: IKernelRole;
 }
 
 /** A file in which someone has saved what a cluster consists of. */
@@ -86,7 +107,7 @@ export interface IStartWish {
 /** Everything that comes by the feed. */
 export type FeedMessage =
   | { kind: 'clusters'; clusters: IClusterRow[] }
-  | { kind: 'topology'; cluster: string; topology: ITopology }
+  | { kind: 'topology'; cluster: string; told: object }
   | ({ kind: 'cell'; cluster: string } & ICellOutput)
   | { kind: 'tail'; cluster: string; rank: number; text: string }
   | ({ kind: 'start' } & IStartNews)

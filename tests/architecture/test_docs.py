@@ -17,8 +17,7 @@ from .sources import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 EXAMPLES = sorted((ROOT / "docs" / "deploy").iterdir())
-HOSTS = (ROOT / "docs" / "hosts.md").read_text()
-README = (ROOT / "README.md").read_text()
+HOSTS = (ROOT / "docs" / "how_to" / "hosts.md").read_text()
 MAGICS = {parser.prog: parser for parser in PARSERS}
 
 
@@ -70,21 +69,10 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors, target
 
 
-def test_every_magic_and_every_command_of_the_terminal_is_in_the_readme():
-    shown = code_lines(README)
-    for name in MAGICS:
-        assert name in README, name
-    (commands,) = [each.choices for each in build_parser()._actions if each.dest == "command"]
-    for name in commands:
-        assert any(line.startswith(f"jupyter dist {name}") for line in shown), name
-
-
-def test_the_readme_has_every_option_of_a_start_and_no_other():
-    table = README.partition("| `%dist_start` | means |")[2].partition("\n\n")[0]
-    rows = [re.split(r"(?<!\\)\|", row)[1] for row in table.splitlines() if row.startswith("| `")]
-    shown = set(re.findall(r"`(--?[a-z][a-z-]*)", " ".join(rows)))
-    there = {flag for action in START._actions for flag in action.option_strings}
-    assert shown == there
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_column_of_a_table_has_a_name(page):
+    for heads in re.findall(r"^\|(.+)\|\n\|[ :|-]+\|$", page.read_text(), re.MULTILINE):
+        assert all(head.strip() for head in heads.split("|")), heads
 
 
 # --- the page about hosts ---
@@ -156,7 +144,10 @@ def test_decisions_are_numbered_one_by_one():
 # --- tests that pages name ---
 
 
-@pytest.mark.parametrize(("page", "least"), [("collectives", 30), ("failures", 12), ("jax", 30)])
+@pytest.mark.parametrize(
+    ("page", "least"),
+    [("reference/collectives", 30), ("explanation/failures", 12), ("how_to/jax", 30)],
+)
 def test_every_test_that_a_page_names_is_there(page, least):
     text = (ROOT / "docs" / f"{page}.md").read_text()
     programs = [path.read_text() for path in ROOT.glob("tests/**/test_*.py")]
@@ -168,7 +159,7 @@ def test_every_test_that_a_page_names_is_there(page, least):
 
 
 def test_options_of_failures_are_on_their_page():
-    page = (ROOT / "docs" / "failures.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "failures.md").read_text()
     for parser, flag in ((MAGICS["%%spmd"], "--on-error"), (START, "--on-loss")):
         (action,) = [each for each in parser._actions if flag in each.option_strings]
         for choice in action.choices:
@@ -178,7 +169,7 @@ def test_options_of_failures_are_on_their_page():
 # --- the page about JAX ---
 
 
-JAX = (ROOT / "docs" / "jax.md").read_text()
+JAX = (ROOT / "docs" / "how_to" / "jax.md").read_text()
 
 
 def test_the_page_about_jax_has_every_option_of_a_start_that_concerns_it():

@@ -33,13 +33,23 @@ def test_a_healing_can_fail_at_any_time_until_its_end(stage):
 
 
 @pytest.mark.parametrize("stage", list(HealingStage))
-def test_another_loss_fails_what_has_given_places_and_changes_no_end(stage):
+def test_who_is_lost_is_replaced_with_the_others_until_these_have_joined(stage):
+    follows = next_stage(stage, HealingEvent.RANK_LOST)
+    if stage is HealingStage.FORMING:
+        assert follows is HealingStage.ENDING
+    else:
+        assert follows is (stage if stage in ENDS | WITHOUT_PLACES else HealingStage.FAILED)
+
+
+@pytest.mark.parametrize("stage", list(HealingStage))
+def test_a_new_engine_that_dies_fails_what_has_given_places_and_changes_no_end(stage):
     stays = stage in ENDS | WITHOUT_PLACES
-    assert next_stage(stage, HealingEvent.RANK_LOST) is (stage if stays else HealingStage.FAILED)
+    follows = next_stage(stage, HealingEvent.NEWCOMER_DIED)
+    assert follows is (stage if stays else HealingStage.FAILED)
 
 
 @pytest.mark.parametrize("stage", sorted(ENDS))
-def test_from_an_end_only_a_loss_is_heard_of(stage):
-    assert set(TRANSITIONS[stage]) == {HealingEvent.RANK_LOST}
+def test_from_an_end_only_losses_are_heard_of(stage):
+    assert set(TRANSITIONS[stage]) == {HealingEvent.RANK_LOST, HealingEvent.NEWCOMER_DIED}
     with pytest.raises(KeyError, match=f"{stage}.*{HealingEvent.FORMED}"):
         next_stage(stage, HealingEvent.FORMED)

@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from jupyter_dist.agent.engines.zygote_process import THREAD_VARIABLES
+from jupyter_dist.model.spec.rank_environment import THREAD_VARIABLES
 
 from .sources import PACKAGE, ROOT, SOURCES, name_of, nodes_of, parsed
 
@@ -123,6 +123,22 @@ def test_an_engine_never_loads_the_notebooks_side(module):
     modules = imported_by(f"import {module}")
     assert module in modules
     assert within(modules, NOTEBOOK_SIDE) == []
+
+
+def test_ipyparallel_is_loaded_where_it_is_used_and_not_before():
+    """What a notebook, a command and the processes of a cluster load when they begin."""
+    code = """
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+history = Config({"HistoryManager": {"enabled": False}})
+InteractiveShell.instance(config=history).run_line_magic("load_ext", "jupyter_dist")
+from jupyter_dist import Cluster
+import jupyter_dist.agent.__main__, jupyter_dist.cli.__main__, jupyter_dist.coordinator.__main__
+import jupyter_dist.server
+"""
+    modules = imported_by(code)
+    assert "jupyter_dist.cluster.cluster" in modules
+    assert within(modules, ["ipyparallel"]) == []
 
 
 def check_fork(code):

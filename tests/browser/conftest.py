@@ -14,6 +14,8 @@ from jupyter_dist.model.hosts.topology import Topology
 from jupyter_dist.views.topology.script_modules import joined_modules
 
 from .lab import CELL_TIMEOUT_S, LabNotebook
+from .network import OwnNetwork
+from .panel import PANEL_CHOICE, build_panel
 from .server import JupyterServer
 from .topologies import show
 
@@ -24,6 +26,21 @@ _SERVED = {
     "/": (_HERE / "harness.html", "text/html"),
 }
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
+
+
+@pytest.fixture(scope="session")
+def own_network() -> Iterator[OwnNetwork]:
+    """The network of all pages and of the servers that they ask."""
+    network = OwnNetwork()
+    yield network
+    network.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_own_network(own_network: OwnNetwork) -> Iterator[None]:
+    """Have the browser of a module, its servers and its tests there."""
+    with own_network.inside():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -111,12 +128,29 @@ def open_view(chromium: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="session")
-def lab(chromium_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
+def lab(
+    chromium_path: str, tmp_path_factory: pytest.TempPathFactory, own_network: OwnNetwork
+) -> Iterator[JupyterServer]:
     """One real JupyterLab for the session; at its end no process of it may be left."""
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
-    server = JupyterServer(tmp_path_factory.mktemp("lab"))
+    with own_network.inside():
+        server = JupyterServer(tmp_path_factory.mktemp("lab"))
     yield server
-    assert server.stop() == []
+    with own_network.inside():
+        assert server.stop() == []
+
+
+@pytest.fixture(scope="module")
+def panel_lab(request: pytest.FixtureRequest) -> JupyterServer:
+    """A JupyterLab that has the panel as its sources stand now."""
+    problem = build_panel()
+    if problem:
+        say = pytest.fail if os.environ.get(PANEL_CHOICE) == "require" else pytest.skip
+        say(f"the panel is not built: {problem}")
+    lab: JupyterServer = request.getfixturevalue("lab")
+    if not lab.has_panel:
+        pytest.skip("JupyterLab was started before the panel was built: run these tests again")
+    return lab
 
 
 @contextlib.contextmanager

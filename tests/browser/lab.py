@@ -30,8 +30,10 @@ _RUN_CELL = """index => {
   notebook.activeCellIndex = index;
   notebook.deselectAll();
   window.isCellDone = false;
+  const turn = window.cellTurn = (window.cellTurn ?? 0) + 1;
   window.jupyterapp.commands.execute('notebook:run-cell').finally(() => {
-    window.isCellDone = true;
+    // An earlier cell, which no one has waited for, may end after the last one was started.
+    window.isCellDone ||= turn === window.cellTurn;
   });
 }"""
 # Notes every state that a rank's cell is drawn in, in order.
@@ -107,6 +109,15 @@ class LabNotebook:
     def start(self, index: int) -> None:
         """Begin to run a cell."""
         self.page.evaluate(_RUN_CELL, index)
+
+    def write(self, index: int, source: str) -> None:
+        """Make this the source of a cell, whose output of before goes."""
+        script = """([index, source]) => {
+          const { model } = window.jupyterapp.shell.currentWidget.content.widgets[index];
+          model.sharedModel.setSource(source);
+          model.outputs.clear();
+        }"""
+        self.page.evaluate(script, [index, source])
 
     def wait(self, timeout_s: float = CELL_TIMEOUT_S) -> None:
         """Wait until the cell that was started last has ended, well or not."""

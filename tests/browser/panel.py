@@ -46,7 +46,8 @@ class Panel:
     def wait_for_text(self, selector: str, words: str) -> None:
         self.page.wait_for_function(
             """([selector, words]) =>
-              document.querySelector(`.jdp-panel ${selector}`)?.innerText.includes(words)""",
+              [...document.querySelectorAll(`.jdp-panel ${selector}`)].some(
+                node => node.checkVisibility() && node.innerText.includes(words))""",
             arg=[selector, words],
         )
 

@@ -84,6 +84,10 @@ class JupyterServer:
         """Give the page of a notebook, with all that was open before forgotten."""
         return f"{self.url}{_KINDS[self.kind][0]}{name}?token={self._token}&reset"
 
+    def static_address(self, name: str) -> str:
+        """Give a page of this folder, which may speak to the server's kernels."""
+        return f"{self.url}static/{name}?token={self._token}"
+
     def add_kernel(self, name: str, packages: Path) -> None:
         """Offer one more kernel: what stands in this folder comes before all that is installed."""
         folder = self._folder / "data" / "kernels" / name
@@ -146,6 +150,7 @@ class JupyterServer:
             sys.executable, "-m", self.kind, "--no-browser", "--allow-root", "--ip=127.0.0.1",
             f"--IdentityProvider.token={self._token}",
             f"--ServerApp.root_dir={self.notebooks}",
+            f"--ServerApp.extra_static_paths={Path(__file__).parent}",
             _KINDS[self.kind][1],
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         ]  # fmt: skip

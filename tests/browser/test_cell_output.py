@@ -32,6 +32,11 @@ for step in tqdm(range(40), desc="epoch"):
 FIGURE = """%%spmd
 import matplotlib.pyplot as plt
 _ = plt.plot([1, 2 if rank < 3 else 3])"""
+FIGURES = """%%spmd --figures row
+import matplotlib.pyplot as plt, random, time
+time.sleep(random.random() / 2)
+plt.figure(figsize=(1.2, 1)).gca().plot([1, rank, 2])
+plt.show()"""
 TABLE = """%%spmd
 import pandas
 pandas.DataFrame({"a": [1, 2], "b": [3, 4]})"""
@@ -55,7 +60,7 @@ def a_record_of_twelve() -> CellRecord:
         mark = "!" if rank == 3 else ""
         text = "".join(f"line {line}{mark}\n" for line in range(6))
         bar = {"bar": 1, "description": "epoch", "n": rank + 1, "total": 12, "elapsed_s": 2.0}
-        record.take_output(rank, [Output("stdout", text), Output("progress", data=bar)])
+        record.take_output([rank], [Output("stdout", text), Output("progress", data=bar)])
         ename = "ValueError" if rank < 2 else "PeerFailed"
         error = ErrorInfo(ename, "bad", ("Cell In[1], line 2", f"trace of {ename}"))
         status = "raised" if rank < 2 else "peer_failed"
@@ -106,10 +111,11 @@ def test_the_drawn_bar_is_as_long_as_the_ranks_are_far(page: Any) -> None:
 def test_a_notebook_shows_bars_figures_tables_errors_and_widgets_of_ranks(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:
-    cells = ("%load_ext jupyter_dist", "%dist_start -n 4", BARS, FIGURE, TABLE, ERRORS, WIDGET)
+    shown = (BARS, FIGURE, TABLE, ERRORS, WIDGET, FIGURES)
+    cells = ("%load_ext jupyter_dist", "%dist_start -n 4", *shown)
     notebook = open_notebook(a_notebook(*cells), "cell_output", ran=2)
     page = notebook.page
-    bars, figure, table, errors, widget = range(2, 7)
+    bars, figure, table, errors, widget, figures = range(2, 8)
 
     notebook.start(bars)
     # Ranks 2 and 3 hold the others up at the barrier, so the bar stands still to be looked at.
@@ -119,16 +125,19 @@ def test_a_notebook_shows_bars_figures_tables_errors_and_widgets_of_ranks(
     notebook.show(bars).screenshot(path=pictures / "bar_live.png")
     (notebook.path.parent / "go-on").touch()
     notebook.wait()
-    assert lines_of(notebook.text(bars))[-1].startswith("epoch [0-3]  100% 40/40 · ")
+    assert lines_of(notebook.text(bars))[-1] == "epoch [0-3]  100% 40/40"
     assert len(lines_of(notebook.text(bars))) == 1
 
-    assert sorted(lines_of(notebook.run(figure))) == ["[0-2]", "[3]"]  # in order of arrival
+    assert lines_of(notebook.run(figure)) == ["[0-2]", "[3]"]
     assert notebook.show(figure).query_selector_all("img")[1].bounding_box()["width"] > 200
     text = notebook.run(table)
     assert text.count("Out[0-3]:") == 1
     assert notebook.show(table).query_selector("table") is not None
     notebook.show(table).screenshot(path=pictures / "table.png")
-    assert "not live" in notebook.run(widget)
+    assert "rank 3" in notebook.run(widget)
+    notebook.run(figures)
+    check_that_figures_are_side_by_side(notebook, figures)
+    notebook.show(figures).screenshot(path=pictures / "figures_row.png")
 
     text = notebook.run(errors)
     assert "ZeroDivisionError: " in text
@@ -136,7 +145,16 @@ def test_a_notebook_shows_bars_figures_tables_errors_and_widgets_of_ranks(
     notebook.show(errors).screenshot(path=pictures / "errors.png")
 
     saved = notebook.save()
-    check_what_a_stranger_sees(open_notebook, saved, (bars, figure, table, errors))
+    check_what_a_stranger_sees(open_notebook, saved, (bars, figure, table, errors, figures))
+
+
+def check_that_figures_are_side_by_side(notebook: LabNotebook, index: int) -> None:
+    images = notebook.show(index).query_selector_all("img")
+    boxes = [image.bounding_box() for image in images]
+    assert len({box["y"] for box in boxes}) == 1
+    assert [box["x"] for box in boxes] == sorted({box["x"] for box in boxes})
+    assert len(boxes) == 4
+    assert lines_of(notebook.text(index)) == ["[0]", "[1]", "[2]", "[3]"]
 
 
 def check_that_errors_open_by_keyboard(notebook: LabNotebook, index: int) -> None:
@@ -165,14 +183,15 @@ def check_what_a_stranger_sees(
     saved["metadata"]["from"] = "a stranger"
     reader = open_notebook(saved, "cell_output_of_a_stranger")
     reader.shut_kernel_down()
-    bars, figure, table, errors = indices
+    bars, figure, table, errors, figures = indices
     assert not reader.is_trusted(bars)
     output = reader.show(bars)
-    assert lines_of(output.inner_text())[-1].startswith("epoch [0-3]  100% 40/40 · ")
+    assert lines_of(output.inner_text())[-1] == "epoch [0-3]  100% 40/40"
     # The sanitiser leaves the drawing its size.
     drawn = output.query_selector("span[title] span").bounding_box()
     assert (drawn["width"], drawn["height"]) == (160, 10)
     assert len(reader.show(figure).query_selector_all("img")) == 2
+    check_that_figures_are_side_by_side(reader, figures)
     assert reader.show(table).query_selector("table") is not None
     heading = reader.show(errors).query_selector("summary")
     assert_tells(heading.inner_text(), "KeyError", "ranks 2-3")

@@ -173,7 +173,12 @@ def check_untrusted(open_notebook: OpenNotebook, saved: dict[str, Any], pictures
     assert len(re.findall(r"^\[\d\]   I am rank", texts[GREETING], re.MULTILINE)) == 4
     assert "Out[0-3]: np.float64(6666.0)" in reader.text(find(saved, "all_reduce:"))
     assert "ZeroDivisionError: " in texts["1 / 0"]
-    for words in ("cluster-1 · stopped", "rank\tstate", "0\t· left", "not live"):
+    for words in (
+        "cluster-1 · ready",
+        "rank\tstate",
+        "0\t● started",
+        "not live: the cluster is stopped",
+    ):
         assert words in texts[START]
     # The sanitiser leaves the prefix its place and the snapshot its coloured edge.
     looks = reader.page.evaluate(
@@ -295,9 +300,9 @@ def test_a_cluster_outlives_the_kernel_with_all_its_variables(
     notebook.start(3)
     notebook.wait_for_text(3, "cluster cluster-1: ranks 0-3")
     notebook.wait()
-    # JupyterLab forgets what a restarted kernel showed, so the first picture cannot become a
-    # snapshot any more; it says itself that nobody feeds it.
-    notebook.wait_for_text(1, "no news")
+    # JupyterLab forgets what a restarted kernel showed; the first picture itself has become a
+    # table, which says of when it is.
+    notebook.wait_for_text(1, "not live")
     assert "[0] 0  [1] 10  [2] 20  [3] 30" in notebook.run(4)
-    assert "no news" not in notebook.text(3)
+    assert "not live" not in notebook.text(3)
     take_pictures(notebook, pictures, "restarted")

@@ -18,9 +18,7 @@ from .lab import LabNotebook, a_notebook
 from .panel import (
     HIDE_PANEL,
     OPEN_PANEL,
-    PANEL_CHOICE,
     Panel,
-    build_panel,
     find_violations,
     is_enabled,
     wait_until_the_layout_is_kept,
@@ -50,6 +48,7 @@ try:
 except KeyboardInterrupt:
     print(f"signal at {time.time():.4f}")"""
 CLICKS = 5
+REQUESTS = "**/jupyter-dist/clusters/demo/requests*"
 HANG = """%%spmd
 if rank != 2:
     comm.barrier()"""
@@ -77,19 +76,6 @@ FOLLOW_PROBLEM = """() => {
   new MutationObserver(() => window.told.push(node.textContent)).observe(
     node, { childList: true, characterData: true, subtree: true });
 }"""
-
-
-@pytest.fixture(scope="module")
-def panel_lab(request: pytest.FixtureRequest) -> JupyterServer:
-    """A JupyterLab that has the panel as its sources stand now."""
-    problem = build_panel()
-    if problem:
-        say = pytest.fail if os.environ.get(PANEL_CHOICE) == "require" else pytest.skip
-        say(f"the panel is not built: {problem}")
-    lab: JupyterServer = request.getfixturevalue("lab")
-    if not lab.has_panel:
-        pytest.skip("JupyterLab was started before the panel was built: run these tests again")
-    return lab
 
 
 @pytest.fixture
@@ -263,7 +249,9 @@ def test_a_hang_and_a_loss_are_told_in_list_status_bar_and_commands(
 
 
 @pytest.mark.slow
-def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -> None:
+def test_the_palette_stops_the_cluster_after_a_question_and_says_what_keeps_it(
+    open_panel: OpenPanel,
+) -> None:
     notebook, panel = open_panel("palette", LOAD, START)
     panel.wait_for_states("idle")
     page = panel.page
@@ -271,7 +259,12 @@ def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -
     page.keyboard.type("Stop demo")
     page.locator(".lm-CommandPalette-item[data-command='jupyter-dist:stop']").wait_for()
     page.keyboard.press("Enter")
-    page.get_by_role("dialog").get_by_role("button", name="Stop it").click()
+    page.route(REQUESTS, lambda route: route.abort())
+    page.get_by_role("dialog").get_by_role("button", name="Stop demo").click()
+    page.get_by_role("alert").filter(has_text="demo was not stopped").wait_for()
+    page.unroute(REQUESTS)
+    page.evaluate("() => void window.jupyterapp.commands.execute('jupyter-dist:stop')")
+    page.get_by_role("dialog").get_by_role("button", name="Stop demo").click()
     panel.node.locator('[data-cluster="demo"]').wait_for(state="detached")
     assert "demo is not" in panel.text(".jdp-gone")
     page.locator(".jdp-status-button").wait_for(state="hidden")
@@ -282,18 +275,22 @@ def test_the_palette_stops_the_cluster_after_a_question(open_panel: OpenPanel) -
 def test_another_cluster_of_the_same_name_is_shown_without_what_the_first_has_said(
     open_panel: OpenPanel,
 ) -> None:
-    notebook, panel = open_panel("same_name", LOAD, START, PIDS, "%dist_stop", START, ran=3)
+    again = f"%dist_stop\n{START}"  # sooner than the list is looked at
+    notebook, panel = open_panel("same_name", LOAD, START, PIDS, "%dist_stop", START, again, ran=3)
     panel.wait_for_text(".jdp-output", "pid=")
     notebook.run(3)
     panel.node.locator('.jd-topology[data-cluster-state="gone"]').wait_for()
     panel.wait_for_text(".jdp-output", "pid=")
     panel.wait_for_text(".jdp-gone", "demo is not")
     assert not is_enabled(panel.page, "jupyter-dist:stacks")
-    notebook.run(4)
-    panel.node.locator('.jd-topology[data-cluster-state="ready"]').wait_for()
-    panel.wait_for_states("idle")
-    panel.wait_for_text(".jdp-output", "No cell")
-    assert is_enabled(panel.page, "jupyter-dist:stacks")
+    for start in (4, 5):
+        assert "ready" in notebook.run(start)
+        panel.wait_for_text(".jdp-output", "No cell")
+        panel.node.locator('.jd-topology[data-cluster-state="ready"]').wait_for()
+        panel.wait_for_states("idle")
+        assert is_enabled(panel.page, "jupyter-dist:stacks")
+        notebook.run(2)
+        panel.wait_for_text(".jdp-output", "pid=")
 
 
 @pytest.mark.slow

@@ -187,10 +187,10 @@ def test_an_answer_to_another_view_and_one_that_comes_twice_change_nothing(page:
 
 def test_stop_wants_a_second_click(page: Any) -> None:
     page.click(".jd-stop")
-    assert page.inner_text(".jd-stop") == "Really stop?"
+    assert page.inner_text(".jd-stop") == "Really stop demo?"
     assert sent(page) == []
     page.clock.run_for(3100)
-    assert page.inner_text(".jd-stop") == "Stop"
+    assert page.inner_text(".jd-stop") == "Stop demo…"
     page.click(".jd-stop")
     page.click(".jd-stop")
     assert [request["kind"] for request in sent(page)] == ["stop"]

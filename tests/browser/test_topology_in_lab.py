@@ -43,6 +43,13 @@ kept = 10 * rank
 if rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)"""
 CLICKS = 5
+# Notes what the kernel says of itself from now on.
+FOLLOW_KERNEL = """() => {
+  window.statuses = [];
+  window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.iopubMessage.connect(
+    (_, { header, content }) => header.msg_type === 'status'
+      && window.statuses.push(content.execution_state));
+}"""
 # Clicks at once, so that only the way from the page to the ranks is measured.
 CLICK = """selector => {
   const at = Date.now() / 1000;
@@ -142,6 +149,24 @@ def test_a_rank_is_read_and_interrupted_by_keyboard_while_the_kernel_is_busy(
     assert page.evaluate("window.jupyterapp.shell.currentWidget.content.mode") == "command"
 
 
+def test_the_kernel_is_shown_as_busy_while_a_cell_runs_whatever_is_clicked(
+    started: Callable[..., LabNotebook], pictures: Path
+) -> None:
+    notebook = started("stays_busy", TRAIN)
+    page = notebook.page
+    notebook.start(2)
+    wait_until_all_are("busy", page)
+    page.evaluate(FOLLOW_KERNEL)
+    page.click(f"{WIDGET} .jd-stacks")
+    page.locator(f"{WIDGET} .jd-answer pre").wait_for()
+    page.wait_for_function("() => window.statuses.at(-1) === 'busy'")
+    assert page.evaluate("window.statuses") == ["busy", "idle", "busy"], "as ipykernel says, and we"
+    page.screenshot(path=pictures / "kernel_stays_busy.png")
+    page.click(f"{WIDGET} .jd-interrupt")
+    notebook.wait()
+    notebook.wait_for_kernel()
+
+
 @pytest.mark.slow
 def test_a_lost_rank_is_replaced_by_the_button(
     started: Callable[..., LabNotebook], pictures: Path
@@ -203,7 +228,7 @@ def test_a_notebook_that_is_saved_while_the_cluster_runs_reads_well_untrusted(
     assert not reader.is_trusted(1)
     text = reader.text(1)
     assert "not live" in text
-    assert "3\t○ idle" in text
+    assert "3\t● started" in text
     assert reader.page.locator(WIDGET).count() == 0
 
 

@@ -1,10 +1,11 @@
 """How the topology view looks: nothing clipped, nothing over anything else, readable for all."""
 
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from jupyter_dist.model.hosts.topology import Topology
@@ -16,6 +17,7 @@ from .topologies import (
     CUBE_LINKS,
     PCIE_LINKS,
     hung,
+    large_with_trouble,
     local,
     lost,
     made_hgx,
@@ -33,6 +35,7 @@ pytestmark = pytest.mark.browser
 
 OpenView = Callable[..., Any]
 PageFor = Callable[[str, int], Any]
+_SEQUENCES = count(1)
 AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 PICTURES: dict[str, tuple[Callable[[], Topology], int]] = {
     "four_local": (local, 760),
@@ -51,7 +54,11 @@ PICTURES: dict[str, tuple[Callable[[], Topology], int]] = {
     "panel_pcie": (lambda: with_gpus(PCIE_LINKS), 284),
     "panel_narrow": (hung, 240),
     "panel_many": (lambda: many(128), 300),
+    "panel_64": (lambda: many(64), 320),
+    "panel_512": (lambda: large_with_trouble(512), 320),
+    "panel_4096": (large_with_trouble, 320),
     "ranks_512": (lambda: many_with_gpus(512), 1000),
+    "ranks_4096": (large_with_trouble, 1400),
 }
 # All that a person would call clipped or overlapping, as sentences.
 BLEMISHES = """() => {
@@ -90,11 +97,15 @@ BLEMISHES = """() => {
     apart(all('.jd-port rect, .jd-caption', host));
     for (const port of all('.jd-port', host)) within(all('text', port), port.querySelector('rect'));
   }
-  apart(all('.jd-host-box'));
+  for (const group of all('.jd-group')) {
+    within([...all('text', group).filter(isSeen), ...all('.jd-tiles', group)], group.querySelector('.jd-group-box'));
+    apart(all('text', group));
+  }
+  apart(all('.jd-host-box, .jd-group-box'));
   apart([...all('.jd-link-plate'), ...all('.jd-box')]);
   const root = document.querySelector('.jd-topology');
   if (root.scrollWidth > root.clientWidth) found.push('the view is wider than its place');
-  const parts = all('.jd-host-box, .jd-link-plate, .jd-head button, .jd-filter input, .jd-detail');
+  const parts = all('.jd-host-box, .jd-group-box, .jd-link-plate, .jd-head button, .jd-filter input, .jd-detail');
   within(parts.filter((node) => node.getClientRects().length), root);
   return found;
 }"""
@@ -126,6 +137,13 @@ def page_for(chromium: Any) -> Iterator[PageFor]:
     assert problems == []
 
 
+def show_drawn(page: Any, topology: Topology) -> None:
+    """Show it and wait for its picture: a large one is drawn a little later."""
+    sequence = next(_SEQUENCES)
+    show(page, msgspec.structs.replace(topology, sequence=sequence))
+    page.wait_for_selector(f'.jd-topology[data-sequence="{sequence}"]')
+
+
 @pytest.mark.parametrize(
     ("name", "scheme"), each_value_once([*product(PICTURES, ["light", "dark"])])
 )
@@ -134,8 +152,8 @@ def test_nothing_is_clipped_and_nothing_lies_over_anything_else(
 ) -> None:
     make, width = PICTURES[name]
     page = page_for(scheme, width)
-    show(page, make())
-    page.focus('[data-rank="2"]')
+    show_drawn(page, make())
+    page.focus('[data-key][tabindex="0"]')
     page.mouse.move(1, 1)
     page.screenshot(path=pictures / f"topology_{name}_{scheme}.png", full_page=True)
     assert page.evaluate(BLEMISHES) == []
@@ -197,14 +215,16 @@ def test_axe_finds_no_violation_before_any_host_is_there(page_for: PageFor) -> N
 
 @pytest.mark.parametrize(
     ("name", "scheme"),
-    each_value_once([*product(["odd_gpus", "hang", "all_states", "ranks_512"], ["light", "dark"])]),
+    each_value_once(
+        [*product(["odd_gpus", "hang", "all_states", "ranks_512", "ranks_4096"], ["light", "dark"])]
+    ),
 )
 def test_axe_finds_no_violation(page_for: PageFor, name: str, scheme: str) -> None:
     if not AXE.exists():
         pytest.skip("no axe-core: run `npm ci` in labextension")
     make, width = PICTURES[name]
     page = page_for(scheme, width)
-    show(page, make())
-    page.focus('[data-rank="2"]')
+    show_drawn(page, make())
+    page.focus('[data-key][tabindex="0"]')
     page.evaluate(AXE.read_text(encoding="utf-8"))
     assert page.evaluate(AXE_FINDS) == []

@@ -38,7 +38,9 @@ WAITS = "waits in all_reduce #17 for 12 s; rank 5 has not called it yet"
 _RECORDED = Path(__file__).parents[1] / "data" / "topology_2x8_hgx.json"
 
 
-def an_engine(rank: int, local_rank: int, state: str, tick: int = 0, **more: Any) -> EngineView:
+def an_engine(
+    rank: int, local_rank: int, state: str = "idle", tick: int = 0, **more: Any
+) -> EngineView:
     works = state in ("busy", "collective", "hung")
     inside = state in ("collective", "hung")
     age_s = 12.4 if state == "hung" else 0.4
@@ -265,3 +267,31 @@ def many_with_gpus(ranks: int, tick: int = 0) -> Topology:
             )
         )  # fmt: skip
     return a_cluster(*hosts, cluster="big", sequence=tick)
+
+
+def large_with_trouble(ranks: int = 4096, tick: int = 0) -> Topology:
+    """A large cluster that works, but for rank 37, which is lost, and 16 that wait for rank 96."""
+    inside = a_call("all_reduce", 17, 12.4 + tick, group="80-96")
+    odd = {
+        37: {"state": "lost", "reason": "killed by signal 9"},
+        **{rank: {"state": "hung", "collective": inside} for rank in range(80, 96)},
+    }
+    hosts = []
+    for number in range(ranks // 8):
+        engines = [
+            an_engine(
+                rank, rank % 8, tick=tick, device=rank % 8, devices=(rank % 8,),
+                **{"state": "busy", **odd.get(rank, {})},
+            )
+            for rank in range(8 * number, 8 * number + 8)
+        ]  # fmt: skip
+        odd_gpu = {"xid": 79, "xid_age_s": 3.0 + tick} if number == 45 else {}
+        gpus = tuple(
+            a_gpu(i, utilisation_percent=float((number * 7 + i * 31 + tick * 9) % 100), **odd_gpu)
+            for i in range(8)
+        )
+        hosts.append(
+            a_host(f"node-{number:03}", engines, gpus=gpus, links=HGX_LINKS, nics=hgx_nics())
+        )
+    note = "ranks 80-95 wait in all_reduce #17 for 12 s; rank 96 has not called it yet"
+    return a_cluster(*hosts, cluster="big", sequence=tick, note=note)

@@ -7,18 +7,21 @@ codecs that real sockets call. Time goes by only when a test says so.
 import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from math import inf
 from types import SimpleNamespace
 from unittest import mock
 
 import zmq
 
-from jupyter_dist.control import heartbeat
+from jupyter_dist.control import frames, heartbeat
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.keys import make_cluster_keys
 from jupyter_dist.control.ledger import Ledger, read_stamp
 from jupyter_dist.control.poller import Waker
+from jupyter_dist.control.relay.engine_router import EngineRouter
 from jupyter_dist.control.router import Router
 from jupyter_dist.coordinator import coordinator as loop
+from jupyter_dist.coordinator.agents.agent_sessions import HostsHeard
 from jupyter_dist.coordinator.coordinator import Coordinator
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 from jupyter_dist.protocol import codec
@@ -55,12 +58,17 @@ class KeepingSocket:
     def __init__(self, answer=None) -> None:
         self.arrived: deque[list[bytes]] = deque()
         self.peers: dict[bytes, Peer] = {}
-        self.sent_bytes = 0
+        self.moved_bytes = 0
         self._answer = answer
         self._rest: deque[bytes] = deque()
         self._begun: list[bytes] = []
 
     def setsockopt(self, *_option: object) -> None: ...
+
+    @property
+    def has_arrived(self) -> bool:
+        """There is something to receive."""
+        return bool(self._rest or self.arrived)
 
     def put(self, identity: bytes, message: Message, buffers: Sequence[bytes] = ()) -> None:
         """Let a peer say something."""
@@ -70,10 +78,9 @@ class KeepingSocket:
     def recv(self, flags: int, copy: bool) -> SimpleNamespace:
         assert not copy
         if not self._rest:
-            if not self.arrived:
-                raise zmq.Again
             self._rest = deque(self.arrived.popleft())
         frame = self._rest.popleft()
+        self.moved_bytes += len(frame)
         return SimpleNamespace(bytes=frame, buffer=frame, more=len(self._rest) > 0)
 
     def recv_multipart(self, _flags: int = 0) -> list[bytes]:
@@ -89,7 +96,7 @@ class KeepingSocket:
 
     def send_multipart(self, frames: Sequence[bytes], *_flags: object) -> None:
         identity, *rest = frames
-        self.sent_bytes += sum(memoryview(frame).nbytes for frame in rest)
+        self.moved_bytes += sum(memoryview(frame).nbytes for frame in rest)
         if self._answer is not None:
             self._answer(self, frames)
         elif identity in self.peers:
@@ -103,25 +110,34 @@ class Agents:
 
     def __init__(self) -> None:
         self.waker = Waker()
-        self.arrived: deque[tuple[str, pb.AgentEvent]] = deque()
+        self.arrived: deque[tuple[str, pb.AgentEvent | None]] = deque()
         self.told: list[tuple[str, pb.AgentCommand]] = []
-        self.sent_bytes = 0
+        self.moved_bytes = 0
+        self.is_telemetry_awaited = self.are_away = False
+        """All connections are broken."""
 
     def put(self, host: str, **event: object) -> None:
         """Let the agent of a host say something."""
         self.arrived.append((host, pb.AgentEvent(**event)))
 
-    def receive(self) -> Iterator[tuple[str, pb.AgentEvent]]:
+    def receive(self) -> Iterator[tuple[str, pb.AgentEvent | None]]:
         while self.arrived:
-            yield self.arrived.popleft()
+            host, event = self.arrived.popleft()
+            self.moved_bytes += event.ByteSize() if event is not None else 0
+            yield host, event
 
     def send(self, host: str, command: pb.AgentCommand) -> bool:
-        self.sent_bytes += command.ByteSize()
+        self.moved_bytes += command.ByteSize()
         self.told.append((host, command))
         if command.WhichOneof("command") == "stop":
             self.put(host, all_stopped=pb.AllStopped())
             self.waker.wake()
         return True
+
+    def judge(self, _now_s: float, hosts_heard_s: HostsHeard) -> float:
+        if self.are_away:
+            hosts_heard_s()
+        return inf
 
     def why_gone(self, _host: str) -> str:
         return ""
@@ -152,27 +168,27 @@ class InProcess:
         self.ranks = range(ranks)
         self.hosts = [f"h{number:04}" for number in range(ranks // RANKS_PER_HOST)]
         specs = tuple(HostSpec(name, slots=RANKS_PER_HOST, launcher="ssh") for name in self.hosts)
-        spec = ClusterSpec(name="growth", hosts=specs, communicator="ring")
+        spec = ClusterSpec(name="growth", hosts=specs, communicator="ring", relays="none")
         keys = make_cluster_keys()
         self.engines, self.clients = KeepingSocket(), KeepingSocket()
         self.beats = KeepingSocket(answer=lambda socket, frames: socket.arrived.append([*frames]))
         self.agents = Agents()
-        engines = Router(_Context(self.engines), "engines", keys.server, codec.from_engine())
+        engines = EngineRouter(_Context(self.engines), "engines", keys.server)
         clients = Router(_Context(self.clients), "clients", keys.server, codec.from_client())
         monitor = HeartbeatMonitor(_Context(self.beats), "beats", keys.server)
         self.now_s = 1000.0
         self.coordinator = Coordinator(
             spec, engines, clients, monitor, self.agents, Arrivals(), keys.for_engine()
         )
-        self._sources = (engines, clients, monitor, self.agents.waker)
+        self._sources = (engines, clients, self.agents.waker)
         self.engine_names = [str(rank) for rank in self.ranks]
         """Of the engine that each rank has now."""
 
     @property
-    def sent_bytes(self) -> int:
-        """Bytes that engines, clients and agents have been sent so far."""
+    def moved_bytes(self) -> int:
+        """Bytes that engines, clients and agents have sent and been sent so far."""
         return sum(
-            each.sent_bytes for each in (self.engines, self.clients, self.beats, self.agents)
+            each.moved_bytes for each in (self.engines, self.clients, self.beats, self.agents)
         )
 
     def host_of(self, rank: int) -> str:
@@ -200,7 +216,7 @@ class InProcess:
     def tick(self, later_s: float = 0.0) -> None:
         """Let the loop's tick come, after some time."""
         self.now_s += later_s
-        self.coordinator._tick(self.now_s, float("inf"))
+        self.coordinator._tick(self.now_s, inf)
 
     def join_hosts(self) -> None:
         """Let the agent of each host say what that has."""
@@ -244,6 +260,8 @@ def in_process(ranks: int) -> Iterator[InProcess]:
         return cluster.now_s
 
     with (
+        mock.patch.object(frames, "has_arrived", lambda socket: socket.has_arrived),
+        mock.patch.object(frames, "send_frame", KeepingSocket.send),
         mock.patch.object(heartbeat, "monotonic", clock),
         mock.patch.object(loop, "monotonic", clock),
     ):

@@ -47,7 +47,7 @@ class Cost(NamedTuple):
     """What one event has cost the coordinator."""
 
     steps: Counter[str]
-    sent_bytes: int
+    moved_bytes: int
 
 
 class Life:
@@ -63,11 +63,11 @@ class Life:
     @contextlib.contextmanager
     def _event(self, name: str) -> Iterator[None]:
         """Count what is done within as this event."""
-        before = self._cluster.sent_bytes
+        before = self._cluster.moved_bytes
         with self._steps:
             yield
-        sent_bytes = self._cluster.sent_bytes - before
-        self.costs[name] = Cost(self._steps.by_function(), sent_bytes)
+        moved_bytes = self._cluster.moved_bytes - before
+        self.costs[name] = Cost(self._steps.by_function(), moved_bytes)
 
     def live(self) -> dict[str, Cost]:
         """Return what each event has cost."""
@@ -79,8 +79,9 @@ class Life:
         self._lose_and_heal()
         self._interrupt()
         self._end_badly()
+        lost = self._lose_hosts()
         with self._event("stop"):
-            assert self._cluster.coordinator.leave() == set()
+            assert self._cluster.coordinator.leave() == lost
         return self.costs
 
     # --- the start ---
@@ -131,15 +132,21 @@ class Life:
             cluster.take()
         with self._event("tick"):
             cluster.tick(0.05)
+        cluster.agents.are_away = True
+        with self._event("tick while all connections of agents are broken"):
+            cluster.tick(0.05)
+        cluster.agents.are_away = False
         with self._event("wake while idle"):
             cluster.advance()
-        for host in cluster.hosts:
+        cluster.ask(WatchTopology("look"))
+        cluster.take()
+        cluster.tick()
+        for host in cluster.hosts:  # they are asked to look first
             cluster.agents.put(host, telemetry=self._telemetry(host))
         with self._event("telemetry"):
             cluster.take()
-        cluster.ask(WatchTopology("look"))
         with self._event("picture"):
-            cluster.take()
+            cluster.tick()
 
     def _telemetry(self, host: str) -> pb.Telemetry:
         cluster = self._cluster
@@ -196,10 +203,9 @@ class Life:
 
     def _meet(self) -> None:
         """Let all ranks come to a barrier of objects in their cell."""
-        ranks = tuple(self._cluster.ranks)
-        for rank in ranks:
+        for rank in self._cluster.ranks:
             attend = JoinCollective(
-                rank, self._cell_id, "objects 1", ranks, "barrier", "barrier_object()"
+                rank, self._cell_id, "objects 1", None, "barrier", "barrier_object()"
             )
             self._cluster.say(rank, attend)
         with self._event("meeting of all ranks in a cell"):
@@ -349,3 +355,13 @@ class Life:
         with self._event("end of a cell with a lost rank"):
             error = ErrorInfo("PeerFailed", "left the collective", peer_rank=LOST_RANK)
             self._end_cell("peer_failed", error, without=LOST_RANK)
+
+    def _lose_hosts(self) -> set[str]:
+        """Let the agents of half of the hosts be gone; return these."""
+        cluster = self._cluster
+        lost = {*cluster.hosts[len(cluster.hosts) // 2 :]}
+        cluster.agents.arrived.extend((host, None) for host in sorted(lost))
+        with self._event("loss of half of the hosts"):
+            cluster.take()
+            cluster.tick(0.1)
+        return lost

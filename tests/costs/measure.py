@@ -26,7 +26,12 @@ LINES = 100
 KEPT_AFTER = 50
 MOST_QUICK = 8
 """Ranks, so few that what they do anyway does not hide what a start or a cell costs."""
-IDLE_S = 3.0
+REST_S = 3.0
+"""After so long without work hosts are looked at rarely."""
+IDLE_S = 5.0
+"""That is as often as they are looked at then."""
+BESIDE_S = 1.0
+"""So long after a cell hosts are still looked at closely, as while cells run."""
 TURNS = 10
 QUIET_S = 0.01
 LONGEST_S = 1.0
@@ -134,6 +139,7 @@ def inside(ranks):
             each["blocks_kept"] = round(
                 (after[role]["blocks"] - before[role]["blocks"]) / KEPT_AFTER, 1
             )
+        time.sleep(REST_S)
         before, began_s = counts.read(), time.monotonic()
         time.sleep(IDLE_S)
         took_s = time.monotonic() - began_s
@@ -220,8 +226,8 @@ def system_calls_of(processes, action):
 def outside(ranks, with_strace):
     """Return the costs that Linux tells, by event.
 
-    What processes do each second anyway is taken off those of a cell and a push: how long these
-    take depends on the machine.
+    What processes do each second anyway while cells run is taken off those of a cell and a push:
+    how long these take depends on the machine.
     """
     with Cluster.start(f"localhost:{ranks}", comm="ring", timeout_s=120) as cluster:
         processes = roles_of(cluster)
@@ -236,12 +242,15 @@ def outside(ranks, with_strace):
         }
         ways = {"wakeups": wakeups_of} | ({"syscalls": system_calls_of} if with_strace else {})
         for name, count in ways.items():
+            time.sleep(REST_S)
             idle, took_s = count(processes, lambda: time.sleep(IDLE_S))
-            each_s = {role: number / took_s for role, number in idle.items()}
-            for role, rate in each_s.items():
-                events["idle"][role][name] = round(rate, 1)
+            for role, number in idle.items():
+                events["idle"][role][name] = round(number / took_s, 1)
             if ranks > MOST_QUICK:  # their beats are many more than what a cell costs
                 continue
+            cluster.run("")
+            beside, took_s = count(processes, lambda: time.sleep(BESIDE_S))
+            each_s = {role: number / took_s for role, number in beside.items()}
             for event, action in actions.items():
                 counts, took_s = count(processes, lambda act=action: [act() for _ in range(TURNS)])
                 for role, number in counts.items():

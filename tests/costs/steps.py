@@ -5,7 +5,7 @@ a line that is executed or a round of a loop (also of a comprehension), as the i
 tracer of them, or an element that C code walks: in `set`, `frozenset`, `tuple`, `list`, `sorted`,
 `sum`, `min` and `max`, and in what is done with a set that `set` has made. Not seen are copies and
 comparisons of other containers (`{*ranks}`, `dict(...)`, keys of a dict), methods of theirs, `in` a
-list of numbers, and what msgspec, protobuf and libzmq do: the bytes that are sent tell of that.
+list of numbers, and what msgspec, protobuf and libzmq do: the bytes that go and come tell of that.
 """
 
 import builtins

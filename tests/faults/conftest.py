@@ -60,7 +60,7 @@ class Patient:
             with pytest.MonkeyPatch.context() as monkeypatch:
                 self.home.enter(monkeypatch)
                 self._factory = ClusterFactory(self.home)
-                spec = describe("localhost", "127.0.0.1")
+                spec = describe("localhost", "127.0.0.1", relays="all")
                 self.cluster = self._factory(None, spec=spec, timeout_s=90)
             self.setup.write_text("")
             for cell in (ARM, f"exec(open({str(self.setup)!r}).read())"):

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import psutil
 
-from tests.processes.leftovers import agents_of, wait_until, zygotes_of
+from tests.processes.leftovers import agents_of, relays_of, wait_until, zygotes_of
 from tests.suspending import resume, suspend
 
 SIGNAL = signal.SIGRTMIN + 4
@@ -70,6 +70,8 @@ class Fault:
     """What the rank has to be told before."""
     within_s: float = EXIT_WITHIN_S
     """So long the answer may take."""
+    needs_relays: bool = False
+    """Each host must have a relay that goes on; others that were there may be gone."""
     victims: tuple[int, ...] = (1,)
     """The ranks that it befalls; of a host's process all ranks of the host."""
 
@@ -109,6 +111,11 @@ def _stop_second_agent(cluster, _process):
     suspend(agents_of(cluster)[1].pid)
 
 
+def _stop_second_relay(cluster, _process):
+    """Stop the relay of the second host: its ranks live, and hear nothing any more."""
+    suspend(relays_of(cluster)[1].pid)
+
+
 def _kill_second(find):
     """Kill what keeps the ranks of the second host."""
     return lambda cluster, _process: find(cluster)[1].kill()
@@ -138,6 +145,21 @@ FAULTS = {
             Outcome.LOST,
             "agent",
             within_s=HEARTBEAT_WITHIN_S,
+            victims=(2, 3),
+        ),
+        Fault(
+            "relay_killed",
+            _kill_second(relays_of),
+            Outcome.OK,
+            needs_relays=True,
+            victims=(2, 3),
+        ),
+        Fault(
+            "relay_stopped",
+            _stop_second_relay,
+            Outcome.OK,
+            within_s=HEARTBEAT_WITHIN_S,
+            needs_relays=True,
             victims=(2, 3),
         ),
         Fault("zygote_killed", _kill_second(zygotes_of), Outcome.LOST, "zygote", victims=(2, 3)),

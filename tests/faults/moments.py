@@ -15,6 +15,9 @@ from . import promises
 from .faults import Outcome
 from .scene import BYSTANDER, REACHED_WITHIN_S
 
+REPLACED_WITHIN_S = 10.0
+"""From a loss to the new ranks, where a host needs a new agent first."""
+
 
 class Idle:
     """Nothing runs."""
@@ -187,6 +190,9 @@ class PushingMuch:
 class InHealing:
     """A lost rank is being replaced."""
 
+    replaces_victims = False
+    """Who is lost meanwhile is replaced as well: new ranks have not joined yet."""
+
     def begin(self, scene):
         """Let the victim wait in what `plant` puts in its way."""
         self.plant(scene)
@@ -214,11 +220,17 @@ class InHealing:
         assert scene.cluster.run(code, ranks=self.who(scene)).ok
 
     def finish(self, scene):
-        """Healing fails, naming the rank; or it is as if nothing had happened."""
+        """Victims are replaced as well; or healing fails, naming one; or nothing has happened."""
         fault = scene.fault
         if scene.outcome is not Outcome.OK:
-            error = self.answer.exception(fault.within_s)
+            error = self.answer.exception(fault.within_s + REPLACED_WITHIN_S)
             scene.go.touch()
+            if self.replaces_victims and scene.outcome is Outcome.LOST and error is None:
+                assert set(self.answer.result().replaced) == {BYSTANDER, *scene.victims}
+                return
+            # An agent without a zygote says so at once: often before its ranks are known as lost.
+            may_fail = scene.outcome is Outcome.RAISED or fault.name == "zygote_killed"
+            assert may_fail or not self.replaces_victims, error
             assert isinstance(error, HealFailed), error
             scene.assert_is_named(error)
             if scene.outcome is Outcome.RAISED:  # the ranks are all there, but have no communicator
@@ -234,6 +246,7 @@ class Rendezvous(InHealing):
     """A rank has not said Hello to the new generation yet."""
 
     function = "life.Engine._say_hello"
+    replaces_victims = True
 
     def begin(self, scene):
         """Reached when it is told that all wait for this rank."""
@@ -246,6 +259,7 @@ class Forming(InHealing):
     """A rank has not formed its communicator of the new generation yet."""
 
     function = "life.make_communicator"
+    replaces_victims = True
 
 
 class Healing(InHealing):

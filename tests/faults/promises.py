@@ -6,7 +6,14 @@ import pytest
 
 from jupyter_dist.errors import UsageError
 from tests.patience import within
-from tests.processes.leftovers import agents_of, coordinator_of, engines_of, wait_until, zygotes_of
+from tests.processes.leftovers import (
+    agents_of,
+    coordinator_of,
+    engines_of,
+    relays_of,
+    wait_until,
+    zygotes_of,
+)
 
 QUIET_WITHIN_S = 5.0
 KEPT = "kept = ('kept', rank, {token!r})"
@@ -60,10 +67,11 @@ def assert_goes_on(cluster, within_s=10.0):
 
 
 def assert_nothing_else_lives(cluster, home):
-    """Of this home there is one coordinator, and its agents, zygotes and engines."""
+    """Of this home there is one coordinator, and its agents, zygotes, relays and engines."""
 
     def strangers():
         ours = [coordinator_of(cluster), *agents_of(cluster), *zygotes_of(cluster)]
+        ours += relays_of(cluster)
         known = {process.pid for process in (*ours, *engines_of(cluster))}
         return [process for process in home.processes() if process.pid not in known]
 

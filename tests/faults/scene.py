@@ -5,11 +5,12 @@ from pathlib import Path
 import psutil
 
 from jupyter_dist.model.hosts.rank import name_ranks
-from tests.processes.leftovers import wait_until
+from tests.processes.leftovers import relays_of, wait_until
 
 from . import promises
 from .faults import Outcome, process_of
 
+_ASLEEP = psutil.STATUS_SLEEPING
 REACHED_WITHIN_S = 10.0
 BYSTANDER = 3
 """The rank that has to be replaced where the moment is one of healing."""
@@ -44,6 +45,9 @@ class Scene(Files):
     def __init__(self, patient, fault, folder, in_background):
         super().__init__(folder)
         cluster = self.cluster = patient.get()
+        if fault.needs_relays and [each.status() for each in relays_of(cluster)] != [_ASLEEP] * 2:
+            patient.close()
+            cluster = self.cluster = patient.get()
         self.fault, self.victims, self.setup = fault, fault.victims, patient.setup
         self.in_background = in_background
         self.kept = promises.remember(cluster, folder.name)

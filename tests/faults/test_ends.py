@@ -16,6 +16,7 @@ from tests.processes.leftovers import (
     command_of,
     coordinator_of,
     engines_of,
+    placed_files,
     wait_until,
     zygotes_of,
 )
@@ -225,13 +226,15 @@ def test_a_push_survives_its_notebook(driven, start, tmp_path):
     files = Files(tmp_path)
     code = f"import os, time; rank = int(os.environ['RANK'])\n{files.hold}"
     slow = f"type('Slow', (), {{'__reduce__': lambda self: (exec, ({code!r},))}})()"
-    driven.tell(f"cluster.push({{'pushed': {slow}}})")
+    driven.tell(f"cluster.push({{'pushed': {slow}, 'large': b'x' * (1 << 20)}})")
     files.wait_until_here(range(4))
     driven.close()
     cluster = start.attach()
+    assert len(placed_files(cluster)) == 1
     files.go.touch()
-    result = cluster.run("pushed is None", timeout_s=90)
-    assert [rank.value_repr for rank in result] == ["True"] * 4
+    result = cluster.run("pushed is None, len(large)", timeout_s=90)
+    assert [rank.value_repr for rank in result] == [f"(True, {1 << 20})"] * 4
+    assert placed_files(cluster) == []
     assert_intact(cluster)
 
 

@@ -1,5 +1,7 @@
 """What a cluster does with real GPUs besides calls: devices, measurements, saving and moving."""
 
+import subprocess
+
 import pytest
 
 from jupyter_dist.model.bench.measurements import OPS
@@ -29,8 +31,11 @@ def gpus():
 
 def test_a_device_may_be_the_beginning_of_a_uuid(start, gpus, monkeypatch):
     last = gpus[-1]
-    prefix = last.uuid[:12]
-    assert [gpu.index for gpu in gpus if gpu.uuid.startswith(prefix)] == [last.index]
+    query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    uuids = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
+    assert len(uuids) == len(gpus)
+    prefix = uuids[-1][:12]
+    assert sum(uuid.startswith(prefix) for uuid in uuids) == 1
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", prefix)
     cluster = start("localhost:1", comm="nccl")
     result = cluster.run(SEEN, timeout_s=60)
@@ -88,11 +93,10 @@ def test_arrays_are_saved_and_restored_bit_by_bit_where_they_lay(ranks, tmp_path
     two.cluster.checkpoint("arrays", ["made"], directory=tmp_path)
     two.values(f"made = gpu_saved.make(rank + 7, {options})\nNone")
     two.cluster.restore("arrays", directory=tmp_path)
-    code = (
-        f"gpu_saved.differing(made, gpu_saved.make(rank, {options})), "
-        "gpu_saved.devices(made) == before"
-    )
-    assert two.values(code) == ["([], True)"] * 2
+    assert two.values(f"gpu_saved.differing(made, gpu_saved.make(rank, {options}))") == ["[]"] * 2
+    # Tensors of torch come back in host memory, unless `like` says where: docs/how_to/checkpoints.md.
+    expected = "sorted({'cpu' if each == 'cuda' else each for each in before})"
+    assert two.values(f"gpu_saved.devices(made) == {expected}") == ["True"] * 2
 
 
 def test_arrays_are_pushed_and_pulled(ranks):

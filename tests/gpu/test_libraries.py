@@ -18,9 +18,10 @@ def test_tensors_on_a_stream_of_their_own_are_right_while_memory_changes_hands(w
     assert two.values(check("gpu_libraries.check_torch_stream")) == ["0"] * 2
 
 
-def test_graphs_are_captured_while_a_call_is_still_looked_after(with_library):
+@pytest.mark.parametrize("before_s", [0.0, 0.5])
+def test_graphs_are_captured_while_a_call_is_still_looked_after(with_library, before_s):
     two = with_library("torch")
-    assert two.values(check("gpu_libraries.check_torch_capture")) == ["0"] * 2
+    assert two.values(check("gpu_libraries.check_torch_capture", str(before_s))) == ["0"] * 2
 
 
 def test_arrays_of_jax_may_go_as_soon_as_they_were_passed_on(with_library):

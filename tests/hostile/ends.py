@@ -55,6 +55,11 @@ EXITS = (
         value="6",
     ),
     Deed(
+        "a fork whose child comes to the end of the cell",
+        "import os\npid = os.fork()\npid and os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])",
+        value="0",
+    ),
+    Deed(
         "a child that is killed",
         "import subprocess; subprocess.run(['sh', '-c', 'kill -9 $$']).returncode",
         value="-9",

@@ -2,21 +2,22 @@
 
 from .deeds import Deed, raised
 
-BUILTINS = tuple(
-    Deed(
-        f"builtins.{name} is {what}",
-        f"import builtins; kept_builtin = builtins.{name}; builtins.{name} = {what}",
-        undo=f"__import__('builtins').{name} = kept_builtin; del kept_builtin",
-    )
-    for name, what in (
-        *((name, "None") for name in ("print", "open", "input", "id", "len")),
-        *((name, "5") for name in ("getattr", "str", "Exception", "super", "range")),
-    )
-) + tuple(  # what IPython needs to end a cell
-    raised(f"builtins.{name} is 5", f"import builtins; builtins.{name} = 5", "TypeError: 'int'")
-    for name in ("isinstance", "type")
-)
-BUILTINS += (
+BUILTINS = (
+    *(
+        Deed(
+            f"builtins.{name} is {what}",
+            f"import builtins; kept_builtin = builtins.{name}; builtins.{name} = {what}",
+            undo=f"__import__('builtins').{name} = kept_builtin; del kept_builtin",
+        )
+        for name, what in (
+            *((name, "None") for name in ("print", "open", "input", "id", "len")),
+            *((name, "5") for name in ("getattr", "str", "Exception", "super", "range", "type")),
+        )
+    ),
+    # isinstance: IPython needs it to end a cell
+    raised(
+        "builtins.isinstance is 5", "import builtins; builtins.isinstance = 5", "TypeError: 'int'"
+    ),
     raised(
         "builtins.isinstance exits",
         "import builtins\ndef bad(*_): raise SystemExit(3)\nbuiltins.isinstance = bad",

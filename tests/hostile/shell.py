@@ -56,7 +56,7 @@ SHELL = (
         "ZeroDivisionError",
         undo="get_ipython().call_pdb = False",
     ),
-    raised("breakpoint()", "breakpoint()", "PYTHONBREAKPOINT"),
+    Deed("breakpoint()", "breakpoint()", says="-> breakpoint()"),
     raised(
         "a formatter that exits",
         "f = get_ipython().display_formatter.formatters['text/html']\ndef bad(o): raise SystemExit(3)\n_ = f.for_type(int, bad)\n5",

@@ -1,4 +1,4 @@
-"""The numbers of docs/failures.md are those of the programs here."""
+"""The numbers of docs/explanation/failures.md are those of the programs here."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from . import displays, ends, interpreter, objects, output, shell
 from .test_hostile_objects import ON_ALL_RANKS, VALUES
 
-PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "failures.md"
 GROUPS = (
     ends.EXITS,
     ends.EXCEPTIONS,

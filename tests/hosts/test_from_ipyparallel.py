@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import ipyparallel
+import psutil
 import pytest
 
 from jupyter_dist import Cluster
@@ -49,8 +50,9 @@ def engine(lab, host):
         yield
     finally:
         for each in lab.processes(host):
-            if any("ipyparallel" in word for word in each.cmdline()):
-                each.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it may be ending
+                if any("ipyparallel" in word for word in each.cmdline()):
+                    each.kill()
         process.wait(10)
 
 

@@ -44,6 +44,18 @@ def test_a_host_that_is_out_of_reach_leaves_its_ranks_to_another_one(lab, start)
 
 
 @pytest.mark.slow
+def test_a_host_that_is_lost_while_it_gets_its_rank_again_leaves_it_to_another_one(lab, start):
+    cluster = start("nodeA:1,nodeB:1,nodeC:1")
+    values(cluster.run("kept = rank * 7"))
+    assert cluster.run("import os; os._exit(3)", [1]).rank(1).status == "lost"
+    lab.cut("nodeB")  # which is not known to be lost while the place of rank 1 is chosen
+    assert set(cluster.heal().replaced) == {1}
+    assert where(cluster)[1] in ("nodeA", "nodeC")
+    assert values(cluster.run(SUM)) == ["3.0"] * 3
+    assert values(cluster.run("kept", [0, 2])) == ["0", "14"]
+
+
+@pytest.mark.slow
 def test_a_host_that_is_back_in_reach_gets_its_ranks_again(lab, start):
     cluster = start("nodeA:1,nodeB:2")
     values(cluster.run("kept = rank * 7"))

@@ -1,14 +1,18 @@
-"""The notebook about many hosts, executed on three of them as a person would with Run All."""
+"""The notebook and the lesson about many hosts, executed on three of them."""
 
 from pathlib import Path
 
 import nbformat
 
 from tests.notebooks.test_notebooks import outputs_of
+from tests.processes.lessons import reader_in, work_through
 
 from .execute_notebook import execute
+from .open_lab import write_spec
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "02_many_hosts.ipynb"
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "notebooks" / "02_many_hosts.ipynb"
+LESSON = ROOT / "docs" / "tutorial" / "many_hosts.md"
 
 
 def test_the_notebook_about_many_hosts_runs_across_three_of_them(lab, home, tmp_path, monkeypatch):
@@ -28,3 +32,13 @@ def test_the_notebook_about_many_hosts_runs_across_three_of_them(lab, home, tmp_
     assert "✓" in checked
     assert "✗" not in checked
     assert "host nodeC: up, ranks 4-5" in outputs_of(executed, "%dist_status")
+
+
+def test_the_lesson_about_many_hosts_shows_what_comes_out(lab, home, tmp_path, monkeypatch):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    write_spec(lab).replace(folder / "cluster.toml")
+    hosts = ("--hosts nodeA:2,nodeB:2,nodeC:2", "--spec cluster.toml")
+    with reader_in(folder) as reader:
+        work_through(LESSON, reader, folder, *hosts)

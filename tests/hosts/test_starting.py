@@ -1,6 +1,7 @@
 """Starting over ssh: who is where, what ranks find there, what is told and what stays secret."""
 
 import contextlib
+import json
 import os
 import shlex
 import subprocess
@@ -11,12 +12,15 @@ import numpy as np
 import psutil
 import pytest
 
+from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.files.connection_file import connection_path, read_connection
 from jupyter_dist.model.hosts.start_stage import StartStage
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 from tests.facts import assert_tells
 from tests.patience import Stopwatch
+from tests.pretended.systems import variables_of
 from tests.processes.listener import begin
+from tests.processes.programs import run_program
 
 from . import open_lab
 from .clusters import parts, values, waiting
@@ -38,6 +42,27 @@ def test_ranks_of_three_hosts_compute_together(start, lab):
         (host, lab.address(host)) for host in ("nodeA", "nodeB", "nodeC")
     ]
     assert cluster.notes == ()
+    cluster.name_axes("host=-1,local=2")
+    assert [each.rank for each in cluster.run("1", on="nodeB,nodeC,local=0")] == [2, 4]
+    with pytest.raises(UsageError, match="Did you mean nodeA"):
+        cluster.select(on="nodea")
+
+
+def test_a_coordinator_does_without_what_windows_lacks(start, monkeypatch, tmp_path):
+    for name, value in variables_of("win32", tmp_path).items():
+        monkeypatch.setenv(name, value)
+    cluster = start("nodeA:1,nodeB:1")
+    cluster.push({"large": bytes(1 << 22)})
+    assert values(cluster.run("len(large), int(comm.all_reduce(rank))")) == ["(4194304, 1)"] * 2
+    assert [len(got) for got in cluster.pull("large").values()] == [1 << 22] * 2
+    ended = cluster.run("import os, signal\nif rank:\n    os.kill(os.getpid(), signal.SIGBUS)")
+    assert [rank.status for rank in ended] == ["ok", "lost"]
+    assert "SIGBUS" in ended[1].crash.reason
+    cluster.heal()
+    assert values(cluster.run("rank")) == ["0", "1"]
+    done = run_program("-m", "jupyter_dist.cli", "status", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["state"] == "ready"
 
 
 def test_without_slots_a_host_takes_a_rank_for_each_core_up_to_four(start):
@@ -232,9 +257,9 @@ def test_versions_that_differ_are_noted(start, lab):
 @pytest.mark.slow
 def test_large_objects_travel_to_hosts_and_back(start):
     cluster = start(THREE)
-    sent = np.random.default_rng(1).integers(0, 255, 8 << 20, np.uint8)
+    sent = np.random.default_rng(1).integers(0, 255, 40 << 20, np.uint8)
     cluster.push({"x": sent})
-    assert values(cluster.run("x.nbytes, int(x.sum())")) == [f"({8 << 20}, {sent.sum()})"] * 3
+    assert values(cluster.run("x.nbytes, int(x.sum())")) == [f"({40 << 20}, {sent.sum()})"] * 3
     assert cluster.run("y = x + x.dtype.type(rank)").ok
     got = cluster.pull("y")
     assert sorted(got) == [0, 1, 2]
@@ -269,7 +294,7 @@ def test_clusters_on_hosts_are_started_and_ended_from_a_terminal(start, lab, tmp
     told, progress = in_terminal("start", "--spec", str(spec), "--name", "mine")
     assert told.startswith("mine\n")
     assert "cluster mine: 6 ranks" in progress
-    assert in_terminal("list")[0] == "mine\n"
+    assert in_terminal("list", "--names")[0] == "mine\n"
     told, _ = in_terminal("status", "mine")
     assert "6 ranks on 3 hosts" in told
     lines = [line.split() for line in told.splitlines() if "idle" in line]

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests.gpu.losses import CAUSES, measure_loss
 from tests.gpu.ranks_programs import total
 from tests.matrix import only
 from tests.patience import wait_until
@@ -140,6 +141,25 @@ def test_slow_and_blocking_calls_end_well(formed, env):
     two = formed(2, **env)
     result = two.run("if rank:\n    time.sleep(0.5)\nget(comm.all_reduce(x))\nNone")
     assert result.ok
+
+
+def test_a_message_that_blocks_in_nccl_ends_at_its_deadline(formed):
+    two = formed(2, NCCL_COMM_BLOCKING="1", NCCL_STAND_IN_CONNECTS="1")
+    result = two.run(
+        "comm.timeout_s = 1\nif rank == 0:\n    comm.send(x, 1)\nelse:\n    time.sleep(3)"
+    )
+    assert result[0].error.ename == "CollectiveTimeout"
+    assert "send" in result[0].error.evalue
+    assert result[0].duration_s < 3
+    assert two.values("comm.timeout_s = 60\n" + SETUP) == total(2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cause", [each for each in CAUSES if each != "interrupt"])
+def test_ranks_are_told_within_seconds(formed, in_background, tmp_path, sweep, cause):
+    told = measure_loss(formed(2), in_background, tmp_path, cause, wait="get(comm.all_reduce(x))")
+    assert (told.error, told.is_gone) == (CAUSES[cause].error, True)
+    assert told.told_s <= told.aborted_s < 5
 
 
 FACTS = (

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.facts import assert_tells
+from tests.processes.leftovers import wait_until
 from tests.reasons import WITHOUT_TORCH
 
 ROOT = Path(__file__).parents[2]
@@ -20,25 +21,35 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 @pytest.fixture
-def executed(request, tmp_path, monkeypatch):
-    """The notebook with its outputs, executed in directories of its own."""
+def execute(tmp_path, monkeypatch):
+    """Execute a notebook in directories of its own; gives it with its outputs."""
     for variable in ("JUPYTER_RUNTIME_DIR", "TMPDIR", "IPYTHONDIR"):
         folder = tmp_path / variable
         folder.mkdir()
         monkeypatch.setenv(variable, str(folder))
     shutil.copytree(ROOT / "notebooks" / "data", tmp_path / "data")
     target = tmp_path / "executed.ipynb"
-    run = subprocess.run(
-        [sys.executable, ROOT / "notebooks" / "execute.py", request.param, target],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert str(target) in run.stdout, "it says where the executed notebook is"
-    return nbformat.read(target, as_version=4)
+
+    def execute(path):
+        run = subprocess.run(
+            [sys.executable, ROOT / "notebooks" / "execute.py", path, target],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert str(target) in run.stdout, "it says where the executed notebook is"
+        return nbformat.read(target, as_version=4)
+
+    return execute
+
+
+@pytest.fixture
+def executed(request, execute):
+    """A notebook of ours with its outputs."""
+    return execute(request.param)
 
 
 def outputs_of(notebook, start):
@@ -75,10 +86,45 @@ def test_the_first_notebook_shows_what_its_ranks_said_and_leaves_nothing(execute
         for mime in output.get("data", {})
     }
     assert mimes <= {"text/plain", "text/html"}
+    assert not processes_left(tmp_path)
+    assert not list((tmp_path / "TMPDIR").iterdir())
+
+
+def processes_left(tmp_path):
+    """Those that were started in the directories of this test."""
     mark = str(tmp_path / "TMPDIR")
     left = [p for p in psutil.process_iter() if _environment(p).get("TMPDIR") == mark]
-    assert not [process for process in left if process.pid != psutil.Process().pid]
+    return [process for process in left if process.pid != psutil.Process().pid]
+
+
+def test_a_cluster_that_no_one_stops_ends_with_a_notebook_that_no_one_sits_before(
+    execute, tmp_path
+):
+    sources = ("%load_ext jupyter_dist", "%dist_start -n 1 -o cluster", "cluster.vars.x = 5")
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    path = tmp_path / "no_stop.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    assert "1 rank ready" in outputs_of(execute(path), "%dist_start")
+    wait_until(lambda: not processes_left(tmp_path), 15, "the cluster has ended without a stop")
     assert not list((tmp_path / "TMPDIR").iterdir())
+
+
+def test_what_a_background_cell_has_said_is_in_a_notebook_that_waits_for_it(execute, tmp_path):
+    sources = (
+        "%load_ext jupyter_dist",
+        "%dist_start -n 2",
+        "%%spmd --background -o job\nimport time\ntime.sleep(1)\nprint('said by', rank)\nrank * 2",
+        "print('the notebook goes on')",
+        "[rank.value for rank in job.wait()]",
+        "%dist_stop",
+    )
+    path = tmp_path / "background.ipynb"
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    notebook = execute(path)
+    assert "said by 1" in outputs_of(notebook, "%%spmd")
+    assert "background" not in outputs_of(notebook, "%%spmd")
+    assert outputs_of(notebook, "[rank.value") == "[0, 2]"
 
 
 THIRD = [path for path in NOTEBOOKS if path.name.startswith("03")]
@@ -218,6 +264,38 @@ def test_the_notebook_about_checkpoints_goes_back_and_goes_on_with_fewer_ranks(e
     (damaged,) = (c for c in executed.cells if c.source == "%dist_restore training")
     assert "CheckpointDamaged" in outputs_of(executed, damaged.source)
     assert not (tmp_path / "checkpoints").exists()
+
+
+NINTH = [path for path in NOTEBOOKS if path.name.startswith("09")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executed", NINTH, indirect=True)
+def test_the_notebook_about_values_has_objects_of_ranks_and_goes_on_meanwhile(executed):
+    assert "'rank': 2}" in outputs_of(executed, "res[2].value")
+    assert "ranks 0,3" in outputs_of(executed, "cluster.vars.weights")
+    assert outputs_of(executed, "w = ").startswith("array([[")
+    assert "[10 10 10 11] {0: 0, 1: 10, 2: 20, 3: 33}" in outputs_of(executed, "cluster.vars.step")
+    assert "['a', 'b']" in outputs_of(executed, "%dist_push")
+    background = outputs_of(executed, "%%spmd --background -o job")
+    assert "epoch 3" in background
+    assert "background" not in background
+    assert "2.083" in outputs_of(executed, "job.wait()")
+    assert "interrupted" in outputs_of(executed, "endless")
+
+
+TENTH = [path for path in NOTEBOOKS if path.name.startswith("10")]
+
+
+@pytest.mark.parametrize("executed", TENTH, indirect=True)
+def test_the_notebook_about_profiles_names_the_slow_rank_and_its_line(executed, tmp_path):
+    for cells in (outputs_of(executed, "%%spmd --profile\n"), outputs_of(executed, "%dist_prof")):
+        assert_tells(cells, "rank 2 is slowest", "In[8]:8")
+    assert "(2,) In[8]:8" in outputs_of(executed, "print(profile.slowness")
+    assert "kept = [np.ones" in outputs_of(executed, "%%spmd --profile memory")
+    trace = json.loads((tmp_path / "out.trace.json").read_text())
+    assert "collectives" in {event.get("cat") for event in trace["traceEvents"]}
+    assert json.loads((tmp_path / "out.speedscope.json").read_text())["profiles"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

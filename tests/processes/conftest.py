@@ -13,6 +13,7 @@ from tests.patience import PatientFuture, wait_until
 
 from .driver import Driver
 from .leftovers import Home
+from .people import kernel, spawn, terminal  # noqa: F401  (fixtures)
 
 START_TIMEOUT_S = 90.0
 """Nothing is measured by it."""

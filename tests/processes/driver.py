@@ -50,7 +50,7 @@ class Begun:
     def __init__(self):
         self._has_begun = False
 
-    def on_output(self, rank, outputs):
+    def on_output(self, ranks, outputs):
         """Write it once."""
         if not self._has_begun:
             self._has_begun = True

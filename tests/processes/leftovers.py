@@ -67,6 +67,7 @@ class Home:
             # Not rglob: it fails when a folder is removed meanwhile.
             for parent, folders, files in os.walk(folder):
                 found += [f"file {parent}/{name}" for name in sorted(folders + files)]
+        found += [f"file in memory {label}" for label in memory_files(os.getpid())]
         for pid in self._seen:
             found += [f"file {path}" for path in Path("/dev/shm").glob(f"jupyter-dist-*-{pid}-*")]
         return found
@@ -166,6 +167,16 @@ def zygotes_of(cluster):
     ]
 
 
+def relays_of(cluster):
+    """The relay of each host that has one."""
+    return [
+        child
+        for zygote in zygotes_of(cluster)
+        for child in zygote.children()
+        if any(each.laddr.endswith("/relay") for each in child.net_connections("unix"))
+    ]
+
+
 def engines_of(cluster):
     """The engines in rank order."""
     return [psutil.Process(engine.pid) for engine in cluster.topology().engines]
@@ -197,8 +208,14 @@ def command_of(process):
 
 
 def placed_files(cluster):
-    """What pushes have put into the memory of this machine."""
-    agents = [agent.pid for agent in agents_of(cluster)]
-    return [
-        path for pid in agents for path in Path("/dev/shm").glob(f"jupyter-dist-*-{pid}-*/placed-*")
-    ]
+    """What pushes have put into memory: the coordinator holds it beside a file that is a proof."""
+    return memory_files(coordinator_of(cluster).pid)[1:]
+
+
+def memory_files(pid):
+    """Return the files in memory that a process holds open."""
+    links = []
+    for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            links.append(os.readlink(descriptor))
+    return [link for link in links if link.startswith("/memfd:jupyter-dist-")]

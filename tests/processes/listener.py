@@ -14,11 +14,11 @@ class Listener:
         self.finished = []
         self.notes = []
 
-    def on_output(self, rank, outputs):
-        """Remember what a rank said."""
+    def on_output(self, ranks, outputs):
+        """Remember what ranks said."""
         with self._news:
             said = "".join(output.text for output in outputs)
-            self.text[rank] = self.text.get(rank, "") + said
+            self.text |= {rank: self.text.get(rank, "") + said for rank in ranks}
             self._news.notify_all()
 
     def on_finished(self, result):

@@ -27,11 +27,11 @@ class Member:
         self._listener = None
         self._sockets_before = open_sockets()
 
-    def listen(self):
+    def listen(self, host="127.0.0.1"):
         """Open the listener of the next communicator; give its address."""
         if self._listener is not None:
             self._listener.close()
-        self._listener = bind_listener("127.0.0.1")
+        self._listener = bind_listener(host)
         return address_of(self._listener)
 
     def form(self, name, group, peers, key, timeout_s):

@@ -37,9 +37,13 @@ class Rank:
 
 
 class Pool:
-    """So many ranks; the first n of them form a communicator of size n when one is wanted."""
+    """So many ranks; the first n of them form a communicator of size n when one is wanted.
 
-    def __init__(self, size, program="ring_member.py"):
+    They have the addresses of so many hosts in turns.
+    """
+
+    def __init__(self, size, program="ring_member.py", hosts=1):
+        self._hosts = hosts
         self._program = program
         self.ranks = [Rank(program) for _rank in range(size)]
         self._generation = 0
@@ -82,7 +86,7 @@ class Pool:
         """Make the communicator of the first `size` ranks."""
         self._generation += 1
         ranks = range(size)
-        peers = self.ask(dict.fromkeys(ranks, ("listen",)))
+        peers = self.ask({rank: ("listen", f"127.0.0.{1 + rank % self._hosts}") for rank in ranks})
         key = f"secret {self._generation}".encode()
         groups = [(rank, size, self._generation) for rank in ranks]
         self.ask({rank: ("form", name, groups[rank], peers, key, timeout_s) for rank in ranks})

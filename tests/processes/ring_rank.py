@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 import time
+from functools import partial
 
 import numpy as np
 from ring_values import open_sockets
@@ -38,6 +39,15 @@ def come_late(comm):
         comm.all_reduce(np.ones(1000))
 
 
+def all_of_a_host_differ(comm):
+    comm.barrier()
+    if comm.rank % 2:
+        comm.all_to_all(np.ones((comm.size, 1)))
+    else:
+        comm.all_reduce(np.ones(comm.size))
+    comm.barrier()
+
+
 def mismatch(comm, odd):
     array = np.ones(4, np.float32)
     calls = {
@@ -48,6 +58,7 @@ def mismatch(comm, odd):
         "big": lambda: comm.all_reduce(np.ones(1 << 20, np.float32)),
         "extra": lambda: (comm.barrier(), comm.all_reduce(array)),
         "root": lambda: comm.broadcast(array, root=2),
+        "message": lambda: comm.recv(array, 0),
     }
     comm.barrier()
     if comm.rank == 1:
@@ -60,13 +71,17 @@ def mismatch(comm, odd):
     comm.barrier()
 
 
-def wait_for_rank_1(comm):
+def wait_for(late, comm):
     comm.barrier()
     say(running=True)
-    if comm.rank == 1:
+    if comm.rank == late:
         assert sys.stdin.readline()
     comm.all_reduce(np.ones(100))
     say(done=True)
+
+
+wait_for_rank_1 = partial(wait_for, 1)
+wait_for_rank_3 = partial(wait_for, 3)
 
 
 def abort_while_waiting(comm):
@@ -95,10 +110,10 @@ def some_ranks_only(comm):
     say(done=True)
 
 
-def run_rank(rank, size, scenario, *extra, scenarios=None):
+def run_rank(rank, size, host, scenario, *extra, scenarios=None):
     """Play a scenario, of another program where its names are given; nothing is left open."""
     sockets_before = open_sockets()
-    listener = bind_listener("127.0.0.1")
+    listener = bind_listener(host)
     say(address=address_of(listener))
     peers = json.loads(sys.stdin.readline())
     group = Group(int(rank), int(size), 3)

@@ -134,11 +134,12 @@ def test_the_topology_is_watched_until_the_end(start):
     assert over.wait(30)
 
 
-def test_a_program_that_ends_without_stopping_leaves_the_cluster(start, home):
+def test_a_program_that_detaches_leaves_the_cluster(start, home):
     run_script(
         "from jupyter_dist import Cluster\n"
         "cluster = Cluster.start('localhost:1', name='left')\n"
         "cluster.run('kept = 5')\n"
+        "cluster.detach()\n"
     )
     cluster = start.attach("left")
     home.remember(cluster)

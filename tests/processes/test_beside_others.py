@@ -1,4 +1,4 @@
-"""What cupyx.distributed offers, one test for each row of docs/collectives.md."""
+"""What cupyx.distributed offers, one test for each row of docs/reference/collectives.md."""
 
 import pytest
 

@@ -45,6 +45,25 @@ def test_a_name_of_the_cluster_that_is_bound_to_what_it_is_anyway_is_no_mistake(
     assert not any(each.stderr for each in result)
 
 
+SHOWN_LONG_BEFORE_THE_END = """
+import time
+class Value:
+    made = 0
+    def __repr__(self):
+        Value.made += 1
+        return f"made {Value.made}"
+def linger(result):
+    get_ipython().events.unregister("post_run_cell", linger)
+    time.sleep(0.5)
+get_ipython().events.register("post_run_cell", linger)
+Value()
+"""
+
+
+def test_a_value_that_was_sent_before_the_end_of_the_cell_is_drawn_once(four):
+    assert [each.value_repr for each in four.run(SHOWN_LONG_BEFORE_THE_END)] == ["made 1"] * 4
+
+
 def test_every_rank_runs_the_cell_and_results_come_in_rank_order(four):
     result = four.run(
         "import sys\nprint('out', rank)\nprint('err', rank, file=sys.stderr)\nrank * 2"
@@ -156,6 +175,7 @@ def test_a_rank_knows_its_place(four):
         "tuple(int(os.environ[n]) for n in ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE'))"
     )
     assert values(four.run(code)) == expected
+    assert values(four.run("os.environ['GROUP_RANK']")) == ["'0'"] * 4
 
 
 def test_ranks_have_one_hash_seed_but_random_states_of_their_own(four):
@@ -193,3 +213,21 @@ def test_a_cell_runs_while_another_thread_asks_for_the_status(four, in_backgroun
     assert running.result(10).ok
     assert set(four.status().ranks.values()) == {"idle"}
     assert "4 ranks on 1 host" in str(four.status())
+
+
+def test_an_alarm_that_goes_off_between_cells_costs_a_rank_nothing(four, tmp_path):
+    mark = tmp_path / "late"
+    four.run(
+        "import pathlib, signal\n"
+        "def late(*_):\n"
+        f"    pathlib.Path({str(mark)!r} + str(rank)).touch()\n"
+        "    raise TimeoutError('too late')\n"
+        "_ = signal.signal(signal.SIGALRM, late)\n"
+        "_ = signal.setitimer(signal.ITIMER_REAL, 0.05)\n"
+        "kept = rank"
+    )
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 4, 10, "the alarms")
+    result = four.run("kept, signal.getsignal(signal.SIGALRM) is late")
+    assert values(result) == [f"({k}, True)" for k in range(4)]
+    assert all("TimeoutError: too late" in rank.stderr for rank in result)
+    four.run("signal.signal(signal.SIGALRM, signal.SIG_DFL)")

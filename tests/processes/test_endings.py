@@ -1,5 +1,7 @@
 """However a cluster ends, what happened is said and nothing is left."""
 
+import gc
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from jupyter_dist.cluster import session as session_module
 from jupyter_dist.errors import CellRefused, ClusterGone, DistError
 from jupyter_dist.views.cell.crash_card import crash_lines
 from tests.matrix import only
+from tests.patience import let_pass
 from tests.small_disk import mounted_disk
 from tests.suspending import resume, suspend
 
@@ -26,6 +29,7 @@ from .leftovers import (
     zygotes_of,
 )
 from .listener import begin
+from .programs import run_script
 
 
 def busy(cluster, in_background, code="import time\ntime.sleep(60)"):
@@ -200,6 +204,52 @@ def test_a_cluster_whose_client_was_killed_ends_by_itself(home, driver):
     home.assert_nothing_left(within_s=8)
 
 
+def test_a_cluster_that_is_not_to_be_kept_ends_with_its_owner_and_not_before(home, driver):
+    assert driver.do("cluster = Cluster.start('localhost:1', keep_s=0)") == "ok"
+    suspend(driver.pid)  # as one whose C code holds the interpreter
+    visitor = Cluster.visit()
+    visitor.detach()
+    deadline_s = time.monotonic() + 6  # it would be left alone for 3 s
+    while time.monotonic() < deadline_s:
+        assert Cluster.running()
+        time.sleep(0.1)
+    driver.close()
+    home.assert_nothing_left(within_s=8)
+
+
+SCRIPT = """
+import os, sys
+from jupyter_dist import Cluster
+{first}
+cluster = Cluster.start("localhost:1"{options})
+print(cluster.run("6 * 7")[0].value_repr, flush=True)
+{last}
+"""
+
+
+@pytest.mark.parametrize("last", ["", "os._exit(0)"], ids=["ends", "is killed"])
+def test_a_script_takes_its_cluster_with_it(home, last):
+    assert run_script(SCRIPT.format(first="", options="", last=last)).strip() == "42"
+    home.assert_nothing_left(within_s=8)
+
+
+@pytest.mark.parametrize(
+    ("first", "options", "last"),
+    [
+        ("", "", "cluster.detach()"),
+        pytest.param("", ", keep_s=60", "", marks=pytest.mark.slow),
+        pytest.param("sys.ps1 = '>>> '", "", "", marks=pytest.mark.slow),
+    ],
+    ids=["a script detaches", "a script says so", "a person started it"],
+)
+def test_a_cluster_is_left_where_that_is_meant(home, start, first, options, last):
+    run_script(SCRIPT.format(first=first, options=options, last=last))
+    let_pass(5)  # it would end after 3 s
+    cluster = start.attach()
+    home.remember(cluster)
+    assert cluster.run("rank")[0].value_repr == "0"
+
+
 @pytest.mark.slow
 def test_a_client_that_is_there_keeps_its_cluster(start):
     cluster = start("localhost:1", keep_s=5)
@@ -219,7 +269,7 @@ def test_a_running_cell_keeps_a_cluster_without_clients(start, home, tmp_path):
         "from jupyter_dist import Cluster\n"
         "cluster = Cluster.visit()\n"
         "class Leave:\n"
-        "    def on_output(self, rank, outputs): os._exit(0)\n"
+        "    def on_output(self, ranks, outputs): os._exit(0)\n"
         "    def on_finished(self, result): pass\n"
         "    def on_note(self, text): pass\n"
         "    def on_tick(self): pass\n"
@@ -230,6 +280,27 @@ def test_a_running_cell_keeps_a_cluster_without_clients(start, home, tmp_path):
     cluster.detach()
     wait_until(target.exists, 20, "the cell has gone on to its end")
     home.assert_nothing_left(within_s=12)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "cluster.connection.coordinator_process.CoordinatorProcess.send_order",
+        "cluster.cluster.start_coordinator",
+    ],
+)
+def test_a_start_that_is_interrupted_between_two_steps_leaves_nothing(home, monkeypatch, where):
+    real = pkgutil.resolve_name(f"jupyter_dist.{where}")
+
+    def interrupted(*arguments, **options):
+        real(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"jupyter_dist.{where}", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Cluster.start("localhost:2", keep_s=60)
+    gc.collect()  # with what has no order yet
+    home.assert_nothing_left(within_s=1)
 
 
 def test_an_interrupted_start_leaves_nothing(home):

@@ -95,7 +95,7 @@ def test_xla_goes_by_these_numbers(start):
 def test_collectives_of_xla_have_the_time_of_the_cluster_and_its_flags_stay(start, monkeypatch):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     jaxlib = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:3])
-    timeout = "--xla_cpu_collective_timeout_seconds=1800 " if jaxlib >= (0, 8, 2) else ""
+    timeout = "--xla_cpu_collective_timeout_seconds=5400 " if jaxlib >= (0, 8, 2) else ""
     flags = f"{timeout}--xla_disable_hlo_passes=cpu-all-reduce-combiner"
     cluster = start("localhost:1", jax="never")
     assert variables(cluster, "XLA_FLAGS") == [[flags]]

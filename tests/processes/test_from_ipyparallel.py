@@ -72,7 +72,7 @@ class Theirs:
     def zombies(self):
         """Children of their engines that nobody has reaped."""
         children = [child for pid in self.pids.values() for child in psutil.Process(pid).children()]
-        return [child for child in children if child.status() == psutil.STATUS_ZOMBIE]
+        return [child for child in children if _is_zombie(child)]
 
     def close(self):
         """End it."""
@@ -85,6 +85,13 @@ def their_cluster(tmp_path_factory):
     theirs = Theirs(tmp_path_factory.mktemp("theirs"))
     yield theirs
     theirs.close()
+
+
+def _is_zombie(process):
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it was reaped meanwhile
+        return False
 
 
 @pytest.fixture

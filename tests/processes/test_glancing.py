@@ -1,5 +1,9 @@
 """A cluster is looked at in passing: nobody waits, and nobody counts as being there."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from jupyter_dist import Cluster
@@ -8,6 +12,7 @@ from jupyter_dist.launch.files.connection_file import running_clusters
 from tests.suspending import resume, suspend
 
 from .leftovers import coordinator_of, wait_until
+from .listener import begin
 
 
 @pytest.fixture
@@ -88,3 +93,18 @@ def answer_or_end(glance):
     glance.ask()
     glance.listen(0.05)
     return glance.is_gone
+
+
+def test_running_clusters_are_listed_with_what_they_do(start, in_background):
+    cluster = start("localhost:2", name="listed")
+    begin(in_background, cluster, "print('here')\nimport time\ntime.sleep(60)")
+    run = [sys.executable, "-m", "jupyter_dist.cli", "list", "--json"]
+    (found,) = json.loads(subprocess.run(run, capture_output=True, check=True).stdout)
+    assert (found["name"], found["state"], found["ranks"]) == ("listed", "ready", 2)
+    assert (found["states"], found["hosts"]) == ({"busy": 2}, ["localhost"])
+    assert found["owner"]
+    assert found["age_s"] > 0
+    suspend(coordinator_of(cluster).pid)
+    (found,) = json.loads(subprocess.run(run, capture_output=True, check=True).stdout)
+    assert (found["state"], found["ranks"]) == ("silent", 2)
+    resume(coordinator_of(cluster).pid)

@@ -9,7 +9,7 @@ import pytest
 from jupyter_dist import Cluster
 from jupyter_dist.errors import HealFailed, UsageError
 from tests.matrix import only
-from tests.suspending import suspend
+from tests.suspending import resume, suspend
 
 from .leftovers import agents_of, is_alive, kill_ranks, pids_of, wait_until, zygotes_of
 from .listener import Listener, begin
@@ -108,6 +108,23 @@ def test_a_stopped_process_is_named_by_a_heal_and_replaced_where_that_is_asked_f
     assert values(ward.run(SUM)) == ["4.0"] * 4
 
 
+def test_a_rank_that_dies_while_another_one_is_replaced_is_replaced_with_it(ward):
+    before = pids_of(ward)
+
+    def kill_one_more(stage):
+        if "forming" in stage and is_alive_pid(before[1]):
+            suspend(before[0])  # so that no generation stands before it is known
+            os.kill(before[1], signal.SIGKILL)
+            wait_until(lambda: ward.status().ranks[1] != "idle", 10, "rank 1 is known to be lost")
+            resume(before[0])
+
+    kill_ranks(ward, 2)
+    assert ward.heal(on_stage=kill_one_more).replaced == {1: "localhost", 2: "localhost"}
+    assert pids_of(ward)[0] == before[0]
+    assert values(ward.run(SUM)) == ["4.0"] * 4
+    assert values(ward.run("kept", [0, 3])) == ["0", "33"]
+
+
 def is_alive_pid(pid):
     try:
         os.kill(pid, 0)
@@ -201,10 +218,15 @@ def test_a_cluster_may_go_on_without_by_itself(start):
 
 
 @pytest.mark.slow
-def test_a_cluster_may_end_with_its_first_loss(start):
+def test_a_cluster_may_end_with_its_first_loss(start, within):
     cluster = start("localhost:3", on_loss="stop")
-    result = cluster.run("import os\nrank == 1 and os._exit(3)\ncomm.barrier()")
-    assert result.rank(1).status == "lost"
+    with within(20):  # rank 0 is in no collective, so it is interrupted
+        result = cluster.run(
+            "import os, time\n"
+            "rank == 1 and os._exit(3)\n"
+            "time.sleep(600) if rank == 0 else comm.barrier()"
+        )
+    assert [each.status for each in result[:2]] == ["interrupted", "lost"]
     wait_until(lambda: not cluster.is_running, 10, "the cluster has ended")
 
 

@@ -100,6 +100,25 @@ def test_an_interrupt_ends_what_runs_on_every_rank(four, in_background, within, 
     assert_works(four)
 
 
+def test_an_interrupt_that_does_not_end_a_system_call_is_seen_all_the_same(
+    four, in_background, within
+):
+    """As when it comes between Python's last look for signals and the call: another thread gets it."""
+    code = (
+        "import signal, threading, time\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n"
+        "before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\n"
+        "try:\n    print('there')\n    time.sleep(60)\n"
+        "finally:\n    signal.pthread_sigmask(signal.SIG_SETMASK, before)"
+    )
+    listener = Listener()
+    running = in_background(four.run, code, watcher=listener)
+    listener.wait_for("there", ranks=range(4))
+    four.interrupt()
+    with within(2):
+        assert statuses(running.result(10)) == ["interrupted"] * 4
+    assert_works(four)
+
+
 def test_a_shell_command_is_interrupted(four, in_background, within):
     _, running, _ = interrupted_run(four, in_background, "!sleep 60")
     with within(5):
@@ -271,7 +290,7 @@ def test_ctrl_c_in_a_script_interrupts_the_ranks_and_gives_the_result(home):
         "import os, signal, threading\n"
         "from jupyter_dist import Cluster\n"
         "class Watcher:\n"
-        "    def on_output(self, rank, outputs): os.kill(os.getpid(), signal.SIGINT)\n"
+        "    def on_output(self, ranks, outputs): os.kill(os.getpid(), signal.SIGINT)\n"
         "    def on_finished(self, result): pass\n"
         "    def on_note(self, text): print('note:', text)\n"
         "    def on_tick(self): pass\n"
@@ -293,8 +312,8 @@ def test_a_second_ctrl_c_gives_the_prompt_back(four):
     here, pressed = set(), []
 
     class Impatient(Listener):
-        def on_output(self, rank, outputs):
-            here.add(rank)
+        def on_output(self, ranks, outputs):
+            here.update(ranks)
             if len(here) == 4:  # who has not begun yet would not be unresponsive
                 here.clear()
                 os.kill(os.getpid(), signal.SIGINT)

@@ -1,4 +1,4 @@
-"""jax.experimental.multihost_utils in cells: each function works, each trap is as docs/jax.md says.
+"""jax.experimental.multihost_utils in cells: each function works, each trap is as docs/how_to/jax.md says.
 
 Beside each trap stands what `comm` does in its place.
 """

@@ -212,7 +212,8 @@ def few_files():
 def test_who_holds_a_key_gets_in_past_a_crowd_of_strangers(waiting, join, start, sweep):
     started = waiting("join:2")
     coordinator = psutil.Process(running_clusters()[0].coordinator_pid)
-    assert coordinator.rlimit(psutil.RLIMIT_NOFILE)[0] == 1024
+    # How many ranks will join is not known yet, so it takes as many as it may.
+    assert coordinator.rlimit(psutil.RLIMIT_NOFILE)[0] > 1024
     with Crowd(ports_of(coordinator)):
         join("--name", "x", "--slots", "2")
         join("--name", "y", "--slots", "2")

@@ -12,6 +12,8 @@ import pytest
 
 from jupyter_dist.probe.gpus import count_gpus
 
+from .leftovers import engines_of, wait_until
+
 PATIENCE_S = 30.0
 NET = Path("/sys/class/net")
 
@@ -128,3 +130,22 @@ def test_engines_are_looked_at_though_their_host_is_observed_rarely(watch):
     assert cluster.run("block = bytearray(200_000_000)").ok
     seen = watching.await_host(lambda host: host.engines[0].rss_bytes > 200_000_000)
     assert seen.sampled_s < 60
+
+
+FILL_LATER = """
+import threading, time
+def fill():
+    global block
+    time.sleep(3)
+    block = bytearray(200_000_000)
+threading.Thread(target=fill).start()
+"""
+"""By then hosts are looked at rarely."""
+
+
+def test_who_looks_at_a_cluster_in_which_nothing_runs_sees_it_as_it_is(start):
+    cluster = start("localhost:1")
+    assert cluster.run(FILL_LATER).ok
+    process = engines_of(cluster)[0]
+    wait_until(lambda: process.memory_info().rss > 200_000_000, 10, "it has its memory")
+    assert cluster.topology().engines[0].rss_bytes > 200_000_000

@@ -1,14 +1,19 @@
 """Objects go to ranks and come back, or the reason why not is told."""
 
+import errno
 import os
 import signal
+import subprocess
 import threading
 
 import numpy as np
 import pytest
 
 from jupyter_dist.cluster import transfer as moving
+from jupyter_dist.control.memory_file import MemoryFile
 from jupyter_dist.errors import TransferError, UnknownRanks
+
+from .leftovers import memory_files, pids_of, placed_files
 
 
 def test_a_pushed_array_arrives_and_can_be_written(four):
@@ -61,15 +66,52 @@ def test_how_much_of_a_large_array_has_arrived_is_told(four):
     told = []
     array = np.arange(32 << 20, dtype=np.uint8)
     four.push({"large": array}, on_moved=told.append)
-    up = [moved for moved in told if moved.where == "to the coordinator"]
+    up = [moved for moved in told if moved.where == moving.COPIED]
     assert [moved.moved_bytes for moved in up] == sorted({moved.moved_bytes for moved in up})
     assert up[-1].moved_bytes == up[-1].total_bytes > array.nbytes
     told.clear()
     four.pull("large", ranks=[1, 2], on_moved=told.append)
-    down = [moved for moved in told if moved.where == "from the coordinator"]
-    assert [moved.moved_bytes for moved in down] == sorted({moved.moved_bytes for moved in down})
-    assert down[-1].moved_bytes == down[-1].total_bytes > 2 * array.nbytes
+    assert [moved.moved_bytes for moved in told] == sorted(moved.moved_bytes for moved in told)
     four.run("del large")
+
+
+def test_what_ranks_and_the_notebook_share_none_of_them_can_change_for_another(four):
+    array = np.zeros(1 << 20)
+    four.push({"shared": array})
+    array[:] = 5
+    four.run("before = shared[:3].tolist(); shared[:] = rank")
+    assert {rank.value_repr for rank in four.run("before")} == {"[0.0, 0.0, 0.0]"}
+    pulled = four.pull("shared")
+    four.run("shared[:] = 9")
+    assert [(array[0], array[-1]) for array in pulled.values()] == [(k, k) for k in range(4)]
+    pulled[0][:] = 7
+    assert [rank.value_repr for rank in four.run("float(shared[0])")] == ["9.0"] * 4
+    assert pulled[1][0] == 1
+    four.run("del shared")
+
+
+def test_nothing_is_held_open_for_what_was_pushed_or_pulled(four):
+    array = np.zeros(1 << 20)
+    four.push({"held": array})
+    pulled = four.pull("held")
+    holders = [os.getpid(), *pids_of(four).values()]
+    assert [memory_files(pid) for pid in holders] == [[]] * 5
+    assert placed_files(four) == []
+    assert len(pulled) == 4
+    four.run("del held")
+
+
+def test_a_notebook_without_such_files_sends_and_gets_the_same_in_pieces(four, monkeypatch):
+    monkeypatch.delattr(os, "memfd_create")
+    array = np.arange(20 << 20 >> 3, dtype=np.float64)
+    told = []
+    four.push({"sent": array, "too": b"x" * 1000}, on_moved=told.append)
+    four.run("sent[0] = rank + 1")
+    back = four.pull("sent", ranks="1,3")
+    assert [back[1][0], back[3][0]] == [2.0, 4.0]
+    assert np.array_equal(back[3][1:], array[1:])
+    back[3][:] = 0
+    four.run("del sent, too")
 
 
 @pytest.mark.usefixtures("all_is_told")
@@ -85,6 +127,38 @@ def test_ctrl_c_in_the_middle_of_a_large_push_takes_it_back(four):
     four.push({"large": np.ones(20 << 20, np.uint8)})
     assert {rank.value_repr for rank in four.run("int(large.sum())")} == {str(20 << 20)}
     four.run("del large")
+
+
+def test_where_a_file_cannot_be_written_pieces_are_sent(four, monkeypatch):
+    four.run(
+        "import resource\n"
+        "limits = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
+        "if rank == 1: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))"
+    )
+    given = np.arange(8 << 20, dtype=np.uint8)
+    try:
+        with monkeypatch.context() as full:
+            full.setattr(MemoryFile, "write_at", no_room)
+            four.push({"given": given})
+        four.run("given += rank")
+        back = four.pull("given")
+        assert all((back[rank] == given + np.uint8(rank)).all() for rank in range(4))
+    finally:
+        four.run("resource.setrlimit(resource.RLIMIT_FSIZE, limits); del given")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+def test_another_user_cannot_open_what_is_pushed():
+    with MemoryFile.make() as file:
+        pid, descriptor, _ = file.name.split("/")
+        look = ["cat", f"/proc/{pid}/fd/{descriptor}"]
+        assert subprocess.run(look, check=False).returncode == 0
+        nobody = subprocess.run(look, check=False, user=65534, group=65534, capture_output=True)
+    assert b"Permission denied" in nobody.stderr
+
+
+def no_room(_file, _offset, _piece):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize(

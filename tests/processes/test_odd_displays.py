@@ -120,8 +120,9 @@ class Notes:
     def __init__(self):
         self.notes = []
 
-    def on_output(self, rank, outputs):
-        self.notes += [(rank, output.text) for output in outputs if output.kind == "note"]
+    def on_output(self, ranks, outputs):
+        notes = [output.text for output in outputs if output.kind == "note"]
+        self.notes += [(rank, text) for rank in ranks for text in notes]
 
     def on_finished(self, result):
         pass

@@ -12,14 +12,15 @@ from jupyter_dist import Cluster
 from jupyter_dist.cluster.connection import coordinator_process
 from jupyter_dist.errors import StartFailed
 from jupyter_dist.launch.files.connection_file import running_clusters
-from jupyter_dist.launch.processes.open_files import files_of_the_coordinator
+from jupyter_dist.launch.processes.open_files import files_of_a_rank, files_of_the_coordinator
 
+from .leftovers import coordinator_of, engines_of
 from .programs import run_program
 
 RACERS = 6
 SITE = """
 import os, sys, time
-if sys.orig_argv[-1] == 'jupyter_dist.coordinator':
+if 'jupyter_dist.coordinator' in sys.orig_argv:
     """
 """What a module does in coordinators alone, while Python loads or while it works."""
 RACE = """
@@ -28,9 +29,9 @@ from jupyter_dist import Cluster
 from jupyter_dist.cluster.connection import coordinator_process
 begun = []
 init = coordinator_process.CoordinatorProcess.__init__
-def count(self, spec):
+def count(self, spec, *order):
     begun.append(spec.name)
-    init(self, spec)
+    init(self, spec, *order)
 coordinator_process.CoordinatorProcess.__init__ = count
 print("ready", flush=True)
 sys.stdin.readline()
@@ -113,12 +114,13 @@ def test_a_soft_limit_that_is_too_low_is_raised_where_it_has_to_be(start, soft_l
     soft_limit(80)
     cluster = start("localhost:2")
     assert cluster.run("comm.barrier()").ok
-    ask = "import resource\nresource.getrlimit(resource.RLIMIT_NOFILE)[0]"
-    raised = cluster.run(ask)[0].value_repr
     ours = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    needed = files_of_the_coordinator(2, 1)
-    # Ours is raised too if we have many files: before what we start takes it over, or after.
-    assert needed <= int(raised) <= max(ours, needed)
+    needs = {coordinator_of(cluster): files_of_the_coordinator(2, 1)}
+    needs |= dict.fromkeys(engines_of(cluster), files_of_a_rank(2))
+    for process, needed in needs.items():
+        raised = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[0]
+        # Ours is raised too if we have many files: before what we start takes it over, or after.
+        assert needed <= raised <= max(ours, needed, 80)
 
 
 def test_a_hard_limit_that_is_too_low_is_named_with_what_is_needed(home):
@@ -132,6 +134,21 @@ def test_a_hard_limit_that_is_too_low_is_named_with_what_is_needed(home):
     assert "StartFailed" in last
     for number in (512, 600, files_of_the_coordinator(400, 1)):
         assert str(number) in last
+
+
+def test_a_host_without_room_for_its_ranks_is_named_before_the_first_begins(
+    home, first_of_all, within
+):
+    first_of_all(
+        "import resource, sys\n"
+        "if 'jupyter_dist.agent' in sys.orig_argv:\n"
+        "    resource.setrlimit(resource.RLIMIT_NOFILE, (60, 66))\n"
+    )
+    with within(12), pytest.raises(StartFailed) as caught:
+        Cluster.start("localhost:2")
+    for fact in ("localhost", "each of 2 ranks", str(files_of_a_rank(2)), "66", "ulimit -Hn"):
+        assert fact in str(caught.value)
+    home.assert_nothing_left()
 
 
 @pytest.mark.usefixtures("sweep")
@@ -172,3 +189,15 @@ def test_a_coordinator_that_dies_before_ranks_are_ready_is_told_with_its_log(hom
         Cluster.start("localhost:1", on_progress=kill)
     for fact in ("coordinator", "the last words", "again"):
         assert fact in str(caught.value)
+
+
+def test_a_coordinator_that_gets_no_order_ends_with_its_early_agent(home):
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "jupyter_dist.coordinator", "localhost", "fork"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode
+    home.assert_nothing_left(within_s=5)

@@ -1,6 +1,5 @@
-"""The samples of README.md run as they stand, and say what stands beside them."""
+"""The samples of README.md and of the page about scripts run as they stand, and say what stands beside them."""
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -12,11 +11,7 @@ import pytest
 from .programs import run_program
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = re.findall(
-    r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
-    (ROOT / "README.md").read_text(),
-    re.DOTALL | re.MULTILINE,
-)
+SAMPLE = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 SHELL = """\
 import contextlib, io, json, sys
 from IPython.core.interactiveshell import InteractiveShell
@@ -35,18 +30,14 @@ finally:
         shell.run_cell("%dist_stop")
 print(json.dumps(ends))
 """
-# What the sample about checkpoints takes for granted.
-TRAINING = """\
-%%spmd
-first, state, batches = 99_990, 0, iter(range(10))
-def train(state, batch):
-    return state + batch
-"""
 
 
-def samples(word):
-    """Give the samples that have this word, as (code, what stands below it)."""
-    return [sample for sample in SAMPLES if word in sample[0]]
+def read_samples(page):
+    """Give the samples of a page, as (code, what stands below it)."""
+    return SAMPLE.findall((ROOT / page).read_text())
+
+
+SAMPLES = read_samples("README.md")
 
 
 def run_cells(cells):
@@ -57,26 +48,15 @@ def run_cells(cells):
 
 
 @pytest.mark.usefixtures("home")
-def test_each_cell_runs_and_prints_what_stands_below_it(tmp_path):
-    start, first, checkpoints, jax = (
-        cell for cell in SAMPLES if "from jupyter_dist" not in cell[0]
-    )
-    assert "%dist_start" in start[0]
-    assert first[1], "what it prints stands below it"
-    training = checkpoints[0].replace('"/scratch/me/run"', repr(str(tmp_path / "run")))
-    assert "step % 1000 == 0" in training
-    cells = [start[0], first[0], TRAINING, training.replace("1000", "5")]
-    if importlib.util.find_spec("jax"):
-        cells.append(jax[0])
-    ends = run_cells([*cells, "%dist_checkpoints --dir " + str(tmp_path / "run")])
-    assert [is_ok for is_ok, _said in ends] == [True] * len(ends), ends
-    assert ends[1][1] == first[1]
-    assert "99995" in ends[-1][1]
+def test_each_cell_runs_and_prints_what_stands_below_it():
+    ends = run_cells([code for code, _shown in SAMPLES])
+    assert [is_ok for is_ok, _said in ends] == [True, True], ends
+    assert ends[1][1] == SAMPLES[1][1] != ""
 
 
 @pytest.mark.usefixtures("home")
 def test_the_program_prints_what_its_comments_say(tmp_path):
-    ((program, _),) = samples("from jupyter_dist import Cluster")
+    ((program, _),) = read_samples("docs/how_to/from_python.md")
     promised = re.findall(r"print\(.*\)  # (.*)$", program, re.MULTILINE)
     assert promised
     path = tmp_path / "program.py"
@@ -86,7 +66,3 @@ def test_the_program_prints_what_its_comments_say(tmp_path):
     )
     assert done.stdout.splitlines() == promised
     assert not done.stderr
-
-
-def test_every_sample_is_run_here():
-    assert len(SAMPLES) == 5, "a new sample wants a test of its own"

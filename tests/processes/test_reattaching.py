@@ -24,6 +24,7 @@ MIB = 1 << 20
 
 
 def start_elsewhere(driver, hosts="localhost:2", **options):
+    options = {"keep_s": 60.0, **options}  # a program's cluster would end with it
     assert driver.do(f"cluster = Cluster.start({hosts!r}, name='kept', **{options!r})") == "ok"
 
 
@@ -173,15 +174,16 @@ def test_a_follower_that_stops_reading_harms_nobody(start, hold):
 
 
 @pytest.mark.slow
-def test_a_program_that_was_stopped_too_long_is_told_where_its_cell_is(driver, start):
-    """Its connection is given up after 10 s; what came then cannot reach it any more."""
+def test_a_program_that_was_stopped_too_long_has_its_cell_or_is_told_where_that_is(driver, start):
+    """It may give up its connection when it goes on; what came meanwhile is kept for 15 s only."""
     start_elsewhere(driver, "localhost:1")
     driver.begin("import time\nprint('here')\ntime.sleep(20)\nprint('the end')")
     suspend(driver.pid)
     cluster = start.attach("kept", watch=True)
     wait_until(lambda: not cluster.outputs()[-1].is_running, 40, "the cell has ended")
     resume(driver.pid)
-    assert driver.hear().startswith("CellOutOfSight: ")
+    said = driver.hear()
+    assert said == "ok" or said.startswith("CellOutOfSight: ")
     assert driver.do("print(cluster.replay().result[0].stdout)") == "here"
     assert [driver.hear() for _ in range(3)] == ["the end", "", "ok"]
     assert driver.do("cluster.run('1')") == "ok"

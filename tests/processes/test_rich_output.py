@@ -88,7 +88,7 @@ def test_rich_prints_in_colour_and_shows_its_own_values(shown):
     result, page = shown("from rich import print as rich_print\nrich_print('[bold red]hot[/]')")
     assert_ok(result)
     assert page.text == "[0-3] hot\n"
-    assert "font-weight:bold;color:rgb(" in page.html
+    assert "font-weight:bold;color:color-mix(in srgb,rgb(" in page.html
     result, page = shown("from rich.table import Table\nt = Table('a')\nt.add_row(str(rank))\nt")
     assert [output.kind for output in result[0].displays] == ["value"]
     assert page.html.count("<pre style=") >= 4
@@ -161,3 +161,16 @@ button.close()"""
     assert "[0-3] inside" in page.text
     assert "[0-3] got 3" in page.text
     assert all(rank.stderr == "" for rank in result)
+
+
+def test_the_library_of_plotly_is_saved_once_and_every_figure_is_shown(shown):
+    pytest.importorskip("plotly")
+    code = """from IPython.display import HTML, display
+import plotly.graph_objects as go
+for k in range(2):
+    display(HTML(go.Figure(go.Bar(y=[rank, k])).to_html(include_plotlyjs=True)))"""
+    result, page = shown(code)
+    assert_ok(result)
+    assert page.html.count("* plotly.js v") == 1
+    assert page.html.count("Plotly.newPlot(") == 8
+    assert "left out of the saved output" not in page.html

@@ -96,10 +96,10 @@ class Round:
         return f"rank {self.victim} " in facts["text"]
 
 
-@pytest.fixture
-def pool():
-    """Four ranks, replaced when they are killed."""
-    pool = Pool(SIZE, "ring_survivor.py")
+@pytest.fixture(params=[1, 2, 4], ids="{} hosts".format)
+def pool(request):
+    """Four ranks, replaced when they are killed; alone on their hosts, or two on each, or four."""
+    pool = Pool(SIZE, "ring_survivor.py", request.param)
     yield pool
     pool.close()
 

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -27,8 +28,11 @@ DEADLINE_S = 150.0
 class Ring:
     """Processes of one scenario, and what they have said."""
 
-    def __init__(self, server, size, scenario, *extra):
-        self.ranks = [server.start(str(rank), str(size), scenario, *extra) for rank in range(size)]
+    def __init__(self, server, size, scenario, *extra, hosts=1):
+        self.ranks = [
+            server.start(str(rank), str(size), f"127.0.0.{1 + rank % hosts}", scenario, *extra)
+            for rank in range(size)
+        ]
         self.facts = [{} for _rank in range(size)]
         self.addresses = [self.hear(rank, "address") for rank in range(size)]
 
@@ -67,9 +71,12 @@ class Ring:
 
 
 @contextmanager
-def ring_of(server, size, scenario, *extra):
-    """Let so many ranks of a fork server play a scenario; none is left in the end."""
-    world = Ring(server, size, scenario, *extra)
+def ring_of(server, size, scenario, *extra, hosts=1):
+    """Let so many ranks of a fork server play a scenario; none is left in the end.
+
+    They have the addresses of so many hosts in turns.
+    """
+    world = Ring(server, size, scenario, *extra, hosts=hosts)
     try:
         yield world
     finally:
@@ -93,8 +100,9 @@ def ring(fork_server):
     return functools.partial(ring_of, fork_server)
 
 
-def test_a_killed_rank_is_named_at_once_by_all_others(ring):
-    with ring(4, "reduce_for_ever") as world:
+@pytest.mark.parametrize("hosts", [1, 2, 4])
+def test_a_killed_rank_is_named_at_once_by_all_others(ring, hosts):
+    with ring(4, "reduce_for_ever", hosts=hosts) as world:
         world.begin()
         for rank in range(4):
             world.hear(rank, "running")
@@ -120,11 +128,54 @@ def test_a_rank_that_does_not_come_is_named_with_the_deadline(ring):
     assert "waited 0.5 s for rank 1 in all_reduce(float64[1000], sum) #2" in facts[0]["text"]
 
 
+def test_a_rank_that_does_not_come_is_named_on_all_hosts(ring):
+    with ring(4, "come_late", hosts=2) as world:
+        world.begin()
+        for rank in (0, 2, 3):
+            assert world.hear(rank, "raised") in ("CollectiveTimeout", "PeerFailed")
+        world.tell(1, "go on")
+        facts = world.finish()
+    for rank in (0, 2, 3):
+        assert "waited 0.5 s for rank 1 in all_reduce(float64[1000], sum) #2" in facts[rank]["text"]
+
+
+@pytest.mark.parametrize("victim", [1, 2, 3], ids=["late member", "waiting leader", "late leader"])
+def test_who_dies_while_hosts_wait_for_each_other_is_named_by_all(ring, victim):
+    late = 3 if victim == 3 else 1
+    with ring(4, f"wait_for_rank_{late}", hosts=2) as world:
+        world.begin()
+        for rank in range(4):
+            world.hear(rank, "running")
+        let_pass(0.3)  # there is no event for "now they wait"
+        world.ranks[victim].kill()
+        if victim != late:
+            world.tell(late, "go on")
+        facts = world.finish()
+    # What a waiting leader has sent counts: the other host may be through when it dies.
+    through = {rank for rank in (1, 3) if victim == 2 and "done" in facts[rank]}
+    for rank in {0, 1, 2, 3} - {victim} - through:
+        assert facts[rank]["raised"] == "PeerFailed", facts
+        assert_tells(facts[rank]["text"], f"rank {victim} closed", "all_reduce")
+
+
+def test_hosts_in_different_calls_find_out(ring):
+    with ring(4, "all_of_a_host_differ", hosts=2) as world:
+        world.begin()
+        facts = world.finish()
+    assert [fact["raised"] for fact in facts] == ["CollectiveMismatch"] * 4, facts
+    for fact in facts:
+        assert {"all_reduce", "all_to_all"} <= set(re.findall(r"all_\w+", fact["text"]))
+
+
+ODD = ["operation", "reduction", "shape", "dtype", "big", "extra", "root", "message"]
+
+
 @pytest.mark.parametrize(
-    "odd", ["operation", "reduction", "shape", "dtype", "big", "extra", "root"]
+    ("odd", "hosts"),
+    [*((odd, hosts) for odd in ODD for hosts in (1, 2)), ("big", 4), ("root", 4)],
 )
-def test_a_mismatch_names_both_calls_on_every_rank(ring, odd):
-    with ring(4, "mismatch", odd) as world:
+def test_a_mismatch_names_both_calls_on_every_rank(ring, odd, hosts):
+    with ring(4, "mismatch", odd, hosts=hosts) as world:
         world.begin()
         facts = world.finish()
     assert [fact["raised"] for fact in facts] == ["CollectiveMismatch"] * 4, facts

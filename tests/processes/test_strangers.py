@@ -66,8 +66,7 @@ def dial(cluster, sockets):
 def hear(socket, within_s=30):
     """The next message to a client."""
     assert socket.poll(within_s * 1000), "no answer"
-    message, _ = codec.to_client().decode(socket.recv_multipart())
-    return message
+    return codec.to_client().decode(socket.recv_multipart())
 
 
 def assert_unharmed(cluster):

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import copy
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
 from tests.patience import Stopwatch, firm_s
+from tests.told_page import ToldPage
 
 from .leftovers import wait_until
 
@@ -188,25 +190,56 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class PageSocket:
+    """A page's WebSocket on an event loop of its own."""
+
+    def __init__(self, browser, path, take):
+        """Connect; `take` gets each text that comes, and None at the end, on another thread."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        url = f"ws://{browser.server.origin}{browser.server.base_url}jupyter-dist/{path}"
+        request = HTTPRequest(url, headers=browser.headers())
+        try:
+            self._socket = self._do(lambda: websocket_connect(request, on_message_callback=take))
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def is_over(self):
+        return self._loop.is_closed()
+
+    def send(self, text):
+        """Send anything."""
+        self._do(lambda: self._socket.write_message(text))
+
+    def close(self):
+        """Say that the page leaves."""
+        self._loop.call_soon_threadsafe(self._socket.close)
+
+    def end(self):
+        """End the event loop, once the other side has closed."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+
+    def _do(self, call):
+        async def wait():
+            return await call()
+
+        return asyncio.run_coroutine_threadsafe(wait(), self._loop).result(60)
+
+
 class Feed:
-    """A page's WebSocket; everything that comes is remembered."""
+    """A page's live feed; everything that comes is remembered."""
 
     def __init__(self, browser, follow=None, rank=None):
         self.messages = []
         self.times_s = []
+        self._told = {}
         self._news = threading.Condition()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        url = f"ws://{browser.server.origin}{browser.server.base_url}jupyter-dist/feed"
-        request = HTTPRequest(url, headers=browser.headers())
-        try:
-            self._socket = self._do(
-                lambda: websocket_connect(request, on_message_callback=self._take)
-            )
-        except BaseException:
-            self._end_loop()
-            raise
+        self._socket = PageSocket(browser, "feed", self._take)
         if follow is not None:
             self.follow(follow, rank)
 
@@ -216,7 +249,7 @@ class Feed:
 
     def send(self, text):
         """Send anything."""
-        self._do(lambda: self._socket.write_message(text))
+        self._socket.send(text)
 
     def of(self, kind):
         """Everything of one kind so far."""
@@ -246,32 +279,30 @@ class Feed:
 
     def close(self):
         """Close the page; twice is fine."""
-        if self._loop.is_closed():
+        if self._socket.is_over:
             return
-        self._loop.call_soon_threadsafe(self._socket.close)
+        self._socket.close()
         self.wait_for("closed")
-        self._end_loop()
+        self._socket.end()
 
     def _take(self, text):
         with self._news:
             if text is not None:
-                self.messages.append(json.loads(text))
+                self.messages.append(self._complete(json.loads(text)))
                 self.times_s.append(time.monotonic())
             else:
                 self.messages.append({"kind": "closed"})
                 self.times_s.append(time.monotonic())
             self._news.notify_all()
 
-    def _do(self, call):
-        async def wait():
-            return await call()
-
-        return asyncio.run_coroutine_threadsafe(wait(), self._loop).result(60)
-
-    def _end_loop(self):
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
-        self._loop.close()
+    def _complete(self, message):
+        """Add the whole topology to what was told of it, as a page has it then."""
+        if message["kind"] == "topology":
+            page = self._told.setdefault(message["cluster"], ToldPage())
+            page.take(message["told"])
+            assert page.state is not None, "a page that reads all is told each change"
+            message["topology"] = copy.deepcopy(page.state)
+        return message
 
 
 class Lazy:

@@ -14,32 +14,33 @@ class PushedObjects:
 
     def __init__(self, memory_dir: Path) -> None:
         self._memory_dir = memory_dir
-        self._problems: dict[str, str] = {}
-        """Of those for which there is no room."""
+        self._failed: set[str] = set()
+        """Those for which there is no room, which has been told."""
 
     def add(self, chunk: pb.PlaceChunk) -> pb.AgentEvent | None:
         """Append a chunk; tell now and then how much is here, in the end where all of it lies."""
         path = self._path(chunk.request_id)
-        taken_bytes = 0
-        if chunk.request_id not in self._problems:
-            try:
-                with path.open("ab") as file:
-                    file.write(chunk.data)
-                    taken_bytes = file.tell()
-            except OSError as error:
-                self._problems[chunk.request_id] = str(error)
-                self._unlink(path)
-        if not chunk.is_last:
-            if taken_bytes % TELL_BYTES >= len(chunk.data):
-                return None
-            taken = pb.PlaceTaken(request_id=chunk.request_id, taken_bytes=taken_bytes)
-            return pb.AgentEvent(place_taken=taken)
-        problem = self._problems.pop(chunk.request_id, "")
-        placed = pb.Placed(request_id=chunk.request_id, path=str(path), problem=problem)
-        return pb.AgentEvent(placed=placed)
+        if chunk.request_id in self._failed:
+            return None
+        try:
+            with path.open("ab") as file:
+                file.write(chunk.data)
+                taken_bytes = file.tell()
+        except OSError as error:
+            self._failed.add(chunk.request_id)
+            self._unlink(path)
+            placed = pb.Placed(request_id=chunk.request_id, problem=str(error))
+            return pb.AgentEvent(placed=placed)
+        if chunk.is_last:
+            return pb.AgentEvent(placed=pb.Placed(request_id=chunk.request_id, path=str(path)))
+        if taken_bytes % TELL_BYTES >= len(chunk.data):
+            return None
+        taken = pb.PlaceTaken(request_id=chunk.request_id, taken_bytes=taken_bytes)
+        return pb.AgentEvent(place_taken=taken)
 
     def remove(self, request_id: str) -> None:
         """Remove the file; its memory is freed when no engine maps it any more."""
+        self._failed.discard(request_id)
         self._unlink(self._path(request_id))
 
     def _path(self, request_id: str) -> Path:

@@ -9,14 +9,14 @@ from collections.abc import Generator, Iterator
 from time import monotonic
 
 import grpc
+from grpc import _common as grpc_waits
 
 from jupyter_dist.launch.launcher import (
-    KEEPALIVE_MS,
     MOST_MESSAGE_BYTES,
     SERVER_NAME,
     JoinTicket,
+    keepalive_ms,
     keepalive_timeout_ms,
-    silence_before_break_s,
 )
 from jupyter_dist.launch.processes.process_life import process_lives
 from jupyter_dist.model.hosts.addresses import join_address
@@ -27,11 +27,11 @@ from jupyter_dist.protocol.conversation import Conversation
 ATTEND = "/jupyter_dist.HostAgents/Attend"
 _LONGEST_ATTEMPT_MS = 2000
 """An attempt to connect that is not answered is made again."""
-_LONGEST_PAUSE_MS = 500
+_LONGEST_PAUSE_MS = 200
 _EARLIER_S = 1.5
 """So long before the coordinator gives an agent up that agent ends, with all it has started."""
-LONGEST_ABSENCE_S = 8.5
-"""An agent that finds no coordinator ends, however patient that would be."""
+_LONGEST_ABSENCE_S = 8.5
+"""An agent that finds no coordinator where one was ends, however patient that would be."""
 _SILENT_S = 3.0
 """Of a coordinator that was heard within this time it is known that it went only now."""
 _FAREWELL_S = 1.0
@@ -50,16 +50,20 @@ class CoordinatorStream:
         self._session = ""
         self._is_leaving = self._is_over = self._was_answered = False
         self._heard_s = monotonic()
+        is_local = ticket.machine == machine_id()
+        lost_after_s = ticket.lost_after_s
         credentials = grpc.ssl_channel_credentials(
             ticket.ca_certificate, ticket.private_key, ticket.certificate
         )
+        self._keepalive_timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
+        _wait_for_commands_only()
         self._channel = grpc.secure_channel(
             join_address(address, ticket.ports.agents),
             credentials,
             options=[
                 ("grpc.ssl_target_name_override", SERVER_NAME),
-                ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-                ("grpc.keepalive_timeout_ms", keepalive_timeout_ms(ticket.lost_after_s)),
+                ("grpc.keepalive_time_ms", keepalive_ms(lost_after_s, is_local=is_local)),
+                ("grpc.keepalive_timeout_ms", self._keepalive_timeout_ms),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.initial_reconnect_backoff_ms", 100),
                 ("grpc.min_reconnect_backoff_ms", _LONGEST_ATTEMPT_MS),
@@ -154,16 +158,16 @@ class CoordinatorStream:
 
     def _patience_s(self) -> float:
         """Return for how long a stream that broke just now may be away, in seconds."""
-        lost_after_s = self._ticket.lost_after_s
-        patience_s = min(LONGEST_ABSENCE_S, lost_after_s - _EARLIER_S)
+        patience_s = self._ticket.lost_after_s - _EARLIER_S
         if monotonic() - self._heard_s > _SILENT_S:
-            patience_s -= silence_before_break_s(lost_after_s)
-        return patience_s
+            # The silence lasted at least that long; how much longer is not known.
+            return patience_s - self._keepalive_timeout_ms / 1000
+        return min(_LONGEST_ABSENCE_S, patience_s)
 
     def _is_coordinator_dead(self) -> bool:
         """Return whether the coordinator is known to be dead: it was a process of this machine."""
-        pid = self._ticket.coordinator_pid
-        return bool(pid) and self._ticket.machine == machine_id() and not process_lives(pid)
+        pid = self._ticket.pid_on(machine_id())
+        return bool(pid) and not process_lives(pid)
 
     def hang_up(self) -> None:
         """Take leave, so that `commands` ends; from any thread or a signal handler."""
@@ -183,3 +187,12 @@ class CoordinatorStream:
         """Close the connection."""
         self._conversation.disconnect(self._connection)
         self._channel.close()
+
+
+def _wait_for_commands_only() -> None:
+    """Have gRPC wait for the next command, however long that takes.
+
+    A thread that waits for one would else wake up ten times a second to see whether there was a
+    signal, which wakes it anyway.
+    """
+    grpc_waits.MAXIMUM_WAIT_TIMEOUT = threading.TIMEOUT_MAX

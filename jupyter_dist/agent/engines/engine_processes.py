@@ -13,7 +13,9 @@ import psutil
 from jupyter_dist.agent.engines.exit_evidence import Ended, EvidenceKeeper
 from jupyter_dist.agent.engines.process_state import read_state
 from jupyter_dist.collective.recording.records_file import read_last, read_last_cell, read_records
+from jupyter_dist.launch.processes.core_wait import main_core_time
 from jupyter_dist.model.ranks.records import CellRecord, RankRecords
+from jupyter_dist.model.ranks.signals import from_the_wire
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.births import record_path, stream_path
 
@@ -76,7 +78,7 @@ class EngineTable:
                 if process is None:
                     continue
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal_number)
+                    os.kill(process.pid, from_the_wire(signal_number))
                     reached.append(engine)
         return reached
 
@@ -106,13 +108,15 @@ class EngineTable:
                 rss_bytes = process.memory_info().rss
         except psutil.Error:
             return None  # it has just ended; the zygote tells
-        state = read_state(process.pid)
+        state, core_time = read_state(process.pid), main_core_time(process.pid)
         sample = pb.EngineSample(
             engine=engine,
             cpu_percent=cpu_percent,
             rss_bytes=rss_bytes,
             state=state.letter,
             major_faults_per_s=self._fault_rate(engine, state.major_faults),
+            core_s=core_time.had_s,
+            core_wait_s=core_time.waited_s,
         )
         last = read_last(self._record_path(engine), time.monotonic_ns())
         if last is not None:

@@ -23,12 +23,15 @@ from jupyter_dist.probe.kernel_log import KernelLog
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 SAMPLES = 60
+HISTORY_S = 30.0
+"""Age of the oldest memory sample in a report; samples are fewer where they are taken rarely."""
 CALLS = 5
 KILL_WINDOW_S = 10.0
 """A process of much memory may take seconds to end after the kernel has killed it."""
 GPU_WINDOW_S = 60.0
 AVAILABLE_FOR_S = 1.5
-"""So long what was seen of the host's memory counts: an end frees what the process had."""
+"""So long what was seen of the host's memory counts, and the last look however long it is ago: an
+end frees what the process had."""
 FULL_BYTES = 1 << 20
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  (it is looked at, nothing is written there)
 _WHOLE_HOST = Path()
@@ -126,6 +129,8 @@ class EvidenceKeeper:
                 if record is None:
                     continue
                 record.memory.append((now_s, rss_bytes))
+                while record.memory[0][0] < now_s - HISTORY_S:
+                    record.memory.popleft()
                 self._look_at(record)
                 group = record.group
                 groups[group.folder if group is not None else _WHOLE_HOST] = group
@@ -186,8 +191,9 @@ class EvidenceKeeper:
                 record.address_limit_bytes = 0 if soft == resource.RLIM_INFINITY else soft
 
     def _least_available(self, now_s: float) -> int:
-        seen = [size for at_s, size in self._available if at_s >= now_s - AVAILABLE_FOR_S]
-        return min([*seen, psutil.virtual_memory().available])
+        recent = [size for at_s, size in self._available if at_s >= now_s - AVAILABLE_FOR_S]
+        last = [size for _, size in self._available][-1:]
+        return min([*recent, *last, psutil.virtual_memory().available])
 
 
 def _history(record: _Engine, peak_bytes: int, now_s: float) -> list[pb.MemorySample]:

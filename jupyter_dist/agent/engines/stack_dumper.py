@@ -5,14 +5,11 @@ interpreter; py-spy sees native calls as well, where it is there and may look.
 """
 
 import linecache
-import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from os import truncate
-from os.path import dirname
 from pathlib import Path
 
 import msgspec
@@ -28,6 +25,7 @@ from jupyter_dist.model.ranks.stack_thread import (
     stacks_path,
 )
 from jupyter_dist.model.ranks.stacks import RankStacks
+from jupyter_dist.probe.py_spy import NOT_INSTALLED, find_py_spy, say_why_not
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 PY_SPY_TIMEOUT_S = 5.0
@@ -115,7 +113,7 @@ def look_with_py_spy(pid: int, deadline_s: float) -> RankStacks:
     """Have py-spy look; without threads, the note says why it could not."""
     path = find_py_spy()
     if path is None:
-        return RankStacks("none", note="py-spy is not installed on its host")
+        return RankStacks("none", note=NOT_INSTALLED)
     timeout_s = min(PY_SPY_TIMEOUT_S, max(0.1, deadline_s - time.monotonic() - SIGNAL_TIMEOUT_S))
     command = [path, "dump", "--native", "--full-filenames", "--pid", str(pid)]
     try:
@@ -127,16 +125,9 @@ def look_with_py_spy(pid: int, deadline_s: float) -> RankStacks:
     text = done.stdout[:_MOST_BYTES].decode(errors="replace")
     threads = read_py_spy(text, read_line=_read_line)
     if done.returncode or not threads:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        said = lines[0].strip() if lines else f"exit code {done.returncode}"
-        return RankStacks("none", note=f"py-spy may not look: {said}")
+        said = done.stderr.decode(errors="replace")
+        return RankStacks("none", note=say_why_not(said, done.returncode))
     return RankStacks("py-spy", threads)
-
-
-def find_py_spy() -> str | None:
-    """Find py-spy beside this interpreter, or on PATH."""
-    beside = shutil.which("py-spy", path=dirname(sys.executable))
-    return beside or shutil.which("py-spy")
 
 
 def _wait_for_dump(path: str, deadline_s: float) -> str:

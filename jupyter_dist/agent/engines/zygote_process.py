@@ -1,52 +1,42 @@
-"""The agent's hand on its zygote: births go down, events come up."""
+"""The agent's hand on its zygote: births go down, events come up.
 
+What the agent imports before the zygote is started keeps all ranks waiting, so there is little of
+it at the top of this module.
+"""
+
+import contextlib
 import os
 import subprocess
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-
-import msgspec
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from jupyter_dist.launch.processes.descendants import end_children
-from jupyter_dist.model.spec.cluster_spec import HASH_SEED, HASH_SEED_VARIABLE
-from jupyter_dist.model.spec.devices import VISIBLE
-from jupyter_dist.protocol.births import EngineConfig, ZygoteEvent, ZygoteRequest
+from jupyter_dist.model.spec.rank_environment import (
+    HASH_SEED,
+    HASH_SEED_VARIABLE,
+    THREAD_VARIABLES,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_dist.protocol.births import EngineConfig, ZygoteEvent
 
 ORPHANS_TIMEOUT_S = 2.0
 """In which what the ranks of a killed zygote have started must have ended."""
 _LOGGED_BYTES = 1000
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-def thread_wishes() -> dict[str, str]:
-    """Return what this host's environment says about threads; engines inherit it."""
-    return {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
-
-
-def interface_wishes(interface: str) -> dict[str, str]:
-    """Make NCCL and gloo use the interface of the data path, unless this host says otherwise."""
-    wishes = {"NCCL_SOCKET_IFNAME": f"={interface}", "GLOO_SOCKET_IFNAME": interface}
-    if not interface:
-        return {}
-    return {name: wish for name, wish in wishes.items() if name not in os.environ}
-
-
-def device_wishes(device: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """Let a rank see its own devices only, unless the user has said what ranks see."""
-    return {VISIBLE: device} if device and VISIBLE not in asked else {}
 
 
 class ZygoteProcess:
     """Starts the zygote at once, so that it imports while the agent does."""
 
-    def __init__(self, run_dir: Path, start_method: str) -> None:
+    def __init__(self, start_method: str) -> None:
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-P", "-m", "jupyter_dist.engine.zygote"),
-                *(str(os.getpid()), str(run_dir), start_method),
+                *(str(os.getpid()), start_method),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -61,8 +51,20 @@ class ZygoteProcess:
             },
         )
 
-    def listen(self, on_event: Callable[[ZygoteEvent], None], on_end: Callable[[], None]) -> None:
+    def move_in(self, run_dir: "Path") -> None:
+        """Tell it the private directory of this host, which it waits for once it has awoken."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # `listen` will tell
+            self._process.stdin.write(os.fsencode(run_dir) + b"\n")
+            self._process.stdin.flush()
+
+    def listen(self, on_event: "Callable[[ZygoteEvent], None]", on_end: Callable[[], None]) -> None:
         """Hand each event over from a thread, and tell when the zygote has ended."""
+        import traceback
+
+        import msgspec
+
+        from jupyter_dist.protocol.births import ZygoteEvent
 
         def read() -> None:
             assert self._process.stdout is not None
@@ -76,8 +78,12 @@ class ZygoteProcess:
 
         threading.Thread(target=read, name="zygote-events", daemon=True).start()
 
-    def start_engines(self, births: Iterable[EngineConfig]) -> None:
+    def start_engines(self, births: "Iterable[EngineConfig]") -> None:
         """Ask for these engines."""
+        import msgspec
+
+        from jupyter_dist.protocol.births import ZygoteRequest
+
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(ZygoteRequest(tuple(births))) + b"\n")
         self._process.stdin.flush()

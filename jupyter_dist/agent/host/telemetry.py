@@ -2,6 +2,8 @@
 
 Two threads: one looks at engines, cores and memory and tells of all; the other one asks what may
 keep it waiting, drivers above all. Whatever that one last found is told again, with its age.
+
+While the coordinator needs no details, both look rarely, and only changes of engines are sent.
 """
 
 import math
@@ -23,7 +25,11 @@ from jupyter_dist.probe.nics import NicWatch
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 LOOK_INTERVAL_S = 0.5
-"""How often engines are looked at, at least: verdicts on hangs depend on it."""
+"""How often engines are looked at closely, at least: verdicts on hangs depend on it."""
+RARE_INTERVAL_S = 5.0
+"""How often anything is looked at while that will do."""
+_SMALL_BYTES, _SMALL_PERCENT = 1 << 20, 1.0
+"""Changes of memory and of the use of cores that are not worth a word then."""
 
 
 class Devices(NamedTuple):
@@ -53,20 +59,49 @@ class Drivers:
         return Devices(gpus, nics, self._gpus.memory_by_process, begun_s)
 
 
+class _Pace:
+    """How often two threads look, and when they end."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.is_close = True
+        self._is_over = False
+
+    def set(self, *, is_close: bool) -> None:
+        """Look closely from now on, for the first time at once, or rarely."""
+        with self._changed:
+            self.is_close = is_close
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Look no more."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def rest(self, since_s: float, close_s: float, rare_s: float) -> bool:
+        """Wait until it is time for the next look after the one at `since_s`; False: at the end."""
+        with self._changed:
+            while not self._is_over:
+                due_s = since_s + (close_s if self.is_close else rare_s)
+                left_s = due_s - time.monotonic()
+                if left_s <= 0:
+                    break
+                self._changed.wait(left_s)
+            return not self._is_over
+
+
 class Telemetry:
-    """Tells until `over` is set; `interval_s` is for everything but the engines."""
+    """Tells until its end; `interval_s` is for everything but the engines."""
 
     def __init__(
-        self,
-        engines: EngineTable,
-        tell: Callable[[pb.AgentEvent], None],
-        interval_s: float,
-        over: threading.Event,
+        self, engines: EngineTable, tell: Callable[[pb.AgentEvent], None], interval_s: float
     ) -> None:
         self._engines = engines
         self._tell = tell
         self._interval_s = interval_s
-        self._over = over
+        self._pace = _Pace()
+        self._told: dict[str, pb.EngineSample] = {}
         self._devices = Devices(b"", b"", {}, time.monotonic())
         self._load: Load = sample_load()
         self._load_s = 0.0
@@ -76,18 +111,39 @@ class Telemetry:
         for work, name in ((self._tell_of_all, "telemetry"), (self._ask_drivers, "devices")):
             threading.Thread(target=work, name=name, daemon=True).start()
 
+    def observe(self, *, is_close: bool) -> None:
+        """Look closely from now on, or rarely."""
+        self._pace.set(is_close=is_close)
+
+    def end(self) -> None:
+        """Look no more; returns at once."""
+        self._pace.end()
+
     def _tell_of_all(self) -> None:
         # A part of the interval, so that the machine's turn comes when it is due.
         period_s = self._interval_s / math.ceil(self._interval_s / LOOK_INTERVAL_S)
-        told = ""
-        while not self._over.wait(period_s):
+        told, since_s = "", time.monotonic()
+        while self._pace.rest(since_s, period_s, RARE_INTERVAL_S):
+            since_s = time.monotonic()
             try:
-                self._tell(pb.AgentEvent(telemetry=self.sample()))
+                self._tell(pb.AgentEvent(telemetry=self._choose(self.sample())))
                 told = ""
             except Exception as problem:  # noqa: BLE001  (ranks may write anything where we read)
                 if repr(problem) != told:
                     sys.stderr.write(f"telemetry: {traceback.format_exc()}")
                 told = repr(problem)
+
+    def _choose(self, seen: pb.Telemetry) -> pb.Telemetry:
+        """Leave out engines that are as they were told last, unless all is to be told."""
+        samples = list(seen.engines)
+        if not self._pace.is_close:
+            news = [each for each in samples if _is_news(each, self._told.get(each.engine))]
+            del seen.engines[:]
+            seen.engines.extend(news)
+        self._told |= {each.engine: each for each in seen.engines}
+        living = {each.engine for each in samples}
+        self._told = {name: each for name, each in self._told.items() if name in living}
+        return seen
 
     def sample(self) -> pb.Telemetry:
         """Observe engines, and the machine if it is time; with what drivers told last."""
@@ -118,5 +174,19 @@ class Telemetry:
                 if repr(problem) != told:
                     sys.stderr.write(f"GPUs and network cards: {traceback.format_exc()}")
                 told = repr(problem)
-            if self._over.wait(max(0.0, begun_s + self._interval_s - time.monotonic())):
+            interval_s = self._interval_s
+            if not self._pace.rest(begun_s, interval_s, max(interval_s, RARE_INTERVAL_S)):
                 return
+
+
+def _is_news(now: pb.EngineSample, before: pb.EngineSample | None) -> bool:
+    """Return whether an engine is worth a word that was told like this before (None: never)."""
+    if before is None:
+        return True
+    small = (
+        abs(now.rss_bytes - before.rss_bytes) < _SMALL_BYTES
+        and abs(now.gpu_memory_bytes - before.gpu_memory_bytes) < _SMALL_BYTES
+        and abs(now.cpu_percent - before.cpu_percent) < _SMALL_PERCENT
+    )
+    same = (now.state, now.major_faults_per_s) == (before.state, before.major_faults_per_s)
+    return not (small and same and now.collective == before.collective)

@@ -3,17 +3,20 @@
 Through the cache each byte is copied by the kernel into pages that it must find first, and written
 by a thread of the kernel later: processor time that ranks beside it compute with, and memory that
 others have in use. See open(2) on O_DIRECT: memory, place in the file and length are whole blocks.
+
+While blocks are on their way to the disk the caller goes on, and what comes next is made ready.
 """
 
+import contextlib
 import errno
-import fcntl
 import mmap
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+
+from jupyter_dist.checkpoint.format.underway import Underway
 
 BLOCK_BYTES = 4096
 """What all disks in use accept as a block; also the size of a page, on which nothing is mixed."""
@@ -25,58 +28,100 @@ _NOT_HERE = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
 class BlockWriter:
-    """Writes to an open file, at any place; whoever gave the file closes it."""
+    """Writes to an open file, at any place; the caller closes the file, after this."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._room: NDArray[np.uint8] | None = None
-        self.is_direct = bool(_O_DIRECT)
+        self._past_cache = _open_past_the_cache(fd)
+        self._rooms: list[NDArray[np.uint8]] = []
+        self._underway: tuple[Underway[int], memoryview, int] | None = None
+
+    @property
+    def is_direct(self) -> bool:
         """Whether blocks go past the cache; known after the first ones."""
+        return self._past_cache is not None
 
     def write(self, data: memoryview, offset: int) -> None:
-        """Write all of it there, even if a disk takes less at a time. Raises OSError."""
+        """Begin to write all of it there; it may change then. Raises OSError, also of earlier data.
+
+        Nothing is certain before `flush`.
+        """
         start = -offset % BLOCK_BYTES
         stop = start + (len(data) - start) // BLOCK_BYTES * BLOCK_BYTES
         if stop - start < LEAST_BYTES:
-            start = stop = 0
+            start = stop = len(data)
         self._write_cached(data[:start], offset)
-        done = start + self._write_blocks(data[start:stop], offset + start)
-        self._write_cached(data[done:], offset + done)
+        for low in range(start, stop, ROOM_BYTES):
+            self._write_blocks(data[low : min(low + ROOM_BYTES, stop)], offset + low)
+        self._write_cached(data[stop:], offset + stop)
+
+    def flush(self) -> None:
+        """Have the system take all that was written, even if a disk takes less at a time."""
+        underway, self._underway = self._underway, None
+        if underway is None:
+            return
+        call, blocks, offset = underway
+        written = call.wait()
+        self._write_cached(blocks[written:], offset + written)
+        if not written:
+            self.close()  # the file system tells only when it is asked
+
+    def close(self) -> None:
+        """Let go of the way past the cache, with what is on it; an interrupt leaves that alone."""
+        underway, self._underway = self._underway, None
+        if underway is not None:
+            with contextlib.suppress(OSError):
+                underway[0].wait()
+        fd, self._past_cache = self._past_cache, None
+        if fd is not None:
+            os.close(fd)
 
     def _write_cached(self, data: memoryview, offset: int) -> None:
         written = 0
         while written < len(data):
             written += os.pwrite(self._fd, data[written:], offset + written)
 
-    def _write_blocks(self, data: memoryview, offset: int) -> int:
-        """Write as many of these blocks as go past the cache; give their bytes."""
-        written = 0
-        while self.is_direct and written < len(data):
-            room = self._fill(data[written : written + ROOM_BYTES])
-            try:
-                with self._past_the_cache():
-                    written += os.pwrite(self._fd, room, offset + written)
-            except OSError as error:
-                if error.errno not in _NOT_HERE:
-                    raise
-                self.is_direct = False  # the file system tells only when it is asked
-            if written % BLOCK_BYTES:
-                break
-        return written
+    def _write_blocks(self, data: memoryview, offset: int) -> None:
+        """Let blocks go past the cache while the caller goes on; one run of them at a time."""
+        blocks = self._fill(data) if self.is_direct else data
+        self.flush()
+        if self._past_cache is None:
+            self._write_cached(blocks, offset)
+            return
+        own = os.dup(self._past_cache)  # for who is interrupted twice
+        call = partial(_write_past_the_cache, own, blocks, offset)
+        self._underway = Underway(call, "checkpoint-writer"), blocks, offset
 
     def _fill(self, data: memoryview) -> memoryview:
-        """Copy blocks to memory that begins at a page."""
-        if self._room is None:
-            self._room = np.frombuffer(mmap.mmap(-1, ROOM_BYTES), np.uint8)
-        filled = self._room[: len(data)]
+        """Copy blocks to memory that begins at a page, beside what is on its way."""
+        if len(self._rooms) < 2:
+            self._rooms.append(np.frombuffer(mmap.mmap(-1, ROOM_BYTES), np.uint8))
+        else:
+            self._rooms.reverse()
+        filled = self._rooms[-1][: len(data)]
         np.copyto(filled, np.frombuffer(data, np.uint8))
         return filled.data
 
-    @contextmanager
-    def _past_the_cache(self) -> Iterator[None]:
-        flags = fcntl.fcntl(self._fd, fcntl.F_GETFL)
-        fcntl.fcntl(self._fd, fcntl.F_SETFL, flags | _O_DIRECT)
-        try:
-            yield
-        finally:
-            fcntl.fcntl(self._fd, fcntl.F_SETFL, flags)
+
+def _open_past_the_cache(fd: int) -> int | None:
+    """Open the same file once more, for blocks alone; None where there is no such way."""
+    if not _O_DIRECT:
+        return None
+    try:
+        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | _O_DIRECT | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _write_past_the_cache(fd: int, blocks: memoryview, offset: int) -> int:
+    """Write as many of these blocks as can go that way, and close it; return their bytes."""
+    written = 0
+    try:
+        while written < len(blocks) and not written % BLOCK_BYTES:
+            written += os.pwrite(fd, blocks[written:], offset + written)
+    except OSError as error:
+        if error.errno not in _NOT_HERE:
+            raise
+    finally:
+        os.close(fd)
+    return written

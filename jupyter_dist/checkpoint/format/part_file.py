@@ -5,7 +5,6 @@ digest of its own, and so has the header: together they cover every byte of the 
 """
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from io import FileIO
 from pathlib import Path
@@ -19,12 +18,12 @@ from jupyter_dist.checkpoint.file_errors import as_not_saved, open_saved, unread
 from jupyter_dist.checkpoint.format.block_writer import BlockWriter
 from jupyter_dist.checkpoint.format.manifest import Box, PartFile, Piece, Tensor
 from jupyter_dist.checkpoint.format.part_layout import Buffer, bytes_of, lay_out
+from jupyter_dist.checkpoint.format.underway import Underway
 from jupyter_dist.errors import CheckpointDamaged
 
 CHUNK_BYTES = 16 << 20
 """So much goes to or comes from the file in one call; between two of them a rank can be
 interrupted, and tells how far it is."""
-_SLICE_S = 0.2
 Bytes = NDArray[np.uint8]
 OnBytes = Callable[[int], object]
 
@@ -66,8 +65,9 @@ class _File(_OpenFile):
         digest = xxhash.xxh3_128()
         for start in range(0, len(data), CHUNK_BYTES):
             chunk = data[start : start + CHUNK_BYTES]
-            digest.update(chunk)
-            self._write(chunk, offset + start)
+            with as_not_saved(self.path):
+                self._blocks.write(chunk, offset + start)
+            digest.update(chunk)  # while it is on its way
             self._on_bytes(len(chunk))
         return Piece(
             file=self.path.name,
@@ -79,14 +79,14 @@ class _File(_OpenFile):
             box=box,
         )
 
-    def _write(self, data: memoryview, offset: int) -> None:
-        """Write all of it there. Raises CheckpointFailed."""
-        with as_not_saved(self.path):
-            self._blocks.write(data, offset)
+    def close(self) -> None:
+        self._blocks.close()
+        super().close()
 
     def finish(self) -> PartFile:
         """Have it on the disk, and say what tells that it is whole. Raises CheckpointFailed."""
         with as_not_saved(self.path):
+            self._blocks.flush()
             _sync(self._fd)
             self.close()
         return PartFile(
@@ -101,23 +101,15 @@ class _File(_OpenFile):
 
 def _sync(fd: int) -> None:
     """Have a file on the disk, and stay open to interrupts: that may take minutes. OSError."""
-    own, done = os.dup(fd), threading.Event()
-    errors: list[OSError] = []
+    own = os.dup(fd)
 
     def sync() -> None:
         try:
             os.fsync(own)
-        except OSError as error:
-            errors.append(error)
         finally:
             os.close(own)
-            done.set()
 
-    threading.Thread(target=sync, name="fsync", daemon=True).start()
-    while not done.wait(_SLICE_S):
-        pass
-    if errors:
-        raise errors[0]
+    Underway(sync, "fsync").wait()
 
 
 class PartWriter(_File):
@@ -143,7 +135,9 @@ class PartWriter(_File):
         self._left = {tensor.key: (tensor, spans[tensor.key]) for tensor in tensors}
         self._size = max((stop for _, stop in spans.values()), default=len(header))
         try:
-            self._write(memoryview(header), 0)
+            with as_not_saved(path):
+                self._blocks.write(memoryview(header), 0)
+                self._blocks.flush()
         except BaseException:
             self.close()
             raise

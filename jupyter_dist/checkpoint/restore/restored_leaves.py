@@ -23,7 +23,7 @@ from jupyter_dist.checkpoint.format.sharding import box_shape, pieces_for, slice
 from jupyter_dist.checkpoint.restore.placement import place
 from jupyter_dist.checkpoint.values.blocks import Array, Placement, Seat, stored_dtype
 from jupyter_dist.errors import CheckpointFailed
-from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.hosts.rank import number_ranks
 from jupyter_dist.model.ranks.user_errors import PASSED_ON, name_error
 
 Got = Mapping[Piece, Bytes]
@@ -100,7 +100,7 @@ def _entry_of(leaf: Leaf, seat: Seat) -> Entry | None:
 
 def _why_not(leaf: Leaf, seat: Seat) -> str:
     having = [rank for rank, entry in enumerate(leaf.by_rank) if entry is not None]
-    return f"rank {seat.rank} had no part: only {name_ranks(having)} saved one"
+    return f"rank {seat.rank} had no part: only {number_ranks(having)} saved one"
 
 
 def _given(value: Any) -> Taken:

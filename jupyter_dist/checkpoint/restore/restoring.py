@@ -43,7 +43,7 @@ from jupyter_dist.checkpoint.restore.restored_leaves import (
 )
 from jupyter_dist.checkpoint.values.blocks import Seat
 from jupyter_dist.errors import CheckpointDamaged, CheckpointFailed
-from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.hosts.rank import name_ranks, number_ranks
 from jupyter_dist.text.lists import group_pairs, name_some
 
 T = TypeVar("T")
@@ -238,7 +238,7 @@ class Restore:
         paths = [leaf.path for leaf in self.manifest.leaves if left_over(leaf, self._seat)]
         if not paths:
             return []
-        gone = name_ranks(range(now, saved))
+        gone = number_ranks(range(now, saved))
         had = f"what {gone} had of {name_some(paths)} was left in the checkpoint"
         return [f"{saved} ranks saved it and {now} restore it: {had}."]
 

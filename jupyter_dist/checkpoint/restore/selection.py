@@ -10,7 +10,7 @@ from jupyter_dist.errors import (
     CheckpointNotFound,
     CheckpointTooNew,
 )
-from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.hosts.rank import number_ranks
 from jupyter_dist.text.lists import name_some
 
 
@@ -99,7 +99,7 @@ def _manifest_problem(
             if one.trouble and one.is_too_new == is_too_new:
                 kind = CheckpointTooNew if is_too_new else CheckpointDamaged
                 return kind(f"rank {rank}: {one.trouble}")
-    ranks = name_ranks([rank for rank, _ in here])
+    ranks = number_ranks([rank for rank, _ in here])
     return CheckpointDamaged(
         f"step {step} in {directory} has no manifest: {ranks} only see parts of it. It was saved "
         "on several hosts, and the one with the manifest is not here; add it, or restore another "

@@ -8,11 +8,14 @@ import threading
 import traceback
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
-from jupyter_dist.checkpoint.save.save_handle import Saving
-from jupyter_dist.checkpoint.save.saving import Saved
 from jupyter_dist.errors import CheckpointError, CheckpointFailed
 from jupyter_dist.model.ranks.user_errors import error_text, type_name
+
+if TYPE_CHECKING:
+    from jupyter_dist.checkpoint.save.save_handle import Saving
+    from jupyter_dist.checkpoint.save.saving import Saved
 
 _NICENESS, _MOST_NICENESS = 10, 19
 """More than the rank's: what it computes goes before what it saves. Where Linux groups threads by
@@ -51,7 +54,7 @@ class Background:
         last = self._last
         return last is not None and not last.is_done
 
-    def start(self, saving: Saving, finish: Callable[[], Saved], errand: Errand) -> None:
+    def start(self, saving: "Saving", finish: "Callable[[], Saved]", errand: Errand) -> None:
         """Let `finish` run on the thread of an errand."""
         errand.do(partial(_finish, saving, finish))
         self._last = saving
@@ -73,7 +76,7 @@ class Background:
         return "" if self._last is None else self._last.take_news()
 
 
-def _finish(saving: Saving, finish: Callable[[], Saved]) -> None:
+def _finish(saving: "Saving", finish: "Callable[[], Saved]") -> None:
     _give_way()
     try:
         saving.succeed(finish())

@@ -35,7 +35,7 @@ from jupyter_dist.checkpoint.storage.directory import prune, steps
 from jupyter_dist.checkpoint.storage.part_cache import keep
 from jupyter_dist.checkpoint.storage.save_target import Opening, Place
 from jupyter_dist.errors import CheckpointError, CheckpointFailed, DistError, UsageError
-from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.hosts.rank import name_rank
 from jupyter_dist.model.ranks.user_errors import name_error
 from jupyter_dist.text.lists import name_some
 
@@ -330,7 +330,7 @@ def _check_wishes(wishes: list[SaveOptions]) -> None:
             )
             raise UsageError(
                 f"checkpoint.save got {name}={mine!r} on rank 0, but {others!r} on "
-                f"{name_ranks([rank])}. Give all ranks the same."
+                f"{name_rank(rank)}. Give all ranks the same."
             )
 
 

@@ -1,14 +1,17 @@
 """Locks on files and directories that end with the process that holds them."""
 
 import contextlib
-import fcntl
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from jupyter_dist.checkpoint.file_errors import as_not_saved
 from jupyter_dist.errors import CheckpointFailed
+
+if sys.platform != "win32":  # where checkpoints are listed, and not made
+    import fcntl
 
 _POLL_S = 0.02
 
@@ -28,6 +31,8 @@ def make_held(path: Path) -> int:
 
 def is_held(path: Path) -> bool:
     """Return whether the maker of this file may be alive; False where there is no file."""
+    if sys.platform == "win32":
+        return os.path.lexists(path)
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:

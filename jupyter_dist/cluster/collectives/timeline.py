@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from jupyter_dist.cluster.collectives.clocks import HostClock, bring_together
 from jupyter_dist.cluster.collectives.shared_calls import (
     CallKey,
@@ -26,8 +28,21 @@ _LANE_STEP = 1_000_000
 """Between the thread numbers of calls that one rank made at the same time."""
 _MOST_LANES = 100
 """Of one rank, where they are sorted."""
+_COMMON = 1_000_000
+"""The number of the process whose threads have the collectives of all ranks."""
 
 Event = dict[str, Any]
+
+
+class TimedCall(msgspec.Struct, frozen=True):
+    """One call of one rank, in times of day of the first host."""
+
+    call: CallRecord
+    start_ns: int
+    came_ns: int
+    """When the last rank came: until then it has waited. 0: that is not known."""
+    end_ns: int
+    """The time of reading, if it runs still."""
 
 
 class Timeline:
@@ -75,6 +90,91 @@ class Timeline:
             yield _name("process_sort_index", number, 0, sort_index=number)
         for seen in self._seen.values():
             yield from self._rank_events(seen, numbers[seen.host])
+
+    @property
+    def origin_ns(self) -> int:
+        """The moment at which the trace begins, as time of day of the first host."""
+        return self._origin_ns
+
+    @property
+    def hosts(self) -> dict[int, str]:
+        """The host of each rank that is known."""
+        return {rank: seen.host for rank, seen in self._seen.items()}
+
+    def offset_ns(self, rank: int) -> int | None:
+        """Return what to add to a rank's CLOCK_MONOTONIC for the time of day of the first host."""
+        return self._clock(self._seen[rank]).offset_ns if rank in self._seen else None
+
+    def known_since_ns(self, rank: int) -> int:
+        """Return from when on all calls of a rank are known; 0: from the beginning."""
+        seen = self._seen[rank]
+        if not seen.is_cut or not seen.records.calls:
+            return 0
+        return seen.records.calls[0].start_ns + self._clock(seen).offset_ns
+
+    def calls_of(self, rank: int) -> Iterator[TimedCall]:
+        """Yield the calls of a rank, each with the moment until which it waited for others."""
+        seen = self._seen[rank]
+        offset_ns = self._clock(seen).offset_ns
+        for key, call in zip(seen.keys, seen.records.calls, strict=True):
+            came_ns, _ = self._coming(key, call, seen)
+            start_ns, end_ns = call.start_ns, call.end_ns or seen.now_ns
+            came_ns = came_ns and came_ns + offset_ns
+            yield TimedCall(call, start_ns + offset_ns, came_ns, end_ns + offset_ns)
+
+    def common_events(self) -> Iterator[Event]:
+        """Yield a lane of its own with each collective, from the first to come to the last end."""
+        yield _name("process_name", _COMMON, 0, name="collectives of all ranks")
+        yield _name("process_sort_index", _COMMON, 0, sort_index=0)
+        ends_ns: list[int] = []
+        for first_ns, key, shared in self._collectives_in_order():
+            end_ns = max(self._end_of(rank, call) for rank, call in shared.calls.items())
+            # Groups work side by side, and slices of one thread may not overlap by half.
+            lane = next((n for n, busy in enumerate(ends_ns) if busy <= first_ns), len(ends_ns))
+            ends_ns[lane : lane + 1] = [end_ns]
+            call = next(iter(shared.calls.values()))
+            last_ns, who = self._lasts[key]
+            came = "last to come" if last_ns else "did not come"
+            yield {
+                "ph": "X",
+                "name": call.operation,
+                "cat": key.counter,
+                "pid": _COMMON,
+                "tid": lane,
+                "ts": (first_ns - self._origin_ns) / 1000,
+                "dur": max(0, end_ns - first_ns) / 1000,
+                "args": {
+                    "number": key.sequence,
+                    "site": call.site,
+                    **({came: name_ranks(who)} if who else {}),
+                    **({"waited, ms": (last_ns - first_ns) / 1e6} if last_ns else {}),
+                },
+            }
+
+    def _collectives_in_order(self) -> list[tuple[int, CallKey, SharedCall]]:
+        found = []
+        for key, shared in self._shared.items():
+            starts = (
+                call.start_ns + self._clock(self._seen[rank]).offset_ns
+                for rank, call in shared.calls.items()
+            )
+            found.append((min(starts), key, shared))
+        return sorted(found, key=lambda each: each[0])
+
+    def _end_of(self, rank: int, call: CallRecord) -> int:
+        seen = self._seen[rank]
+        return (call.end_ns or seen.now_ns) + self._clock(seen).offset_ns
+
+    def _coming(
+        self, key: CallKey, call: CallRecord, seen: SeenRank
+    ) -> tuple[int, tuple[int, ...]]:
+        """Return until when a rank waited, by its clock, and for whom; 0: it is not known."""
+        last_ns, who = (0, ()) if call.is_message else self._lasts[key]
+        if not who or call.framework:
+            return 0, who
+        end_ns = call.end_ns or seen.now_ns
+        came_ns = last_ns - self._clock(seen).offset_ns if last_ns else end_ns
+        return min(max(came_ns, call.start_ns), end_ns), who
 
     def _clock(self, seen: SeenRank) -> HostClock:
         return self._clocks[seen.host]
@@ -124,15 +224,12 @@ class Timeline:
         start_ns, end_ns = call.start_ns, call.end_ns or seen.now_ns
         event = self._slice(call.operation, call.counter, place, (start_ns, end_ns), seen)
         event["args"] = _describe_call(call, seen)
-        last_ns, who = (0, ()) if call.is_message else self._lasts[key]
-        if not who:
-            yield event
-            return
-        came_ns = last_ns - self._clock(seen).offset_ns if last_ns else end_ns
-        came_ns = min(max(came_ns, start_ns), end_ns)
-        event["args"]["last to come" if last_ns else "did not come"] = name_ranks(who)
+        came_ns, who = self._coming(key, call, seen)
+        if who:
+            came = "last to come" if self._lasts[key][0] else "did not come"
+            event["args"][came] = name_ranks(who)
         yield event
-        if call.framework:
+        if not came_ns:
             return
         if came_ns > start_ns:
             name = f"wait for {name_ranks(who)}"

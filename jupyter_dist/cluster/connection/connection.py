@@ -6,22 +6,25 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from jupyter_dist.cluster.connection.patience import Patience
 from jupyter_dist.control.dealer import AnswersLost, Dealer
 from jupyter_dist.errors import (
     CellRefused,
     ClusterGone,
     ClusterInUse,
+    ClusterUnreachable,
     DistError,
     ErrorCode,
     FrameworkError,
     HealFailed,
+    NotAllowed,
     StartFailed,
     UsageError,
     WireError,
 )
-from jupyter_dist.launch.files.connection_file import ConnectionInfo, connection_path
+from jupyter_dist.launch.files.connection_file import ConnectionInfo, path_of
 from jupyter_dist.launch.processes.open_files import check_room
 from jupyter_dist.launch.processes.process_life import process_lives
 from jupyter_dist.protocol.codec import Frame, to_client
@@ -32,10 +35,18 @@ _END_SLICE_S = 0.02
 """An end is looked for so often: who waits for one waits for nothing else."""
 CLOSE_PATIENCE_S = 2.0
 SILENCE_LIMIT_S = 10.0
-"""A coordinator on another machine that is out of reach for so long counts as gone."""
+"""Seconds without an answer after which a coordinator counts as gone, unless it has no core."""
 _REFUSALS: dict[ErrorCode, type[DistError]] = {
     kind.code: kind
-    for kind in (CellRefused, HealFailed, ClusterInUse, FrameworkError, StartFailed, UsageError)
+    for kind in (
+        CellRefused,
+        HealFailed,
+        ClusterInUse,
+        NotAllowed,
+        FrameworkError,
+        StartFailed,
+        UsageError,
+    )
 }
 Answer = TypeVar("Answer", bound=Message)
 
@@ -45,18 +56,28 @@ class Connection:
 
     def __init__(self, info: ConnectionInfo, identity: bytes = b"") -> None:
         self.lock = threading.RLock()
+        self.shares_memory = True
+        """The coordinator has not said that it cannot open this process's files in memory."""
         self._info = info
         self._pid = os.getpid()
+        self._patience = Patience(info.coordinator_pid)
         check_room(DistError)
         try:
             self._dealer: Dealer[ToClient] = Dealer(
                 info.clients_address, info.credentials, to_client(), identity
             )
         except WireError as problem:
-            path = connection_path(info.name)
+            path = path_of(info)
             raise WireError(f"{problem}. Is {str(path)!r} damaged? Remove it then.") from problem
         self._numbers = count(1)
         self._is_closed = False
+        self.is_far = bool(info.coordinator_host)
+        """The coordinator is on another machine, and a process here stands for it."""
+
+    @property
+    def pollable(self) -> Any:
+        """What a Poller waits for."""
+        return self._dealer.pollable
 
     def new_request_id(self) -> str:
         """Return an id that no other request on this line has."""
@@ -73,30 +94,57 @@ class Connection:
                 "Unicode without lone surrogates, and numbers fit into 64 bits."
             ) from None
 
-    def receive(self, timeout_s: float = SLICE_S) -> Iterator[tuple[ToClient, list[Frame]]]:
+    def receive(
+        self, timeout_s: float = SLICE_S, *, waits_out_breaks: bool = False
+    ) -> Iterator[tuple[ToClient, list[Frame]]]:
         """Yield what arrives within one slice.
 
-        Raises ClusterGone when its coordinator is gone, and AnswersLost after a break for which
+        Raises ClusterGone when its coordinator is gone, ClusterUnreachable when its machine is out
+        of reach (unless its caller waits that out), and AnswersLost after a break for which
         the coordinator could not keep what it had to say.
         """
         self._check_not_closed()
         if self._dealer.wait(timeout_s):
             yield from self._dealer.receive()
         else:
-            self._check_alive()
+            self._check_alive(waits_out_breaks)
 
     def _check_not_closed(self) -> None:
         if self._is_closed:
             raise ClusterGone(self._info.name, "it was stopped meanwhile, or detached from")
 
-    def _check_alive(self) -> None:
+    def _check_alive(self, waits_out_breaks: bool) -> None:
         silence_s = self._dealer.silence_s()
         if silence_s and not process_lives(self._info.coordinator_pid):
-            raise ClusterGone(self._info.name, "its coordinator has ended")
-        if silence_s > SILENCE_LIMIT_S:
+            raise self._ended()
+        if self._patience.count(silence_s) <= SILENCE_LIMIT_S:
+            return
+        if not self.is_far:
             raise ClusterGone(
                 self._info.name, f"its coordinator does not answer for {silence_s:.0f} s"
             )
+        if not waits_out_breaks:
+            raise self._unreachable()
+
+    def _ended(self) -> ClusterGone:
+        if not self.is_far:
+            return ClusterGone(self._info.name, "its coordinator has ended")
+        from jupyter_dist.cluster.connection.unreachable import out_of_sight
+
+        return out_of_sight(self._info)
+
+    def _unreachable(self) -> ClusterUnreachable:
+        from jupyter_dist.cluster.connection.unreachable import unreachable
+
+        return unreachable(self._info)
+
+    def describe_break(self) -> str:
+        """Return why the machine of the coordinator is out of reach; empty while it is not."""
+        if not self.is_far or not self._dealer.silence_s():
+            return ""
+        from jupyter_dist.cluster.connection.unreachable import describe_break
+
+        return describe_break(self._info)
 
     def ask(
         self,
@@ -125,6 +173,8 @@ class Connection:
                     raise_refusal(message)
                     if on_other is not None:
                         on_other(message)
+        if self.describe_break():
+            raise self._unreachable()
         raise ClusterGone(
             self._info.name, f"its coordinator lives but has not answered for {timeout_s:g} s"
         )
@@ -139,7 +189,7 @@ class Connection:
                         continue
             except AnswersLost:
                 continue
-            except ClusterGone:
+            except (ClusterGone, ClusterUnreachable):
                 sleep(_END_SLICE_S)  # closed, or silent: the process may end yet
         return not lives
 

@@ -2,29 +2,36 @@
 
 import contextlib
 import os
-import selectors
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+from queue import Empty, SimpleQueue
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from jupyter_dist.cluster.connection.no_answer import explain_silence
-from jupyter_dist.cluster.spec.checks import reserve_free_name
+from jupyter_dist.cluster.spec.checks import check_system, reserve_free_name
 from jupyter_dist.errors import ClusterExists, StartFailed
 from jupyter_dist.launch.files.connection_file import (
     ConnectionInfo,
     StartReport,
     check_name_is_free,
 )
+from jupyter_dist.launch.local import coordinator_command
 from jupyter_dist.launch.processes.open_files import check_open_files, name_limit
+from jupyter_dist.launch.processes.process_life import own_session
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.model.spec.sendable import check_sendable
 from jupyter_dist.model.spec.shutdown_time import longest_end_s
 
+if TYPE_CHECKING:
+    from jupyter_dist.launch.proxy.conversation import ProxyOrder
+
+_PROXY = (sys.executable, "-P", "-m", "jupyter_dist.launch.proxy")
 _SLICE_S = 0.1
 _END_TIMEOUT_S = 8.0
 _MOST_WORDS = 2000
@@ -34,30 +41,40 @@ _MOST_WORDS = 2000
 class CoordinatorProcess:
     """A coordinator that we started."""
 
-    def __init__(self, spec: ClusterSpec) -> None:
-        self._spec = spec
-        order = msgspec.json.encode(spec) + b"\n"
+    def __init__(self, spec: ClusterSpec, order: "ProxyOrder | None" = None) -> None:
+        """Start it here, or with a ProxyOrder what stands here for one elsewhere.
+
+        It ends with this object as long as it has no order.
+        """
+        self._spec, self._order = spec, order
+        command = _PROXY if order is not None else coordinator_command(spec)
         try:
             self._process = subprocess.Popen(
-                # -P: a file named like one of our imports in the current directory must not win.
-                [sys.executable, "-P", "-m", "jupyter_dist.coordinator"],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                start_new_session=True,
+                **own_session(),
             )
         except OSError as error:
             raise StartFailed(
                 f"cluster {spec.name!r} did not start: its coordinator, a process of this Python "
                 f"({sys.executable}), could not be started: {error}{name_limit(error.errno)}"
             ) from error
-        assert self._process.stdin is not None
-        # One that ends at once says why; it need not read for that.
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
-            stdin.write(order)
         self._stage = StartReport()
         self._words = b""
         """What it has written that is no report."""
+        self._said: SimpleQueue[bytes] = SimpleQueue()
+        """Its lines; the last one is empty."""
+
+    def send_order(self) -> None:
+        """Tell it what to start: from now on it goes on until `end`."""
+        assert self._process.stdin is not None
+        # One that ends at once says why; it need not read for that.
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(msgspec.json.encode(self._order or self._spec) + b"\n")
+        # Not every system can wait for a pipe with a deadline.
+        threading.Thread(target=self._listen, name="coordinator-start", daemon=True).start()
 
     def wait_for_report(self, timeout_s: float) -> ConnectionInfo:
         """Wait until it says how the start ended; raises StartFailed or ClusterExists."""
@@ -94,40 +111,44 @@ class CoordinatorProcess:
     def end(self) -> None:
         """Have it clean up and end; kill it when it does not (its agents follow)."""
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            has_job = self._spec.batch is not None  # schedulers end one in their own time
-            if not self.wait(longest_end_s(self._spec.hosts) if has_job else _END_TIMEOUT_S):
+            is_far = self._order is not None and self._order.remote.spec is not None
+            self._process.send_signal(signal.SIGINT if is_far else signal.SIGTERM)
+            # Schedulers end a job in their own time, and ssh takes some.
+            is_slow = is_far or self._spec.batch is not None
+            if not self.wait(longest_end_s(self._spec.hosts) if is_slow else _END_TIMEOUT_S):
                 self._process.kill()
                 self._process.wait()
         self._close_pipes()
 
     def _read_report(self, timeout_s: float) -> StartReport | None:
         """Return its last report, None when it ends without; raises TimeoutError."""
-        assert self._process.stdout is not None
         deadline_s = monotonic() + timeout_s
-        descriptor, text = self._process.stdout.fileno(), b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(descriptor, selectors.EVENT_READ)
-            while monotonic() < deadline_s:
-                if not selector.select(_SLICE_S):
-                    continue
-                got = os.read(descriptor, 1 << 16)
-                *lines, text = (text + got).split(b"\n")
-                for line in lines:
-                    report = self._take(line)
-                    if not report.stage:
-                        return report
-                if not got:
-                    self._words += text
-                    return None
+        while monotonic() < deadline_s:
+            try:
+                line = self._said.get(timeout=_SLICE_S)
+            except Empty:
+                continue
+            if not line:
+                return None
+            report = self._take(line)
+            if not report.stage:
+                return report
         raise TimeoutError
+
+    def _listen(self) -> None:
+        """Pass on each line that it writes until it closes its end, as it does after its report."""
+        assert self._process.stdout is not None
+        with self._process.stdout as pipe:
+            for line in pipe:
+                self._said.put(line)
+        self._said.put(b"")
 
     def _take(self, line: bytes) -> StartReport:
         """Read one line; what is no report (a module that prints while it is loaded) is kept."""
         try:
             report = msgspec.json.decode(line, type=StartReport)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            self._words += line + b"\n"
+            self._words += line
             return self._stage if self._stage.stage else StartReport(stage="?")
         if report.stage:
             self._stage = report
@@ -136,7 +157,8 @@ class CoordinatorProcess:
     def _read_errors(self) -> bytes:
         """Return what it has written to stderr so far; processes that it left may hold that."""
         assert self._process.stderr is not None
-        os.set_blocking(self._process.stderr.fileno(), False)
+        if sys.platform != "win32":
+            os.set_blocking(self._process.stderr.fileno(), False)
         return self._process.stderr.read() or b""
 
     def _let_go(self) -> None:
@@ -145,36 +167,53 @@ class CoordinatorProcess:
         threading.Thread(target=self._process.wait, name="coordinator-reaper", daemon=True).start()
 
     def _close_pipes(self) -> None:
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
 
 
 def start_coordinator(
-    spec: ClusterSpec, *, is_named_by_us: bool
+    spec: ClusterSpec, begun: list[CoordinatorProcess], *, is_named_by_us: bool
 ) -> tuple[CoordinatorProcess, ConnectionInfo]:
-    """Start a coordinator that others can connect to; raises StartFailed or ClusterExists."""
+    """Start a coordinator that others can connect to; raises StartFailed or ClusterExists.
+
+    What is started is appended to `begun` at once: an interrupt may come at any moment until the
+    caller has what is returned, who ends it then.
+    """
     folder = tempfile.gettempdir()
     parts = {name: getattr(spec, name) for name in spec.__struct_fields__}
     check_sendable({**parts, "the folder of temporary files (TMPDIR)": folder})
-    check_open_files(spec)
+    check_system(spec)
+    if spec.coordinator is None:
+        check_open_files(spec)
     if not is_named_by_us:
-        return _start_once(spec, spec.timeout_s)
+        return _start_once(spec, begun, spec.timeout_s)
     deadline_s = monotonic() + spec.timeout_s
+    taken: set[str] = set()
     while True:
-        with contextlib.closing(reserve_free_name()) as reserved:
+        with contextlib.closing(reserve_free_name(taken)) as reserved:
             try:
                 named = msgspec.structs.replace(spec, name=reserved.name)
-                return _start_once(named, deadline_s - monotonic())
+                return _start_once(named, begun, deadline_s - monotonic())
             except ClusterExists:
+                if spec.coordinator is not None:
+                    taken.add(reserved.name)  # there, where we see no files
                 # A start that names its cluster so needs no reservation.
                 if monotonic() > deadline_s:
                     raise
 
 
-def _start_once(spec: ClusterSpec, timeout_s: float) -> tuple[CoordinatorProcess, ConnectionInfo]:
+def _start_once(
+    spec: ClusterSpec, begun: list[CoordinatorProcess], timeout_s: float
+) -> tuple[CoordinatorProcess, ConnectionInfo]:
     check_name_is_free(spec.name)
-    process = CoordinatorProcess(spec)
+    order = None
+    if spec.coordinator is not None:
+        from jupyter_dist.launch.proxy.conversation import ProxyOrder, RemoteOrder
+
+        order = ProxyOrder(spec.coordinator, RemoteOrder(spec.name, spec))
+    process = CoordinatorProcess(spec, order)
+    begun.append(process)
+    process.send_order()
     try:
         return process, process.wait_for_report(timeout_s)
     except BaseException:

@@ -3,10 +3,13 @@
 import contextlib
 import os
 import signal
+import sys
+import tempfile
 from pathlib import Path
 from time import monotonic, sleep
 from typing import BinaryIO
 
+from jupyter_dist.errors import DistError
 from jupyter_dist.launch.files.connection_file import ConnectionInfo, StartReport
 from jupyter_dist.launch.processes.process_life import process_lives
 from jupyter_dist.text.plurals import count_of
@@ -29,14 +32,39 @@ def explain_silence(pid: int, last: StartReport, timeout_s: float) -> str:
     cores = os.cpu_count() or 1
     parts = [
         f"its coordinator (process {pid}) did not report within {timeout_s:g} s. It "
-        + (f"was {last.stage}" if last.stage else "had not begun: Python was being loaded"),
+        + (f"was {last.stage}" if last.stage else _name_beginning()),
         _describe_process(pid),
-        f"this machine has {count_of(cores, 'core')}, and a load of {os.getloadavg()[0]:.1f}",
+        f"this machine has {count_of(cores, 'core')}{_name_load()}",
     ]
     return (
         f"{'; '.join(filter(None, parts))}.{_quote_log(_read_log(pid, last))}"
         f"Start it again; if this machine is busy, with more time: timeout_s={2 * timeout_s:g} "
         f"(--timeout {2 * timeout_s:g})."
+    )
+
+
+def _name_load() -> str:
+    load = ""
+    if sys.platform != "win32":
+        load = f", and a load of {os.getloadavg()[0]:.1f}"
+    return load
+
+
+def _name_beginning() -> str:
+    folder = tempfile.gettempdir()
+    return f"had not begun: Python was being loaded, or a directory made in {folder!r}"
+
+
+def still_runs(info: ConnectionInfo, passed_s: float) -> DistError:
+    """Return the error for a coordinator that was told to stop, and has not ended."""
+    host, pid = info.coordinator_host, info.coordinator_pid
+    where = f"on {host}" if host else f"(process {pid})"
+    way = f"`jupyter dist stop {info.name}` on {host}"
+    if not host:
+        way = f"kill -9 {pid}; its ranks end within 10 s then"
+    return DistError(
+        f"cluster {info.name!r} was told to stop, but its coordinator {where} still runs after "
+        f"{passed_s:.0f} s. It may stop when it answers again. To end it now: {way}."
     )
 
 
@@ -68,6 +96,8 @@ def _quote_log(said: str) -> str:
 
 def _describe_process(pid: int) -> str:
     """Return what Linux tells of it; empty where it tells nothing."""
+    if sys.platform == "win32":
+        return ""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         used_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -83,11 +113,12 @@ def _read_log(pid: int, last: StartReport) -> str:
         return ""
     log = Path(last.log_path)
     with contextlib.suppress(OSError):
-        size = log.stat().st_size
-        os.kill(pid, signal.SIGUSR1)
-        deadline_s = monotonic() + _STACK_S
-        while log.stat().st_size == size and monotonic() < deadline_s:
-            sleep(0.02)
+        if sys.platform != "win32":
+            size = log.stat().st_size
+            os.kill(pid, signal.SIGUSR1)
+            deadline_s = monotonic() + _STACK_S
+            while log.stat().st_size == size and monotonic() < deadline_s:
+                sleep(0.02)
     with contextlib.suppress(OSError):
         return _last_lines(log.read_bytes())
     return ""

@@ -6,13 +6,15 @@ from time import monotonic
 from jupyter_dist.cluster.connection.connection import Connection
 from jupyter_dist.cluster.connection.roles import name_us
 from jupyter_dist.control.dealer import AnswersLost
-from jupyter_dist.errors import ClusterGone, WireError
+from jupyter_dist.errors import ClusterGone, ClusterUnreachable, WireError
 from jupyter_dist.launch.files.connection_file import ConnectionInfo
+from jupyter_dist.launch.processes.private_dir import this_machine
 from jupyter_dist.launch.processes.process_life import process_lives
 from jupyter_dist.model.hosts.topology import Topology
 from jupyter_dist.protocol.identity import line_identity, new_client
 from jupyter_dist.protocol.messages import (
     ClaimRole,
+    KernelRole,
     Refused,
     RoleGranted,
     TopologyChanged,
@@ -29,6 +31,8 @@ class StatusProbe:
         """As it was when it last answered."""
         self.owner = ""
         """The owner of the cluster then; empty: it had none."""
+        self.kernels: tuple[KernelRole, ...] = ()
+        """Notebooks that owned or observed it then."""
         self.problem = ""
         """Why it cannot be looked at, as versions that differ; empty: it can."""
         self.has_answered = False
@@ -58,7 +62,9 @@ class StatusProbe:
             return
         self._asked_s = monotonic()
         number = self._connection.new_request_id()
-        self._connection.send(ClaimRole(number, os.getpid(), name_us(), "visit"))
+        machine = this_machine() if self._connection.is_far else ""
+        claim = ClaimRole(number, os.getpid(), name_us(), "visit", machine=machine)
+        self._connection.send(claim)
         self._connection.send(WatchTopology(number, 0.0))
 
     def listen(self, timeout_s: float) -> None:
@@ -67,13 +73,13 @@ class StatusProbe:
             for message, _ in self._connection.receive(timeout_s):
                 match message:
                     case RoleGranted():
-                        self.owner = message.owner
+                        self.owner, self.kernels = message.owner, message.kernels
                     case TopologyChanged():
                         self.topology, self._asked_s = message.topology, None
                         self.has_answered = True
                     case Refused():
                         self.problem, self._asked_s = message.reason, None
-        except ClusterGone:
+        except (ClusterGone, ClusterUnreachable):
             return  # is_gone tells, or silence_s
         except AnswersLost:
             self._asked_s = None

@@ -11,7 +11,7 @@ from jupyter_dist.cluster.connection.roles import leave_place
 from jupyter_dist.control.sockets import end_unused_context
 from jupyter_dist.errors import ClusterGone, WireError
 from jupyter_dist.model.hosts.topology import Topology
-from jupyter_dist.protocol.messages import TopologyChanged, WatchTopology
+from jupyter_dist.protocol.messages import ShowPresence, TopologyChanged, WatchTopology
 
 PRESENCE_INTERVAL_S = 1.0
 Subscriber = Callable[[Topology], None]
@@ -42,7 +42,7 @@ class StatusWatch(threading.Thread):
         self._over = threading.Event()
         self.leaving = Leaving()
         self._next_presence_s = 0.0
-        self.last = Topology(cluster=name, state="starting")
+        self.last = Topology(cluster=name, state="starting", generation=-1)
 
     def subscribe(self, subscriber: Subscriber, interval_s: float) -> Callable[[], None]:
         """Call this with each topology from now on; gives a function that ends it."""
@@ -73,7 +73,7 @@ class StatusWatch(threading.Thread):
         while not (self._over.is_set() or self.leaving.is_wanted):
             self._show_presence()
             with contextlib.suppress(WireError):  # it is logged, and the next picture comes
-                for message, _ in self._connection.receive():
+                for message, _ in self._connection.receive(waits_out_breaks=True):
                     if isinstance(message, TopologyChanged):
                         self._tell(message.topology)
         if self.leaving.is_wanted:
@@ -89,12 +89,18 @@ class StatusWatch(threading.Thread):
 
     def _show_presence(self) -> None:
         now_s = monotonic()
-        if now_s < self._next_presence_s:
-            return
+        line = self._connection
+        if now_s < self._next_presence_s or (line.is_far and line.describe_break()):
+            return  # what is said during a break would all arrive at its end
         with self._lock:
             self._next_presence_s = now_s + PRESENCE_INTERVAL_S
-            interval_s = min(self._subscribers.values(), default=0.0)
-        self._connection.send(WatchTopology(self._connection.new_request_id(), interval_s))
+            interval_s = min(self._subscribers.values(), default=None)
+        request_id = self._connection.new_request_id()
+        if interval_s is None:
+            seen = self.last
+            self._connection.send(ShowPresence(request_id, seen.generation, seen.axes.version))
+        else:
+            self._connection.send(WatchTopology(request_id, interval_s))
 
     def _tell(self, topology: Topology) -> None:
         self.last = topology

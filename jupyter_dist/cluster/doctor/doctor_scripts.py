@@ -35,7 +35,7 @@ _KEPT_STDERR = 1 << 14
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a host said, and when by our clock the question left and the answer came."""
+    """What a host said, and when by our clock its question was sent and the answer was here."""
 
     said: dict[str, Any]
     asked_s: float
@@ -139,6 +139,7 @@ class HostScript:
             os.killpg(self._process.pid, number)
 
     def _write(self) -> None:
+        asked_s = time.time()  # before it is out: an answer may be there before this goes on
         try:
             sent = os.write(self._stdin.fileno(), self._unsent[:_CHUNK])
         except BlockingIOError:
@@ -147,7 +148,7 @@ class HostScript:
             self._unsent = b""
             return
         self._unsent = self._unsent[sent:]
-        self._asked_s = time.time()
+        self._asked_s = asked_s
 
     def _read(self, fileno: int) -> bytes:
         try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import secrets
+import select
 import socket
 import sys
 from collections.abc import Iterable, Mapping
@@ -23,9 +24,10 @@ from jupyter_dist.cluster.doctor.doctor_scripts import STARTER, Answer, Command,
 from jupyter_dist.cluster.doctor.findings import diagnose
 from jupyter_dist.errors import DistError, UsageError
 from jupyter_dist.launch.ssh.remote_command import python_script, shell_for, ssh_command
-from jupyter_dist.launch.ssh.ssh_failures import explain_ssh, last_lines
+from jupyter_dist.launch.ssh.ssh_failures import explain_ssh
 from jupyter_dist.model.hosts.interfaces import find_interface
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec, parse_ports
+from jupyter_dist.text.said_lines import last_lines
 
 CLOCK_ROUNDS = 5
 """The round with the shortest way says best what time it is there."""
@@ -41,7 +43,15 @@ _INNER = ("docker", "podman", "virbr", "cni", "lxcbr", "lxdbr", "br-")
 
 
 def examine(spec: ClusterSpec) -> Diagnosis:
-    """Examine the hosts of a specification; what keeps one of them from it is a finding."""
+    """Examine the hosts of a specification; what keeps one of them from it is a finding.
+
+    Raise UsageError where that cannot be done from this system.
+    """
+    if not hasattr(select, "poll"):
+        raise UsageError(
+            "%dist_check does not work from Windows. Run it within WSL, or start the cluster: a "
+            "start says of each host what keeps it from joining."
+        )
     with HostScripts() as scripts:
         return diagnose(_Examination(spec, scripts).observe())
 

@@ -1,1 +1,1 @@
-"""ipyparallel beside a cluster: clients of its ranks, and agents on someone's engines."""
+"""ipyparallel beside a cluster: clients of its ranks, and the controller of those."""

@@ -1,13 +1,18 @@
 """ipyparallel on the ranks of a cluster: its controller, and clients of that."""
 
 import contextlib
-import importlib.metadata
 import json
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jupyter_dist.errors import ClusterGone, ClusterInUse, FrameworkError, UsageError
+from jupyter_dist.errors import (
+    ClusterGone,
+    ClusterInUse,
+    ClusterUnreachable,
+    FrameworkError,
+    UsageError,
+)
 from jupyter_dist.launch.processes.process_life import process_lives
 from jupyter_dist.protocol.messages import (
     ControllerEnded,
@@ -40,6 +45,12 @@ def ipyparallel(session: "Session", *, timeout_s: float = START_TIMEOUT_S) -> "R
     if not 0 < timeout_s < math.inf:
         raise UsageError(f"timeout {timeout_s} is not accepted: it must be more than 0 s.")
     with contextlib.closing(session._new_line()) as line:  # noqa: SLF001  (it is our own)
+        if line.is_far:
+            raise FrameworkError(
+                "clients of ipyparallel reach its controller on the machine of the coordinator "
+                f"alone, and {session.name!r} has it on another one. Ask for a client there: "
+                f"Cluster.attach({session.name!r}).ipyparallel()."
+            )
         request = StartController(line.new_request_id(), timeout_s)
         patience_s = timeout_s + _PATIENCE_S
         ready, _ = line.ask(request, ControllerReady, timeout_s=patience_s)
@@ -47,7 +58,9 @@ def ipyparallel(session: "Session", *, timeout_s: float = START_TIMEOUT_S) -> "R
     from jupyter_dist.frameworks.ipyparallel.client import RanksClient
 
     def leave() -> None:
-        with contextlib.suppress(ClusterGone, ClusterInUse):  # it is not ours to end any more
+        with contextlib.suppress(
+            ClusterGone, ClusterInUse, ClusterUnreachable
+        ):  # it is not ours to end any more
             _end_controller(session, is_left_to_others=True)
 
     connection = json.loads(ready.connection)
@@ -87,6 +100,8 @@ def _end_controller(session: "Session", *, is_left_to_others: bool) -> bool:
 
 def check_ipyparallel() -> None:
     """Raise FrameworkError where ipyparallel is missing, or is too old."""
+    import importlib.metadata
+
     try:
         version = importlib.metadata.version("ipyparallel")
     except importlib.metadata.PackageNotFoundError:

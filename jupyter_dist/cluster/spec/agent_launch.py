@@ -10,7 +10,7 @@ from jupyter_dist.cluster.spec.checks import find_directory, read_text_file
 from jupyter_dist.cluster.spec.host_list import hosts_of_job
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.batch.allocation import Allocation, check_room, find_allocation
-from jupyter_dist.model.spec.batch import BATCH_SYSTEMS, BatchSpec, check_batch
+from jupyter_dist.model.spec.batch import BATCH_SYSTEMS, BATCH_TITLES, BatchSpec, check_batch
 from jupyter_dist.model.spec.cluster_spec import (
     JOIN,
     MOST_HOSTS,
@@ -26,15 +26,16 @@ _OF_A_JOB = {
     "template": "template",
     "queue": "queue",
     "account": "account",
+    "scheduler": "scheduler",
     "time_limit_s": "time limit",
     "job_name": "job name",
     "job_dir": "job directory",
     "launcher_args": "launcher argument",
 }
 """Wishes that only a batch launcher can fulfil, and how they are called."""
-_OF_A_SUBMISSION = ("template", "queue", "account", "time_limit_s", "job_name")
+_OF_A_SUBMISSION = ("template", "queue", "account", "scheduler", "time_limit_s", "job_name")
 """Those among them that an allocation has settled already."""
-_FIELDS = ("nodes", "queue", "account", "time_limit_s", "job_name")
+_FIELDS = ("nodes", "queue", "account", "scheduler", "time_limit_s", "job_name")
 """Those that are a field of BatchSpec as they stand."""
 
 
@@ -53,11 +54,12 @@ def apply_launcher(
         raise UsageError(
             f"launcher {launcher!r} is unknown. Accepted: {', '.join(START_LAUNCHERS)}."
         )
-    allocation = find_allocation(environ) if launcher == "auto" and not named else None
+    is_around_us = launcher == "auto" and not named and draft.coordinator is None
+    allocation = find_allocation(environ) if is_around_us else None
     if launcher in BATCH_SYSTEMS or draft.batch is not None or allocation is not None:
         _check_no_hosts(launcher, draft, named)
         if allocation is None:
-            return _with_job(draft, _read_batch(launcher, asked, draft.batch), asked, None)
+            return _with_job(draft, _read_batch(launcher, asked, draft), asked, None)
         return _with_job(draft, _within(allocation, asked), asked, allocation)
     _check_nothing_of_jobs(launcher, asked)
     if "slots" in asked:
@@ -71,22 +73,9 @@ def apply_launcher(
     return draft
 
 
-def check_launcher(batch: BatchSpec | None) -> None:
-    """Raise UsageError when this machine cannot submit this job, or its template is none."""
-    if batch is None:
-        return
-    from jupyter_dist.launch.batch.submission import check_available
-    from jupyter_dist.launch.batch.templates import check_template
-
-    check_available(batch.system, is_within=batch.is_within)
-    if batch.template:
-        check_template(batch.template)
-
-
-def _read_batch(
-    launcher: str | None, asked: Mapping[str, Any], draft: BatchSpec | None
-) -> BatchSpec:
+def _read_batch(launcher: str | None, asked: Mapping[str, Any], spec: ClusterSpec) -> BatchSpec:
     """Put a job together; what is asked for goes before what the specification says."""
+    draft = spec.batch
     if draft is None:
         if "nodes" not in asked:
             raise UsageError(
@@ -102,11 +91,11 @@ def _read_batch(
         template = batch.template
     if template:
         batch = replace(batch, template=_read_template(template))
-    return replace(
-        batch,
-        arguments=tuple(asked.get("launcher_args", batch.arguments)),
-        directory=_check_job_directory(asked.get("job_dir", batch.directory)),
-    )
+    directory = asked.get("job_dir", batch.directory)
+    if spec.coordinator is None:  # else it is looked at there
+        directory = _check_job_directory(directory)
+    arguments = tuple(asked.get("launcher_args", batch.arguments))
+    return replace(batch, arguments=arguments, directory=os.fspath(directory))
 
 
 def _within(allocation: Allocation, asked: Mapping[str, Any]) -> BatchSpec:
@@ -134,6 +123,11 @@ def _with_job(
 ) -> ClusterSpec:
     """Let the nodes of a job be the hosts."""
     check_batch(batch, MOST_HOSTS)
+    if batch.system in ("ray", "dask") and "python" in asked:
+        raise UsageError(
+            f"python {asked['python']!r} means nothing to {BATCH_TITLES[batch.system]}, whose "
+            "workers start our agents with their own Python. Leave it out."
+        )
     slots = draft.hosts[0].slots if draft.batch is not None else 0
     if allocation is not None:
         slots = allocation.slots_per_node or slots

@@ -1,19 +1,24 @@
 """What a caller asked for, read and checked before anything is started or sent."""
 
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from jupyter_dist.errors import UnknownRanks, UsageError
+from jupyter_dist.errors import StartFailed, UnknownRanks, UsageError
 from jupyter_dist.launch.files.connection_file import running_clusters
 from jupyter_dist.launch.files.plain_file import read_plain_file
 from jupyter_dist.launch.files.reserved_name import ReservedName, reserve_name
 from jupyter_dist.model.hosts.rank import parse_ranks
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.model.spec.sendable import shorten
 
 Ranks = None | int | str | Iterable[int]
 """Ranks as callers write them: `None` for all, `2`, `"0,2-3"` or any iterable of numbers."""
+On = None | str | Mapping[str, Any]
+"""Who is meant by place: `"nodeA"`, `"node[01-02],data=0-1"`, or `{"data": 0}`; None: all."""
 WantedRanks = tuple[int, ...] | None
 """Ranks that were checked already; None: all."""
 
@@ -36,9 +41,9 @@ def free_name() -> str:
         return reserved.name
 
 
-def reserve_free_name() -> ReservedName:
-    """Reserve such a name, until it is closed."""
-    return reserve_name({info.name for info in running_clusters()})
+def reserve_free_name(taken: Collection[str] = ()) -> ReservedName:
+    """Reserve such a name, and none of those that are taken elsewhere, until it is closed."""
+    return reserve_name({info.name for info in running_clusters()}.union(taken))
 
 
 def read_text_file(path: str | os.PathLike[str], what: str) -> str:
@@ -79,3 +84,26 @@ def check_timeout(timeout_s: float | None) -> None:
     """Raise UsageError for a time limit that is none."""
     if timeout_s is not None and not timeout_s > 0:
         raise UsageError(f"timeout {timeout_s!r} is not accepted: it must be more than 0 s.")
+
+
+def check_system(spec: ClusterSpec, system: str = sys.platform) -> None:
+    """Raise StartFailed for what a machine of this system, by `sys.platform`, cannot start."""
+    if system != "win32":
+        return
+    if spec.coordinator is not None:
+        raise StartFailed(
+            f"cluster {spec.name!r} cannot be reached on {spec.coordinator.name} from Windows, "
+            "whose ssh forwards no Unix sockets. Start Jupyter within WSL, or on that machine."
+        )
+    given = [host.name for host in spec.hosts if host.launcher in ("local", "auto")]
+    if given:
+        raise StartFailed(
+            f"cluster {spec.name!r} was not started: ranks run on Linux and macOS, and "
+            f"{', '.join(given)} is this machine, which has Windows. Name hosts that ssh reaches "
+            "(--hosts user@host:4), or start Jupyter within WSL."
+        )
+    if spec.install or spec.wheelhouse:
+        raise StartFailed(
+            f"cluster {spec.name!r} was not started: --install does not work from Windows. Install "
+            "there with `ssh HOST python3 -m pip install jupyter-dist`, and start without it."
+        )

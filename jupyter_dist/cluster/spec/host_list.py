@@ -50,6 +50,49 @@ def parse_hosts(text: str) -> tuple[HostSpec, ...]:
     return hosts
 
 
+_JOB = "job"
+HERE = "here"
+"""In place of the machine of a coordinator: this one."""
+
+
+def parse_coordinator(text: str) -> HostSpec | None:
+    """Read where the coordinator is to be, `here` (None) or `alice@login`; raise HostSpecError."""
+    if text == HERE:
+        return None
+    try:
+        named, problem = parse_hosts(text), ""
+        if len(named) > 1:
+            problem = "it is one machine"
+        elif named[0].slots or named[0].launcher == JOIN:
+            problem = "it has a name, and no number of ranks"
+        elif text == _JOB:
+            problem = "no node of a job can be it; name a machine that nodes reach (a login node)"
+    except HostSpecError as error:
+        problem = error.problem
+    if problem:
+        accepted = "here, or HOST or user@HOST as ssh knows it"
+        raise HostSpecError(text, problem, where="coordinator", accepted=accepted)
+    return replace(named[0], launcher="ssh")
+
+
+def write_coordinator(host: HostSpec | None) -> str:
+    """Write it so that `parse_coordinator` reads the same."""
+    if host is None:
+        return HERE
+    return f"{host.user}@{host.name}" if host.user else host.name
+
+
+def expand_hosts(text: str) -> tuple[str, ...]:
+    """Read names as `a,node[01-04]`, without slots; raise HostSpecError."""
+    entries = [entry.strip() for entry in split_hosts(text)]
+    return tuple(name for entry in entries for name in _expand(entry, entry))
+
+
+def split_hosts(text: str) -> list[str]:
+    """Split at the commas that stand in no brackets."""
+    return _COMMA.split(text)
+
+
 def hosts_of_job(system: str, nodes: int, like: HostSpec) -> tuple[HostSpec, ...]:
     """Return hosts that join, as slurm-1 and slurm-2 of a batch job, until their agents come."""
     return tuple(
@@ -117,7 +160,7 @@ def _joining(entry: str, user: str, count: int) -> tuple[HostSpec, ...]:
 
 def _expand(entry: str, pattern: str) -> list[str]:
     """Return the names that `rack[1-2]-node[01-04]` stands for; most stand for themselves."""
-    if is_host_name(pattern):
+    if is_host_name(pattern) and not pattern.isdecimal():
         return [pattern]
     # Texts and the insides of brackets take turns.
     choices = [
@@ -128,6 +171,10 @@ def _expand(entry: str, pattern: str) -> list[str]:
     names = ["".join(parts) for parts in itertools.product(*choices)]
     if not all(map(is_host_name, names)):
         raise HostSpecError(entry, f"{entry!r} is not HOST or HOST:SLOTS")
+    for name in filter(str.isdecimal, names):  # ssh would take it for an address, as 0.0.0.8
+        raise HostSpecError(
+            entry, f"{name!r} is a number, not a host: localhost:{name} are ranks on this machine"
+        )
     return names
 
 

@@ -116,7 +116,7 @@ def _read_table(
             )
         try:
             fields[FIELDS.get(key, key)] = kinds[key].read(value)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, SystemError):  # this one is of msgspec 0.21
             raise UsageError(
                 f"{where}: {key} = {_show(value)} is not accepted. Accepted: {kinds[key].accepted}."
             ) from None

@@ -6,12 +6,14 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from jupyter_dist.cluster.spec.host_list import parse_coordinator, write_coordinator
 from jupyter_dist.model.spec.batch import BATCH_SYSTEMS
 from jupyter_dist.model.spec.cluster_spec import (
     COMMUNICATOR_KINDS,
     JAX_MODES,
     LAUNCHERS,
     START_METHODS,
+    HostSpec,
     parse_duration_s,
     parse_ssh,
 )
@@ -65,6 +67,10 @@ def _read_words(value: object) -> tuple[str, ...]:
     return parse_ssh(msgspec.convert(value, str | list[str]))
 
 
+def _read_coordinator(value: object) -> HostSpec | None:
+    return parse_coordinator(msgspec.convert(value, _Text))
+
+
 def _one_of(*choices: str) -> Kind:
     def read(value: object) -> str:
         if value not in choices:
@@ -113,6 +119,9 @@ DEFAULTS = {
 HOST = {"name": _text("node[01-04]"), "launcher": _one_of(*LAUNCHERS), **DEFAULTS}
 CLUSTER = {
     "name": _text("weather"),
+    "coordinator": Kind(
+        '"here" or a machine, for example "alice@login"', _read_coordinator, write_coordinator
+    ),
     "communicator": _one_of(*COMMUNICATOR_KINDS),
     "oversubscribe": _FLAG,
     "devices_per_engine": _DEVICES_PER_ENGINE,
@@ -146,6 +155,7 @@ BATCH = {
     "arguments": _of(tuple[_Text, ...], 'a list of texts, for example ["--constraint=gpu"]', list),
     "template": _text("job.sh"),
     "directory": _text("/scratch/alice"),
+    "scheduler": _text("tcp://10.0.0.1:8786"),
 }
 """Of the job whose nodes are the hosts; slots are those of each of them."""
 FIELDS = {

@@ -1,7 +1,7 @@
 """What a start is asked for, put together from its arguments, a host file or a spec file."""
 
+import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Unpack
 
 from msgspec.structs import replace
@@ -14,10 +14,10 @@ from jupyter_dist.cluster.spec.checks import (
     read_text_file,
     whole_path,
 )
-from jupyter_dist.cluster.spec.host_list import parse_hostfile, parse_hosts
+from jupyter_dist.cluster.spec.host_list import parse_coordinator, parse_hostfile, parse_hosts
 from jupyter_dist.cluster.spec.spec_file import names_hosts, read_spec
 from jupyter_dist.errors import HostSpecError, UsageError
-from jupyter_dist.launch.local import is_this_machine
+from jupyter_dist.launch.for_coordinator import is_here, resolve_launchers
 from jupyter_dist.model.spec.cluster_spec import (
     JOIN,
     ClusterSpec,
@@ -33,7 +33,6 @@ from jupyter_dist.options.start_options import AllOptions, ClusterOptions, StrPa
 
 INSTALL_TIMEOUT_S = 600.0
 """How long a start may take, unless said, when hosts may have to fetch packages first."""
-_LOOKUPS_AT_ONCE = 32
 _PATIENCE = ("suspect_after_s", "lost_after_s")
 """Wishes that are a field of the spec's HealthPolicy."""
 _PUT_TOGETHER = ("name", "env", "cwd", "wheelhouse", "save_on_preempt")
@@ -62,11 +61,17 @@ def specify(
     if "devices_per_engine" in asked:
         asked["devices_per_engine"] = parse_devices_per_engine(asked["devices_per_engine"])
     named = _read_named(hosts, hostfile)
-    draft = _read_draft(spec_file, named, asked.get("devices_per_engine", 1))
+    draft = _place_coordinator(
+        asked, _read_draft(spec_file, named, asked.get("devices_per_engine", 1))
+    )
     spec = _apply(asked, apply_launcher(asked, draft, _name_given(hosts, hostfile, spec_file)))
     text = hosts if isinstance(hosts, str) else ",".join(host.name for host in spec.hosts)
-    spec = replace(check_spec(spec), hosts=_resolve(spec, text))
-    return check_spec(replace(spec, hosts=tuple(_apply_to(host, asked) for host in spec.hosts)))
+    spec = check_spec(spec)
+    if spec.coordinator is None:  # else names are read where it is
+        spec = replace(spec, hosts=resolve_launchers(spec, text))
+    is_here = spec.coordinator is None
+    hosts_wanted = (_apply_to(host, asked, is_seen_from_here=is_here) for host in spec.hosts)
+    return check_spec(replace(spec, hosts=tuple(hosts_wanted)))
 
 
 def _name_given(
@@ -128,6 +133,23 @@ def _read_draft(
     return ClusterSpec(name="", hosts=found, timeout_s=default_timeout_s(found))
 
 
+def _place_coordinator(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
+    """Say where the coordinator is to be, and how ssh gets there from here."""
+    host = draft.coordinator
+    if "coordinator" in asked:
+        host = parse_coordinator(asked["coordinator"])
+    if host is None or (is_here(host.address) and not host.user):
+        return replace(draft, coordinator=None)
+    if asked.get("install", draft.install) or asked.get("wheelhouse", draft.wheelhouse):
+        raise UsageError(
+            f"install and coordinator {host.name!r} do not go together: what is installed comes "
+            "from the machine of the coordinator. Install jupyter-dist there and on the hosts, and "
+            "leave --install and --wheelhouse out."
+        )
+    ssh = parse_ssh(asked["ssh"]) if "ssh" in asked else host.ssh
+    return replace(draft, coordinator=replace(host, ssh=ssh, python=asked.get("python", "")))
+
+
 def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
     """Apply the wishes that concern the whole cluster; a wheelhouse is there to install from."""
     wheelhouse = asked.get("wheelhouse", draft.wheelhouse)
@@ -139,7 +161,7 @@ def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
         draft,
         name=asked.get("name") or draft.name or free_name(),
         env={**draft.env, **asked.get("env", {})},
-        cwd=check_directory(asked.get("cwd", draft.cwd)),
+        **_place_ranks(asked, draft),
         wheelhouse=_check_wheelhouse(wheelhouse) if wheelhouse else "",
         save_on_preempt=whole_path(asked.get("save_on_preempt", draft.save_on_preempt)),
         health=replace(draft.health, **{key: asked[key] for key in _PATIENCE if key in asked}),
@@ -147,12 +169,24 @@ def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:
     )
 
 
-def _apply_to(host: HostSpec, asked: Mapping[str, Any]) -> HostSpec:
-    """Apply the wishes that concern one host, whose launcher is known."""
+def _place_ranks(asked: Mapping[str, Any], draft: ClusterSpec) -> dict[str, Any]:
+    """Return where ranks work: a directory of this machine, or one of the coordinator's."""
+    if draft.coordinator is None:
+        return {"cwd": check_directory(asked.get("cwd", draft.cwd))}
+    if "cwd" in asked:
+        return {"cwd": os.fspath(asked["cwd"]), "is_cwd_optional": False}
+    if draft.cwd == ".":
+        return {"cwd": check_directory(None), "is_cwd_optional": True}
+    return {}
+
+
+def _apply_to(host: HostSpec, asked: Mapping[str, Any], *, is_seen_from_here: bool) -> HostSpec:
+    """Apply the wishes that concern one host, whose launcher is known here or elsewhere."""
     host = replace(host, python=asked.get("python", host.python))
-    if host.launcher != "ssh":
+    if host.launcher not in ("auto", "ssh"):
         return host
-    ssh = parse_ssh(asked["ssh"]) if "ssh" in asked else host.ssh
+    has_ssh = is_seen_from_here and "ssh" in asked
+    ssh = parse_ssh(asked["ssh"]) if has_ssh else host.ssh
     return replace(host, ssh=ssh, tunnel=asked.get("tunnel", host.tunnel))
 
 
@@ -164,37 +198,3 @@ def _check_wheelhouse(given: StrPath) -> str:
             "`pip wheel --wheel-dir DIR jupyter-dist`, on a machine like the hosts."
         )
     return directory
-
-
-def _resolve(spec: ClusterSpec, given: str) -> tuple[HostSpec, ...]:
-    """Replace the launcher `auto`; raises HostSpecError when this machine has two names."""
-    unknown = [host for host in spec.hosts if host.launcher == "auto"]
-    # Each name may take a resolver's whole patience.
-    with ThreadPoolExecutor(_LOOKUPS_AT_ONCE) as threads:
-        answers = threads.map(_is_here, (host.address for host in unknown))
-        found = dict(zip((host.name for host in unknown), answers, strict=True))
-    here = [h for h in spec.hosts if h.launcher == "local" or found.get(h.name)]
-    if len(here) > 1 and not spec.one_machine:
-        slots = 0 if any(host.slots == 0 for host in here) else sum(host.slots for host in here)
-        once = f"{here[0].name}:{slots}" if slots else here[0].name
-        names = ", ".join(host.name for host in here[:-1]) + f" and {here[-1].name}"
-        raise HostSpecError(
-            given,
-            f"{names} are the same machine (this one); name it once: {once} (a rehearsal of many "
-            "hosts on one machine is allowed by one_machine in a spec file or in Cluster.start)",
-        )
-    # Someone else on this machine is reached as on any other.
-    return tuple(
-        replace(host, launcher="local" if found[host.name] and not host.user else "ssh")
-        if host.name in found
-        else host
-        for host in spec.hosts
-    )
-
-
-def _is_here(address: str) -> bool:
-    """Return whether it is this machine; a name that only ssh's configuration knows is not."""
-    try:
-        return is_this_machine(address)
-    except (OSError, UnicodeError):
-        return False

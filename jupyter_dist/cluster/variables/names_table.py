@@ -59,6 +59,8 @@ class NamesTable(msgspec.Struct, frozen=True):
     """Of the ranks' processes."""
     notes: tuple[str, ...] = ()
     """What is not shown, and which ranks have not answered, with the reason."""
+    infos: Mapping[str, ByRank] = {}
+    """What each rank has told of each variable, by name."""
 
     def __str__(self) -> str:
         return "\n".join([*self.lines, *self.notes])
@@ -100,6 +102,7 @@ def tabulate_names(answers: Mapping[int, RankNames], problems: Mapping[int, str]
         tuple(shown),
         _memory_line({rank: own.rss_bytes for rank, own in answers.items() if own.rss_bytes}),
         tuple(_notes(answers, problems, len(rows) - len(shown))),
+        found,
     )
 
 

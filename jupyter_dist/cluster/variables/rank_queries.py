@@ -10,7 +10,7 @@ from jupyter_dist.cluster.spec.checks import WantedRanks
 from jupyter_dist.cluster.variables.names_table import NamesTable, tabulate_names
 from jupyter_dist.errors import DistError, UsageError
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
-from jupyter_dist.model.ranks.crash import CrashReport, list_outlooks
+from jupyter_dist.model.ranks.crashes.crash import CrashReport, list_outlooks
 from jupyter_dist.model.ranks.stack_reading import group_stacks
 from jupyter_dist.model.ranks.stacks import RankStacks
 from jupyter_dist.model.ranks.variable_facts import RankNames
@@ -53,13 +53,19 @@ class Stacks(dict[int, RankStacks]):
         return "\n".join(lines)
 
 
+def ask_each(line: Connection, about: About, ranks: WantedRanks, timeout_s: float) -> RanksAnswered:
+    """Ask ranks, busy or not; what ranks refuse to say is among the answers."""
+    request = AskRanks(line.new_request_id(), about, ranks, timeout_s)
+    patience_s = timeout_s + COORDINATOR_TIMEOUT_S
+    answered, _ = line.ask(request, RanksAnswered, timeout_s=patience_s)
+    return answered
+
+
 def ask_ranks(
     line: Connection, about: About, ranks: WantedRanks, timeout_s: float
 ) -> tuple[dict[int, Answer], dict[int, str]]:
     """Ask ranks, busy or not; give answers, and of the ranks without one the reasons."""
-    request = AskRanks(line.new_request_id(), about, ranks, timeout_s)
-    patience_s = timeout_s + COORDINATOR_TIMEOUT_S
-    answered, _ = line.ask(request, RanksAnswered, timeout_s=patience_s)
+    answered = ask_each(line, about, ranks, timeout_s)
     answers: dict[int, Answer] = {}
     problems = dict(answered.problems)
     for rank, answer in sorted(answered.answers.items()):

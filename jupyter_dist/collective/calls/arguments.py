@@ -11,6 +11,14 @@ from jupyter_dist.collective.calls.dtypes import EXTENSION_NAMES, is_accepted
 from jupyter_dist.collective.calls.output_buffer import OutputBuffer
 from jupyter_dist.errors import UsageError
 
+# Programs for MPI and torch give None where nothing is sent from.
+_WHAT_TO_GIVE = {
+    "broadcast": "an array on every rank: elsewhere than on the root, numpy.empty(shape, dtype) "
+    "of what comes",
+    "scatter": "on the root an array with one row for each rank, elsewhere numpy.empty(shape, "
+    "dtype) of a row, as the array or as out=",
+}
+
 
 def numbers(operation: str, given: Any) -> tuple[Array, Library]:
     """Return what was given as a C-contiguous numeric array, and its library.
@@ -24,6 +32,11 @@ def numbers(operation: str, given: Any) -> tuple[Array, Library]:
 
 def check_dtype(operation: str, given: Any, dtype: np.dtype[Any]) -> None:
     """Raise TypeError when arrays of this type cannot be exchanged."""
+    if given is None:
+        raise TypeError(
+            f"{operation} got None. Accepted: {_WHAT_TO_GIVE.get(operation, 'an array')}. "
+            f"Use {_object_way(operation)} for other objects."
+        )
     if not is_accepted(dtype):
         raise TypeError(
             f"{operation} got {type(given).__name__} of dtype {dtype}. Accepted: bool, integers, "

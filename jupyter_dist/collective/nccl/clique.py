@@ -158,15 +158,16 @@ class Clique:
         state = self.api.state(self._living_handle())
         if state == SUCCESS:
             return
-        timeout_s = self._log.scope.timeout_s
+        scope = self._log.scope
+        timeout_s = scope.timeout_s
         start_s = monotonic()
         pause_s = 0.0
         while state == IN_PROGRESS:
             self.check_lost()
-            waited_s = monotonic() - start_s
-            if waited_s > timeout_s:
-                text = f"waited {timeout_s:g} s for its peers to begin {call}"
-                raise Broken(Breakage("timeout", self._log.group.world_rank, text))
+            now_s = monotonic()
+            waited_s = now_s - start_s
+            if waited_s > timeout_s and waited_s - scope.held.held_s(start_s, now_s) > timeout_s:
+                raise Broken(late_peers(call, timeout_s, self._log.group.world_rank))
             if waited_s > _LONGEST_PAUSE_S:
                 pause_s = min(_LONGEST_PAUSE_S, pause_s + 1e-5)
             pause(pause_s)
@@ -253,6 +254,11 @@ class Clique:
         while end is not None and end.is_alive() and monotonic() < deadline_s:
             end.join(_SLICE_S)
         return end is None or not end.is_alive()
+
+
+def late_peers(call: Call, timeout_s: float, world_rank: int) -> Breakage:
+    """Say that NCCL has not queued a call in time, for want of its peers."""
+    return Breakage("timeout", world_rank, f"waited {timeout_s:g} s for its peers to begin {call}")
 
 
 class _Init(threading.Thread):

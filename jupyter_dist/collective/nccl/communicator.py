@@ -196,8 +196,13 @@ class NcclCommunicator(BaseCommunicator):
         A color of None gives None. All ranks must call it.
         """
         host = self._host.split(color, key)
-        if host is None:
-            return None
+        return None if host is None else self._adopt(host)
+
+    def _split_off(self, members: Sequence[int], claim: str) -> "NcclCommunicator":
+        """Make a communicator of these members, in their order; all of them must call it."""
+        return self._adopt(self._host._split_off(members, claim))  # noqa: SLF001  (its own part)
+
+    def _adopt(self, host: HostCommunicator) -> "NcclCommunicator":
         child = NcclCommunicator(host, self._ways)
         self._family.adopt(child, child._family)
         return child

@@ -12,7 +12,7 @@ from jupyter_dist.collective.broken import Breakage
 from jupyter_dist.collective.call_log import CallLog
 from jupyter_dist.collective.calls.call import Call
 from jupyter_dist.collective.nccl.api import SUCCESS, NcclApi
-from jupyter_dist.collective.nccl.clique import END_TIMEOUT_S, Clique
+from jupyter_dist.collective.nccl.clique import END_TIMEOUT_S, Clique, late_peers
 from jupyter_dist.collective.nccl.cuda import PER_THREAD_STREAM, Cuda, pause
 from jupyter_dist.collective.nccl.launch import Plan
 from jupyter_dist.collective.nccl.libraries import DeviceLibrary, Libraries
@@ -79,6 +79,8 @@ class Device:
         self._lost: CommunicatorError | None = None
         self._is_raising = False
         """The main thread is about to raise anyway."""
+        self._launching: tuple[Call, float] | None = None
+        """What the main thread has called NCCL for, and since when; it may be stuck in there."""
 
     def load(self) -> None:
         """Load CuPy; raises CommunicatorError."""
@@ -174,6 +176,7 @@ class Device:
                     raise told from None
                 raise
         finally:
+            self._launching = None
             log.leave()
         if self._lost is not None:
             # An abort has waited for this call to leave, and came over it on this thread.
@@ -197,6 +200,7 @@ class Device:
         begun, ended = cuda.take_events()
         try:
             cuda.record(begun, stream)
+            self._launching = call, monotonic()
             then = plan.launch(clique, cuda, plan, stream, source, target)
             api = clique.api
             handle = clique.handle
@@ -230,9 +234,20 @@ class Device:
         """From the link thread, some times a second: see to deadlines, and to what went wrong."""
         if self._outstanding is None or self.clique.lost is not None:
             return
-        breakage = self._watcher.find_breakage()
+        breakage = self._watcher.find_breakage() or self._find_stuck_launch()
         if breakage is not None:
             self.abort(breakage)
+
+    def _find_stuck_launch(self) -> Breakage | None:
+        """With NCCL_COMM_BLOCKING=1 NCCL does not return before the peers of a message come."""
+        launching = self._launching
+        if launching is None:
+            return None
+        call, since_s = launching
+        scope, now_s = self.log.scope, monotonic()
+        if now_s < scope.held.deadline_s(since_s, scope.timeout_s, now_s):
+            return None
+        return late_peers(call, scope.timeout_s, self._world_rank)
 
     def settle(self) -> None:
         """From the main thread: wait until all that is queued has ended; raise if it does not."""

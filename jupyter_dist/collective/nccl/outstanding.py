@@ -11,6 +11,7 @@ from jupyter_dist.collective.calls.call import Call
 from jupyter_dist.collective.nccl.cuda import DONE, Cuda
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.cuda_driver import NOT_READY
+from jupyter_dist.model.ranks.held_time import HeldTime
 
 _LOOK_EACH = 256
 _LEAST_SILENCE_S = 1.0
@@ -124,15 +125,24 @@ class Outstanding:
             self._cuda.give_back(queued.begun, queued.ended)
         return given_up[0].call if given_up else None
 
-    def find_overdue(self, now_ns: int, timeout_s: float) -> tuple[Call, bool] | None:
+    def find_overdue(
+        self, now_ns: int, timeout_s: float, held: HeldTime
+    ) -> tuple[Call, bool] | None:
         """Return the call that the device has been at for longer than that, and if that is known.
 
         It is not where the driver has not answered for as long: then the call may wait for others.
+        The time in which ranks were in a debugger does not count.
         """
         first = self._first()
         if first is None:
             return None
         if first.reached_ns:
-            return (first.call, True) if now_ns - first.reached_ns > timeout_s * 1e9 else None
-        silent_s = (now_ns - self._asked_ns) / 1e9 if self._asked_ns else 0.0
+            waited_s = _waited_s(first.reached_ns, now_ns, held)
+            return (first.call, True) if waited_s > timeout_s else None
+        silent_s = _waited_s(self._asked_ns, now_ns, held) if self._asked_ns else 0.0
         return (first.call, False) if silent_s > max(timeout_s, _LEAST_SILENCE_S) else None
+
+
+def _waited_s(since_ns: int, now_ns: int, held: HeldTime) -> float:
+    since_s, now_s = since_ns / 1e9, now_ns / 1e9
+    return now_s - since_s - held.held_s(since_s, now_s)

@@ -48,7 +48,7 @@ class Watcher:
             text = f"cannot go on: its device reports {outstanding.problem}"
             return Breakage("left", world_rank, text)
         timeout_s = self._log.scope.timeout_s
-        overdue = outstanding.find_overdue(monotonic_ns(), timeout_s)
+        overdue = outstanding.find_overdue(monotonic_ns(), timeout_s, self._log.scope.held)
         if overdue is None:
             return self._found
         call, is_known = overdue

@@ -11,7 +11,7 @@ from jupyter_dist.collective.control import Brought, Control
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.errors import CommunicatorError, UsageError
-from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
+from jupyter_dist.model.hosts.rank import format_ranks, number_ranks
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.objects import unpack
 
@@ -169,7 +169,7 @@ def _members(member: Member, operation: str, ranks: Any) -> list[int]:
     if member.rank not in members:
         raise UsageError(
             f"{operation} got ranks={members}, which leave out rank {member.rank} that calls it. "
-            f"Call it on {name_ranks(members)} only, or add the rank."
+            f"Call it on {number_ranks(members)} only, or add the rank."
         )
     return members
 
@@ -179,7 +179,7 @@ def _root(member: Member, operation: str, root: int, members: Sequence[int]) -> 
     if root not in members:
         raise UsageError(
             f"{operation} got root={root}, which does not take part. Accepted: one of "
-            f"{name_ranks(members)}."
+            f"{number_ranks(members)}."
         )
     return root
 

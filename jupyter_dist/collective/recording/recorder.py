@@ -33,7 +33,7 @@ from jupyter_dist.collective.recording.records_file import (
     pack_call_texts,
     split_texts,
 )
-from jupyter_dist.model.ranks.source_files import PACKAGE_DIR
+from jupyter_dist.model.ranks.source_files import PACKAGE_DIR, runs_programs
 
 if TYPE_CHECKING:  # it loads numpy, and agents read records without
     from jupyter_dist.collective.calls.call import Call, Signature
@@ -220,6 +220,8 @@ class CollectiveRecorder:
         below = frame.f_back
         while below is not None:
             name = below.f_code.co_filename
+            if runs_programs(name):
+                return None
             if name != own_name and self._label(name):
                 return below
             below = below.f_back
@@ -279,7 +281,10 @@ def _map_file(path: Path) -> tuple[mmap.mmap, bool]:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             # Without blocks of its own a page of a full disk would answer a write with SIGBUS.
-            os.posix_fallocate(fd, 0, FILE_BYTES)
+            if sys.platform == "linux":
+                os.posix_fallocate(fd, 0, FILE_BYTES)
+            else:
+                os.write(fd, bytes(FILE_BYTES))
             return mmap.mmap(fd, FILE_BYTES), True
         finally:
             os.close(fd)

@@ -1,1 +1,1 @@
-"""The transport that needs nothing but numpy and TCP: rings of authenticated sockets."""
+"""The transport that needs nothing but numpy: shared memory on one host, authenticated sockets."""

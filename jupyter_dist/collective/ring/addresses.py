@@ -14,8 +14,9 @@ def bind_listener(host: str) -> socket.socket:
 
     Raises OSError when the host is not an address of this machine.
     """
+    # As bytes: for a text each rank would load the rules for names of hosts in all scripts.
     family, kind, protocol, _name, address = socket.getaddrinfo(
-        host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        host.encode(), 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     listener = socket.socket(family, kind, protocol)
     try:

@@ -3,7 +3,11 @@
 Whatever the operation, each rank sends a header to its right neighbour and checks the one of its
 left: when ranks call different things, some neighbours differ, so someone notices before any
 result is handed out. Large arrays travel round the ring in pieces, so that receiving, reducing
-and passing on overlap; small ones go directly to everybody, which takes one step instead of n-1.
+and passing on overlap; small ones along trees (`trees`), which takes twice the logarithm of n steps
+instead of 2(n-1); and among few ranks directly to everybody, which takes one.
+
+Which way an array goes follows from its size and the number of ranks alone. Each way reduces in one
+order, so that equal ranks get equal bits each time.
 
 Every array is C-contiguous and one-dimensional unless a shape is given. An average is a sum here.
 """
@@ -15,14 +19,15 @@ from itertools import pairwise
 import numpy as np
 
 from jupyter_dist.collective.calls.call import Array
+from jupyter_dist.collective.ring import trees
 from jupyter_dist.collective.ring.flow import Flow, as_bytes
 from jupyter_dist.collective.ring.streams import Piece
 
 SMALL_BYTES = 8192
-"""Arrays up to this size are exchanged directly."""
+"""A share of this size or less of each rank is not worth the steps of the ring."""
 
 DIRECT_RANKS = 16
-"""Beyond this many ranks a direct exchange costs more than the ring."""
+"""Beyond this many ranks a direct exchange costs more than a tree."""
 
 PIECE_BYTES = 256 * 1024
 """Small enough to stay in a core's cache between receiving, reducing and passing on."""
@@ -48,6 +53,11 @@ def is_direct(nbytes: int, size: int) -> bool:
     return nbytes <= SMALL_BYTES and size <= DIRECT_RANKS
 
 
+def is_small(nbytes: int, size: int) -> bool:
+    """Return whether an array of so many bytes goes along a tree."""
+    return nbytes <= SMALL_BYTES * size
+
+
 def exchange(flow: Flow, source: Array, stack: Array) -> None:
     """Give `source` (count) to everybody and collect everybody's in `stack` (size, count)."""
     stack[flow.rank] = source
@@ -63,6 +73,12 @@ def exchange(flow: Flow, source: Array, stack: Array) -> None:
     flow.run()
 
 
+def barrier(flow: Flow) -> None:
+    """Wait until every rank is here."""
+    nothing = np.empty(0, np.uint8)
+    all_reduce(flow, nothing, nothing, np.add)
+
+
 def all_reduce(flow: Flow, source: Array, target: Array, ufunc: np.ufunc) -> None:
     """Reduce over all ranks into `target`, which may be `source` itself."""
     if flow.size == 1:
@@ -74,6 +90,10 @@ def all_reduce(flow: Flow, source: Array, target: Array, ufunc: np.ufunc) -> Non
         ufunc(stack[0], stack[1], out=target)
         for row in stack[2:]:
             ufunc(target, row, out=target)
+    elif is_small(source.nbytes, flow.size):
+        trees.greet(flow)
+        trees.reduce_up(flow, source, target, flow.size - 1, ufunc)
+        trees.broadcast_down(flow, target, flow.size - 1)
     else:
         ring_all_reduce(flow, source, target, ufunc)
 
@@ -106,6 +126,14 @@ def all_gather(flow: Flow, source: Array, stack: Array) -> None:
     if flow.size == 1:
         return
     flat = stack.reshape(-1)
+    if is_small(flat.nbytes, flow.size):
+        trees.greet(flow)
+        root = flow.size - 1
+        rows = trees.gather_up(flow, source, root)
+        if flow.rank == root:
+            stack[:] = rows
+        trees.broadcast_down(flow, flat, root)
+        return
     chunks = chunk_bounds(flat.size, flow.size)
     sent = [(flow.rank - step) % flow.size for step in range(flow.size - 1)]
     flow.open(flow.right, _nbytes(flat, chunks, sent))
@@ -139,8 +167,12 @@ def reduce_scatter(flow: Flow, source: Array, target: Array, ufunc: np.ufunc) ->
 
 
 def broadcast(flow: Flow, target: Array, root: int) -> None:
-    """Pass the root's `target` along the ring into everybody's."""
+    """Copy the root's `target` into everybody's."""
     if flow.size == 1:
+        return
+    if is_small(target.nbytes, flow.size):
+        trees.greet(flow)
+        trees.broadcast_down(flow, target, root)
         return
     position = (flow.rank - root) % flow.size
     is_last = position == flow.size - 1
@@ -156,12 +188,17 @@ def broadcast(flow: Flow, target: Array, root: int) -> None:
 
 
 def reduce(flow: Flow, source: Array, target: Array, root: int, ufunc: np.ufunc) -> None:
-    """Reduce along the ring, ending at the root; elsewhere `target` is room for partial results.
+    """Reduce into the root's `target`; elsewhere it is room for partial results.
 
     It may be `source` itself.
     """
     if flow.size == 1:
         np.copyto(target, source)
+        return
+    if is_small(source.nbytes, flow.size):
+        trees.greet(flow)
+        trees.reduce_up(flow, source, target, root, ufunc)
+        flow.run()
         return
     position = (flow.rank - root - 1) % flow.size
     is_root = flow.rank == root
@@ -192,6 +229,13 @@ def all_to_all(flow: Flow, source: Array, target: Array) -> None:
 
 def gather(flow: Flow, source: Array, stack: Array | None, root: int) -> None:
     """Collect every rank's `source` (count) in the root's `stack` (size, count)."""
+    if flow.size > 1 and is_small(source.nbytes * flow.size, flow.size):
+        trees.greet(flow)
+        rows = trees.gather_up(flow, source, root)
+        flow.run()
+        if stack is not None:
+            stack[:] = np.roll(rows, root + 1, axis=0)
+        return
     data = as_bytes(source)
     sends = {flow.right: 0} if flow.size > 1 else {}
     if stack is None:

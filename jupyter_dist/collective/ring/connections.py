@@ -10,7 +10,8 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from jupyter_dist.collective.broken import Breakage
 from jupyter_dist.collective.calls.call import Call, Signature
@@ -19,8 +20,13 @@ from jupyter_dist.collective.ring.acceptor import Acceptor
 from jupyter_dist.collective.ring.handshake import Membership
 from jupyter_dist.collective.ring.stopped import Certainty, Stopped
 from jupyter_dist.collective.ring.wire import BREAKAGE_BYTES, pack_breakage, unpack_breakage
-from jupyter_dist.errors import MalformedMessage
+from jupyter_dist.errors import CollectiveTimeout, MalformedMessage, PeerFailed
 from jupyter_dist.model.hosts.addresses import split_address
+from jupyter_dist.model.hosts.rank import name_rank, name_ranks
+from jupyter_dist.model.ranks.held_time import Deadline, HeldTime
+
+HostOf = Callable[[int], str]
+"""Names the host of a rank of the cluster."""
 
 SLICE_S = 0.2
 """The longest wait in one piece, so that Ctrl-C is always heard."""
@@ -51,6 +57,13 @@ GRACE_S = 0.1
 """How long a rank that lost a peer waits to be told the true cause."""
 
 
+class Addresses(Protocol):
+    """Addresses of members, as `host:port`."""
+
+    def __getitem__(self, member: int, /) -> str:
+        """Return that of a member; raises CollectiveTimeout or PeerFailed if nothing tells it."""
+
+
 class Connections:
     """Every socket between this rank and its peers.
 
@@ -61,20 +74,20 @@ class Connections:
         self,
         listener: socket.socket | None,
         me: Membership,
-        peers: Sequence[str],
+        peers: Addresses,
         world_ranks: Sequence[int],
-        hosts: Sequence[str] = (),
+        host_of: HostOf | None = None,
     ) -> None:
         self.me = me
         self.world_ranks = world_ranks
         """Rank in the cluster of each member: what people call it."""
         self.doing = Call(Signature("barrier"), 0)
         """What the owner is in, for the reasons that peers get to read."""
-        self.timeout_s = 0.0
+        self.timeout_s, self.held = 0.0, HeldTime()
         self.incoming: dict[int, socket.socket] = {}
         self._outgoing: dict[int, socket.socket] = {}
-        self._peers = tuple(peers)
-        self._hosts = tuple(hosts) or tuple(split_address(peer)[0] for peer in peers)
+        self._peers = peers
+        self._host_of = host_of
         self._resets: set[int] = set()
         """Peers with which a connection was reset; that may be how one that died is noticed."""
         self._heard: dict[int, bytearray] = {}
@@ -109,6 +122,16 @@ class Connections:
 
     # --- from the owner's thread -------------------------------------------------------------
 
+    @property
+    def connected(self) -> Mapping[int, socket.socket]:
+        """Return the connections that this rank has made, by peer, without making another one."""
+        return self._outgoing
+
+    def overdue(self, late: Sequence[int]) -> Breakage:
+        """Describe that these ranks of the cluster have not come in time."""
+        text = f"waited {self.timeout_s:g} s for {name_ranks(late)} in {self.doing}"
+        return Breakage("timeout", self.world_ranks[self.me.rank], text)
+
     def listen_to_wake(self) -> None:
         """Take the wake-ups in; raise Stopped when one of them was an abort."""
         with contextlib.suppress(BlockingIOError):
@@ -140,17 +163,19 @@ class Connections:
 
     def _check_alive(self, peer: int) -> None:
         """Let a peer prove that it lives, and is in this generation; raise OSError or Stopped."""
-        connection, _proof = self._dial(peer, time.monotonic() + PROBE_S)
+        connection, _proof = self._dial(peer, Deadline(self.held, time.monotonic(), PROBE_S))
         connection.close()  # without our proof it is none of its connections
 
     def _describe_reset(self, peer: int) -> Breakage:
         one, other = sorted((self.me.rank, peer))
-        ends = [f"rank {self.world_ranks[end]} ({self._hosts[end]})" for end in (one, other)]
-        text = f"the connection between {ends[0]} and {ends[1]} was reset during {self.doing}"
         ranks = self.world_ranks[one], self.world_ranks[other]
+        ends = [
+            f"rank {rank}{f' ({self._host_of(rank)})' if self._host_of else ''}" for rank in ranks
+        ]
+        text = f"the connection between {ends[0]} and {ends[1]} was reset during {self.doing}"
         return Breakage("reset", ranks[0], f"{text}; both ranks live", ranks[1])
 
-    def outgoing(self, peer: int, deadline: float) -> socket.socket:
+    def outgoing(self, peer: int, deadline: Deadline) -> socket.socket:
         """Return the connection to a peer, made now if need be; raise Stopped when that fails."""
         connection = self._outgoing.get(peer)
         if connection is None:
@@ -159,7 +184,7 @@ class Connections:
             self._heard[peer] = bytearray()
         return connection
 
-    def _connect(self, peer: int, deadline: float) -> socket.socket:
+    def _connect(self, peer: int, deadline: Deadline) -> socket.socket:
         """Connect; a network that is broken now may work again before the peer is given up."""
         began = time.monotonic()
         while True:
@@ -176,7 +201,7 @@ class Connections:
             if poll.poll(1000 * wait_s):
                 self.listen_to_wake()
 
-    def _connect_once(self, peer: int, deadline: float) -> socket.socket:
+    def _connect_once(self, peer: int, deadline: Deadline) -> socket.socket:
         connection, proof = self._dial(peer, deadline)
         try:
             connection.send(proof)
@@ -187,9 +212,9 @@ class Connections:
             raise
         return connection
 
-    def _dial(self, peer: int, deadline: float) -> tuple[socket.socket, bytes]:
+    def _dial(self, peer: int, deadline: Deadline) -> tuple[socket.socket, bytes]:
         """Connect to a peer that proves that it is one; return what will prove the same of us."""
-        host, port = split_address(self._peers[peer])
+        host, port = split_address(_look_up(self._peers, peer, self))
         family, kind, protocol, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
         )[0]
@@ -204,7 +229,7 @@ class Connections:
             connection.close()
             raise
 
-    def _answer(self, connection: socket.socket, peer: int, deadline: float) -> bytes:
+    def _answer(self, connection: socket.socket, peer: int, deadline: Deadline) -> bytes:
         hello = handshake.write_hello(self.me, peer)
         connection.send(hello)
         challenge = b""
@@ -219,14 +244,14 @@ class Connections:
             raise ConnectionRefusedError("the peer that answers there does not know the key")
         return proof
 
-    def _wait_for(self, connection: socket.socket, event: int, peer: int, deadline: float) -> None:
+    def _wait_for(self, connection: socket.socket, event: int, peer: int, until: Deadline) -> None:
         poll = select.poll()
         poll.register(connection, event)
         poll.register(self.wake, select.POLLIN)
         while True:
-            remaining_s = deadline - time.monotonic()
+            remaining_s = until.left_s(time.monotonic())
             if remaining_s <= 0:
-                who = f"rank {self.world_ranks[peer]}"
+                who = name_rank(self.world_ranks[peer])
                 text = f"waited {self.timeout_s:g} s for {who} to answer, for {self.doing}"
                 raise Stopped(Breakage("timeout", self.world_ranks[self.me.rank], text))
             for fd, _events in poll.poll(1000 * min(SLICE_S, remaining_s)):
@@ -260,9 +285,9 @@ class Connections:
     def settle(self, stop: Stopped) -> Breakage:
         """Pass the reason on to the peers, and wait a little for a better one.
 
-        A breakage found by ourselves or told by a peer goes on at once. After a guess the ranks
-        that we send to are let go, so that they do not wait either, and those that send to us are
-        told when the guess is settled.
+        What we found or were told goes on at once; a mismatch says more than that others have left.
+        After a guess the ranks that we send to are let go, so that they do not wait either, and
+        those that send to us are told when the guess is settled.
         """
         if stop.certainty > Certainty.GUESSED:
             self._tell(stop.breakage)
@@ -271,7 +296,7 @@ class Connections:
                 connection.shutdown(socket.SHUT_WR)
         if stop.breakage.kind in ("failed", "reset") and self._abort is None:
             stop = self._ask_why(stop)
-        breakage = self._abort or stop.breakage
+        breakage = (stop.breakage.kind != "mismatch" and self._abort) or stop.breakage
         self._tell(breakage)
         return breakage
 
@@ -348,3 +373,14 @@ def _try_again(error: OSError) -> tuple[float, float]:
     if isinstance(error, ConnectionResetError | BrokenPipeError):
         return CROWDED_OUT_S, AGAIN_S
     return 0.0, 0.0
+
+
+def _look_up(peers: Addresses, peer: int, links: Connections) -> str:
+    """Return the address of a peer; raise Stopped if nothing tells it."""
+    try:
+        return peers[peer]
+    except PeerFailed as error:
+        raise Stopped(Breakage("failed", error.rank, error.reason)) from error
+    except CollectiveTimeout as error:
+        text = f"{error}, for {links.doing}"
+        raise Stopped(Breakage("timeout", links.world_ranks[links.me.rank], text)) from error

@@ -7,7 +7,7 @@ passed on round a ring while the rest is still under way.
 
 import select
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
@@ -20,16 +20,11 @@ from jupyter_dist.collective.ring.connections import (
     SLICE_S,
     Connections,
 )
+from jupyter_dist.collective.ring.heading import Header, Heading
 from jupyter_dist.collective.ring.stopped import Certainty, Stopped
 from jupyter_dist.collective.ring.streams import Incoming, Outgoing, Piece
-from jupyter_dist.collective.ring.wire import (
-    AGREED_BYTES,
-    HEADER_BYTES,
-    pack_header,
-    unpack_header,
-)
-from jupyter_dist.errors import MalformedMessage
-from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.collective.ring.wire import HEADER_BYTES
+from jupyter_dist.model.ranks.held_time import Deadline
 
 _PIECES_PER_EVENT = 4
 _MOST_BUFFERS = 16
@@ -43,51 +38,65 @@ def as_bytes(array: Array) -> memoryview:
 
 
 class Flow:
-    """One operation on the wire. Made, filled by an algorithm, run once."""
+    """One operation on the wire. Made, filled by an algorithm, run; or both again, step by step.
+
+    `members` are the ranks that take part, and of each for which others it stands; here they are
+    known by their places among them. `find_header_ahead` is given where ranks share memory, and
+    what goes over the wire nevertheless is messages: it returns the header of a peer that waits for
+    this rank there, or None.
+    """
 
     def __init__(
         self,
         links: Connections,
-        call: Call,
+        heading: Heading,
         timeout_s: float,
-        site: str,
         on_waiting: OnWaiting | None,
+        members: Mapping[int, Sequence[int]],
+        find_header_ahead: Callable[[int], Header | None] | None = None,
     ) -> None:
-        self.call = call
-        self._site = site
-        self.other_site = ""
-        """Another line, on which a peer made the same call."""
+        self._heading = heading
+        self._find_header_ahead = find_header_ahead
         self._on_waiting = on_waiting
-        self.rank = links.me.rank
-        self.size = links.me.size
+        self._stands_for = members
+        self._members = list(members)
+        self.rank = self._members.index(links.me.rank)
+        self.size = len(members)
         self.left = (self.rank - 1) % self.size
         self.right = (self.rank + 1) % self.size
         self._links = links
         self._world_ranks = links.world_ranks
-        self._timeout_s = timeout_s
-        self._deadline = time.monotonic() + timeout_s
-        links.doing = call
+        stands_for_others = any(len(others) > 1 for others in members.values())
+        # Ranks on the host of the missing rank name it best, and first.
+        self._patience_s = timeout_s + GRACE_S * stands_for_others
+        self._deadline = heading.began_at + self._patience_s
+        links.doing = heading.call
         links.timeout_s = timeout_s
         self._poll = select.poll()
         self._poll.register(links.wake, select.POLLIN)
         self._outgoing: dict[int, Outgoing] = {}
         self._incoming: dict[int, Incoming] = {}
         self._by_fd: dict[int, Outgoing | Incoming] = {}
-        self._headers: dict[int, bytes] = {}
         self._looks_at = time.monotonic() + SLICE_S
         """When to look again for peers that are waited for and have never connected."""
+        if stands_for_others:
+            # Others of its host wait for this rank meanwhile, and may have something to tell.
+            for peer in links.connected:
+                self._reach(peer)
 
     # --- what an algorithm says --------------------------------------------------------------
 
     def open(self, peer: int, payload_bytes: int, call: Call | None = None) -> None:
         """Begin to send to a peer: a header first, then so many bytes by `send`."""
-        header = self._header(call, payload_bytes)
+        peer = self._members[peer]
+        header = self._heading.write(payload_bytes, call)
         outgoing = self._outgoing.get(peer) or self._reach(peer)
         outgoing.owed += HEADER_BYTES + payload_bytes
         outgoing.queue.append(memoryview(header))
 
     def _reach(self, peer: int) -> Outgoing:
-        connection = self._links.outgoing(peer, self._deadline)
+        deadline = Deadline(self._links.held, self._heading.began_at, self._patience_s)
+        connection = self._links.outgoing(peer, deadline)
         outgoing = Outgoing(peer, connection)
         self._outgoing[peer] = outgoing
         self._by_fd[connection.fileno()] = outgoing
@@ -96,7 +105,7 @@ class Flow:
 
     def send(self, peer: int, data: memoryview) -> None:
         """Send these bytes next; they must not change until they have left."""
-        outgoing = self._outgoing[peer]
+        outgoing = self._outgoing[self._members[peer]]
         if data.nbytes:
             outgoing.queue.append(data)
             if not outgoing.is_blocked:
@@ -113,21 +122,13 @@ class Flow:
         incoming.add(self._stream(incoming, payload_bytes, pieces))
 
     def _from(self, peer: int) -> Incoming:
+        peer = self._members[peer]
         incoming = self._incoming.get(peer)
         if incoming is None:
             incoming = self._incoming[peer] = Incoming(peer)
+        if incoming.connection is None:
             self._attach(incoming)
         return incoming
-
-    def _header(self, call: Call | None, payload_bytes: int) -> bytes:
-        generation = self._links.me.generation
-        if call is not None:
-            return pack_header(call, generation, payload_bytes, self._site)
-        header = self._headers.get(payload_bytes)
-        if header is None:
-            header = pack_header(self.call, generation, payload_bytes, self._site)
-            self._headers[payload_bytes] = header
-        return header
 
     def _whole(self, incoming: Incoming, output: memoryview, call: Call | None) -> Iterator[Piece]:
         beyond = output.nbytes if output.nbytes <= _TOGETHER_BYTES else 0
@@ -148,28 +149,11 @@ class Flow:
         self, incoming: Incoming, call: Call | None, payload_bytes: int, beyond: int
     ) -> memoryview:
         """Return room for a header, which is judged once it is there, and some bytes beyond it."""
-        expected = self._header(call, payload_bytes)
+        expected = self._heading.write(payload_bytes, call)
         received = memoryview(bytearray(HEADER_BYTES + beyond))
         incoming.beyond = beyond
-        incoming.judge = partial(self._judge, incoming.peer, call, received, expected)
+        incoming.judge = partial(self._heading.judge, incoming.peer, received, expected, call)
         return received
-
-    def _judge(self, peer: int, call: Call | None, received: memoryview, expected: bytes) -> None:
-        if received[:HEADER_BYTES] == expected:
-            return
-        if received[:AGREED_BYTES] != expected[:AGREED_BYTES]:
-            raise self._mismatch(call or self.call, peer, received[:HEADER_BYTES])
-        self.other_site = unpack_header(received[:HEADER_BYTES])[3]
-
-    def _mismatch(self, call: Call, peer: int, received: memoryview) -> Stopped:
-        try:
-            theirs, _generation, _bytes, site = unpack_header(received)
-            peer_call = _placed(theirs, site)
-        except MalformedMessage as error:
-            peer_call = str(error)
-        ours = _placed(call, self._site)
-        me, other = self._world_ranks[self.rank], self._world_ranks[peer]
-        return Stopped(Breakage("mismatch", me, ours, other, peer_call))
 
     # --- moving bytes ------------------------------------------------------------------------
 
@@ -180,22 +164,35 @@ class Flow:
                 self._push(outgoing)
         while self._is_waiting():
             now = time.monotonic()
-            if now >= self._deadline:
+            if now >= self._deadline and now >= self._extend(now):
                 raise Stopped(self._overdue())
             if now >= self._looks_at:
                 self._look_for_absent()
                 if self._on_waiting is not None:
-                    self._on_waiting(self.call, self._find_late())
+                    self._on_waiting(self._heading.call, self._find_late())
             wait_s = min(SLICE_S, self._deadline - now, max(0.0, self._looks_at - now))
-            for fd, events in self._poll.poll(1000 * wait_s):
-                end = self._by_fd.get(fd)
-                if isinstance(end, Outgoing):
-                    self._serve_outgoing(end, events)
-                elif end is not None:
-                    self._pull(end)
-                else:
-                    self._links.listen_to_wake()
-                    self._attach_all()
+            if not self._serve(wait_s):
+                self._look_into_memory()
+
+    def _extend(self, now: float) -> float:
+        """Return the deadline, later by the time that ranks were in a debugger."""
+        held, began_at = self._links.held, self._heading.began_at
+        self._deadline = held.deadline_s(began_at, self._patience_s, now)
+        return self._deadline
+
+    def _serve(self, wait_s: float) -> bool:
+        """Move what can be moved; return whether there was anything within so many seconds."""
+        ready = self._poll.poll(1000 * wait_s)
+        for fd, events in ready:
+            end = self._by_fd.get(fd)
+            if isinstance(end, Outgoing):
+                self._serve_outgoing(end, events)
+            elif end is not None:
+                self._pull(end)
+            else:
+                self._links.listen_to_wake()
+                self._attach_all()
+        return bool(ready)
 
     def _is_waiting(self) -> bool:
         for incoming in self._incoming.values():
@@ -205,19 +202,33 @@ class Flow:
 
     def _overdue(self) -> Breakage:
         late = self._find_late()
-        late = late or [self._world_ranks[end.peer] for end in self._outgoing.values() if end.owed]
-        names = name_ranks(late)
-        text = f"waited {self._timeout_s:g} s for {names} in {self.call}"
-        return Breakage("timeout", self._world_ranks[self.rank], text)
+        late = late or self._name(end.peer for end in self._outgoing.values() if end.owed)
+        return self._links.overdue(late)
+
+    def _look_into_memory(self) -> None:
+        """Raise Stopped if a peer that is waited for waits for this rank, in a collective."""
+        if self._find_header_ahead is None:
+            return
+        coming = [end.peer for end in self._incoming.values() if end.rest is not None]
+        going = [end.peer for end in self._outgoing.values() if end.owed]
+        for peer in (*coming, *going):
+            header = self._find_header_ahead(peer)
+            # What it sent before it went there has come by now.
+            if header is not None and not self._serve(0.0):
+                raise self._heading.mismatch(peer, header)
 
     def _find_late(self) -> list[int]:
         """Return the ranks of the cluster whose data has not come."""
         ends = self._incoming.values()
-        return [self._world_ranks[end.peer] for end in ends if end.rest is not None]
+        return self._name(end.peer for end in ends if end.rest is not None)
+
+    def _name(self, peers: Iterable[int]) -> list[int]:
+        """Return the ranks of the cluster that these peers stand for."""
+        return [self._world_ranks[rank] for peer in peers for rank in self._stands_for[peer]]
 
     def _attach_all(self) -> None:
         for incoming in self._incoming.values():
-            if incoming.connection is None:
+            if incoming.connection is None and incoming.rest is not None:
                 self._attach(incoming)
 
     def _look_for_absent(self) -> None:
@@ -226,7 +237,8 @@ class Flow:
         A peer that has never connected could do so without a trace, so that it is connected to.
         """
         self._looks_at = time.monotonic() + SLICE_S
-        absent = [end.peer for end in self._incoming.values() if end.connection is None]
+        ends = self._incoming.values()
+        absent = [end.peer for end in ends if end.rest is not None and end.connection is None]
         for peer in absent:
             outgoing = self._outgoing.get(peer) or self._reach(peer)
             if outgoing.is_closed:
@@ -292,8 +304,9 @@ class Flow:
         connection = incoming.connection
         assert connection is not None
         if incoming.rest is None:
-            # Whatever comes now belongs to the next operation.
+            # Whatever comes now belongs to a later step, or the next operation.
             self._poll.unregister(connection)
+            incoming.connection = None
             return
         for _turn in range(_PIECES_PER_EVENT):
             try:
@@ -307,7 +320,3 @@ class Flow:
                 raise self._links.closed_by(incoming.peer, Certainty.GUESSED)
             if not incoming.fill(received):
                 return
-
-
-def _placed(call: Call, site: str) -> str:
-    return f"{call} at {site}" if site else str(call)

@@ -10,6 +10,8 @@ import struct
 from jupyter_dist.collective.broken import Breakage, BreakageKind
 from jupyter_dist.collective.calls.call import OPERATIONS, REDUCTIONS, SHAPE_BYTES, Call, Signature
 from jupyter_dist.errors import MalformedMessage
+from jupyter_dist.model.hosts.rank import format_ranks, parse_numbers
+from jupyter_dist.model.ranks.records import MESSAGES
 
 _SITE_BYTES = 64
 _HEADER = struct.Struct(f"!4sBBxxQQiQ16s{SHAPE_BYTES}s{_SITE_BYTES}s")
@@ -18,8 +20,10 @@ HEADER_BYTES = _HEADER.size
 AGREED_BYTES = HEADER_BYTES - _SITE_BYTES
 """What two ranks in the same call write alike; where they were called from may differ."""
 
-_BREAKAGE = struct.Struct("!4sBxxxii240s240s")
-_BREAKAGE_MAGIC = b"JDX1"
+_RANKS_BYTES = 60
+_MOST_RANKS = 1 << 16
+_BREAKAGE = struct.Struct(f"!4sBxxxii240s240s{_RANKS_BYTES}s{_RANKS_BYTES}s")
+_BREAKAGE_MAGIC = b"JDX2"
 BREAKAGE_BYTES = _BREAKAGE.size
 _TEXT_BYTES = 240
 _KINDS: tuple[BreakageKind, ...] = ("failed", "left", "mismatch", "timeout", "reset")
@@ -60,8 +64,22 @@ def unpack_header(header: bytes | bytearray | memoryview) -> tuple[Call, int, in
     return Call(signature, sequence), generation, payload, site
 
 
+def is_collective(header: bytes | bytearray | memoryview, expected: bytes) -> bool:
+    """Return whether a header is that of a collective, whose payload has the expected size."""
+    try:
+        call, generation, payload_bytes, _site = unpack_header(header)
+    except MalformedMessage:
+        return False
+    ours, our_generation, our_bytes, _site = unpack_header(expected)
+    has_same_size = (generation, payload_bytes) == (our_generation, our_bytes)
+    return has_same_size and not MESSAGES & {call.operation, ours.operation}
+
+
 def pack_breakage(breakage: Breakage) -> bytes:
-    """Write a breakage; long texts are cut."""
+    """Write a breakage; long texts are cut, and long lists of ranks left out."""
+    sides = [format_ranks(side).encode() for side in (breakage.ranks, breakage.peers)]
+    if any(len(side) > _RANKS_BYTES for side in sides):
+        sides = [b"", b""]
     return _BREAKAGE.pack(
         _BREAKAGE_MAGIC,
         _KINDS.index(breakage.kind),
@@ -69,15 +87,18 @@ def pack_breakage(breakage: Breakage) -> bytes:
         breakage.peer,
         breakage.text.encode()[:_TEXT_BYTES],
         breakage.peer_text.encode()[:_TEXT_BYTES],
+        *sides,
     )
 
 
 def unpack_breakage(frame: bytes | bytearray) -> Breakage:
     """Read a breakage; raise MalformedMessage if it is none."""
-    magic, kind, rank, peer, text, peer_text = _BREAKAGE.unpack(frame)
+    magic, kind, rank, peer, *texts = _BREAKAGE.unpack(frame)
     if magic != _BREAKAGE_MAGIC or kind >= len(_KINDS):
         raise MalformedMessage(f"no breakage: {bytes(frame[:8])!r}…")
-    return Breakage(_KINDS[kind], rank, _text(text), peer, _text(peer_text))
+    text, peer_text, *sides = map(_text, texts)
+    ranks, peers = (parse_numbers(side, _MOST_RANKS) or () for side in sides)
+    return Breakage(_KINDS[kind], rank, text, peer, peer_text, ranks, peers)
 
 
 def _text(padded: bytes) -> str:

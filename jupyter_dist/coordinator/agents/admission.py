@@ -21,6 +21,10 @@ class Admission:
         self._invited = frozenset(invited)
         self._seats = seats
         self._joined: list[str] = []
+        self._taken = set(self._invited)
+        """All names that agents have, or will come with."""
+        self.places = len(self._taken) + seats
+        """So many agents may attend."""
         self._lock = threading.Lock()
 
     @property
@@ -46,9 +50,9 @@ class Admission:
                     f"this join file is used up: {self._seats} of {self._seats} agents have "
                     f"joined ({', '.join(self._joined)})"
                 )
-            taken = {*self._joined, *self._invited}
             name, number = wished, 2
-            while name in taken:
+            while name in self._taken:
                 name, number = f"{wished}-{number}", number + 1
             self._joined.append(name)
+            self._taken.add(name)
             return name

@@ -14,22 +14,24 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from jupyter_dist.control.poller import Waker
 from jupyter_dist.coordinator.agents.admission import Admission, NotAdmitted
-from jupyter_dist.coordinator.agents.agent_sessions import Session, Sessions
+from jupyter_dist.coordinator.agents.agent_sessions import HostsHeard, Session, Sessions
 from jupyter_dist.coordinator.agents.arrivals import Arrivals
 from jupyter_dist.coordinator.agents.certificates import Authority, Certificate
 from jupyter_dist.coordinator.agents.connection_limits import HANDSHAKE_MS, Proven
 from jupyter_dist.errors import no_free_port
-from jupyter_dist.launch.launcher import KEEPALIVE_MS, MOST_MESSAGE_BYTES, keepalive_timeout_ms
+from jupyter_dist.launch.launcher import MOST_MESSAGE_BYTES, keepalive_ms, keepalive_timeout_ms
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 SERVICE = "jupyter_dist.HostAgents"
-_MAX_AGENTS = 1024
+_SPARE_STREAMS = 64
+"""For the health service, and for strangers who have proven a certificate of an earlier agent."""
 
 
 class AgentService:
     """One session per host, over one stream after the other.
 
-    Events are taken with `receive`, after `waker` has woken the loop.
+    Events are taken with `receive`, after `waker` has woken the loop, and with each of its ticks:
+    that is soon enough for what agents observe, twice a second on each of many hosts.
     """
 
     def __init__(
@@ -39,8 +41,14 @@ class AgentService:
         server: Certificate,
         lost_after_s: float,
         witness: Arrivals,
+        *,
+        is_local: bool = False,
     ) -> None:
+        """Serve agents; `is_local`: all of them are on this machine."""
+        timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
         self.waker = Waker()
+        self.is_telemetry_awaited = False
+        """Someone waits for what agents observe, so that it wakes the loop as well."""
         self.proven = Proven()
         """From where agents attend; all other connections are those of strangers."""
         self._admission = admission
@@ -53,14 +61,16 @@ class AgentService:
             require_client_auth=True,
         )
         self._server = grpc.server(
-            # Threads are made as streams come: one for each agent, and one for the health service.
-            ThreadPoolExecutor(_MAX_AGENTS, thread_name_prefix="agent-stream"),
+            # Made as streams come: one for each agent, and a second one while it comes back.
+            ThreadPoolExecutor(
+                2 * admission.places + _SPARE_STREAMS, thread_name_prefix="agent-stream"
+            ),
             options=[
-                ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-                ("grpc.keepalive_timeout_ms", keepalive_timeout_ms(lost_after_s)),
+                ("grpc.keepalive_time_ms", keepalive_ms(lost_after_s, is_local=is_local)),
+                ("grpc.keepalive_timeout_ms", timeout_ms),
                 # For an agent that is stopped, whose kernel still takes in what is sent. Agents
                 # are more patient: a coordinator may sleep with its machine.
-                ("grpc.http2.ping_timeout_ms", keepalive_timeout_ms(lost_after_s)),
+                ("grpc.http2.ping_timeout_ms", timeout_ms),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.http2.min_ping_interval_without_data_ms", 500),
                 ("grpc.keepalive_permit_without_calls", 1),
@@ -95,17 +105,20 @@ class AgentService:
         return int(port)
 
     def receive(self) -> Iterator[tuple[str, pb.AgentEvent | None]]:
-        """Yield what has arrived as (host, event); event None: the agent is gone.
-
-        To be called often: that an agent is gone may only be known by the time that passes.
-        """
+        """Yield what has arrived as (host, event); event None: the agent is gone."""
         self.waker.clear()
-        self._sessions.judge(monotonic())
         while True:
             try:
                 yield self._events.get_nowait()
             except queue.Empty:
                 return
+
+    def judge(self, now_s: float, hosts_heard_s: HostsHeard) -> float:
+        """Find agents that are gone by the time that has passed; return when to look again.
+
+        `hosts_heard_s` tells when something else on each host was heard last.
+        """
+        return self._sessions.judge(now_s, hosts_heard_s)
 
     def why_gone(self, host: str) -> str:
         """Return how it is known that the agent of this host is gone; empty: its process ended."""
@@ -114,6 +127,10 @@ class AgentService:
     def send(self, host: str, command: pb.AgentCommand) -> bool:
         """Send a command to a host's agent, now or when it is back; False when it is gone."""
         return self._sessions.say(host, command)
+
+    def await_ends(self, timeout_s: float) -> None:
+        """Wait for the processes on this machine of agents that have said their last."""
+        self._sessions.await_ends(timeout_s)
 
     def close(self) -> None:
         """End all streams."""
@@ -141,7 +158,7 @@ class AgentService:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
         self.proven.enter(context)
         connection = self._sessions.connect(session, first)
-        context.add_callback(lambda: self._sessions.on_break(session, connection, monotonic()))
+        context.add_callback(lambda: self._on_break(session, connection))
         threading.Thread(
             target=self._read,
             args=(session, connection, events),
@@ -155,8 +172,14 @@ class AgentService:
         with contextlib.suppress(Exception):
             for event in events:
                 self._sessions.take(session, connection, event)
+        self._on_break(session, connection)
+
+    def _on_break(self, session: Session, connection: int) -> None:
         self._sessions.on_break(session, connection, monotonic())
+        self.waker.wake()
 
     def _put(self, host: str, event: pb.AgentEvent | None) -> None:
         self._events.put((host, event))
-        self.waker.wake()
+        is_telemetry = event is not None and event.WhichOneof("event") == "telemetry"
+        if self.is_telemetry_awaited or not is_telemetry:
+            self.waker.wake()

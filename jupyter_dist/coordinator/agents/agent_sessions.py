@@ -2,17 +2,20 @@
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from jupyter_dist.coordinator.agents.admission import NotAdmitted
 from jupyter_dist.coordinator.agents.arrivals import Arrivals
+from jupyter_dist.coordinator.state.clock import NEVER, TICK_S
 from jupyter_dist.launch.launcher import silence_before_break_s
-from jupyter_dist.launch.processes.process_life import process_lives
+from jupyter_dist.launch.processes.process_life import await_end, process_lives
 from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.conversation import Conversation
 
+HostsHeard = Callable[[], Mapping[str, float]]
+"""Tells when a rank of each host was heard last, in seconds; only asked where that counts."""
 _EARLIER_S = 0.5
 """So long before the heartbeats of its ranks an agent is given up."""
 
@@ -51,6 +54,8 @@ class Sessions:
         self._lost_after_s = lost_after_s
         self._lock = threading.RLock()
         self._sessions: dict[str, Session] = {}
+        self._leaving: list[int] = []
+        """Processes of agents on this machine that have said their last."""
         self.why_gone: dict[str, str] = {}
         """How it is known of hosts that their agents are gone; not of those that were seen to."""
 
@@ -100,6 +105,7 @@ class Sessions:
             if event.WhichOneof("event") is not None:
                 self._put(session.host, event)
             if event.is_last:
+                self._leaving.append(session.pid)
                 self._finish(session)
 
     def on_break(self, session: Session, connection: int, now_s: float) -> None:
@@ -108,22 +114,33 @@ class Sessions:
             if session.conversation.disconnect(connection):
                 session.broken_s = now_s
 
-    def judge(self, now_s: float) -> None:
-        """Tell of agents that are gone: known to have ended, or away for too long."""
+    def judge(self, now_s: float, hosts_heard_s: HostsHeard) -> float:
+        """Tell of agents that are gone: known to have ended, or away for too long.
+
+        `hosts_heard_s` tells when a rank of each host was heard last: while an agent has nothing
+        to say, only that shows when a break of the network began. Returns when to look again: soon,
+        as long as a connection is broken.
+        """
+        due_s = NEVER
         with self._lock:
-            for session in tuple(self._sessions.values()):
-                if session.broken_s is None:
-                    continue
+            away = [each for each in self._sessions.values() if each.broken_s is not None]
+            heard_s = hosts_heard_s() if away else {}
+            for session in away:
+                away_since_s = self._away_since_s(session, heard_s.get(session.host, 0.0))
                 if self._has_ended(session):
                     self._finish(session)
-                elif now_s >= self._due_s(session, session.broken_s):
-                    away_s = now_s - min(session.heard_s, session.broken_s)
+                elif now_s >= away_since_s + max(0.0, self._lost_after_s - _EARLIER_S):
+                    away_s = now_s - away_since_s
                     self._finish(session, f"not heard for {away_s:.1f} s")
+                else:
+                    due_s = now_s + TICK_S
+        return due_s
 
-    def _due_s(self, session: Session, broken_s: float) -> float:
+    def _away_since_s(self, session: Session, ranks_heard_s: float) -> float:
+        assert session.broken_s is not None
         silence_s = silence_before_break_s(self._lost_after_s)
-        away_since_s = max(session.heard_s, broken_s - silence_s)
-        return away_since_s + max(0.0, self._lost_after_s - _EARLIER_S)
+        heard_s = min(ranks_heard_s, session.broken_s)
+        return max(session.heard_s, heard_s, session.broken_s - silence_s)
 
     def _has_ended(self, session: Session) -> bool:
         if session.pid:
@@ -146,6 +163,17 @@ class Sessions:
             return False
         session.conversation.say(command)
         return True
+
+    def await_ends(self, timeout_s: float) -> None:
+        """Wait until the processes of agents that have said their last have ended.
+
+        Only those of this machine are known; nothing is done to one that does not end.
+        """
+        with self._lock:  # who has just said it is on the list then
+            leaving = tuple(self._leaving)
+        deadline_s = monotonic() + timeout_s
+        for pid in leaving:
+            await_end(pid, deadline_s - monotonic())
 
     def end(self) -> None:
         """End all streams, when what was said has been sent."""

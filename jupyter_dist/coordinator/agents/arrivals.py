@@ -5,14 +5,17 @@ import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from jupyter_dist.coordinator.agents.job_watch import JobWatch
 from jupyter_dist.launch.launcher import AgentProcess, Failure, JoinTicket, Launcher, LaunchProgress
-from jupyter_dist.launch.ssh.ssh_failures import last_lines
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.model.spec.shutdown_time import AGENT_END_S, JOB_END_S
 from jupyter_dist.text.lists import group_pairs, name_some
 from jupyter_dist.text.plurals import count_of
+from jupyter_dist.text.said_lines import last_lines
+
+if TYPE_CHECKING:
+    from jupyter_dist.coordinator.agents.job_watch import JobWatch
 
 OTHERS_GRACE_S = 3.0
 """After one host failed, the others may fail as well for so long: all of them are told at once."""
@@ -22,7 +25,7 @@ class Arrivals:
     """Every agent that someone has to start, by host."""
 
     def __init__(
-        self, launchers: dict[str, Launcher], log_dir: Path, job: JobWatch | None = None
+        self, launchers: dict[str, Launcher], log_dir: Path, job: "JobWatch | None" = None
     ) -> None:
         self._launchers = launchers
         self.job = job
@@ -179,14 +182,14 @@ class Arrivals:
                 self.join_path.unlink()
 
 
-def _explain_late(count: int, job: JobWatch) -> str:
+def _explain_late(count: int, job: "JobWatch") -> str:
     """Return why hosts of a job that has not ended are not there in time, and what may help."""
     state = f"{job.label}: {job.words}"
     if job.is_pending:
         return (
             f"{state}. It is being cancelled. A longer --timeout waits longer, for example "
-            "--timeout 2h; another --queue, fewer --nodes or a shorter --time-limit may start "
-            "sooner."
+            "--timeout 2h; fewer --nodes may start sooner, as may another --queue or a shorter "
+            "--time-limit where there are some."
         )
     return _with_last_lines(
         f"{state}; {count_of(count, 'agent')} did not join. Each node must see the directory of "
@@ -196,7 +199,7 @@ def _explain_late(count: int, job: JobWatch) -> str:
     )
 
 
-def _with_last_lines(text: str, job: JobWatch) -> str:
+def _with_last_lines(text: str, job: "JobWatch") -> str:
     return f"{text}\n--- the job said last ---\n{job.said}" if job.said else text
 
 

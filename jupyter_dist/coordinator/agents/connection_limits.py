@@ -7,7 +7,6 @@ who hold a key still get in.
 
 import contextlib
 import os
-import resource
 import socket
 import struct
 import sys
@@ -17,10 +16,19 @@ from time import perf_counter
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from jupyter_dist.coordinator.state.clock import NEVER
+from jupyter_dist.launch.processes.open_files import soft_limit
+
 HANDSHAKE_MS = 5000
 """A connection that has not proven itself for so long is ended."""
 _MOST = 256
-"""So many unproven connections are kept, or a quarter of what the limit of open files allows."""
+"""So many unproven connections are kept, or a quarter of what the limit of open files allows; and
+as many more, up to another quarter, as hosts and ranks of the cluster may have under way at once.
+"""
+_BY_HOST = 8
+"""Its agent tries each address that the coordinator may have, and each port there."""
+_BY_RANK = 2
+"""Its control channel and its heartbeats."""
 _ZMTP_BYTES = 300
 """Greeting and HELLO are 266: who has sent more has proven a key, or is turned away at once."""
 _CALM_S, _CROWDED_S = 1.0, 0.1
@@ -88,16 +96,31 @@ class ConnectionLimits:
         self._agents_port = agents_port
         # Only Linux tells what a connection has received; elsewhere libzmq's own limit must do.
         self._other_ports = frozenset(other_ports if _FOLDER.startswith("/proc") else ())
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._limit = _MOST_NUMBERS if limit == resource.RLIM_INFINITY else limit
-        self._most = max(16, min(_MOST, self._limit // 4))
+        self._limit = soft_limit()
+        self._of_strangers = self._most = max(16, min(_MOST, self._limit // 4))
         self._seen: dict[tuple[int, Address], float] = {}
         self._next_s = 0.0
+        self._is_crowded = False
 
-    def look(self, now_s: float) -> None:
-        """End the unproven connections that are too many; cheap as long as there are few at all."""
-        if now_s < self._next_s:
-            return
+    def expect(self, hosts: int, ranks: int) -> None:
+        """Take in how large the cluster is: all of it may connect at once, at the start or again.
+
+        Until they have proven themselves its own connections cannot be told from a stranger's.
+        """
+        expected = _BY_HOST * hosts + _BY_RANK * ranks
+        self._most = self._of_strangers + min(expected, self._limit // 4)
+
+    def look(self, now_s: float) -> float:
+        """End the unproven connections that are too many; cheap as long as there are few at all.
+
+        Returns when to look again, if that is to be soon.
+        """
+        # On Windows a process does not run out of sockets as soon, and cannot list them.
+        if now_s >= self._next_s and sys.platform != "win32":
+            self._look(now_s)
+        return self._next_s if self._is_crowded else NEVER
+
+    def _look(self, now_s: float) -> None:
         began_s = perf_counter()
         excess = 0
         numbers = self._open_files()
@@ -108,9 +131,13 @@ class ConnectionLimits:
             for stranger in found[:excess]:
                 _end(stranger)
         cost_s = (perf_counter() - began_s) * _SHARE
+        self._is_crowded = excess > 0
         self._next_s = now_s + (_CROWDED_S if excess else max(_CALM_S, cost_s))
 
     def _open_files(self) -> Collection[int]:
+        with contextlib.suppress(OSError):  # newer systems tell the number at once
+            if 0 < os.stat(_FOLDER).st_size <= self._most:
+                return ()
         try:
             return [int(name) for name in os.listdir(_FOLDER)]
         except OSError:  # not even a file descriptor for this is left

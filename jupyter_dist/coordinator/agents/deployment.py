@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from jupyter_dist.control.relay.envelope import new_relay
 from jupyter_dist.coordinator.agents.communicator_choice import (
     Choice,
     HostDevices,
@@ -12,8 +13,9 @@ from jupyter_dist.coordinator.agents.communicator_choice import (
 from jupyter_dist.coordinator.state.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.hosts.interfaces import HostNetwork
-from jupyter_dist.model.spec.cluster_spec import ClusterSpec
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 from jupyter_dist.model.spec.devices import AS_NVML, ORDER, VISIBLE, why_not_shared
+from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.credentials import Credentials
@@ -23,6 +25,8 @@ CROSSING = ("python",)
 """Of these the minor version counts: functions that travel between two of them may not load."""
 COMPARED = ("jupyter-dist", "numpy", "jax", "cupy", "torch", "nccl", "nccl4py", "driver")
 """Of these every difference is told."""
+RELAYS_FROM_RANKS, RELAY_FROM_RANKS = 32, 4
+"""Ranks of a cluster, and of a host of it, from which on a relay saves more than its way costs."""
 NOTEBOOK = "the notebook's side"
 
 
@@ -32,8 +36,9 @@ class Deployment:
     def __init__(self, spec: ClusterSpec, credentials: Credentials) -> None:
         self._spec = spec
         self._credentials = credentials
+        self._machine = machine_id()
         # Now: once there are ports, strangers may have taken the files that reading needs.
-        self._own_versions = list_versions()
+        self._own_versions = {} if all(map(_is_as_here, spec.hosts)) else list_versions()
 
     def order(
         self,
@@ -66,9 +71,29 @@ class Deployment:
             jax=self._spec.jax,
             save_on_preempt=self._spec.save_on_preempt,
             preempt_command=self._spec.preempt_command,
+            relay=self._relay_of(host, engines[0].info.world_size),
             cwd=host.spec.cwd or self._spec.cwd,
-            is_cwd_required=bool(host.spec.cwd) or host.spec.launcher in ("auto", "local"),
+            is_cwd_required=self._is_cwd_required(host.spec),
         )
+
+    def _is_cwd_required(self, host: HostSpec) -> bool:
+        is_here = host.launcher in ("auto", "local")
+        return bool(host.cwd) or (is_here and not self._spec.is_cwd_optional)
+
+    def _relay_of(self, host: HostRecord, world_size: int) -> str:
+        """Return what the relay of this host proves itself with; empty: it is to have none."""
+        if not self._has_relay(host, world_size):
+            return ""
+        host.relay = host.relay or new_relay()
+        return host.relay
+
+    def _has_relay(self, host: HostRecord, world_size: int) -> bool:
+        """Return whether a relay on this host gains: not for few ranks, nor on this machine."""
+        if self._spec.relays != "auto":
+            return self._spec.relays == "all"
+        is_here = host.joined is None or host.joined.machine == self._machine
+        is_large = world_size >= RELAYS_FROM_RANKS and host.spec.slots >= RELAY_FROM_RANKS
+        return is_large and not is_here
 
     def list_networks(self, roster: Roster) -> dict[str, HostNetwork]:
         """Return each host's network, with the wish that counts for it: its own, or the cluster's.
@@ -168,6 +193,11 @@ class Deployment:
         if len(set(in_use)) < len(in_use):
             env.setdefault("NCCL_MULTI_RANK_GPU_ENABLE", "1")
         return env
+
+
+def _is_as_here(host: HostSpec) -> bool:
+    """Return whether its ranks have the packages of this very process."""
+    return host.launcher == "local" and not (host.python or host.setup)
 
 
 def describe_differences(

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_dist.coordinator.agents.batch_text import (
     describe_end,
@@ -19,11 +19,12 @@ from jupyter_dist.coordinator.agents.batch_text import (
     waits_in_vain,
 )
 from jupyter_dist.errors import DistError
-from jupyter_dist.launch.batch.jobs import BatchJob
-from jupyter_dist.launch.batch.order import BatchOrder
 from jupyter_dist.launch.launcher import Failure
-from jupyter_dist.model.spec.batch import BATCH_TITLES, JobSeen, JobState
+from jupyter_dist.model.spec.batch import BATCH_TITLES, ORCHESTRATORS, JobSeen, JobState
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
+
+if TYPE_CHECKING:
+    from jupyter_dist.launch.batch.jobs import BatchJob
 
 PENDING_INTERVAL_S = 1.0
 RUNNING_INTERVAL_S = 5.0
@@ -55,7 +56,7 @@ class JobWatch:
 
     def __init__(
         self,
-        submit: Callable[[Path], BatchJob],
+        submit: "Callable[[Path], BatchJob]",
         title: str,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -67,6 +68,7 @@ class JobWatch:
         self._asked = 0
         self._open: dict[int, _Question] = {}
         self._told_stage = 0
+        self._lag_s = 0.0
         self.label = title
         """Of the job, as `Slurm job 12`; before it has a number, that of its scheduler."""
         self.seen: JobSeen | None = None
@@ -141,7 +143,9 @@ class JobWatch:
         with self._wake:
             self._asked += 1
             now_s = self._clock()
-            self._open[self._asked] = _Question(now_s + confirm_s, now_s + ANSWER_PATIENCE_S)
+            self._open[self._asked] = _Question(
+                now_s + self._lag_s + confirm_s, now_s + ANSWER_PATIENCE_S
+            )
             self._wake.notify()
             return self._asked
 
@@ -202,9 +206,9 @@ class JobWatch:
             self.problem = f"{type(error).__name__}: {error}"
             raise
 
-    def _serve(self, job: BatchJob) -> None:
+    def _serve(self, job: "BatchJob") -> None:
         """Look at the job until it has ended, or is to end."""
-        self.label = job.label
+        self.label, self._lag_s = job.label, job.lag_s
         try:
             while not self._is_closing and self._look(job) is not JobState.ENDED:
                 self._rest()
@@ -216,7 +220,7 @@ class JobWatch:
         finally:
             self.left = job.end()
 
-    def _look(self, job: BatchJob) -> JobState:
+    def _look(self, job: "BatchJob") -> JobState:
         """Look at it, and answer what was asked before this look."""
         began_s = self._clock()
         with self._wake:
@@ -270,7 +274,7 @@ class JobWatch:
                 limit_s = PENDING_INTERVAL_S
             self._wake.wait_for(lambda: self._is_closing or self._asked > asked, limit_s)
 
-    def _close(self, job: BatchJob) -> None:
+    def _close(self, job: "BatchJob") -> None:
         """See that the job ends: on its own in a moment, or cancelled."""
         began_s = self._clock()
         was_tried = was_cancelled = False
@@ -295,22 +299,27 @@ def make_job_watch(spec: ClusterSpec, log_dir: Path) -> JobWatch | None:
         return None
     host = spec.hosts[0]
 
-    def start(join_path: Path) -> BatchJob:
+    def start(join_path: Path) -> "BatchJob":
+        from jupyter_dist.launch.batch.order import BatchOrder
+
+        order = BatchOrder(
+            cluster=spec.name,
+            spec=batch,
+            join_path=join_path,
+            python=host.python,
+            setup=host.setup,
+            start_method=spec.start_method,
+            slots=host.slots,
+            directory=join_path.parent.parent,
+            log_dir=log_dir,
+        )
+        if batch.system in ORCHESTRATORS:
+            from jupyter_dist.launch.orchestrators.job import OrchestratedJob
+
+            return OrchestratedJob(order)
         # Late: it brings ipyparallel, which no other start needs.
         from jupyter_dist.launch.batch.submission import submit
 
-        return submit(
-            BatchOrder(
-                cluster=spec.name,
-                spec=batch,
-                join_path=join_path,
-                python=host.python,
-                setup=host.setup,
-                start_method=spec.start_method,
-                slots=host.slots,
-                directory=join_path.parent.parent,
-                log_dir=log_dir,
-            )
-        )
+        return submit(order)
 
     return JobWatch(start, f"the {BATCH_TITLES[batch.system]} job")

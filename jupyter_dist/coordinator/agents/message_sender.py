@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from itertools import count
 
+from jupyter_dist.control.relay.engine_router import EngineRouter
 from jupyter_dist.control.router import Router
 from jupyter_dist.coordinator.agents.agent_service import AgentService
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.errors import ErrorCode
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
-from jupyter_dist.protocol.messages import FromClient, Refused, ToClient, ToCoordinator, ToEngine
+from jupyter_dist.protocol.messages import FromClient, Refused, ToClient, ToEngine
 
-PLACE_CHUNK_BYTES = 2 << 20
-"""gRPC takes messages of up to 4 MiB."""
 NOBODY = b""
 """The client of work that the coordinator does on its own."""
 
@@ -23,7 +22,7 @@ class MessageSender:
     def __init__(
         self,
         roster: Roster,
-        engines: Router[ToCoordinator],
+        engines: EngineRouter,
         clients: Router[FromClient],
         agents: AgentService,
     ) -> None:
@@ -57,6 +56,9 @@ class MessageSender:
 
     def to_agent(self, host: str, command: pb.AgentCommand) -> bool:
         """Send to the agent of a host; False when it does not attend."""
+        if command.start_engines.relay:
+            places = command.start_engines.places
+            self._engines.give_to_relay(command.start_engines.relay, [at.engine for at in places])
         return self._agents.send(host, command)
 
     def send_signal(
@@ -72,24 +74,3 @@ class MessageSender:
             )
             if self.to_agent(host, pb.AgentCommand(send_signal=command)):
                 self.signals_under_way.add(f"{signal_id}@{host}")
-
-    def place(self, host: str, request_id: str, buffers: Sequence[Frame]) -> bool:
-        """Send buffers once to a host's agent, in pieces that gRPC accepts."""
-        views = [memoryview(buffer).cast("B") for buffer in buffers]
-        pieces = [
-            view[start : start + PLACE_CHUNK_BYTES]
-            for view in views
-            for start in range(0, len(view), PLACE_CHUNK_BYTES)
-        ]
-        for number, piece in enumerate(pieces, 1):
-            chunk = pb.PlaceChunk(
-                request_id=request_id, data=bytes(piece), is_last=number == len(pieces)
-            )
-            if not self.to_agent(host, pb.AgentCommand(place_chunk=chunk)):
-                return False
-        return True
-
-    def remove_placed(self, host: str, request_id: str) -> None:
-        """Have the agent forget what was placed."""
-        removal = pb.RemovePlaced(request_id=request_id)
-        self.to_agent(host, pb.AgentCommand(remove_placed=removal))

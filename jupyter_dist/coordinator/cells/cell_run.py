@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 from typing import assert_never
 
+import msgspec
+
 from jupyter_dist.coordinator.agents.message_sender import NOBODY
 from jupyter_dist.coordinator.cells.control_collectives import ControlCollectives
-from jupyter_dist.coordinator.cells.event_flow import EventFlow
+from jupyter_dist.coordinator.cells.event_flow import EventBatch, EventFlow
 from jupyter_dist.coordinator.cells.failure_notice import FailureNotice
+from jupyter_dist.coordinator.cells.input_queue import InputQueue
 from jupyter_dist.coordinator.cells.interruption import Abort, Cause, Interruption
 from jupyter_dist.coordinator.cells.output_log import OutputLog
+from jupyter_dist.coordinator.debugging.held_ranks import HeldRanks
 from jupyter_dist.coordinator.observation.hang_watch import HangWatch
 from jupyter_dist.coordinator.observation.nccl_diagnostics import NcclDiagnostics, RasReading
 from jupyter_dist.coordinator.observation.rank_queries import RankQueries
@@ -18,23 +22,26 @@ from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.coordinator.state.sender import ARE_YOU_IDLE, Sender
 from jupyter_dist.errors import WireError
-from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.hosts.rank import name_rank
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
 from jupyter_dist.model.spec.error_policy import OnError
 from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.commands import PROGRAM
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
-    CellAdmitted,
-    CellEvent,
     CellNote,
     CellOutput,
     CellResult,
+    Command,
     ErrorInfo,
+    FromInput,
     JoinCollective,
     RankFinished,
     RankOutput,
     RunCell,
     SubmitCell,
     WithdrawCollective,
+    WithdrawInput,
 )
 from jupyter_dist.protocol.unreadable import kind_of
 from jupyter_dist.text.lists import cut
@@ -63,6 +70,13 @@ class CellParts:
     questions: RankQueries
     log: OutputLog
     ras: RasReading
+    held: HeldRanks
+
+    @classmethod
+    def make(cls, roster: Roster, rendezvous: Rendezvous, sender: Sender) -> "CellParts":
+        """Make what there is one of in a coordinator."""
+        questions, held = RankQueries(roster, sender), HeldRanks(roster, sender)
+        return cls(roster, rendezvous, sender, questions, OutputLog(), RasReading(sender), held)
 
 
 class CellRun:
@@ -79,21 +93,29 @@ class CellRun:
         """Who waits for whom at the moment, if that is worth a word."""
         self.request = request
         """What was asked for."""
+        self.by = ""
+        """The AI agent that has sent it, if one has."""
         self.is_over = False
         """Every rank has finished, and the client was told."""
         self._roster = roster
         self._rendezvous = parts.rendezvous
         self._sender = sender
-        self._log = parts.log
-        self._flow = EventFlow(client, cell_id, sender)
+        self._log, self._held = parts.log, parts.held
+        self._batch = EventBatch()
+        """What has happened since it was told last."""
+        self._flow = EventFlow(client, cell_id, sender, self.request_id, self.ranks)
         """The way of its events to its client; those that follow it read the log."""
         witness = NcclDiagnostics(roster, parts.ras)
-        self._hang_watch = HangWatch(self.ranks, roster, parts.questions, witness)
+        self._hang_watch = HangWatch(
+            self.ranks, roster, parts.questions, witness, tells_slowest=request.tells_slowest
+        )
         self._interruption = Interruption(
             cell_id, request.timeout_s, roster, sender, parts.questions
         )
         self._failures = FailureNotice()
-        self._collectives = ControlCollectives(cell_id, self.ranks, sender)
+        self._collectives = ControlCollectives(cell_id, self.ranks, sender, parts.held.time)
+        self._input: InputQueue | None = None
+        """None: nothing was asked."""
         self._waiting: set[int] = set()
         self._has_aborted = False
         """Those that wait were told of a failure since the last tick."""
@@ -105,9 +127,7 @@ class CellRun:
         """What went wrong on them, as `ValueError: boom`, or an empty string."""
         self._explained = ""
         self._explained_s = -SAYS_MORE_S
-        self._is_announced = False
-        self._next_look_s = 0.0
-        self._next_flush_s = 0.0
+        self._next_tick_s = self._next_look_s = 0.0
 
     @property
     def note(self) -> str:
@@ -116,15 +136,15 @@ class CellRun:
 
     def tell(self, text: str) -> None:
         """Show a sentence to whoever watches the cell."""
-        self._emit(CellNote(text))
+        self._batch.add(CellNote(text))
 
     def start(self, now_s: float) -> None:
         """Send the cell to its ranks."""
         self._interruption.start(now_s)
         self._next_look_s = now_s + LOOK_INTERVAL_S
-        self._next_flush_s = now_s + FLUSH_INTERVAL_S
+        self._next_tick_s = now_s + FLUSH_INTERVAL_S
         self._waiting = set(self.ranks)
-        self._log.begin(self.cell_id, self.label, self.request.code, self.ranks)
+        self._log.begin(self.cell_id, self.label, self.request.code, self.ranks, self.by)
         run = RunCell(
             self.cell_id,
             self._rendezvous.generation,
@@ -134,9 +154,12 @@ class CellRun:
             self.request.is_plain_python,
             self.request.is_checked,
             self.request.command,
+            self.request.shows_widgets,
+            self.request.stops,
         )
+        engines = self._roster.engines
         for rank in self.ranks:
-            self._roster.start_work(rank, self.label, now_s)
+            engines[rank].start_work(self.label, now_s)
         self._sender.to_engines(self.ranks, run)
         if self.client != NOBODY:
             for note in self._rendezvous.take_notes():
@@ -147,7 +170,7 @@ class CellRun:
         match message:
             case CellOutput():
                 if message.rank in self._waiting:
-                    self._emit(RankOutput(message.rank, message.outputs))
+                    self._batch.add(RankOutput((message.rank,), message.outputs))
             case CellResult():
                 self.on_result(message, now_s)
             case JoinCollective():
@@ -157,12 +180,38 @@ class CellRun:
             case _:
                 assert_never(message)
 
+    @property
+    def input(self) -> InputQueue:
+        """What its ranks ask a person."""
+        if self._input is None:
+            self._input = InputQueue(
+                self.client,
+                self._roster,
+                self._sender,
+                self._interruption.concerns,
+                is_shared=self.request.is_input_shared,
+            )
+        return self._input
+
+    def on_question(self, question: FromInput) -> None:
+        """Take in what a rank asks a person, or that it waits for that no longer."""
+        if isinstance(question, WithdrawInput):
+            self.input.withdraw(question.rank, question.number)
+            return
+        self.flush()  # what it has said stands above the question
+        if question.rank not in self._waiting:
+            self.input.refuse(question, "its cell has ended")
+        elif self._interruption.concerns(question.rank):  # a debugger asks again, for ever
+            self.input.refuse(question, "its cell was interrupted")
+        else:
+            self.input.take(question)
+
     def on_result(self, result: CellResult, now_s: float) -> None:
         """Take in how the cell ended on a rank."""
         if result.rank not in self._waiting:
             return
         if result.outputs:
-            self._emit(RankOutput(result.rank, result.outputs))
+            self._batch.add(RankOutput((result.rank,), result.outputs))
         status = result.status
         causes = self._interruption.causes
         if status in ("interrupted", "peer_failed"):
@@ -187,13 +236,13 @@ class CellRun:
         elif status != "ok" and result.error is not None:
             self._release_others(*_find_cause(result.rank, status, result.error))
             if status == "raised" and self.request.on_error is OnError.INTERRUPT:
-                self._interruption.send_to_fresh(self._waiting, now_s)
+                self.interrupt_others(now_s)
 
     def on_unreadable(self, rank: int, problem: WireError) -> None:
         """Say that a rank has sent what nobody can read; it may have been how the cell ended."""
         if rank not in self._waiting:
             return
-        self.tell(f"rank {rank} has sent something that could not be read: {problem}")
+        self.tell(f"{name_rank(rank)} has sent something that could not be read: {problem}")
         if kind_of(problem) not in ("", "CellResult"):
             return  # its result is yet to come
         reason = f"how the cell ended here is not known: {problem}. The rank lives on"
@@ -204,7 +253,7 @@ class CellRun:
     def on_last_words(self, rank: int, outputs: RankOutput) -> None:
         """Pass on what a lost rank had written before its end."""
         if rank in self._waiting:
-            self._emit(outputs)
+            self._batch.add(outputs)
 
     def on_lost(self, rank: int, reason: str, crash: CrashReport | None = None) -> None:
         """Take in that a rank is gone; the others are released from collectives with it."""
@@ -212,6 +261,12 @@ class CellRun:
             error = ErrorInfo("RankLost", reason)
             self._finish(RankFinished(rank, "lost", 0.0, error=error, crash=crash))
         self._release_others(rank, f"is lost: {reason}")
+        if self.request.on_error is OnError.INTERRUPT:
+            self._interruption.causes.add(Cause.ERROR)  # the next tick sends it
+
+    def interrupt_others(self, now_s: float) -> None:
+        """Send SIGINT to the ranks that still run the cell and have had none: it has failed."""
+        self._interruption.send_to_fresh(self._waiting, now_s)
 
     def interrupt(self, ranks: set[int], request_id: str, now_s: float) -> tuple[int, ...]:
         """Send SIGINT to the ranks that are busy with the cell; give them."""
@@ -221,66 +276,67 @@ class CellRun:
         return targets
 
     def tick(self, now_s: float) -> None:
-        """Look at the time limit, at unanswered interrupts, and at who waits for whom."""
-        if self.is_over:
+        """Look at the time limit, at unanswered interrupts, and at who waits for whom.
+
+        Then tell the client what has happened: a short cell is one delivery, whatever its number
+        of ranks.
+        """
+        if self.is_over or (self._waiting and now_s < self._next_tick_s):
             return
+        self._next_tick_s = now_s + FLUSH_INTERVAL_S
+        if self._held.time.is_held:
+            self._held.look(now_s)
         self._collectives.tick(now_s)
-        for event in self._interruption.tick(self._waiting, now_s):
+        for event in self._interruption.tick(self._waiting, now_s, self._held.time):
             match event:
                 case Abort():
                     self._release_others(-1, event.reason)
                 case RankFinished():
                     self._finish(event)
                 case CellNote():
-                    self._emit(event)
+                    self._batch.add(event)
                 case _:
                     assert_never(event)
         self._tell_last_failure()
         if news := self._failures.tick(self.statuses, self.errors, self._waiting, now_s):
-            self._emit(CellNote(news, is_passing=True))
+            self._batch.add(CellNote(news, is_passing=True))
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + LOOK_INTERVAL_S
             self._watch_progress(now_s)
-        if now_s >= self._next_flush_s or not self._waiting:
-            self._next_flush_s = now_s + FLUSH_INTERVAL_S
-            self._tell_client()
-
-    def _tell_client(self) -> None:
-        """Send what has happened; a short cell is one delivery, whatever its number of ranks."""
-        if not self._is_announced:
-            self._is_announced = True
-            admitted = CellAdmitted(self.request_id, self.cell_id, self.ranks)
-            self._sender.to_client(self.client, admitted)
         if self._waiting:
             self.flush()
             return
         self.is_over = True
+        self._hand_on()
         self._flow.finish()
         self._log.finish()
 
     def _watch_progress(self, now_s: float) -> None:
+        if self._input is not None:
+            self._input.tick(now_s)
         self.verdict = self._hang_watch.look(self.statuses, self.errors, now_s)
         if not self.note:
             is_well = self._waiting and not self._interruption.causes
             if self._explained and is_well and set(self.statuses.values()) <= {"ok"}:
-                self._emit(CellNote("", is_passing=True))  # else it is why the cell ends badly
+                self._batch.add(CellNote("", is_passing=True))  # else it is why the cell ends badly
             self._explained = ""
             return
         says_more = without_measures(self.note) != self._explained
         if now_s - self._explained_s > (SAYS_MORE_S if says_more else EXPLAIN_AGAIN_S):
             self._explained, self._explained_s = without_measures(self.note), now_s
-            self._emit(CellNote(self.note, is_passing=True))
+            self._batch.add(CellNote(self.note, is_passing=True))
 
     def _finish(self, finished: RankFinished, *, is_missed: bool = True) -> None:
         """Note how the cell ended on a rank; with `is_missed` those who meet it learn of it."""
-        rank, error = finished.rank, finished.error
+        rank = finished.rank
         self._waiting.discard(rank)
-        self._interruption.end(rank)
+        if self._input is not None:
+            self._input.end(rank)
         self.statuses[rank] = finished.status
-        is_lost = finished.status == "lost"
-        self.errors[rank] = "" if error is None else error.evalue if is_lost else str(error)
+        is_plain = finished.error is None and not finished.report
+        self.errors[rank] = "" if is_plain else _tell_how(finished, self.request.command)
         self._collectives.on_finished(rank, finished.status, is_waited_for=not is_missed)
-        self._emit(finished)
+        self._batch.add(finished)
 
     def _release_others(self, failed_rank: int, reason: str) -> None:
         """Abort the communicator of ranks that may wait for one that will not come."""
@@ -300,13 +356,17 @@ class CellRun:
             self._sender.to_engines(tuple(self._waiting), self._next_abort)
         self._has_aborted, self._next_abort = False, None
 
-    def _emit(self, event: CellEvent) -> None:
-        """Show an event with the next batch."""
-        self._log.add(event)
-        self._flow.add(event)
+    def _hand_on(self) -> None:
+        """Give the batch to the log and to the way to the client."""
+        if self._batch.is_empty:
+            return
+        events, self._batch = self._batch.events(), EventBatch()
+        self._log.add(events)
+        self._flow.add(events)
 
     def flush(self) -> None:
         """Send what has come since the last time."""
+        self._hand_on()
         self._flow.flush()
         self._log.flush()
 
@@ -314,6 +374,18 @@ class CellRun:
         """Note how much the client that sent the cell has taken in, over the whole cell."""
         if client == self.client:
             self._flow.acknowledge(seen_bytes)
+
+
+def _tell_how(finished: RankFinished, command: Command | None) -> str:
+    """Return the error of a rank, or the call by which its program has ended early; or nothing."""
+    if finished.error is not None:
+        return finished.error.evalue if finished.status == "lost" else str(finished.error)
+    if not finished.report or command is None or command.name != PROGRAM.name:
+        return ""
+    try:
+        return cut(PROGRAM.read_report(finished.report), _MOST_REASON)
+    except msgspec.DecodeError:  # a rank may send anything
+        return ""
 
 
 def _find_cause(rank: int, status: str, error: ErrorInfo) -> tuple[int, str]:

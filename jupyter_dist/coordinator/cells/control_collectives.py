@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 
 from jupyter_dist.coordinator.state.sender import Sender
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.collective_size import MEETING_BYTES, describe_too_large, sent_bytes
 from jupyter_dist.protocol.messages import (
@@ -28,8 +29,8 @@ MOST_MEETINGS = 4096
 LATECOMERS_S = 0.5
 """So long a meeting that cannot be held waits for those that are on the way."""
 
-Key = tuple[str, tuple[int, ...]]
-"""Topic and ranks."""
+Key = tuple[str, tuple[int, ...] | None]
+"""Topic and ranks; None: all that run the cell."""
 Share = dict[int, Sequence[Frame]]
 """What one rank gets, by who brought it."""
 
@@ -38,6 +39,8 @@ class ControlCollective:
     """Who is there, with what; or why it cannot take place."""
 
     def __init__(self, ranks: Sequence[int]) -> None:
+        self.ranks = ranks
+        self.members = frozenset(ranks)
         self.missing = set(ranks)
         """Ranks that have not come."""
         self.there: dict[int, JoinCollective] = {}
@@ -62,7 +65,7 @@ class ControlCollective:
         self.frames[message.rank] = frames
         nbytes = sum(memoryview(frame).nbytes for frame in frames)
         self.bytes_to_send += sent_bytes(
-            message.kind, nbytes, message.ranks, message.rank, message.root
+            message.kind, nbytes, len(self.ranks), message.rank, message.root
         )
         if now_s + message.timeout_s < self.first_deadline_s:
             self.first_deadline_s = now_s + message.timeout_s
@@ -72,10 +75,10 @@ class ControlCollective:
 class ControlCollectives:
     """The meetings of one cell; they end with it."""
 
-    def __init__(self, cell_id: str, ranks: Sequence[int], sender: Sender) -> None:
+    def __init__(self, cell_id: str, ranks: Sequence[int], sender: Sender, held: HeldTime) -> None:
         self._cell_id = cell_id
-        self._ranks = frozenset(ranks)
-        self._sender = sender
+        self._ranks = ranks
+        self._sender, self._held = sender, held
         self._collectives: dict[Key, ControlCollective] = {}
         """Those that some wait in, and those that failed before all had come."""
         self._finished: dict[int, str] = {}
@@ -83,15 +86,13 @@ class ControlCollectives:
 
     def on_attend(self, message: JoinCollective, frames: list[Frame], now_s: float) -> None:
         """Let a rank take part; hold the meeting with the last one, or say why it fails."""
-        problem = self._find_mistake(message, len(frames))
-        if problem:
+        key = (message.topic, message.ranks)
+        collective = self._collectives.get(key) or self._begin(message.ranks)
+        if problem := _find_mistake(message, collective, len(frames)):
             failure = CollectiveFailed(self._cell_id, message.topic, "refused", (), problem)
             self._sender.to_engine(message.rank, failure)
             return
-        key = (message.topic, message.ranks)
-        if key not in self._collectives:
-            self._collectives[key] = ControlCollective(message.ranks)
-        collective = self._collectives[key]
+        self._collectives[key] = collective
         if len(self._collectives) > MOST_MEETINGS:
             self._forget_oldest()
         if collective.failure is not None:
@@ -99,7 +100,7 @@ class ControlCollectives:
             self._sender.to_engine(message.rank, collective.failure)
             self._forget_if_told(key)
             return
-        collective.admit(message, frames, now_s)
+        collective.admit(message, frames, self._held.clock_s(now_s))
         if collective.bytes_to_send > MEETING_BYTES:
             text = describe_too_large(message.claim, collective.bytes_to_send)
             self._fail(key, "refused", (), text)
@@ -137,7 +138,8 @@ class ControlCollectives:
         for key, collective in list(self._collectives.items()):
             if collective.failure is None:
                 self._settle(key, now_s)
-            if collective.failure is None and now_s >= collective.first_deadline_s:
+            clock_s = self._held.clock_s(now_s)
+            if collective.failure is None and clock_s >= collective.first_deadline_s:
                 claim = next(iter(collective.there.values())).claim
                 text = f"did not come to {claim} within {collective.first_timeout_s:g} s"
                 self._fail(key, "timeout", tuple(sorted(collective.missing)), text)
@@ -180,28 +182,13 @@ class ControlCollectives:
             text = f"finished the cell and never called {claim}"
             self._fail(key, "absent", tuple(sorted(gone)), text)
 
-    def _find_mistake(self, message: JoinCollective, frame_count: int) -> str:
-        """Return why a meeting cannot be meant; our own engines check before they ask."""
-        ranks = message.ranks
-        is_begun = (message.topic, ranks) in self._collectives
-        if message.rank not in ranks or not (is_begun or self._can_meet(ranks)):
-            return f"rank {message.rank} cannot meet ranks {ranks}: not all run this cell, once."
-        if message.kind not in KINDS or (
-            message.kind in ROOTED_KINDS and message.root not in ranks
-        ):
-            return f"there is no {message.kind} with root {message.root} among ranks {ranks}."
-        counts = message.frame_counts
-        if sum(counts) != frame_count or min(counts, default=0) < 0:
-            return f"{sum(counts)} frames were announced, {frame_count} came."
-        is_scattered = message.kind == "scatter" and message.rank == message.root
-        if is_scattered and len(counts) != len(ranks):
-            return f"frame counts {counts} do not fit the ranks {ranks}."
-        return ""
-
-    def _can_meet(self, ranks: tuple[int, ...]) -> bool:
-        """Return whether all of them run this cell, and each is named once."""
+    def _begin(self, ranks: tuple[int, ...] | None) -> ControlCollective:
+        """Return a meeting of these ranks; of none if not all run this cell, each named once."""
+        if ranks is None:
+            return ControlCollective(sorted(self._ranks))
         once = set(ranks)
-        return len(once) == len(ranks) and self._ranks >= once
+        can_meet = len(once) == len(ranks) and once.issubset(self._ranks)
+        return ControlCollective(ranks if can_meet else ())
 
     def _hold(self, key: Key) -> None:
         """Give everybody what is theirs."""
@@ -244,6 +231,22 @@ class ControlCollectives:
             del self._collectives[key]
 
 
+def _find_mistake(message: JoinCollective, collective: ControlCollective, frame_count: int) -> str:
+    """Return why a meeting cannot be meant; our own engines check before they ask."""
+    ranks, kind = message.ranks, message.kind
+    if message.rank not in collective.members:
+        return f"rank {message.rank} cannot meet ranks {ranks}: not all run this cell, once."
+    if kind not in KINDS or (kind in ROOTED_KINDS and message.root not in collective.members):
+        return f"there is no {kind} with root {message.root} among ranks {ranks}."
+    counts = message.frame_counts
+    if sum(counts) != frame_count or min(counts, default=0) < 0:
+        return f"{sum(counts)} frames were announced, {frame_count} came."
+    is_scattered = kind == "scatter" and message.rank == message.root
+    if is_scattered and len(counts) != len(collective.ranks):
+        return f"frame counts {counts} do not fit the ranks {ranks}."
+    return ""
+
+
 def _terms(message: JoinCollective) -> tuple[str, str, str, int]:
     """Return what all must have in common."""
     return message.claim, message.agreement, message.kind, message.root
@@ -271,10 +274,10 @@ def _shares(collective: ControlCollective) -> Iterator[tuple[int, Share]]:
     pieces: list[list[Frame]] = []
     if first.kind == "scatter":
         pieces = split_frames(brought[root], collective.there[root].frame_counts)
-    for index, rank in enumerate(first.ranks):
+    for index, rank in enumerate(collective.ranks):
         share: Share = {}
         if first.kind == "all_gather" or (first.kind == "gather" and rank == root):
-            share = {other: brought[other] for other in first.ranks}
+            share = {other: brought[other] for other in collective.ranks}
         elif first.kind == "broadcast":
             share = {root: brought[root]}
         elif first.kind == "scatter":

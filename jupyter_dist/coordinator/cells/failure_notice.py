@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.hosts.rank import name_rank, name_ranks
 from jupyter_dist.text.plurals import fit
 
 PATIENCE_S = 0.4
@@ -37,6 +37,6 @@ class FailureNotice:
         more = f" ({name_ranks(others)} failed too)" if others else ""
         verb_of_others = fit(running, "runs", "run")
         return (
-            f"rank {first} {verb} {error}{more}; {name_ranks(running)} still {verb_of_others} "
-            "this cell (■ stops that)"
+            f"{name_rank(first)} {verb} {error}{more}; {name_ranks(running)} still "
+            f"{verb_of_others} this cell (■ stops that)"
         )

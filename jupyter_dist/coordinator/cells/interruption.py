@@ -6,14 +6,18 @@ goes on then. Nothing is killed here: that is offered, and the ranks that do not
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, assert_never
 
+from jupyter_dist.coordinator.cells.answer_time import AnswerTimes
 from jupyter_dist.coordinator.observation.rank_queries import Answers, RankQueries
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.coordinator.state.sender import Sender
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
+from jupyter_dist.model.ranks.held_time import HeldTime
+from jupyter_dist.model.ranks.signals import RankSignal
 from jupyter_dist.model.ranks.stacks import RankStacks
 from jupyter_dist.protocol.messages import (
     Answer,
@@ -26,6 +30,11 @@ from jupyter_dist.protocol.messages import (
 from jupyter_dist.text.lists import group_pairs
 from jupyter_dist.text.plurals import fit
 
+WAKE_AFTER_S = 0.2
+"""A rank that is still busy this long after SIGINT is woken: the signal may have come between
+Python's last look for signals and a blocking call, or to another thread; that call goes on then."""
+WAKING_SIGNAL = RankSignal.SIGURG
+"""It ends system calls and means nothing else: ranks handle it for their debugger."""
 PATIENCE_S = 2.0
 """A rank that is busy for so long after SIGINT is named, and its communicator aborted."""
 GIVE_UP_AFTER_S = 3.5
@@ -53,6 +62,8 @@ class Cause(StrEnum):
 class Step(StrEnum):
     """What is done about ranks that are still busy."""
 
+    WAKE = "wake"
+    """End the system call that they are in, so that Python sees the SIGINT it has."""
     ABORT = "abort"
     """Break the communicator: who waits in a collective leaves it."""
     NAME = "name"
@@ -66,14 +77,23 @@ class Step(StrEnum):
 _ORDER = tuple(Step)
 STEPS: dict[Cause, tuple[tuple[float, Step], ...]] = {
     Cause.PERSON: (
+        (WAKE_AFTER_S, Step.WAKE),
         (PATIENCE_S, Step.ABORT),
         (PATIENCE_S, Step.NAME),
         (GIVE_UP_AFTER_S, Step.LEAVE_UNRESPONSIVE),
     ),
-    Cause.ERROR: ((PATIENCE_S, Step.NAME), (GIVE_UP_AFTER_S, Step.LEAVE_UNRESPONSIVE)),
-    Cause.LIMIT: ((0.0, Step.ABORT), (PATIENCE_S, Step.TIME_OUT)),
+    Cause.ERROR: (
+        (WAKE_AFTER_S, Step.WAKE),
+        (PATIENCE_S, Step.NAME),
+        (GIVE_UP_AFTER_S, Step.LEAVE_UNRESPONSIVE),
+    ),
+    Cause.LIMIT: (
+        (0.0, Step.ABORT),
+        (WAKE_AFTER_S, Step.WAKE),
+        (PATIENCE_S, Step.TIME_OUT),
+    ),
 }
-"""Seconds after SIGINT, and what is done then."""
+"""Seconds in which a rank could have answered SIGINT (answer_time.py), and what is done then."""
 
 
 class Due(NamedTuple):
@@ -99,37 +119,41 @@ class _Progress:
     """How far one rank has come."""
 
     cause: Cause
-    since_s: float
     taken: int = 0
 
 
 class EscalationPolicy:
     """Which step each interrupted rank has reached; pure."""
 
-    def __init__(self) -> None:
+    def __init__(self, times: AnswerTimes) -> None:
+        self._times = times
         self._climbs: dict[int, _Progress] = {}
-        self._ended: set[int] = set()
 
     def __contains__(self, rank: int) -> bool:
         return rank in self._climbs
 
     def begin(self, cause: Cause, ranks: Iterable[int], now_s: float) -> None:
         """Note that SIGINT was sent; only a time limit starts the clock of a rank again."""
-        for rank in set(ranks) - self._ended:
+        self._times.look()
+        for rank in ranks:
             if cause is Cause.LIMIT or rank not in self._climbs:
-                self._climbs[rank] = _Progress(cause, now_s)
+                self._climbs[rank] = _Progress(cause)
+                self._times.begin(rank, now_s)
 
-    def end(self, rank: int) -> None:
-        """Note that a rank is no longer waited for: it has finished, or does not respond."""
-        self._climbs.pop(rank, None)
-        self._ended.add(rank)
+    def take_due(self, waiting: AbstractSet[int], now_s: float) -> list[Due]:
+        """Return the steps that are to be taken now, in their order, each once for each rank.
 
-    def take_due(self, now_s: float) -> list[Due]:
-        """Return the steps that are to be taken now, in their order, each once for each rank."""
+        `waiting` are the ranks that are still waited for: the others have finished, or do not
+        respond.
+        """
         found: dict[tuple[Step, Cause], list[int]] = {}
+        for rank in sorted(self._climbs.keys() - waiting):
+            del self._climbs[rank]
+        self._times.look()
         for rank, climb in sorted(self._climbs.items()):
+            busy_s = self._times.passed_s(rank, now_s)
             for after_s, step in STEPS[climb.cause][climb.taken :]:
-                if now_s - climb.since_s < after_s:
+                if busy_s < after_s:
                     break
                 climb.taken += 1
                 found.setdefault((step, climb.cause), []).append(rank)
@@ -156,7 +180,7 @@ class Interruption:
         self._sender = sender
         self._queries = questions
         self._started_s = 0.0
-        self._ladder = EscalationPolicy()
+        self._ladder = EscalationPolicy(AnswerTimes(roster, sender))
         self._places: dict[int, str] = {}
         """Where ranks were when they were looked at, to follow what is said of them."""
         self._answers: list[Answers] = []
@@ -171,11 +195,11 @@ class Interruption:
         """Send SIGINT to ranks that are busy with the cell."""
         if ranks:
             self.causes.add(cause)
-            self._ladder.begin(cause, ranks, now_s)
             kept = set() if cause is Cause.PERSON else self._kept_by_tasks(ranks)
             self._roster.owe_interrupt(kept, self._cell_id)
             if free := tuple(rank for rank in ranks if rank not in kept):
                 self._sender.send_signal(free, signal.SIGINT, request_id, self._cell_id)
+            self._ladder.begin(cause, ranks, now_s)
 
     def send_to_fresh(self, waiting: Iterable[int], now_s: float) -> None:
         """Interrupt the ranks that nobody has interrupted yet: another one has raised."""
@@ -186,25 +210,37 @@ class Interruption:
         fresh = tuple(rank for rank in sorted(waiting - later) if rank not in self._ladder)
         self.send(Cause.ERROR, fresh, f"error-{self._cell_id}", now_s)
 
-    def end(self, rank: int) -> None:
-        """Note that a rank has finished the cell."""
-        self._ladder.end(rank)
+    def concerns(self, rank: int) -> bool:
+        """Return whether this rank was interrupted, and is still busy as far as is known."""
+        return rank in self._ladder
 
-    def tick(self, waiting: set[int], now_s: float) -> list[Event]:
-        """Return what is to be done now about the ranks that are still busy."""
+    def tick(self, waiting: set[int], now_s: float, held: HeldTime) -> list[Event]:
+        """Return what is to be done now about the ranks that are still busy.
+
+        The time limit does not run while ranks are in a debugger.
+        """
         limit_s, is_past = self._limit_s, Cause.LIMIT in self.causes
-        if limit_s is not None and not is_past and now_s - self._started_s >= limit_s:
+        if limit_s is not None and not is_past and self._ran_s(now_s, held) >= limit_s:
             self.send(Cause.LIMIT, sorted(waiting), f"limit-{self._cell_id}", now_s)
         if Cause.ERROR in self.causes:
             self.send_to_fresh(waiting, now_s)
         events = self._name_unanswered(waiting)
-        for due in self._ladder.take_due(now_s):
+        for due in self._ladder.take_due(waiting, now_s):
             events += self._take(due, now_s)
         return events
+
+    def _ran_s(self, now_s: float, held: HeldTime) -> float:
+        return now_s - self._started_s - held.held_s(self._started_s, now_s)
 
     def _take(self, due: Due, now_s: float) -> list[Event]:
         limit = f"its time limit of {self._limit_s or 0.0:g} s"
         match due.step:
+            case Step.WAKE:
+                woken = tuple(sorted(set(due.ranks) - self._kept_by_tasks(due.ranks)))
+                self._sender.send_signal(
+                    woken, WAKING_SIGNAL, f"wake-{self._cell_id}", self._cell_id
+                )
+                return []
             case Step.ABORT:
                 is_limit = due.cause is Cause.LIMIT
                 return [Abort(f"the cell {f'ran into {limit}' if is_limit else 'was interrupted'}")]

@@ -19,6 +19,7 @@ from jupyter_dist.protocol.messages import (
     Output,
     OutputReplayed,
     RankOutput,
+    RanksOk,
     Refused,
 )
 from jupyter_dist.text.lists import name_some
@@ -63,29 +64,39 @@ class CellLog:
         """Describe the cell at this moment."""
         return replace(self._cell, is_running=not self.is_over, kept_bytes=self._kept_bytes)
 
-    def events(self) -> tuple[CellEvent, ...]:
-        """Return everything that is kept, in order."""
-        return tuple(self._events.values())
+    def events(self, since: int = 0) -> tuple[CellEvent, ...]:
+        """Return what is kept from a number on, in order, and of each rank how it ended."""
+        kept = (event for number, event in self._events.items() if number >= since)
+        return tuple(
+            each
+            for event in kept
+            for each in (event.one_by_one() if isinstance(event, RanksOk) else (event,))
+        )
 
     def find(self, number: int) -> CellEvent | None:
         """Return an event; None for an output that has given way."""
         return self._events.get(number)
 
-    def add(self, event: CellEvent) -> None:
-        """Keep an event; large ones in pieces, so that a part of them can give way."""
-        for piece in cut_event(event):
-            self._add_piece(piece)
-
-    def _add_piece(self, event: CellEvent) -> None:
-        self._events[self.length] = event
-        size = size_of(event)
-        self._kept_bytes += size
-        if isinstance(event, RankOutput):
-            self._outputs[self.length] = size
-            self._replace_bar(event)
-        self.length += 1
+    def add(self, events: Sequence[CellEvent]) -> None:
+        """Keep events; large outputs in pieces, so that a part of them can give way."""
+        for event in events:
+            if isinstance(event, RankOutput):
+                for piece in cut_output(event):
+                    self._replace_bar(piece)
+                    number = self.length
+                    self._outputs[number] = self._keep(piece)
+            else:
+                self._keep(event)
         while self.weight_bytes > KEPT_BYTES and len(self._outputs) > 1:
             self._drop_oldest_output()
+
+    def _keep(self, event: CellEvent) -> int:
+        """Give an event its number; return its size."""
+        self._events[self.length] = event
+        self.length += 1
+        size = size_of(event)
+        self._kept_bytes += size
+        return size
 
     def follow(self, client: bytes, sender: Sender) -> None:
         """Send this client everything from the beginning on; once more if it asks again."""
@@ -199,26 +210,26 @@ class LogFlow:
 
 
 def _bar_of(event: CellEvent) -> tuple[int, str] | None:
-    """Name the progress bar, by rank and number, whose state this is; None: something else."""
+    """Name the progress bar, by its one rank and number, whose state this is; None: no bar."""
     if not isinstance(event, RankOutput) or not event.outputs:
         return None
     output = event.outputs[0]
-    return (event.rank, str(output.data.get("bar"))) if output.kind == "progress" else None
+    return (event.ranks[0], str(output.data.get("bar"))) if output.kind == "progress" else None
 
 
-def cut_event(event: CellEvent) -> Iterator[CellEvent]:
+def cut_output(event: RankOutput) -> Iterator[RankOutput]:
     """Cut an output into pieces of at most about PIECE_CHARACTERS; rich output stays whole.
 
     The state of each progress bar is a piece of its own.
     """
-    if isinstance(event, RankOutput) and any(each.kind == "progress" for each in event.outputs):
+    if any(each.kind == "progress" for each in event.outputs):
         said = tuple(output for output in event.outputs if output.kind != "progress")
-        yield from cut_event(RankOutput(event.rank, said)) if said else ()
+        yield from cut_output(RankOutput(event.ranks, said)) if said else ()
         for output in event.outputs:
             if output.kind == "progress":
-                yield RankOutput(event.rank, (output,))
+                yield RankOutput(event.ranks, (output,))
         return
-    if not isinstance(event, RankOutput) or size_of(event) <= PIECE_CHARACTERS:
+    if size_of(event) <= PIECE_CHARACTERS:
         yield event
         return
     piece: list[Output] = []
@@ -227,11 +238,11 @@ def cut_event(event: CellEvent) -> Iterator[CellEvent]:
         for start in range(0, max(1, len(output.text)), PIECE_CHARACTERS):
             part = replace(output, text=output.text[start : start + PIECE_CHARACTERS])
             if piece and size + len(part.text) > PIECE_CHARACTERS:
-                yield RankOutput(event.rank, tuple(piece))
+                yield RankOutput(event.ranks, tuple(piece))
                 piece, size = [], 0
             piece.append(part)
             size += len(part.text)
-    yield RankOutput(event.rank, tuple(piece))
+    yield RankOutput(event.ranks, tuple(piece))
 
 
 class OutputLog:
@@ -243,17 +254,20 @@ class OutputLog:
         self._older_bytes = 0
         """What all but the newest take in memory: nothing is added to them."""
 
-    def begin(self, cell_id: str, label: str, code: str, ranks: Sequence[int]) -> None:
-        """Start with a new cell."""
-        cell = KeptCell(cell_id, label, code, tuple(ranks), self._time_of_day(), is_running=True)
+    def begin(
+        self, cell_id: str, label: str, code: str, ranks: Sequence[int], by: str = ""
+    ) -> None:
+        """Start with a new cell; `by` is the AI agent that has sent it, if one has."""
+        now_s = self._time_of_day()
+        cell = KeptCell(cell_id, label, code, tuple(ranks), now_s, is_running=True, by=by)
         if self._cells:
             self._older_bytes += self._cells[-1].weight_bytes
         self._cells.append(CellLog(cell))
         self._make_room()
 
-    def add(self, event: CellEvent) -> None:
-        """Keep an event of the newest cell."""
-        self._cells[-1].add(event)
+    def add(self, events: Sequence[CellEvent]) -> None:
+        """Keep events of the newest cell."""
+        self._cells[-1].add(events)
 
     def flush(self) -> None:
         """Send those that follow the newest cell what has come since the last time."""
@@ -269,12 +283,16 @@ class OutputLog:
         """Return which cells are kept."""
         return CellsListed(request_id, tuple(cell.describe() for cell in self._cells))
 
-    def replay(self, request_id: str, label: str) -> OutputReplayed | Refused:
-        """Return everything that is kept of the last cell with this label, or of the last one."""
+    def replay(self, request_id: str, label: str, since: int = 0) -> OutputReplayed | Refused:
+        """Return what is kept of the last cell with this label, or of the last one.
+
+        Since a mark, if one is given: the number of events that were there.
+        """
         for cell in reversed(self._cells):
             if label in ("", cell.label):
-                events, omitted_bytes = cell.events(), cell.omitted_bytes
-                return OutputReplayed(request_id, cell.describe(), events, omitted_bytes)
+                told, omitted_bytes = cell.describe(), cell.omitted_bytes
+                events = cell.events(since)
+                return OutputReplayed(request_id, told, events, omitted_bytes, cell.length)
         problem = "no cell has run on this cluster yet"
         if self._cells:
             labels = dict.fromkeys(cell.label for cell in reversed(self._cells))

@@ -16,9 +16,9 @@ from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.coordinator.state.sender import Sender
-from jupyter_dist.errors import ErrorCode
+from jupyter_dist.errors import ErrorCode, WireError
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
-from jupyter_dist.protocol.messages import CellWaiting
+from jupyter_dist.protocol.messages import AskInput, CellWaiting, FromInput, InputAnswered
 from jupyter_dist.text.plurals import fit
 from jupyter_dist.text.sizes import without_measures
 
@@ -90,6 +90,11 @@ class CellScheduler:
         """Ranks that were still busy when their work ended for its client."""
 
     @property
+    def has_work(self) -> bool:
+        """Something runs, or waits."""
+        return self.current is not None or bool(self._queue)
+
+    @property
     def all_work(self) -> tuple[Work, ...]:
         """What runs, and what waits."""
         return (*((self.current,) if self.current is not None else ()), *self._queue)
@@ -99,6 +104,26 @@ class CellScheduler:
         """The cell that runs, be it one that new ranks run while the cluster is healed."""
         current = self.current
         return current if isinstance(current, CellRun) else getattr(current, "cell", None)
+
+    def find_cell(self, cell_id: str) -> CellRun | None:
+        """Return the cell that runs, if it is this one."""
+        cell = self.current  # as in `cell`, with one call less: it is asked for each message
+        if not isinstance(cell, CellRun):
+            cell = getattr(cell, "cell", None)
+        return cell if cell is not None and cell.cell_id == cell_id else None
+
+    def on_unreadable(self, rank: int, problem: WireError) -> None:
+        """Tell what runs that a rank has sent something that could not be read."""
+        if work := self.cell or self.transfer:
+            work.on_unreadable(rank, problem)
+
+    def on_question(self, question: FromInput) -> None:
+        """Hand what a rank asks a person to its cell; it learns if that has ended without it."""
+        if (cell := self.find_cell(question.cell_id)) is not None:
+            cell.on_question(question)
+        elif isinstance(question, AskInput):
+            over = InputAnswered(question.number, problem="its cell has ended")
+            self._sender.to_engine(question.rank, over)
 
     @property
     def transfer(self) -> Transfer | None:
@@ -155,10 +180,10 @@ class CellScheduler:
                 self._waiting_since_s = now_s
                 for listener in self.listeners:
                     listener.on_over(ended, now_s)
-        if self.current is None:
+        while self.current is None:
             self._repair(now_s)
-        while self.current is None and self._queue:
-            self._repair(now_s)
+            if not self._queue:
+                break
             if self._refuse_lost(self._queue[0]) or self._refuse_broken(self._queue[0]):
                 self._queue.popleft()
                 continue
@@ -270,11 +295,9 @@ class CellScheduler:
         return True
 
     def _refuse_lost(self, work: Work) -> bool:
-        if self.expects_recovery():
-            return False
         lost = set(self._roster.lost_ranks())
-        gone = [rank for rank in work.ranks if rank in lost]
-        if not gone:
+        gone = [rank for rank in work.ranks if rank in lost] if lost else []
+        if not gone or self.expects_recovery():
             return False
         if self.ends_with_a_loss:
             text = "a rank is lost, and the cluster ends with it (--on-loss stop). Start a new one."

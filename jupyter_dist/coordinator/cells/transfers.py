@@ -1,14 +1,8 @@
-"""Pushes and pulls: objects pass through as frames, never decoded here.
+"""What a push and a pull have in common: ranks are busy with an object until they have answered."""
 
-What is small goes to each engine as it is. What is large goes once to each host, whose engines
-map it from memory: a big array pushed to eight ranks of a host travels once, not eight times.
-"""
-
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import assert_never
-
-from msgspec.structs import replace
 
 from jupyter_dist.coordinator.cells.cell_run import CellParts
 from jupyter_dist.coordinator.cells.interruption import Abort, Cause, Interruption, find_places
@@ -17,32 +11,25 @@ from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.sender import ARE_YOU_IDLE
 from jupyter_dist.errors import WireError
 from jupyter_dist.model.hosts.rank import name_ranks
-from jupyter_dist.model.transfer.pieces import PIECES_FROM_BYTES, cut, join
-from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import (
     CellNote,
     CellWaiting,
-    FetchObject,
+    FetchedPiece,
     ObjectFetched,
-    ObjectPulled,
-    ObjectsPushed,
     ObjectsStored,
-    PulledPiece,
     PullObject,
     PushObjects,
     RankFinished,
     ReadStacks,
-    StoreObjects,
+    ToEngine,
     TransferMoved,
 )
 from jupyter_dist.protocol.unreadable import kind_of
-from jupyter_dist.text.lists import group_pairs, name_pull, name_push, name_some
+from jupyter_dist.text.lists import group_pairs
 from jupyter_dist.text.plurals import fit
 from jupyter_dist.text.sizes import without_measures
 
-PLACED_FROM_BYTES = 1 << 20
-"""From this size on a push goes by way of the hosts' memory."""
 TELL_AFTER_S = 0.5
 TELL_INTERVAL_S = 0.2
 """Shortest time between two words on how far it is."""
@@ -54,55 +41,55 @@ ASK_INTERVAL_S = 3.0
 ASK_TIMEOUT_S = 1.0
 SAY_AGAIN_S = 10.0
 
+FromTransfer = ObjectsStored | ObjectFetched | FetchedPiece
+"""What ranks say in a push or a pull."""
+
 
 class Transfer:
     """One push or pull under way; a piece of Work for the fence."""
+
+    label: str
+    """What is said of ranks that are busy with it."""
 
     def __init__(
         self,
         client: bytes,
         request: PushObjects | PullObject,
-        buffers: list[Frame],
         transfer_id: str,
         parts: CellParts,
+        doing: str,
     ) -> None:
-        """Take a request; `buffers` are the frames of a push, or the pieces they have come in.
+        """Take a request, and what ranks do with it: `packing` or `rebuilding`.
 
         `transfer_id` is what ranks and agents know it by: request ids are a client's own.
         """
         self.client = client
         self.request_id = request.request_id
         self.ranks = request.ranks or tuple(range(parts.roster.world_size))
-        self.label, doing = name_pull(getattr(request, "name", "")), "packing"
-        """What is said of ranks that are busy with it."""
-        if isinstance(request, PushObjects):
-            self.label, doing = name_push(request.names), "rebuilding"
-        self._request = request
+        self._timeout_s = request.timeout_s
         self._id = transfer_id
-        self._buffers = buffers
-        announced = request.sizes if isinstance(request, PushObjects) else ()
-        self._is_in_pieces = bool(announced)
-        self._sizes = announced or tuple(memoryview(buffer).nbytes for buffer in buffers)
-        self._roster = parts.roster
-        self._sender = parts.sender
+        self._roster, self._sender, self._held = parts.roster, parts.sender, parts.held.time
         self._interruption = Interruption(
             transfer_id, request.timeout_s, parts.roster, parts.sender, parts.questions
         )
         self._watch = TransferWatch(doing, parts.questions)
-        self._placement_id = f"{client.hex()}-{request.request_id}"
-        self._unplaced: dict[str, list[int]] = {}
-        """Hosts, and their ranks, that have not confirmed a placement yet."""
-        self._placed_bytes: dict[str, int] = {}
-        """Hosts in whose memory it lies or will lie, with how much has arrived there.
-
-        It is removed there even if nobody took it.
-        """
         self._waiting: set[int] = set()
         self._problems: dict[int, str] = {}
-        self._fetched: dict[int, Sequence[Frame]] = {}
         self.is_over = False
         """Every rank has answered, and the client was told."""
         self._next_word_s = self._now_s = 0.0
+
+    def _begin(self) -> None:
+        """Send it to its ranks, or first to their hosts."""
+        raise NotImplementedError
+
+    def _describe(self, of_ranks: str) -> TransferMoved:
+        """Return how far it is; `of_ranks` says how many ranks have answered."""
+        raise NotImplementedError
+
+    def _hand_over(self) -> None:
+        """Answer the client."""
+        raise NotImplementedError
 
     @property
     def note(self) -> str:
@@ -110,63 +97,56 @@ class Transfer:
         return self._watch.note
 
     def start(self, now_s: float) -> None:
-        """Send it to its ranks, or first to their hosts."""
-        self._next_word_s = now_s + TELL_AFTER_S
+        """Begin with ranks that are all idle."""
+        self._now_s, self._next_word_s = now_s, now_s + TELL_AFTER_S
         self._waiting = set(self.ranks)
-        # Only now: while it waited a rank may have moved to another host.
-        self._unplaced = self._roster.group_by_host(self.ranks)
+        engines = self._roster.engines
         for rank in self.ranks:
-            self._roster.start_work(rank, self.label, now_s)
+            engines[rank].start_work(self.label, now_s)
         self._interruption.start(now_s)
-        self._now_s = now_s
-        if isinstance(self._request, PullObject):
-            for rank in self.ranks:
-                self._sender.to_engine(rank, FetchObject(self._id, self._request.name))
-                self._watch.begin(rank, now_s)
-            return
-        for host, ranks in list(self._unplaced.items()):
-            is_large = sum(self._sizes) >= PLACED_FROM_BYTES
-            if is_large and self._sender.place(host, self._placement_id, self._buffers):
-                self._placed_bytes[host] = 0
-            else:
-                self._store(ranks)
+        self._begin()
 
-    def on_place_taken(self, host: str, taken: pb.PlaceTaken) -> None:
-        """Note how much has arrived in a host's memory."""
-        if taken.request_id == self._placement_id and host in self._placed_bytes:
-            self._placed_bytes[host] = taken.taken_bytes
+    def _order(self, ranks: Iterable[int], order: ToEngine, buffers: Sequence[Frame] = ()) -> None:
+        """Have ranks begin with it, but for those that are waited for no longer."""
+        targets = [rank for rank in ranks if rank in self._waiting]
+        if not buffers:
+            self._sender.to_engines(targets, order)
+        for rank in targets if buffers else ():
+            self._sender.to_engine(rank, order, buffers)
+        self._watch.begin(targets, self._now_s)
 
-    def on_placed(self, host: str, placed: pb.Placed) -> None:
-        """Let a host's engines take what now lies in its memory; without room, send it to each."""
-        if placed.request_id != self._placement_id:
-            return
-        ranks = self._unplaced.pop(host, [])
-        if placed.problem:
-            self._store(ranks)
-            return
-        self._store(ranks, placed.path)
+    def _keep(self, answer: ObjectFetched, buffers: list[Frame]) -> None:
+        """Take in what a rank gives, of which nothing is expected otherwise."""
+        raise NotImplementedError
 
-    def on_answer(self, answer: ObjectsStored | ObjectFetched, buffers: list[Frame]) -> None:
-        """Take in a rank's answer."""
+    def _keep_piece(self, piece: FetchedPiece, frames: list[Frame]) -> None:
+        """Take in a piece of it."""
+        raise NotImplementedError
+
+    def on_answer(self, answer: FromTransfer, buffers: list[Frame]) -> None:
+        """Take in a rank's answer, or a piece of it."""
         if answer.request_id != self._id or answer.rank not in self._waiting:
             return
-        self._finish(answer.rank)
+        if isinstance(answer, FetchedPiece):
+            self._keep_piece(answer, buffers)
+            return
+        self._waiting.discard(answer.rank)
         if answer.problem:
             self._problems[answer.rank] = self._with_limit(answer.problem)
         elif isinstance(answer, ObjectFetched):
-            self._fetched[answer.rank] = buffers
+            self._keep(answer, buffers)
 
     def on_unreadable(self, rank: int, problem: WireError) -> None:
         """Take in that a rank has sent what nobody can read; it may have been its answer."""
         if rank in self._waiting and kind_of(problem) in ("", "ObjectsStored", "ObjectFetched"):
-            self._finish(rank)
+            self._waiting.discard(rank)
             self._problems[rank] = f"its answer could not be read: {problem}"
             self._sender.to_engine(rank, ARE_YOU_IDLE)
 
     def on_lost(self, rank: int, reason: str) -> None:
         """Take in that a rank is gone."""
         if rank in self._waiting:
-            self._finish(rank)
+            self._waiting.discard(rank)
             self._problems[rank] = f"it is lost: {reason}"
 
     def interrupt(self, ranks: set[int], request_id: str, now_s: float) -> tuple[int, ...]:
@@ -186,22 +166,18 @@ class Transfer:
             return
         self._now_s = now_s
         self._look_after(now_s)
-        if self._waiting:
-            if now_s >= self._next_word_s:
-                self._next_word_s = now_s + TELL_INTERVAL_S
-                self._sender.to_client(self.client, self._describe())
-            return
-        self.is_over = True
-        for host in self._placed_bytes:
-            self._sender.remove_placed(host, self._placement_id)
-        if isinstance(self._request, PushObjects):
-            self._sender.to_client(self.client, ObjectsPushed(self.request_id, self._problems))
-            return
-        self._hand_over()
+        if not self._waiting:
+            self.is_over = True
+            self._hand_over()
+        elif now_s >= self._next_word_s:
+            self._next_word_s = now_s + TELL_INTERVAL_S
+            answered = len(self.ranks) - len(self._waiting)
+            moved = self._describe(f"{answered} of {len(self.ranks)} ranks")
+            self._sender.to_client(self.client, moved)
 
     def _look_after(self, now_s: float) -> None:
         """Look at the time limit, at unanswered interrupts, and at ranks that take long."""
-        for event in self._interruption.tick(self._waiting, now_s):
+        for event in self._interruption.tick(self._waiting, now_s, self._held):
             match event:
                 case RankFinished():
                     self._release(event.rank)
@@ -220,69 +196,14 @@ class Transfer:
 
     def _release(self, rank: int) -> None:
         """Wait for a rank no longer; it is idle if nothing was sent to it."""
-        self._finish(rank)
-        if rank not in self._watch.begun:
-            self._roster.end_work(rank)
-
-    def _finish(self, rank: int) -> None:
         self._waiting.discard(rank)
-        self._interruption.end(rank)
+        if rank not in self._watch.begun:
+            self._roster[rank].end_work()
 
     def _with_limit(self, problem: str) -> str:
         if Cause.LIMIT not in self._interruption.causes:
             return problem
-        return f"{problem} (the time limit of {self._request.timeout_s:g} s is over)"
-
-    def _hand_over(self) -> None:
-        """Give the client what it pulled, in pieces when that is much."""
-        ranks = tuple(sorted(self._fetched))
-        counts = tuple(len(self._fetched[rank]) for rank in ranks)
-        frames = [frame for rank in ranks for frame in self._fetched[rank]]
-        sizes = tuple(memoryview(frame).nbytes for frame in frames)
-        pulled = ObjectPulled(self.request_id, ranks, counts, self._problems)
-        if sum(sizes) < PIECES_FROM_BYTES:
-            self._sender.to_client(self.client, pulled, frames)
-            return
-        for frame, size in zip(frames, sizes, strict=True):
-            word = PulledPiece(self.request_id, size, sum(sizes))
-            for piece in cut([frame]):
-                self._sender.to_client(self.client, word, [piece])
-        self._sender.to_client(self.client, replace(pulled, sizes=sizes))
-
-    def _describe(self) -> TransferMoved:
-        """Return how far it is: in the memory of the slowest host, else by ranks that have it."""
-        answered = len(self.ranks) - len(self._waiting)
-        of_ranks = f"{answered} of {len(self.ranks)} ranks"
-        if isinstance(self._request, PullObject):
-            moved = sum(
-                memoryview(frame).nbytes for each in self._fetched.values() for frame in each
-            )
-            return TransferMoved(self.request_id, moved, 0, f"from {of_ranks}")
-        total = sum(self._sizes)
-        under_way = [host for host in self._unplaced if host in self._placed_bytes]
-        if under_way:
-            moved = min(self._placed_bytes[host] for host in under_way)
-            return TransferMoved(self.request_id, moved, total, f"to {name_some(under_way)}")
-        moved = total * answered // len(self.ranks)
-        return TransferMoved(self.request_id, moved, total, f"taken in by {of_ranks}")
-
-    def _store(self, ranks: Sequence[int], path: str = "") -> None:
-        request = self._request
-        assert isinstance(request, PushObjects)
-        store = StoreObjects(
-            self._id,
-            request.names,
-            request.frame_counts,
-            path,
-            self._sizes if path else (),
-        )
-        if not path and self._is_in_pieces:
-            self._buffers = list(join(self._buffers, self._sizes))
-            self._is_in_pieces = False
-        for rank in ranks:
-            if rank in self._waiting:
-                self._sender.to_engine(rank, store, () if path else self._buffers)
-                self._watch.begin(rank, self._now_s)
+        return f"{problem} (the time limit of {self._timeout_s:g} s is over)"
 
 
 class TransferWatch:
@@ -306,9 +227,9 @@ class TransferWatch:
         """Ranks that were sent their part."""
         return self._since_s.keys()
 
-    def begin(self, rank: int, now_s: float) -> None:
-        """Note that a rank was sent its part."""
-        self._since_s[rank] = now_s
+    def begin(self, ranks: Collection[int], now_s: float) -> None:
+        """Note that ranks were sent their part."""
+        self._since_s |= dict.fromkeys(ranks, now_s)
 
     def look(self, waiting: Collection[int], now_s: float) -> str:
         """Find who is late; return the note if it is to be told now."""

@@ -1,7 +1,6 @@
-"""The clients: who waits for the start, who watches, and whether anybody is left."""
+"""The clients: who waits for the start, and whether anybody is left."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from jupyter_dist.coordinator.agents.arrivals import Arrivals
 from jupyter_dist.coordinator.clients.start_watch import StartWatch
@@ -9,18 +8,13 @@ from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.coordinator.state.sender import Sender
 from jupyter_dist.errors import ErrorCode
-from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.model.spec.cluster_spec import KEEP_S
 from jupyter_dist.protocol.identity import is_passing
 from jupyter_dist.protocol.messages import (
     ClusterReady,
     StartProgress,
-    TopologyChanged,
-    WatchTopology,
 )
 
-MIN_WATCH_INTERVAL_S = 0.2
-WATCH_LEASE_S = 15.0
-"""A watcher that has not asked again for so long is forgotten."""
 PRESENCE_LEASE_S = 3.0
 """Clients show themselves every second; one that has not for so long is not there any more."""
 FAILED_START_KEEP_S = 5.0
@@ -29,15 +23,6 @@ PROGRESS_INTERVAL_S = 0.2
 """Shortest time between two words on how a start goes."""
 PROGRESS_REPEAT_S = 1.0
 """Where nothing changes, its seconds do."""
-Describe = Callable[..., Topology]
-
-
-@dataclass
-class _Watcher:
-    request_id: str
-    interval_s: float
-    due_s: float
-    lease_s: float
 
 
 class ClientRegistry:
@@ -48,14 +33,14 @@ class ClientRegistry:
         roster: Roster,
         rendezvous: Rendezvous,
         sender: Sender,
-        keep_s: float,
+        keep_s: float | None,
         coming: Arrivals,
         list_notes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._roster = roster
         self._rendezvous = rendezvous
         self._sender = sender
-        self._keep_s = keep_s
+        self._keep_s = KEEP_S if keep_s is None else keep_s
         self._start = StartWatch(roster, rendezvous, coming)
         self._list_notes = list_notes
         """Returns what users should know about the hosts once the cluster is ready."""
@@ -65,7 +50,6 @@ class ClientRegistry:
         """What those who wait for the start were told last, without its seconds."""
         self._told_s = float("-inf")
         self._seen_s = 0.0
-        self._watchers: dict[bytes, _Watcher] = {}
         self.has_been_ready = False
         self.heard_refusal = False
         """Someone was told that the start failed."""
@@ -75,8 +59,10 @@ class ClientRegistry:
         """Note that a client is there; one that only looks in keeps no cluster alive."""
         if not is_passing(client):
             self._last_heard_s = now_s
-        if client in self._watchers:
-            self._watchers[client].lease_s = now_s + WATCH_LEASE_S
+
+    def keep(self) -> None:
+        """Keep the cluster for a while without clients, though it was to end with one."""
+        self._keep_s = max(self._keep_s, KEEP_S)
 
     def excuse_silence(self, now_s: float) -> None:
         """Count again how long nobody has been heard."""
@@ -135,43 +121,11 @@ class ClientRegistry:
         self._sender.refuse(client, request_id, ErrorCode.START_FAILED, self._start_problem)
         self.heard_refusal = True
 
-    def watch(
-        self, client: bytes, request: WatchTopology, describe: Describe, now_s: float
-    ) -> None:
-        """Send the topology now, and regularly when asked to; interval 0 ends that."""
-        known = self._watchers.pop(client, None)
-        if known is None or request.interval_s <= 0:
-            self._sender.to_client(client, TopologyChanged(request.request_id, describe()))
-        if request.interval_s > 0:
-            interval_s = max(request.interval_s, MIN_WATCH_INTERVAL_S)
-            due_s = now_s + interval_s
-            if known is not None:  # asking again must not put off what is due
-                due_s = min(due_s, known.due_s)
-            self._watchers[client] = _Watcher(
-                request.request_id, interval_s, due_s, now_s + WATCH_LEASE_S
-            )
-
-    def tick(self, describe: Describe, now_s: float) -> None:
-        """Send what is due."""
+    def tick(self, now_s: float) -> None:
+        """Tell those who wait how far the start is; who does so is there."""
         self.on_progress(now_s)
         if self._last_heard_s is None or self._awaiting:
             self._last_heard_s = now_s
-        self._watchers = {
-            client: watcher for client, watcher in self._watchers.items() if watcher.lease_s > now_s
-        }
-        due = [watcher for watcher in self._watchers.items() if watcher[1].due_s <= now_s]
-        if not due:
-            return
-        topology = describe()
-        for client, watcher in due:
-            watcher.due_s = now_s + watcher.interval_s
-            self._sender.to_client(client, TopologyChanged(watcher.request_id, topology))
-
-    def say_farewell(self, describe: Describe) -> None:
-        """Send watchers the last picture."""
-        topology = describe("stopped")
-        for client, watcher in self._watchers.items():
-            self._sender.to_client(client, TopologyChanged(watcher.request_id, topology))
 
     def is_gone(self, now_s: float) -> bool:
         """Return whether nobody has been there for the time the cluster is to be kept."""
@@ -195,5 +149,6 @@ class ClientRegistry:
             host.name: host.joined.log_dir for host in self._roster.hosts.values() if host.joined
         }
         generation, world_size = self._rendezvous.generation, self._roster.world_size
-        ready = ClusterReady(request_id, generation, world_size, log_dirs, self._list_notes())
+        notes, axes = self._list_notes(), self._roster.axes
+        ready = ClusterReady(request_id, generation, world_size, log_dirs, notes, axes)
         self._sender.to_client(client, ready)

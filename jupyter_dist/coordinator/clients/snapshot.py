@@ -9,6 +9,7 @@ from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.roster import EngineRecord, HostRecord, Roster
 from jupyter_dist.model.hosts.topology import EngineView, HostView, Topology
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.messages import WIDGET_EVENT
 
 
 class Moment(NamedTuple):
@@ -52,6 +53,7 @@ class Snapshot:
             note="; ".join(filter(None, (verdict.text, job.note if job is not None else ""))),
             job=job.describe() if job is not None else "",
             hosts=hosts,
+            axes=self._roster.axes,
         )
 
 
@@ -90,9 +92,13 @@ def _engine_view(engine: EngineRecord, host: HostRecord, moment: Moment) -> Engi
     what, busy_s = engine.cell_label, 0.0
     if engine.state is EngineState.BUSY:
         busy_s = moment.now_s - engine.busy_since_s
+    aside = f"in the debugger at {engine.stopped_at}" if engine.stopped_at else engine.asks
+    if aside and what:
+        what = f"{what} ({aside})"
     if engine.task and engine.is_present:
         state, busy_s = "busy", moment.now_s - engine.task_since_s
-        what = f"{engine.task} (ipyparallel){f', then {what}' if what else ''}"
+        task = engine.task if engine.task == WIDGET_EVENT else f"{engine.task} (ipyparallel)"
+        what = f"{task}{f', then {what}' if what else ''}"
     return EngineView(
         rank=engine.info.rank,
         local_rank=engine.info.local_rank,

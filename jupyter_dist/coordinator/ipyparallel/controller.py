@@ -10,8 +10,9 @@ from jupyter_dist.coordinator.clients.client_registry import ClientRegistry
 from jupyter_dist.coordinator.ipyparallel.controller_process import ControllerProcess
 from jupyter_dist.coordinator.ipyparallel.members import Members, choose_address
 from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
+from jupyter_dist.coordinator.state.clock import NEVER
 from jupyter_dist.coordinator.state.roster import Roster
-from jupyter_dist.coordinator.state.sender import Sender
+from jupyter_dist.coordinator.state.sender import Handlers, Sender
 from jupyter_dist.errors import ErrorCode
 from jupyter_dist.frameworks.ipyparallel.controller_messages import (
     Failed,
@@ -38,6 +39,8 @@ from jupyter_dist.protocol.messages import (
 from jupyter_dist.text.lists import group_pairs
 from jupyter_dist.text.plurals import fit
 
+LOOK_INTERVAL_S = 0.1
+"""How often its process is looked at, which tells through a pipe."""
 LEAVE_TIMEOUT_S = 2.0
 USER_LEASE_S = 15.0
 """A client that has not shown itself for so long uses the controller no more."""
@@ -103,10 +106,10 @@ class IpyparallelController:
             case _:
                 assert_never(message)
 
-    def tick(self, now_s: float) -> None:
-        """Look after the process, the engines and those who wait."""
+    def tick(self, now_s: float) -> float:
+        """Look after the process, the engines and those who wait; return when to look again."""
         if self._process is None:
-            return
+            return NEVER
         process = self._process
         for told in process.hear():
             self._on_told(told, now_s)
@@ -117,6 +120,7 @@ class IpyparallelController:
         elif self._client_connection:
             self._members.tick()
         self._answer(now_s)
+        return now_s + LOOK_INTERVAL_S
 
     def close(self) -> None:
         """End the controller with the cluster; its clients are told."""
@@ -126,6 +130,10 @@ class IpyparallelController:
             self._process = None
 
     # --- beginning ---
+
+    def handlers(self) -> Handlers:
+        """Return what takes which message."""
+        return {StartController: self.on_start, EndController: self.on_end}
 
     def on_start(self, client: bytes, message: StartController, now_s: float) -> None:
         """Take in that a client wants the controller; it is answered once all ranks have joined."""

@@ -18,8 +18,8 @@ from jupyter_dist.frameworks.ipyparallel.controller_messages import (
     heart_period_ms,
 )
 from jupyter_dist.launch.processes.private_dir import make_private_dir
-from jupyter_dist.launch.ssh.ssh_failures import last_lines
 from jupyter_dist.protocol.unreadable import Unreadable, log_unreadable
+from jupyter_dist.text.said_lines import last_lines
 
 _MODULE = "jupyter_dist.frameworks.ipyparallel.controller"
 _CHUNK_BYTES = 1 << 16

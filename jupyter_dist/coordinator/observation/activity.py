@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from jupyter_dist.coordinator.observation.rank_snapshot import RankSnapshot
 from jupyter_dist.model.ranks.records import tell_group
 from jupyter_dist.model.ranks.stacks import Frame
+from jupyter_dist.protocol.messages import WIDGET_EVENT
 from jupyter_dist.text.lists import cut
 from jupyter_dist.text.plurals import agree, escape
 
@@ -16,7 +17,6 @@ SWAPPING_PER_S = 100.0
 """With so many pages a second from disk a rank does little else than wait for them."""
 _LONG_S = 10.0
 _MOST_CODE = 40
-_LIBRARY = re.compile(r"(^|/)(python\d[\d.]*|site-packages|dist-packages)/|^<frozen ")
 _WAITS_INSIDE = re.compile(
     r"(^|/)(threading|queue|selectors|socket|ssl|subprocess|popen_\w+|connection|_base|tasks|"
     r"synchronize|queues|base_events|pdb|cmd|bdb)\.py:"
@@ -63,7 +63,6 @@ _PLACES = (
         r"(subprocess|popen_\w+)\.py:\d+ ",
         r"\b(subprocess\.\w+|os\.system|os\.waitpid|check_output|check_call|Popen)\(|\.communicate\(",
     ),
-    Place("hang", "{it} wait{s} for input that cannot be typed there", "", r"\binput\(|stdin\."),
     Place("straggler", "{it} sleep{s}", "", r"\bsleep\("),
     Place("unsure", "{it} wait{s} for a thread to end", r"threading\.py:\d+ join", r"\.join\("),
     Place(
@@ -107,11 +106,12 @@ _FRAMEWORKS = (
 )
 """Where ranks sit in a collective that our recorder knows nothing of."""
 
-_FORMING = (
-    (r"\bdistributed\.initialize\(", "initialize of jax"),
-    (r"\binit_process_group\(", "init_process_group"),
+_IN_PLACE = (
+    (r"\bdistributed\.(initialize)\(", "jax", True),
+    (r"\b(init_process_group)\(", "", True),
+    (r"\bdist(?:ributed)?\.(send|recv|monitored_barrier)\(", "torch.distributed", False),
 )
-"""What users call where we wait in place of the framework; stacks end where our code begins."""
+"""What users call where we stand in place of the framework; stacks end where our code begins."""
 
 
 class Sitting(NamedTuple):
@@ -124,6 +124,11 @@ class Sitting(NamedTuple):
     is_jit: bool = False
     """A compiled function: what exchanges something has a record, so one without it computes."""
 
+    @property
+    def needs_others(self) -> bool:
+        """It is one of a package by which ranks do nothing but exchange."""
+        return self.name.endswith((" of torch.distributed", " of cupyx.distributed"))
+
 
 # --- what it does ---
 
@@ -133,6 +138,9 @@ def find_doing(rank: RankSnapshot) -> Activity:
     trouble = find_trouble(rank)
     if trouble is not None:
         return trouble
+    if rank.asks:
+        at = f" at {escape(describe_site(rank.stack))}" if rank.stack else ""
+        return Activity("unsure", f"{{it}} {describe_asking(rank)}{at}")
     if rank.task:
         return Activity("straggler", f"{{it}} {describe_task(rank)}")
     if rank.inside is not None:
@@ -150,8 +158,14 @@ def find_doing(rank: RankSnapshot) -> Activity:
 
 def describe_task(rank: RankSnapshot) -> str:
     """Return the predicate of a clause about a rank that runs a task before the cell."""
-    task = f"an ipyparallel task ({escape(rank.task)}) for {rank.task_s:.0f} s"
-    return f"run{{s}} {task} and {{has}} not begun this cell"
+    is_of_widget = rank.task == WIDGET_EVENT
+    task = WIDGET_EVENT if is_of_widget else f"an ipyparallel task ({escape(rank.task)})"
+    return f"run{{s}} {task} for {rank.task_s:.0f} s and {{has}} not begun this cell"
+
+
+def describe_asking(rank: RankSnapshot) -> str:
+    """Return the predicate of a clause about a rank that waits for a person."""
+    return rank.asks.replace("waits", "wait{s}")
 
 
 def _read_stack(rank: RankSnapshot) -> Activity:
@@ -188,7 +202,7 @@ def find_place(rank: RankSnapshot) -> Place | None:
     """Find the way in which a rank waits, if its stack tells."""
     innermost = rank.stack[-1]
     frames = [f"{frame.site} {frame.function}" for frame in rank.stack[-10:]]
-    waits_inside = _is_library(innermost) and _WAITS_INSIDE.search(innermost.site)
+    waits_inside = innermost.is_in_library and _WAITS_INSIDE.search(innermost.site)
     for place in _PLACES:
         if waits_inside and place.site and any(re.search(place.site, each) for each in frames):
             return place
@@ -201,11 +215,11 @@ def find_sitting(rank: RankSnapshot) -> Sitting | None:
     """Find the call of a framework that a rank sits in; what user code it calls counts for more."""
     if not rank.is_running or not rank.stack:
         return None
-    if not _is_library(rank.stack[-1]):
-        return _find_forming(rank)
+    if not rank.stack[-1].is_in_library:
+        return _find_in_place(rank)
     inner: list[Frame] = []
     for frame in reversed(rank.stack):
-        if not _is_library(frame):
+        if not frame.is_in_library:
             break
         inner.append(frame)
     for pattern, framework in _FRAMEWORKS:
@@ -224,11 +238,13 @@ def _sit(frame: Frame, framework: str, where: str) -> Sitting:
     return Sitting(f"{frame.function} of {package}", is_init, where)
 
 
-def _find_forming(rank: RankSnapshot) -> Sitting | None:
+def _find_in_place(rank: RankSnapshot) -> Sitting | None:
     if rank.is_idle:
-        for pattern, name in _FORMING:
-            if re.search(pattern, rank.stack[-1].code):
-                return Sitting(name, True, describe_site(rank.stack, with_code=False))
+        where = describe_site(rank.stack, with_code=False)
+        for pattern, package, is_init in _IN_PLACE:
+            if found := re.search(pattern, rank.stack[-1].code):
+                name = f"{found[1]} of {package}" if package else found[1]
+                return Sitting(name, is_init, where)
     return None
 
 
@@ -243,21 +259,24 @@ def _native_code(rank: RankSnapshot) -> Activity:
 
 
 def describe_site(stack: tuple[Frame, ...], with_code: bool = True) -> str:
-    """Name the innermost call that users wrote, and the cell's line that led there."""
+    """Name the innermost call that users wrote, and the line of cell or program that led there."""
     if not stack:
         return ""
-    own = next((frame for frame in reversed(stack) if not _is_library(frame)), stack[-1])
-    cell = next((frame for frame in reversed(stack) if frame.is_in_cell), own)
+    own = next((frame for frame in reversed(stack) if not frame.is_in_library), stack[-1])
+    program = own if stack[0].is_in_library or _is_same_file(stack[0], own) else stack[0]
+    cell = next((frame for frame in reversed(stack) if frame.is_in_cell), program)
     where = own.site if own.is_in_cell else os.path.basename(own.site)
     if own.function not in ("<module>", ""):
         where = f"{where} in {own.function}"
     if own.code and with_code:
         where = f"{where} (`{cut(own.code, _MOST_CODE)}`)"
-    return where if own.is_in_cell or cell is own else f"{where}, called at {cell.site}"
+    if own.is_in_cell or cell is own:
+        return where
+    return f"{where}, called at {cell.site if cell.is_in_cell else os.path.basename(cell.site)}"
 
 
-def _is_library(frame: Frame) -> bool:
-    return not frame.is_in_cell and bool(_LIBRARY.search(frame.site))
+def _is_same_file(one: Frame, other: Frame) -> bool:
+    return one.site.rpartition(":")[0] == other.site.rpartition(":")[0]
 
 
 def _package(site: str) -> str:

@@ -5,6 +5,7 @@ Nothing here waits for ranks: agents read the records of those that are stuck or
 
 from dataclasses import dataclass, field
 
+from jupyter_dist.coordinator.state.clock import NEVER
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.coordinator.state.sender import Sender
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -73,14 +74,15 @@ class CallRecords:
                 self._give_up(question, host, _GONE)
                 self._answer_if_complete(agents_id)
 
-    def tick(self, now_s: float) -> None:
-        """Answer what agents have kept waiting for too long."""
+    def tick(self, now_s: float) -> float:
+        """Answer what agents have kept waiting for too long; return when that is due next."""
         for agents_id, question in list(self._queries.items()):
             if now_s >= question.deadline_s:
                 for host in list(question.waiting):
                     late = f"its agent has not answered for {PATIENCE_S:g} s"
                     self._give_up(question, host, late)
                 self._answer_if_complete(agents_id)
+        return min((question.deadline_s for question in self._queries.values()), default=NEVER)
 
     @staticmethod
     def _give_up(question: _Question, host: str, problem: str) -> None:

@@ -1,5 +1,6 @@
 """Looks at the ranks of a running cell, again and again, and says who waits for whom."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,8 +10,10 @@ from msgspec.structs import replace
 from jupyter_dist.coordinator.observation.nccl_diagnostics import NcclDiagnostics
 from jupyter_dist.coordinator.observation.rank_queries import Answers, RankQueries
 from jupyter_dist.coordinator.observation.rank_snapshot import RankSnapshot
+from jupyter_dist.coordinator.observation.slowest_rank import SLOWEST_FROM_S, SlowestWatch
 from jupyter_dist.coordinator.observation.verdict import HangVerdict, judge
 from jupyter_dist.coordinator.observation.wait_graph import Call, find_waits
+from jupyter_dist.coordinator.state.clock import NEVER
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.model.ranks.stacks import Frame, RankStacks
@@ -67,12 +70,17 @@ class HangWatch:
         roster: Roster,
         questions: RankQueries,
         witness: NcclDiagnostics | None = None,
+        tells_slowest: bool = False,
     ) -> None:
         self._ranks = ranks
         self._roster = roster
         self._queries = questions
         self._witness = witness
-        self._looks = {rank: _Look() for rank in ranks}
+        self._tells_slowest = tells_slowest
+        self._slowest: SlowestWatch | None = None
+        """Tells which rank is slow while nothing else is to be said; made for long cells only."""
+        self._slowest_from_s = NEVER
+        self._looks: defaultdict[int, _Look] = defaultdict(_Look)
         self._missing_since_s: dict[tuple[Call, int], float] = {}
         """Since when a rank has been seen to be missing in a call."""
         self._has_spoken = False
@@ -84,6 +92,8 @@ class HangWatch:
         self, statuses: Mapping[int, str], errors: Mapping[int, str], now_s: float
     ) -> HangVerdict:
         """Return the verdict of this moment; `statuses` has how ranks have ended that have."""
+        if self._tells_slowest and self._slowest_from_s == NEVER:
+            self._slowest_from_s = now_s + SLOWEST_FROM_S
         self._now_s = now_s
         seen = [
             self._see(rank, statuses.get(rank, "running"), errors.get(rank, ""), now_s)
@@ -97,7 +107,17 @@ class HangWatch:
         if verdict.text and not is_settled and not self._has_spoken:
             return HangVerdict()
         self._has_spoken = bool(verdict.text)
+        if now_s >= self._slowest_from_s:
+            slowest = self._find_slowest(seen, now_s)
+            if slowest and not verdict.text:
+                return replace(verdict, kind="straggler", text=slowest)
         return self._with_testimony(verdict, now_s)
+
+    def _find_slowest(self, seen: Sequence[RankSnapshot], now_s: float) -> str:
+        if self._slowest is None:
+            self._slowest = SlowestWatch()
+        self._slowest.take(seen, now_s)
+        return self._slowest.text
 
     def _with_testimony(self, verdict: HangVerdict, now_s: float) -> HangVerdict:
         """Add what NCCL says to a verdict; it is not asked while nothing is odd."""
@@ -120,6 +140,8 @@ class HangWatch:
             error=error,
             collective=collective,
             busy_s=now_s - engine.busy_since_s if engine.state is EngineState.BUSY else 0.0,
+            asks=engine.asks if is_running else "",
+            stopped_at=engine.stopped_at if is_running else "",
             task=engine.task if is_running else "",
             task_s=now_s - engine.task_since_s if engine.task else 0.0,
             stack=look.stack,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from jupyter_dist.coordinator.state.clock import NEVER
 from jupyter_dist.coordinator.state.roster import EngineRecord, Roster
 from jupyter_dist.coordinator.state.sender import Sender
 from jupyter_dist.errors import ErrorCode
@@ -66,6 +67,11 @@ class _Open:
         """Agents know more than the ranks themselves."""
         return isinstance(self.about, ReadStacks) and self.about.is_native
 
+    @property
+    def due_s(self) -> float:
+        """When something is to be done about who has not answered."""
+        return self.deadline_s if self.look_s is None else min(self.look_s, self.deadline_s)
+
     def settle(self, engine: str, answer: Answer) -> None:
         """Take an answer as the one that counts."""
         self.answers[self.waiting.pop(engine)] = answer
@@ -88,6 +94,11 @@ class RankQueries:
         self._open: dict[str, _Open] = {}
         """By the name that ranks and agents know: request ids are a client's own."""
         self._numbers = count(1)
+
+    @property
+    def is_asking(self) -> bool:
+        """Some question is not answered yet."""
+        return bool(self._open)
 
     def ask(
         self,
@@ -185,8 +196,11 @@ class RankQueries:
                 question.give_up(engine, reason)
                 self._end_if_complete(question_id)
 
-    def tick(self, now_s: float) -> None:
-        """Have silent ranks looked at, and end the questions whose time is over."""
+    def tick(self, now_s: float) -> float:
+        """Have silent ranks looked at, and end the questions whose time is over.
+
+        Returns when to look again.
+        """
         for engine in {name for question in self._open.values() for name in question.waiting}:
             record = self._roster.find(engine)
             if record is None:
@@ -200,6 +214,7 @@ class RankQueries:
                 for engine in list(question.waiting):
                     question.give_up(engine, self._why_silent(engine, question))
                 self._end_if_complete(question_id)
+        return min((question.due_s for question in self._open.values()), default=NEVER)
 
     def _have_looked_at(self, question_id: str, now_s: float) -> None:
         """Ask the agents of ranks that have not answered."""

@@ -6,7 +6,7 @@ from jupyter_dist.model.hosts.topology import CollectiveView
 from jupyter_dist.model.ranks.stacks import Frame
 
 SILENCE_S = 3.0
-"""Hearts beat twice a second; who has not been heard for so long may be cut off."""
+"""Hearts beat once a second; who has not been heard for so long may be cut off."""
 IDLE_PERCENT = 10.0
 """A rank that uses less of a core than this waits for something."""
 
@@ -20,11 +20,16 @@ class RankSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "running"
     """running, or the final status of the rank in this cell."""
     error: str = ""
-    """Of a rank that raised, as `ValueError: boom`."""
+    """Of a rank that raised, as `ValueError: boom`; of one whose program has ended early by
+    `sys.exit(0)` that call, as `sys.exit(0) at train.py:7`."""
     collective: CollectiveView | None = None
     """Its last collective, as its recorder has it."""
     busy_s: float = 0.0
     """For how long it has been running the cell."""
+    asks: str = ""
+    """What it does about input of a person, as `waits for input`; empty: nothing."""
+    stopped_at: str = ""
+    """Where it is stopped in a debugger; empty: it is not."""
     task: str = ""
     """Label of the ipyparallel task that it runs first; empty: it runs the cell."""
     task_s: float = 0.0

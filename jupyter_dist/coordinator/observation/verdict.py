@@ -14,8 +14,10 @@ from jupyter_dist.coordinator.observation.activity import (
 )
 from jupyter_dist.coordinator.observation.rank_snapshot import RankSnapshot
 from jupyter_dist.coordinator.observation.verdict_text import (
+    tell_asking,
     tell_computing,
     tell_doing,
+    tell_held,
     tell_missing,
     tell_others,
     tell_silent,
@@ -47,7 +49,7 @@ class HangVerdict(msgspec.Struct, frozen=True):
 
     kind: str = ""
     """hang (it will not end on its own), straggler (someone still computes), stuck (a rank does
-    not move on, for a reason outside its code), unsure, or empty."""
+    not move on, for a reason outside its code), held (one is in a debugger), unsure, or empty."""
     text: str = ""
     """One sentence."""
     wants_stacks: tuple[int, ...] = ()
@@ -59,10 +61,13 @@ def judge(ranks: Sequence[RankSnapshot]) -> HangVerdict:
     if not any(rank.is_running for rank in ranks):
         return HangVerdict()
     waits = find_waits(ranks)
+    if any(rank.is_running and rank.stopped_at for rank in ranks):
+        return HangVerdict("held", "; ".join(tell_held(waits, ranks)))
     odd = [wait for wait in waits if wait.missing]
     if _is_worth_a_word(odd):
         return _judge_waits(odd, ranks)
-    for look in (_judge_outside, _judge_tasks, _judge_whole, _judge_sitting, _judge_alone):
+    looks = (_judge_outside, _judge_input, _judge_tasks, _judge_whole, _judge_sitting, _judge_alone)
+    for look in looks:
         verdict = look(waits, ranks)
         if verdict.text:
             break
@@ -160,6 +165,13 @@ def _judge_outside(waits: Sequence[Wait], ranks: Sequence[RankSnapshot]) -> Hang
     return _conclude("stuck", clauses) if clauses else HangVerdict()
 
 
+def _judge_input(waits: Sequence[Wait], ranks: Sequence[RankSnapshot]) -> HangVerdict:
+    """Tell of ranks that wait for a person, at once: it is not seen that they are busy."""
+    del waits
+    asking = [rank for rank in ranks if rank.is_running and rank.asks]
+    return _conclude("unsure", tell_asking(asking)) if asking else HangVerdict()
+
+
 def _judge_tasks(waits: Sequence[Wait], ranks: Sequence[RankSnapshot]) -> HangVerdict:
     """Tell of ranks that have not begun the cell, because they run a task of ipyparallel."""
     del waits
@@ -198,15 +210,22 @@ def _judge_sitting(waits: Sequence[Wait], ranks: Sequence[RankSnapshot]) -> Hang
     most = max(by_name.values(), key=len)
     others = [rank for rank in ranks if rank not in most]
     is_known = all(not rank.is_running or rank.stack or rank.is_unresponsive for rank in others)
-    if not others or not is_known or 2 * len(most) < len(ranks):
+    sitting = find_sitting(most[0])
+    assert sitting is not None
+    is_left_alone = (
+        sitting.needs_others
+        and all(rank.is_idle for rank in most)
+        and not any(rank.is_running for rank in others)
+    )
+    are_most = 2 * len(most) >= len(ranks)
+    if not others or not is_known or not (are_most or is_left_alone):
         return HangVerdict()
     has_ended = any(not rank.is_running for rank in others)
     doings = [(rank, find_doing(rank)) for rank in others if rank.is_running]
     kind = _worst(
         [*(doing for _rank, doing in doings), *[Activity("unsure")] * has_ended], False, False
     )
-    sitting = find_sitting(most[0])
-    is_usual = kind == "straggler" and not (sitting and sitting.is_init)
+    is_usual = kind == "straggler" and not sitting.is_init
     if is_usual and min(rank.stack_s for rank in most) < SLOW_S:
         return HangVerdict()
     return _conclude(kind, tell_sitting(most, others))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jupyter_dist.coordinator.observation.activity import (
     Activity,
+    describe_asking,
     describe_task,
     find_doing,
     find_sitting,
@@ -35,6 +36,39 @@ _NEVER = {
 
 def tell_waiting(wait: Wait, waits: Sequence[Wait]) -> str:
     """Return who waits in a call, where, and for how long."""
+    return f"{_tell_inside(wait, waits)} for {wait.seconds:.0f} s"
+
+
+def tell_held(waits: Sequence[Wait], ranks: Sequence[RankSnapshot]) -> list[str]:
+    """Return which ranks are in a debugger, and who waits for them."""
+    stopped = {rank.rank: rank for rank in ranks if rank.is_running and rank.stopped_at}
+    by_rank = {rank.rank: rank for rank in ranks}
+    listed = {number for wait in waits for number in wait.numbers}
+    told: list[str] = []
+    named: set[int] = set()
+    for wait in (wait for wait in waits if wait.missing):
+        late = {number: stopped[number] for number in sorted(wait.missing & stopped.keys())}
+        text = _tell_inside(wait, waits)
+        if late:
+            whom = name_ranks(late)
+            where = "" if named & late.keys() else _tell_stops(late.values())
+            named |= late.keys()
+            told.append(f"{text} for {whom}, which {fit(late, 'is', 'are')} in the debugger{where}")
+        else:
+            told += [tell_waiting(wait, waits), *tell_missing([wait], listed, by_rank)]
+    if others := [rank for number, rank in stopped.items() if number not in named]:
+        told.append(_agree(f"{{be}} in the debugger{escape(_tell_stops(others))}", others))
+    return told + tell_silent(ranks)
+
+
+def _tell_stops(ranks: Iterable[RankSnapshot]) -> str:
+    """Return where ranks are stopped, if that is one place."""
+    places = {rank.stopped_at for rank in ranks}
+    return f" at {places.pop()}" if len(places) == 1 else ""
+
+
+def _tell_inside(wait: Wait, waits: Sequence[Wait]) -> str:
+    """Return who waits in a call, and where."""
     call, views = wait.call, wait.views
     sites = [view.site for view in views if view.site]
     where = f" ({sites[0]})" if sites else ""
@@ -45,7 +79,7 @@ def tell_waiting(wait: Wait, waits: Sequence[Wait]) -> str:
         verb = "wait{s}"
     doing = agree(f"{verb} in", len(wait.ranks))
     what = f"{_name(wait, waits)}{number}{tell_group(call.group)}{where}"
-    return f"{name_ranks(wait.numbers)} {doing} {what} for {wait.seconds:.0f} s"
+    return f"{name_ranks(wait.numbers)} {doing} {what}"
 
 
 def tell_computing(wait: Wait) -> str:
@@ -184,7 +218,8 @@ def _tell_end(wait: Wait, rank: RankSnapshot) -> str:
     """Return how a rank has ended the cell that others wait for."""
     if rank.status != "ok" or rank.rank in wait.passed:
         return _tell_own_end(rank)
-    ended = f"finished the cell and {_NEVER.get(wait.call.operation, 'never called it')}"
+    how = f"ended by {escape(rank.error)}" if rank.error else "finished the cell"
+    ended = f"{how} and {_NEVER.get(wait.call.operation, 'never called it')}"
     last = rank.collective
     if last is None or not last.site or last.is_earlier or wait.call.operation in MESSAGES:
         return ended
@@ -217,6 +252,12 @@ def tell_doing(doings: Iterable[tuple[RankSnapshot, Activity]], is_named: bool =
         verb = fit(ranks, "does", "do")
         told.append(f"{who} {verb} not go on: {text}" if is_named else text)
     return told
+
+
+def tell_asking(ranks: Sequence[RankSnapshot]) -> list[str]:
+    """Return which rank waits for a person, and then which ones come after it."""
+    groups = group_pairs((describe_asking(rank), rank) for rank in ranks)
+    return [_agree(asking, groups[asking]) for asking in sorted(groups)]
 
 
 def tell_tasks(ranks: Sequence[RankSnapshot]) -> list[str]:

@@ -9,11 +9,14 @@ from jupyter_dist.coordinator.cells.output_log import OutputLog
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler, Work
 from jupyter_dist.coordinator.preemption.job_end import JobEnd
 from jupyter_dist.coordinator.preemption.notice import Notice
+from jupyter_dist.coordinator.state.clock import NEVER, TICK_S
 from jupyter_dist.coordinator.state.roster import EngineRecord
 from jupyter_dist.model.ranks.preemption_agreement import choose_save_point, time_to_save_s
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.commands import PREEMPTION, PreemptionRequest
 from jupyter_dist.protocol.messages import (
+    AnnounceEnd,
+    EndAnnounced,
     FromNotices,
     HeedNotices,
     NoticeHandled,
@@ -61,6 +64,8 @@ class Preemption:
         """Whether notices are wanted, as the agents were told last."""
         self._told_engines: dict[str, bool] = {}
         self._words: dict[str, _Word] = {}
+        self._askers: list[tuple[bytes, str]] = []
+        """Clients that wait until ranks have handled a notice, each with its request."""
         self._count = 0
         self._open: Notice | None = None
         self._outcome = ""
@@ -104,6 +109,16 @@ class Preemption:
             self._begin_where_due(now_s)
             self._advance(now_s)
 
+    def on_request(self, client: bytes, request: AnnounceEnd, now_s: float) -> None:
+        """Take in that a client will end what runs; it is answered when ranks have handled that."""
+        if self._open is None and not self._is_wanted():
+            self._sender.to_client(client, EndAnnounced(request.request_id, ""))
+            return
+        self._askers.append((client, request.request_id))
+        if self._open is None:
+            self._begin({"": request.reason}, 0.0, now_s)
+        self._advance(now_s)
+
     def on_gone(self, host: str) -> None:
         """Take in that the agent of a host is gone: it is taken away, or comes again."""
         self._told_hosts.pop(host, None)
@@ -113,8 +128,8 @@ class Preemption:
         """Go on with a notice once work has ended: what is marked is saved before other work."""
         self._advance(now_s)
 
-    def tick(self, now_s: float) -> None:
-        """Go on, as far as possible now."""
+    def tick(self, now_s: float) -> float:
+        """Go on, as far as possible now; return when to look again."""
         words = self._words.keys() | ({""} if self._end.is_told else set())
         is_gone = bool(self._outcome_hosts) and self._outcome_hosts.isdisjoint(words)
         if is_gone and all(engine.is_present for engine in self._roster.engines):
@@ -122,6 +137,7 @@ class Preemption:
         self._tell_wanted()
         self._begin_where_due(now_s)
         self._advance(now_s)
+        return now_s + TICK_S if self._open is not None else NEVER
 
     # --- who wants to know -------------------------------------------------------------------
 
@@ -134,12 +150,13 @@ class Preemption:
         return wanted is not None and cell is not None and wanted.cell_id == cell.cell_id
 
     def _is_wanted(self) -> bool:
-        cell = self._user_cell
-        return any(
-            (wanted := self._wants(engine)) is not None
-            and (wanted.is_always or self._is_asking(engine, cell))
-            for engine in self._roster.engines
-        )
+        cell_id = None if (cell := self._user_cell) is None else cell.cell_id
+        for name, wanted in self._wanted.items():
+            if wanted.is_always or wanted.cell_id == cell_id:
+                engine = self._roster.find(name)
+                if engine is not None and engine.is_present:
+                    return True
+        return False
 
     @property
     def _user_cell(self) -> CellRun | None:
@@ -153,6 +170,9 @@ class Preemption:
         if not self._wanted:
             return
         is_wanted = self._is_wanted() or self._open is not None
+        was_told = True in self._told_hosts.values() or True in self._told_engines.values()
+        if not (is_wanted or was_told):
+            return
         for host in self._roster.hosts:
             if self._told_hosts.get(host, False) != is_wanted:
                 command = pb.AgentCommand(heed_notices=pb.HeedNotices(is_wanted=is_wanted))
@@ -318,6 +338,9 @@ class Preemption:
         if cell is not None:
             cell.tell(self._outcome)
         self._sender.to_engines(self._roster.present_ranks(), NoticeOver(notice.number))
+        for client, request_id in self._askers:
+            self._sender.to_client(client, EndAnnounced(request_id, self._outcome))
+        self._askers.clear()
         for host, word in self._words.items():
             word.is_handled = True
             if word.is_ending:

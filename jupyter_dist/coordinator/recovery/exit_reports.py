@@ -1,16 +1,15 @@
 """How an engine ended: everything known as a report, and what it had said last."""
 
-import signal
-
 import msgspec
 
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.roster import EngineRecord
-from jupyter_dist.model.ranks.crash import CrashReport
-from jupyter_dist.model.ranks.crash_diagnosis import conclude
-from jupyter_dist.model.ranks.crash_traces import cell_line, read_traces, without_stacks
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
+from jupyter_dist.model.ranks.crashes.crash_diagnosis import conclude
+from jupyter_dist.model.ranks.crashes.crash_traces import cell_line, read_traces, without_stacks
 from jupyter_dist.model.ranks.end_marks import read_end_mark
 from jupyter_dist.model.ranks.records import CallRecord
+from jupyter_dist.model.ranks.signals import RankSignal
 from jupyter_dist.model.ranks.source_files import name_cells
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import Output, RankOutput
@@ -60,7 +59,7 @@ def report_exit(
         kernel=tuple(evidence.kernel),
         gpu_errors=tuple(evidence.gpu_errors),
     )
-    if engine.is_condemned and exited.signal == signal.SIGKILL:
+    if engine.is_condemned and exited.signal == RankSignal.SIGKILL:
         return msgspec.structs.replace(report, reason="it was killed to be replaced (%dist_heal)")
     return msgspec.structs.replace(report, reason=conclude(report))
 
@@ -81,7 +80,7 @@ def last_words(exited: pb.EngineExited, engine: EngineRecord) -> RankOutput | No
             text = _say_omitted(tail_offset - sent) + text
             if text:
                 outputs.append(Output(kind, text))
-    return RankOutput(engine.info.rank, tuple(outputs)) if outputs else None
+    return RankOutput((engine.info.rank,), tuple(outputs)) if outputs else None
 
 
 def _say_omitted(omitted_bytes: int) -> str:

@@ -1,6 +1,5 @@
 """Lost ranks get new engines, and the others keep what they have: one step after the other."""
 
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,7 +20,8 @@ from jupyter_dist.coordinator.recovery.host_events import HostEvents
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.free_slots import find_seat
 from jupyter_dist.errors import ErrorCode
-from jupyter_dist.model.hosts.rank import RankInfo, name_ranks
+from jupyter_dist.model.hosts.rank import RankInfo, name_rank, name_ranks
+from jupyter_dist.model.ranks.signals import RankSignal
 from jupyter_dist.model.ranks.variable_facts import RankNames
 from jupyter_dist.protocol.messages import (
     HealProgress,
@@ -134,9 +134,7 @@ class Healing(RecoveryWork):
         if not self._targets:
             self._fail("every rank is there: nothing is to be healed", ErrorCode.USAGE_ERROR)
             return
-        self._roster.condemn(self._targets)
-        # A lost rank may have a process all the same: stopped, or out of reach for a while.
-        self._sender.send_signal(self._targets, signal.SIGKILL, f"heal-{self.request_id}")
+        self._kill_targets()
         self._deadline_s = now_s + END_PATIENCE_S
         self.tick(now_s)
 
@@ -152,11 +150,17 @@ class Healing(RecoveryWork):
         """Take in that another rank is gone meanwhile, or a new one has not survived its birth."""
         if self.cell is not None:
             self.cell.on_lost(rank, reason)
-        if next_stage(self.stage, HealingEvent.RANK_LOST) is not self.stage:
-            self._fail(f"rank {rank} was lost meanwhile: {reason}")
+        host = self._roster.hosts[self._roster[rank].info.host]
+        is_newcomer = rank in self._seats and not host.is_lost
+        event = HealingEvent.NEWCOMER_DIED if is_newcomer else HealingEvent.RANK_LOST
+        follows = next_stage(self.stage, event)
+        if follows is HealingStage.FAILED is not self.stage:
+            self._fail(f"{name_rank(rank)} was lost meanwhile: {reason}")
+        elif follows is not self.stage:
+            self._begin_again(event)
         elif not self.is_over and rank not in self._targets:
             self._targets = tuple(sorted((*self._targets, rank)))
-            self._sender.send_signal([rank], signal.SIGKILL, f"heal-{self.request_id}")
+            self._sender.send_signal([rank], RankSignal.SIGKILL, f"heal-{self.request_id}")
 
     # --- the steps ---
 
@@ -250,7 +254,7 @@ class Healing(RecoveryWork):
         for rank, status in cell.statuses.items():
             if status != "ok":
                 what = cell.errors.get(rank) or status
-                self._problems.append(f"setup cell {cell.label} on rank {rank}: {what}")
+                self._problems.append(f"setup cell {cell.label} on {name_rank(rank)}: {what}")
         if "interrupted" in cell.statuses.values():
             self._setup.clear()
         busy = [rank for rank in cell.ranks if self._roster[rank].state is EngineState.BUSY]
@@ -295,8 +299,8 @@ class Healing(RecoveryWork):
         late = f"it has not come back within {HOST_PATIENCE_S:g} s"
         why = self._arrivals.why_not_back(host) or late
         return (
-            f"rank {rank} has no place: host {host} is lost ({why}), and no other host has a free "
-            "slot. %dist_shrink goes on with the others"
+            f"{name_rank(rank)} has no place: host {host} is lost ({why}), and no other host "
+            "has a free slot. %dist_shrink goes on with the others"
         )
 
     def _make_cell(self, number: int, request: SubmitCell) -> CellRun:
@@ -308,15 +312,35 @@ class Healing(RecoveryWork):
     def _enter(self, event: HealingEvent, deadline_s: float = 0.0) -> None:
         self.stage, self._deadline_s = next_stage(self.stage, event), deadline_s
 
+    def _begin_again(self, event: HealingEvent) -> None:
+        """Replace all that are lost by now, with those that were being replaced.
+
+        The ranks of a host are not known to be lost all at once, nor with the host.
+        """
+        self._enter(event)
+        self._drop_unborn("another rank was lost meanwhile, and all are replaced together")
+        self._seats.clear()
+        self._targets = tuple(self._roster.lost_ranks())
+        self._kill_targets()
+
+    def _kill_targets(self) -> None:
+        """End their processes: a lost rank may have one, stopped or out of reach for a while."""
+        self._roster.condemn(self._targets)
+        self._sender.send_signal(self._targets, RankSignal.SIGKILL, f"heal-{self.request_id}")
+
+    def _drop_unborn(self, reason: str) -> None:
+        """End new engines that are not needed any more."""
+        unborn = [rank for rank in self._seats if self._roster[rank].is_present]
+        self._sender.send_signal(unborn, RankSignal.SIGKILL, f"unheal-{self.request_id}")
+        for rank in unborn:
+            self._roster.lose(rank, reason)
+            self._rendezvous.on_lost(rank)
+
     def _fail(self, problem: str, code: ErrorCode = ErrorCode.HEAL_FAILED) -> None:
-        """End with what has gone wrong; new engines that are not needed any more go with it."""
+        """End with what has gone wrong."""
         self._enter(HealingEvent.FAILED)
         self.problem = problem
-        unborn = [rank for rank in self._seats if self._roster[rank].is_present]
-        self._sender.send_signal(unborn, signal.SIGKILL, f"unheal-{self.request_id}")
-        for rank in unborn:
-            self._roster.lose(rank, f"healing has failed: {problem}")
-            self._rendezvous.on_lost(rank)
+        self._drop_unborn(f"healing has failed: {problem}")
         self._sender.refuse(self.client, self.request_id, code, f"{problem}.")
 
 

@@ -32,28 +32,35 @@ class HealingEvent(StrEnum):
     SET_UP = "set_up"
     COMPARED = "compared"
     RANK_LOST = "rank_lost"
-    """Before ranks have their places it is replaced with the others; later it is one too many."""
+    """It is replaced with the others, as long as these have not joined."""
+    NEWCOMER_DIED = "newcomer_died"
+    """A new engine has not survived its birth, and its host is there: no other would, either."""
     FAILED = "failed"
 
 
-_FAILURES = dict.fromkeys((HealingEvent.RANK_LOST, HealingEvent.FAILED), HealingStage.FAILED)
+_LOSSES = (HealingEvent.RANK_LOST, HealingEvent.NEWCOMER_DIED)
+_FAILURES = dict.fromkeys((*_LOSSES, HealingEvent.FAILED), HealingStage.FAILED)
 
 TRANSITIONS: dict[HealingStage, dict[HealingEvent, HealingStage]] = {
     HealingStage.ENDING: {
         HealingEvent.ENDED: HealingStage.RETURNING,
-        HealingEvent.RANK_LOST: HealingStage.ENDING,
+        **dict.fromkeys(_LOSSES, HealingStage.ENDING),
         HealingEvent.FAILED: HealingStage.FAILED,
     },
     HealingStage.RETURNING: {
         HealingEvent.SEATED: HealingStage.FORMING,
-        HealingEvent.RANK_LOST: HealingStage.RETURNING,
+        **dict.fromkeys(_LOSSES, HealingStage.RETURNING),
         HealingEvent.FAILED: HealingStage.FAILED,
     },
-    HealingStage.FORMING: {HealingEvent.FORMED: HealingStage.SETTING_UP, **_FAILURES},
+    HealingStage.FORMING: {
+        HealingEvent.FORMED: HealingStage.SETTING_UP,
+        **_FAILURES,
+        HealingEvent.RANK_LOST: HealingStage.ENDING,
+    },
     HealingStage.SETTING_UP: {HealingEvent.SET_UP: HealingStage.COMPARING, **_FAILURES},
     HealingStage.COMPARING: {HealingEvent.COMPARED: HealingStage.HEALED, **_FAILURES},
-    HealingStage.HEALED: {HealingEvent.RANK_LOST: HealingStage.HEALED},
-    HealingStage.FAILED: {HealingEvent.RANK_LOST: HealingStage.FAILED},
+    HealingStage.HEALED: dict.fromkeys(_LOSSES, HealingStage.HEALED),
+    HealingStage.FAILED: dict.fromkeys(_LOSSES, HealingStage.FAILED),
 }
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from jupyter_dist.coordinator.agents.arrivals import Arrivals
 from jupyter_dist.coordinator.agents.deployment import Deployment
+from jupyter_dist.coordinator.cells.push import Push
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler
-from jupyter_dist.coordinator.cells.transfers import Transfer
 from jupyter_dist.coordinator.recovery.losses import Losses
 from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
 from jupyter_dist.coordinator.state.roster import EngineRecord, HostRecord, Roster
@@ -89,9 +89,9 @@ class HostEvents:
         match event.WhichOneof("event"):
             case "signal_sent":
                 self._scheduler.signals_under_way.discard(f"{event.signal_sent.request_id}@{host}")
-            case "placed" if isinstance(current, Transfer):
+            case "placed" if isinstance(current, Push):
                 current.on_placed(host, event.placed)
-            case "place_taken" if isinstance(current, Transfer):
+            case "place_taken" if isinstance(current, Push):
                 current.on_place_taken(host, event.place_taken)
 
     # --- for ranks that get new engines ---

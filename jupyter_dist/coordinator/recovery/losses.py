@@ -11,9 +11,11 @@ from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler, RecoveryPolicy
 from jupyter_dist.coordinator.recovery.exit_reports import last_words, report_exit, report_loss
 from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
+from jupyter_dist.coordinator.state.clock import NEVER, TICK_S
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.roster import EngineRecord, Roster
-from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.hosts.rank import name_rank
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
 from jupyter_dist.model.spec.liveness import HealthPolicy, Liveness, assess
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import RankOutput
@@ -57,6 +59,8 @@ class Losses:
         self._how_gone: dict[str, str] = {}
         self._silent: dict[str, int] = {}
         """The same for engines that are given up for their silence."""
+        self._look_s = self._due_s = 0.0
+        """When heartbeats are looked at again, and when that must be."""
         self.crashes: dict[int, CrashReport] = {}
         """How ranks ended that are lost, until they are replaced."""
 
@@ -78,8 +82,11 @@ class Losses:
         else:
             self._gone_hosts[host] = question
 
-    def tick(self, now_s: float) -> None:
-        """Act on the exits that are due, and on hosts and ranks of which all has been heard."""
+    def tick(self, now_s: float) -> float:
+        """Act on the exits that are due, and on hosts and ranks of which all has been heard.
+
+        Returns when to look again.
+        """
         self._act_on_exits(lambda exit_, _: exit_.due_s <= now_s and self._is_heard(exit_.question))
         for host, question in tuple(self._gone_hosts.items()):
             if self._is_heard(question):
@@ -88,6 +95,7 @@ class Losses:
         cell = self._scheduler.cell
         if cell is not None and self.witness is not None and (news := self.witness.take_news()):
             cell.tell(news)
+        return now_s + TICK_S if self._exits or self._gone_hosts else NEVER
 
     def _ask(self, confirm_s: float = 0.0) -> int | None:
         return self.witness.ask(confirm_s) if self.witness is not None else None
@@ -108,24 +116,41 @@ class Losses:
         if not self._roster.engines:  # no rank is seated yet whose loss would be told
             self._on_loss(reason)
 
-    def judge(self, beats: HeartbeatMonitor, policy: HealthPolicy, now_s: float) -> None:
-        """Look at the heartbeats of every engine that has a process."""
-        for rank in self._roster.present_ranks():
-            engine = self._roster[rank]
+    def judge(self, beats: HeartbeatMonitor, policy: HealthPolicy, now_s: float) -> float:
+        """Look at the heartbeats of every engine that has a process; return when to look again.
+
+        While all are well that need not be before new ones are asked for, however often it could.
+        """
+        if now_s < self._look_s:
+            return self._due_s
+        due_s = oldest_s = NEVER
+        is_well = True
+        for engine in self._roster.present():
             if engine.state is EngineState.STARTING and not engine.pid:
                 continue
             last_beat_s = beats.last_beat_s(engine.identity)
             engine.beat_age_s = max(0.0, now_s - last_beat_s)
+            if engine.beat_age_s < policy.suspect_after_s and not engine.is_suspect:
+                oldest_s = min(oldest_s, last_beat_s)
+                continue
+            is_well = False
             verdict, reason = assess(now_s, last_beat_s, policy)
             engine.is_suspect = verdict is Liveness.SUSPECT
             engine.reason = reason if engine.is_suspect else ""
             if verdict is Liveness.LOST:
                 self._give_up(engine, reason)
+                due_s = min(due_s, now_s + TICK_S)
+            else:
+                limit_s = policy.lost_after_s if engine.is_suspect else policy.suspect_after_s
+                due_s = min(due_s, last_beat_s + limit_s)
+        self._due_s = min(due_s, oldest_s + policy.suspect_after_s)
+        self._look_s = min(self._due_s, now_s + policy.interval_s) if is_well else now_s
+        return self._due_s
 
     def describe_suspects(self) -> str:
         """Return which ranks have been silent for long; empty: none."""
         return "; ".join(
-            f"rank {engine.info.rank}: {engine.reason}"
+            f"{name_rank(engine.info.rank)}: {engine.reason}"
             for engine in self._roster.present()
             if engine.is_suspect
         )

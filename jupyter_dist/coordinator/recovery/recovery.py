@@ -1,15 +1,15 @@
 """What is done about lost ranks: what someone asks for, or what the cluster was started with."""
 
-import signal
-
 from jupyter_dist.coordinator.agents.message_sender import NOBODY
 from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler, Work
 from jupyter_dist.coordinator.recovery.healing import Healing, HealingParts
 from jupyter_dist.coordinator.recovery.losses import Losses
 from jupyter_dist.coordinator.recovery.shrinking import Shrinking
+from jupyter_dist.coordinator.state.clock import NEVER, TICK_S
 from jupyter_dist.errors import ErrorCode
-from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
+from jupyter_dist.model.hosts.rank import format_ranks, name_rank, name_ranks
+from jupyter_dist.model.ranks.signals import RankSignal
 from jupyter_dist.model.spec.on_loss import OnLoss
 from jupyter_dist.protocol.messages import HealRanks, ShrinkCluster
 from jupyter_dist.text.plurals import fit
@@ -19,9 +19,9 @@ PATIENCE_S = 2.0
 
 _ANNOUNCED = {
     OnLoss.ASK: "",
-    OnLoss.STOP: "rank {rank} is lost, and with it the cluster ends (--on-loss stop)",
-    OnLoss.HEAL: "rank {rank} will be replaced when this cell has ended (--on-loss heal)",
-    OnLoss.CONTINUE: "the cluster will go on without rank {rank} when this cell has ended "
+    OnLoss.STOP: "{rank} is lost, and with it the cluster ends (--on-loss stop)",
+    OnLoss.HEAL: "{rank} will be replaced when this cell has ended (--on-loss heal)",
+    OnLoss.CONTINUE: "the cluster will go on without {rank} when this cell has ended "
     "(--on-loss continue)",
 }
 
@@ -97,7 +97,7 @@ class Recovery:
             return
         living = [rank for rank in request.ranks or () if self._roster[rank].is_present]
         self._roster.condemn(living)
-        self._sender.send_signal(living, signal.SIGKILL, f"replace-{request.request_id}")
+        self._sender.send_signal(living, RankSignal.SIGKILL, f"replace-{request.request_id}")
 
     def _make(self, client: bytes, request: HealRanks | ShrinkCluster) -> Work:
         if isinstance(request, HealRanks):
@@ -113,12 +113,23 @@ class Recovery:
         acts = self._on_loss in (OnLoss.HEAL, OnLoss.CONTINUE)
         return acts and bool(self._lost()) and self._lost() != self._tried
 
-    def tick(self, now_s: float) -> None:
-        """Act on its own when a rank is lost, once nothing runs any more."""
+    def tick(self, now_s: float) -> float:
+        """Act on its own when a rank is lost, once nothing runs any more.
+
+        Returns when to look again.
+        """
         self._end_roll_calls(now_s)
-        if self._is_under_way():
-            return  # someone has asked for it already
-        if self._scheduler.current is not None or not (lost := self._lost()) or lost == self._tried:
+        if not self._is_under_way():  # else someone has asked for it already
+            self._act(now_s)
+        return now_s + TICK_S if self._roll_calls else NEVER
+
+    def _act(self, now_s: float) -> None:
+        if (current := self._scheduler.current) is not None:
+            is_end = self._on_loss is OnLoss.STOP and self._roster.lost_ranks()
+            if is_end and isinstance(current, CellRun):
+                current.interrupt_others(now_s)  # it would keep the cluster for as long as it runs
+            return
+        if not (lost := self._lost()) or lost == self._tried:
             return
         self._tried = lost
         match self._on_loss:
@@ -160,7 +171,8 @@ class Recovery:
 
     def announce(self, rank: int) -> str:
         """Return what will be done about a loss, as a sentence; empty: that is for the person."""
-        return _ANNOUNCED[self._on_loss].format(rank=rank)
+        sentence = _ANNOUNCED[self._on_loss]
+        return sentence.format(rank=name_rank(rank)) if sentence else ""
 
     def _lost(self) -> frozenset[str]:
-        return frozenset(engine.name for engine in self._roster.engines if not engine.is_present)
+        return frozenset(self._roster[rank].name for rank in self._roster.lost_ranks())

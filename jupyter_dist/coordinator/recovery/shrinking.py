@@ -1,10 +1,10 @@
 """The cluster goes on without its lost ranks: the others are numbered again, without gaps."""
 
-import signal
-
 from jupyter_dist.coordinator.recovery.healing import HealingParts, RecoveryWork
 from jupyter_dist.errors import ErrorCode
+from jupyter_dist.model.hosts.axes import write_sizes
 from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.ranks.signals import RankSignal
 from jupyter_dist.protocol.messages import Leave, ShrinkCluster, Shrunk
 
 
@@ -17,6 +17,8 @@ class Shrinking(RecoveryWork):
         self._timeout_s = parts.timeout_s
         self.renumbered: dict[int, int] = {}
         """The new number of each rank by its old one, once they have new ones."""
+        self._told: list[str] = []
+        """What the client learns at the end."""
 
     def start(self, now_s: float) -> None:
         """Leave the lost ranks out, and form a generation of the others."""
@@ -25,18 +27,35 @@ class Shrinking(RecoveryWork):
             what = "every rank is there" if not lost else "no rank is left"
             self._fail(f"{what}: the cluster cannot shrink", ErrorCode.USAGE_ERROR)
             return
-        # A lost rank may have a process all the same: stopped, or out of reach for a while.
-        self._sender.send_signal(lost, signal.SIGKILL, f"shrink-{self.request_id}")
-        self._sender.to_engines(lost, Leave())
-        self.renumbered = self._roster.shrink()
-        self._parts.setup_cells.renumber(self.renumbered)
-        self._rendezvous.regroup()
+        if axes := self._roster.axes:
+            self._told.append(
+                f"the axes {write_sizes(axes.shape)} are dropped: they do not fit the ranks that "
+                "are left; %dist_axes names others"
+            )
+        self.renumbered = {rank: rank for rank in range(self._roster.world_size)}
+        self._leave_out(lost)
         self._deadline_s = now_s + self._timeout_s
 
+    def _leave_out(self, lost: list[int]) -> None:
+        # A lost rank may have a process all the same: stopped, or out of reach for a while.
+        self._sender.send_signal(lost, RankSignal.SIGKILL, f"shrink-{self.request_id}")
+        self._sender.to_engines(lost, Leave())
+        new = self._roster.shrink()
+        self.renumbered = {old: new[rank] for old, rank in self.renumbered.items() if rank in new}
+        self._parts.setup_cells.renumber(new)
+        self._rendezvous.regroup()
+        for text in self._told:
+            self._rendezvous.add_note(text)
+
     def tick(self, now_s: float) -> None:
-        """Answer the client once the new generation stands."""
+        """Answer the client once the new generation stands; leave out who is lost meanwhile."""
         if self.is_over:
             return
+        if lost := self._roster.lost_ranks():
+            if len(lost) == self._roster.world_size:
+                self._fail("no rank is left: the cluster cannot shrink")
+                return
+            self._leave_out(lost)
         missing = name_ranks(self._rendezvous.awaited_ranks)
         if tasks := self._rendezvous.describe_tasks():
             self._deadline_s = max(self._deadline_s, now_s + self._timeout_s)
@@ -58,9 +77,11 @@ class Shrinking(RecoveryWork):
             self._fail(self._rendezvous.problem)
 
     def on_lost(self, rank: int, reason: str) -> None:
-        """Take in that another rank is gone meanwhile: the cluster can shrink once more."""
-        if not self.is_over:
-            self._fail(f"rank {rank} (of the new numbers) was lost meanwhile: {reason}")
+        """Take in that another rank is gone meanwhile: it is left out, too."""
+        if self.is_over:
+            return
+        before = next(old for old, new in self.renumbered.items() if new == rank)
+        self._told.append(f"rank {before} was lost meanwhile, and is left out, too: {reason}")
 
     def _fail(self, problem: str, code: ErrorCode = ErrorCode.HEAL_FAILED) -> None:
         self.is_over = True

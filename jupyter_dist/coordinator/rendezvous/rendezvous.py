@@ -7,6 +7,7 @@ from typing import assert_never
 from jupyter_dist.coordinator.state.engine_state import EngineEvent, EngineState
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.coordinator.state.sender import Sender
+from jupyter_dist.model.hosts.axes import Axes
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.model.ranks.initialized import plan_frameworks
 from jupyter_dist.protocol.messages import (
@@ -15,8 +16,10 @@ from jupyter_dist.protocol.messages import (
     NotReady,
     Ready,
     Regroup,
+    TakeAxes,
     Welcome,
 )
+from jupyter_dist.protocol.places import Place, find_runs, key_of, ranks_to_know
 from jupyter_dist.text.plurals import fit
 
 
@@ -34,6 +37,8 @@ class Rendezvous:
         self.is_welcomed = False
         """All have said Hello in this generation, and know where the others are."""
         self._hellos: dict[int, Hello] = {}
+        self.places: dict[str, Place] = {}
+        """Where the ranks of this generation are, by the key of the value that tells that."""
         self._ready: set[int] = set()
         self._members: set[int] = set()
         """Ranks of this generation that were there before it."""
@@ -79,7 +84,7 @@ class Rendezvous:
     def ranks_kept_by_tasks(self) -> list[int]:
         """Ranks that the others wait for, and that hear of it after a task of ipyparallel."""
         in_tasks = set(self._roster.ranks_in_tasks)
-        return [rank for rank in self.awaited_ranks if rank in in_tasks]
+        return [rank for rank in self.awaited_ranks if rank in in_tasks] if in_tasks else []
 
     def describe_tasks(self) -> str:
         """Return which tasks keep ranks from this generation; empty: none does."""
@@ -99,6 +104,16 @@ class Rendezvous:
         """Wait for every rank, now that it is known how many there are."""
         self._expected = set(range(self._roster.world_size))
 
+    @property
+    def axes_version(self) -> int:
+        """How often axes have been named or dropped."""
+        return self._roster.axes.version
+
+    def take_axes(self, axes: Axes) -> None:
+        """Have all ranks know these axes, those too that are on their way into a generation."""
+        self._roster.axes = axes
+        self._sender.to_engines(self._roster.present_ranks(), TakeAxes(self._roster.axes))
+
     def on_message(self, message: Hello | Ready | NotReady) -> None:
         """Take in what an engine says of a generation."""
         match message:
@@ -116,7 +131,7 @@ class Rendezvous:
         if hello.generation != self.generation:
             return  # from an older round; it will say Hello again
         engine = self._roster[hello.rank]
-        engine.pid = hello.pid
+        engine.pid, engine.shares_memory = hello.pid, hello.shares_memory
         self._hellos[hello.rank] = hello
         if not self.is_broken and self._hellos.keys() >= self._expected:
             self._welcome_all()
@@ -152,12 +167,15 @@ class Rendezvous:
         """
         self.is_broken = True
         self.lost_rank, self._whole_since = rank, self.generation + 1
-        joining = [other for other in self._roster.ranks_in(EngineState.STARTING) if other != rank]
-        reason = f"was lost while generation {self.generation} was formed"
-        self._sender.to_engines(joining, AbortCommunicator(self.generation, rank, reason))
+        is_forming = len(self._ready) < len(self._expected)
         self._expected.discard(rank)
         self._ready.discard(rank)
-        self._release()
+        if is_forming:
+            joining = self._roster.ranks_in(EngineState.STARTING)
+            reason = f"was lost while generation {self.generation} was formed"
+            abort = AbortCommunicator(self.generation, rank, reason)
+            self._sender.to_engines([other for other in joining if other != rank], abort)
+            self._release()
 
     def _release(self) -> None:
         """Let ranks that wait for a later generation than the first be idle without one."""
@@ -178,12 +196,17 @@ class Rendezvous:
         self.is_broken = False
         self.problem = ""
         self._hellos.clear()
+        self.places.clear()
         self._ready.clear()
         self._expected = {*present, *newcomers}
         self._members = set(present)
         for rank in present:
             self._roster[rank].apply(EngineEvent.REGROUPED)
             self._sender.to_engine(rank, Regroup(self.generation, rank))
+
+    def add_note(self, text: str) -> None:
+        """Let the user know this of the new generation, whatever ranks say of it."""
+        self._notes[text] = set(range(self._roster.world_size))
 
     def take_notes(self) -> tuple[str, ...]:
         """Give, once, what the user should know of the generation that was formed."""
@@ -196,13 +219,26 @@ class Rendezvous:
 
     def _welcome_all(self) -> None:
         self.is_welcomed = True
-        peers = tuple(hello.address for _, hello in sorted(self._hellos.items()))
+        ranks = sorted(self._expected)
+        places = {
+            rank: Place(self._hellos[rank].address, self._roster[rank].info.host) for rank in ranks
+        }
+        self.places = {key_of(rank): place for rank, place in places.items()}
+        hosts = find_runs(place.address.rpartition(":")[0] for place in places.values())
         key = secrets.token_bytes(32)
         formed = {rank: hello.formed for rank, hello in sorted(self._hellos.items())}
         plans = plan_frameworks(formed, self._roster.world_size, self.always_formed)
         self.is_forming_frameworks = not all(plan.is_kept for plan in plans)
-        hosts = tuple(self._roster[rank].info.host for rank in sorted(self._expected))
-        for rank in sorted(self._expected):
-            info = self._roster[rank].info
-            welcome = Welcome(self.generation, info, self.communicator, peers, key, plans, hosts)
+        for rank in ranks:
+            peers = {peer: places[peer] for peer in ranks_to_know(rank, len(ranks))}
+            welcome = Welcome(
+                self.generation,
+                self._roster[rank].info,
+                self.communicator,
+                peers,
+                key,
+                plans,
+                hosts,
+                self._roster.axes,
+            )
             self._sender.to_engine(rank, welcome)

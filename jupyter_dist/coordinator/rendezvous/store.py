@@ -4,6 +4,7 @@ from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
 from jupyter_dist.coordinator.state.sender import Sender
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import AwaitValue, PutValue, ValueFound
+from jupyter_dist.protocol.places import write_place
 
 MOST_BYTES = 64 << 20
 """Beyond that the oldest values go: they were of communicators that have long been formed."""
@@ -29,6 +30,9 @@ class Store:
         if isinstance(message, PutValue):
             if len(frames) == 1:
                 self._keep(message.key, frames[0])
+        elif (place := self._rendezvous.places.get(message.key)) is not None:
+            found = ValueFound(self._generation, message.key)
+            self._sender.to_engine(message.rank, found, [write_place(place)])
         elif message.key in self._store:
             self._send(message.rank, message.key)
         else:

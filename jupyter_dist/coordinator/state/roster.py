@@ -8,8 +8,10 @@ import msgspec
 
 from jupyter_dist.coordinator.state.engine_state import ABSENT, EngineEvent, EngineState, next_state
 from jupyter_dist.coordinator.state.host_facts import HostReport
+from jupyter_dist.launch.processes.core_wait import CoreTime
+from jupyter_dist.model.hosts.axes import Axes
 from jupyter_dist.model.hosts.interfaces import HostNetwork, Interface
-from jupyter_dist.model.hosts.rank import RankInfo, assign_ranks, default_slots
+from jupyter_dist.model.hosts.rank import RankInfo, assign_ranks, default_slots, name_along
 from jupyter_dist.model.hosts.topology import CollectiveView
 from jupyter_dist.model.spec.cluster_spec import JOIN, ClusterSpec, HostSpec
 from jupyter_dist.model.spec.devices import (
@@ -21,6 +23,9 @@ from jupyter_dist.model.spec.devices import (
     visible_devices,
 )
 from jupyter_dist.protocol import host_agent_pb2 as pb
+
+TOLD_WITHIN_S = 1.0
+"""Agents that look closely tell twice in this time what they see."""
 
 
 @dataclass
@@ -35,6 +40,8 @@ class EngineRecord:
     reason: str = ""
     is_new: bool = True
     """It has not been in any generation yet."""
+    shares_memory: bool = False
+    """It can open files in memory of processes on the coordinator's machine."""
     is_suspect: bool = False
     is_condemned: bool = False
     """It is killed because someone wants another engine in its place."""
@@ -45,6 +52,10 @@ class EngineRecord:
     task: str = ""
     """Label of the ipyparallel task that has its main thread; a cell waits behind that."""
     task_since_s: float = 0.0
+    asks: str = ""
+    """What it does about input of a person, as `waits for input`."""
+    stopped_at: str = ""
+    """Where it is stopped in a debugger, as `In[5]:7`; empty: it is not."""
     owed_cell: str = ""
     """Id of a cell behind that task, which is to be interrupted as soon as it begins."""
     offsets: tuple[int, int] = (0, 0)
@@ -52,16 +63,32 @@ class EngineRecord:
     offsets_before: tuple[int, int] = (0, 0)
     """The same when it was given its last work."""
     sample: pb.EngineSample | None = None
+    identity: bytes = field(init=False)
+    """Its name on ZeroMQ's sockets."""
 
-    @property
-    def identity(self) -> bytes:
-        """Its name on ZeroMQ's sockets."""
-        return self.name.encode()
+    def __post_init__(self) -> None:
+        self.identity = self.name.encode()
 
     def apply(self, event: EngineEvent) -> None:
         """Move along the table of engine_state.py."""
         self.state = next_state(self.state, event)
-        self.is_new = self.is_new and event is not EngineEvent.JOINED
+        if event is EngineEvent.JOINED:
+            self.is_new = False
+
+    def start_work(self, label: str, now_s: float) -> None:
+        """Note that it was given something to do while it was idle."""
+        self.state = next_state(self.state, EngineEvent.WORK_SENT)
+        self.cell_label, self.busy_since_s = label, now_s
+        self.offsets_before = self.offsets
+        if self.sample is not None and self.sample.HasField("collective"):
+            self.sample.collective.is_running = False  # what it was seen in belongs to the past
+            self.sample.collective.is_earlier = True
+
+    def end_work(self) -> None:
+        """Note that it is idle again if it was busy; what is lost stays lost."""
+        if self.state is EngineState.BUSY:
+            self.state = next_state(self.state, EngineEvent.WORK_DONE)
+            self.cell_label = ""
 
     @property
     def is_present(self) -> bool:
@@ -98,12 +125,16 @@ class HostRecord:
     joined: pb.Joined | None = None
     is_lost: bool = False
     observed: HostReport = field(default_factory=HostReport)
+    told_s: float = 0.0
+    """When its agent has told last what it observes."""
     interface: Interface | None = None
     """Of its data path, once all hosts are known."""
     devices: tuple[str, ...] = ()
     """For its ranks, as CUDA_VISIBLE_DEVICES has them, once it has joined."""
     devices_per_engine: int = 1
     """Of those; 0: all."""
+    relay: str = ""
+    """What a relay of the agent that has joined proves itself with; empty: it has none yet."""
     is_count_asked: bool = True
     """Someone has said how many ranks it takes; else they follow from what it has."""
 
@@ -153,10 +184,23 @@ class Roster:
         }
         self.engines: list[EngineRecord] = []
         self._by_name: dict[str, EngineRecord] = {}
+        self._by_host: dict[str, list[EngineRecord]] | None = None
+        """None: hosts or seats have changed since it was asked for."""
         # Who joins brings its own name, so that nobody has a place before all have come.
         if spec.world_size and not any(host.launcher == JOIN for host in spec.hosts):
             self._seat(spec.hosts)
         self._replacements = 0
+        self._axes = Axes()
+
+    @property
+    def axes(self) -> Axes:
+        """The axes over its ranks, which sentences name from when they are set."""
+        return self._axes
+
+    @axes.setter
+    def axes(self, axes: Axes) -> None:
+        self._axes = msgspec.structs.replace(axes, version=self._axes.version + 1)
+        name_along(self._axes)
 
     @property
     def cluster(self) -> str:
@@ -174,8 +218,9 @@ class Roster:
             place = next(host for host in self.missing_hosts if host.spec.launcher == "join")
             place.spec = msgspec.structs.replace(place.spec, name=name)
             self.hosts = {host.name: host for host in self.hosts.values()}
+            self._by_host = None
         host = self.hosts[name]
-        host.joined, host.is_lost = joined, False
+        host.joined, host.is_lost, host.relay = joined, False, ""
         host.observed.take_joined(joined)
         host.devices = self._devices_of(host.spec, joined)
         if not host.spec.slots:
@@ -195,6 +240,7 @@ class Roster:
     def sort_hosts(self, key: Callable[[str], Any]) -> None:
         """Put hosts into another order, by their names, before anybody has a seat."""
         self.hosts = {name: self.hosts[name] for name in sorted(self.hosts, key=key)}
+        self._by_host = None
 
     def seat(self) -> None:
         """Give every slot its rank and device, now that all hosts have told what they have."""
@@ -208,6 +254,7 @@ class Roster:
     def _seat(self, hosts: Sequence[HostSpec]) -> None:
         self.engines = [EngineRecord(str(info.rank), info) for info in assign_ranks(hosts)]
         self._by_name = {engine.name: engine for engine in self.engines}
+        self._by_host = None
 
     def find(self, name: str) -> EngineRecord | None:
         """Return the engine with this name; None for one that was replaced."""
@@ -219,6 +266,7 @@ class Roster:
         del self._by_name[self.engines[rank].name]
         engine = self.engines[rank] = EngineRecord(f"{rank}.{self._replacements}", info)
         self._by_name[engine.name] = engine
+        self._by_host = None
 
     def condemn(self, ranks: Iterable[int]) -> None:
         """Note that the engines of these ranks are killed, to be replaced."""
@@ -232,14 +280,21 @@ class Roster:
                 engine.info = msgspec.structs.replace(engine.info, local_world_size=len(mates))
 
     def shrink(self) -> dict[int, int]:
-        """Leave lost ranks and hosts out, number the others without gaps; give new by old."""
+        """Leave lost ranks and hosts out, number the others without gaps; give new by old.
+
+        Axes are dropped: those that are left fill them no longer.
+        """
+        if self.axes:
+            self.axes = Axes()
         present = self.present()
         renumbered = {engine.info.rank: rank for rank, engine in enumerate(present)}
         self.engines, self._by_name = present, {engine.name: engine for engine in present}
+        self._by_host = None
         groups = self.by_host()
         self.hosts = {
             name: host for name, host in self.hosts.items() if not host.is_lost or groups[name]
         }
+        self._by_host = None
         for host_rank, name in enumerate(self.hosts):
             for local_rank, engine in enumerate(groups[name]):
                 engine.info = msgspec.structs.replace(
@@ -266,11 +321,11 @@ class Roster:
 
     def present(self) -> list[EngineRecord]:
         """Return the engines that have a process that takes part."""
-        return [engine for engine in self.engines if engine.is_present]
+        return [engine for engine in self.engines if engine.state not in ABSENT]
 
     def present_ranks(self) -> list[int]:
         """Ranks that have a process that takes part."""
-        return [engine.info.rank for engine in self.engines if engine.is_present]
+        return [engine.info.rank for engine in self.engines if engine.state not in ABSENT]
 
     def lost_ranks(self) -> list[int]:
         """Ranks that have no process any more, or one that is out of reach."""
@@ -278,14 +333,15 @@ class Roster:
 
     def on_host(self, host: str) -> list[EngineRecord]:
         """Engines of this host."""
-        return [engine for engine in self.engines if engine.info.host == host]
+        return self.by_host().get(host, [])
 
     def by_host(self) -> dict[str, list[EngineRecord]]:
-        """Return the engines of each host: to be asked once where many hosts are looked at."""
-        groups: dict[str, list[EngineRecord]] = {name: [] for name in self.hosts}
-        for engine in self.engines:
-            groups[engine.info.host].append(engine)
-        return groups
+        """Return the engines of each host; not to be changed by the caller."""
+        if self._by_host is None:
+            self._by_host = {name: [] for name in self.hosts}
+            for engine in self.engines:
+                self._by_host[engine.info.host].append(engine)
+        return self._by_host
 
     def group_by_host(self, ranks: Iterable[int]) -> dict[str, list[int]]:
         """Sort ranks by their host."""
@@ -297,31 +353,26 @@ class Roster:
     def take_telemetry(self, host: str, telemetry: pb.Telemetry, now_s: float = 0.0) -> None:
         """Take in what an agent observed."""
         self.hosts[host].observed.take_sample(telemetry, now_s)
+        self.hosts[host].told_s = now_s
         for sample in telemetry.engines:
             if (engine := self.find(sample.engine)) is not None:
                 engine.sample = sample
+
+    def core_time(self, rank: int, now_s: float) -> CoreTime:
+        """Return for how long a rank has had a core, and has waited for one, in its whole life.
+
+        What its agent has not told in time is taken for waiting: it shares those cores.
+        """
+        engine = self[rank]
+        if engine.sample is None:
+            return CoreTime()
+        late_s = now_s - self.hosts[engine.info.host].told_s - TOLD_WITHIN_S
+        return CoreTime(engine.sample.core_s, engine.sample.core_wait_s + max(0.0, late_s))
 
     def take_started(self, started: pb.EngineStarted) -> None:
         """Take in that an engine has its process."""
         if (engine := self.find(started.engine)) is not None:
             engine.pid = started.pid
-
-    def start_work(self, rank: int, label: str, now_s: float) -> None:
-        """Note that an idle engine was given something to do."""
-        engine = self[rank]
-        engine.apply(EngineEvent.WORK_SENT)
-        engine.cell_label, engine.busy_since_s = label, now_s
-        engine.offsets_before = engine.offsets
-        if engine.sample is not None and engine.sample.HasField("collective"):
-            engine.sample.collective.is_running = False  # what it was seen in belongs to the past
-            engine.sample.collective.is_earlier = True
-
-    def end_work(self, rank: int) -> None:
-        """Note that a busy engine is idle again; an engine that is lost stays lost."""
-        engine = self[rank]
-        if engine.state is EngineState.BUSY:
-            engine.apply(EngineEvent.WORK_DONE)
-            engine.cell_label = ""
 
     @property
     def ranks_in_tasks(self) -> list[int]:

@@ -22,6 +22,6 @@ class StackSign:
         name = SPARED_THREAD if is_taken else SIGNALLED_THREAD
         if name != self._name:
             own = f"/proc/self/task/{threading.get_native_id()}/comm"
-            with contextlib.suppress(OSError), open(own, "w", encoding="ascii") as comm:
-                comm.write(name)
+            with contextlib.suppress(OSError), open(own, "wb") as comm:
+                comm.write(name.encode())
             self._name = name

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from jupyter_dist.errors import CommunicatorError
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import CollectiveCompleted, CollectiveFailed, ValueFound
 
@@ -26,6 +27,8 @@ class Wait(NamedTuple):
     thread: threading.Thread
     answers: "queue.SimpleQueue[Delivery | None]"
     """None: look around, something else has happened."""
+    held: HeldTime
+    """When ranks were in a debugger, so that deadlines stood still."""
 
     def take(self, timeout_s: float, look_around: Callable[[], None]) -> Delivery | None:
         """Wait for the answer, or None after `timeout_s`; in slices, so that Ctrl-C works.
@@ -33,13 +36,17 @@ class Wait(NamedTuple):
         `look_around` raises what makes further waiting useless. An answer that is there counts
         before that: it says more than the failure of a rank that has got the same one.
         """
-        deadline_s = monotonic() + timeout_s
+        began_s = monotonic()
+        deadline_s = began_s + timeout_s
         while True:
             while not self.answers.empty():
                 if (there := self.answers.get()) is not None:
                     return there
             look_around()
-            left_s = deadline_s - monotonic()
+            now_s = monotonic()
+            if now_s >= deadline_s:
+                deadline_s = self.held.deadline_s(began_s, timeout_s, now_s)
+            left_s = deadline_s - now_s
             if left_s <= 0:
                 return None
             try:
@@ -53,7 +60,8 @@ class Wait(NamedTuple):
 class WaitingRoom:
     """Has room for one thread; `deliver` and `wake` may be called by any."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: HeldTime) -> None:
+        self._held = held
         self._wait: Wait | None = None
         self._door = threading.Lock()
 
@@ -61,7 +69,7 @@ class WaitingRoom:
     def enter(self, awaited: Awaited, what: str) -> Iterator[Wait]:
         """Be the thread that waits; raises CommunicatorError while another one does."""
         me = threading.current_thread()
-        wait = Wait(awaited, me, queue.SimpleQueue())
+        wait = Wait(awaited, me, queue.SimpleQueue(), self._held)
         with self._door:
             other = self._wait
             # One's own, or that of a thread that is no more, was left there by an interrupt.

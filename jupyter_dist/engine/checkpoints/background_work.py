@@ -1,28 +1,28 @@
 """Behind `checkpoint` on a rank: the way to the others, and what is saved while cells go on."""
 
-import importlib.metadata
 import platform
 import sys
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.interactiveshell import ExecutionInfo
 
-from jupyter_dist.checkpoint.format.manifest import CellSource
 from jupyter_dist.checkpoint.save.background import Background, Errand
-from jupyter_dist.checkpoint.save.contents import Contents
-from jupyter_dist.checkpoint.save.save_handle import Saving
-from jupyter_dist.checkpoint.save.saving import Save, Saved, SaveOptions
-from jupyter_dist.checkpoint.storage.save_target import Opening
-from jupyter_dist.checkpoint.values.copy_memory import CopyMemory
 from jupyter_dist.engine.checkpoints.rank_group import EngineRankGroup, Seat
 from jupyter_dist.engine.collectives.background_collectives import BackgroundCollectives
 from jupyter_dist.engine.collectives.control_collectives import ControlCollectives
 from jupyter_dist.engine.execution.namespace import Namespace
 from jupyter_dist.engine.output.bar_collector import BarCollector
+
+if TYPE_CHECKING:
+    from jupyter_dist.checkpoint.save.contents import Contents
+    from jupyter_dist.checkpoint.save.save_handle import Saving
+    from jupyter_dist.checkpoint.save.saving import Save, Saved, SaveOptions
+    from jupyter_dist.checkpoint.storage.save_target import Opening
+    from jupyter_dist.checkpoint.values.copy_memory import CopyMemory
 
 T = TypeVar("T")
 KEPT_CELLS = 500
@@ -47,9 +47,17 @@ class CheckpointWork:
         self._bars = bars
         self._seat: Seat | None = None
         self.background = Background()
-        self.copy_memory = CopyMemory()
-        self._cells: deque[CellSource] = deque(maxlen=KEPT_CELLS)
+        self._cells: deque[tuple[str, str]] = deque()
+        """What each cell is called, and its code."""
+        self._kept_characters = 0
         names.shell.events.register("pre_run_cell", self._begin_cell)
+
+    @cached_property
+    def copy_memory(self) -> "CopyMemory":
+        """What is saved in the background is copied into this, and the next time again."""
+        from jupyter_dist.checkpoint.values.copy_memory import CopyMemory
+
+        return CopyMemory()
 
     def enter_generation(self, seat: Seat) -> None:
         """Have this place from now on."""
@@ -77,26 +85,26 @@ class CheckpointWork:
         hidden = self._names.shell.user_ns_hidden
         return {
             name: value
-            for name, value in self._names.shell.user_ns.items()
-            if not (name in hidden and hidden[name] is value)
+            for name, value in self.namespace.items()
+            if not (name.startswith("__") or (name in hidden and hidden[name] is value))
         }
 
     @property
     def namespace(self) -> dict[str, Any]:
-        """Where variables are put."""
+        """Where variables are put: those of the program that runs, else those of cells."""
         found: dict[str, Any] = self._names.shell.user_ns
-        return found
+        return found if self._names.of_program is None else self._names.of_program
 
     # --- saving ------------------------------------------------------------------------------
 
     def save(
         self,
-        wish: SaveOptions,
-        contents: Callable[[], Contents],
+        wish: "SaveOptions",
+        contents: "Callable[[], Contents]",
         timeout_s: float,
         cache: str | None,
         on_saved: Callable[[], object] = lambda: None,
-    ) -> Saved:
+    ) -> "Saved":
         """Save, and be back when it is committed."""
         save, rank_group = self._prepare(wish, timeout_s, cache)
         self.copy_memory.give_back()
@@ -108,13 +116,15 @@ class CheckpointWork:
 
     def save_behind(
         self,
-        wish: SaveOptions,
-        contents: Callable[[], Contents],
+        wish: "SaveOptions",
+        contents: "Callable[[], Contents]",
         timeout_s: float,
         cache: str | None,
         on_saved: Callable[[], object] = lambda: None,
-    ) -> Saving:
+    ) -> "Saving":
         """Agree on what is saved, and leave the rest to a thread."""
+        from jupyter_dist.checkpoint.save.save_handle import Saving
+
         save, rank_group = self._prepare(wish, timeout_s, cache)
         seat = self._seat
         assert seat is not None
@@ -125,7 +135,7 @@ class CheckpointWork:
                 save.use(EngineRankGroup(seat, collectives, rank_group.hosts))
                 return work()
 
-        def finish() -> Saved:
+        def finish() -> "Saved":
             saved = go_on(lambda: save.complete(saving.begin))
             on_saved()
             return saved
@@ -141,21 +151,26 @@ class CheckpointWork:
         return saving
 
     def _prepare(
-        self, wish: SaveOptions, timeout_s: float, cache: str | None
-    ) -> tuple[Save, EngineRankGroup]:
+        self, wish: "SaveOptions", timeout_s: float, cache: str | None
+    ) -> "tuple[Save, EngineRankGroup]":
+        from jupyter_dist.checkpoint.save.saving import Save
+
         self.background.join(timeout_s)
         self.tell_news()
         rank_group = self.rank_group(timeout_s)
         return Save(rank_group, wish, timeout_s, cache), rank_group
 
-    def _describe(self, checkpoint_id: str, step: int, staging: str) -> Opening:
+    def _describe(self, checkpoint_id: str, step: int, staging: str) -> "Opening":
+        from jupyter_dist.checkpoint.format.manifest import CellSource
+        from jupyter_dist.checkpoint.storage.save_target import Opening
+
         return Opening(
             id=checkpoint_id,
             step=step,
             staging=staging,
             saved_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             versions=_find_versions(),
-            cells=tuple(self._cells),
+            cells=tuple(CellSource(*cell) for cell in self._cells),
         )
 
     # --- beside cells ------------------------------------------------------------------------
@@ -163,9 +178,11 @@ class CheckpointWork:
     def _begin_cell(self, cell: ExecutionInfo) -> None:
         """Remember the cell, and say in its output what has gone wrong behind earlier ones."""
         code = (cell.raw_cell or "").encode(errors="replace").decode()
-        self._cells.append(CellSource(f"In[{self._names.shell.execution_count}]", code))
-        while sum(len(each.code) for each in self._cells) > KEPT_CELL_CHARACTERS:
-            self._cells.popleft()
+        self._cells.append((f"In[{self._names.shell.execution_count}]", code))
+        self._kept_characters += len(code)
+        while len(self._cells) > KEPT_CELLS or self._kept_characters > KEPT_CELL_CHARACTERS:
+            _, dropped = self._cells.popleft()
+            self._kept_characters -= len(dropped)
         self.tell_news()
 
     def tell_news(self) -> None:
@@ -175,6 +192,8 @@ class CheckpointWork:
 
 
 def _find_versions() -> dict[str, str]:
+    import importlib.metadata
+
     versions = {"python": platform.python_version()}
     for name in ("jupyter-dist", *(name for name in _PACKAGES if name in sys.modules)):
         try:

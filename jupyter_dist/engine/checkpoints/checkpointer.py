@@ -6,20 +6,19 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jupyter_dist.checkpoint.save.contents import Contents, take
-from jupyter_dist.checkpoint.save.save_handle import Saving
-from jupyter_dist.checkpoint.save.saving import Saved, SaveOptions, check_options
-from jupyter_dist.checkpoint.storage import directory as directories
-from jupyter_dist.checkpoint.storage.directory import Found
-from jupyter_dist.checkpoint.storage.save_target import check_directory
-from jupyter_dist.checkpoint.values.arrays import Shard
-from jupyter_dist.checkpoint.values.copy_memory import CopyMemory
-from jupyter_dist.checkpoint.values.variables import Chosen, check_names, choose_variables
 from jupyter_dist.engine.checkpoints.background_work import CheckpointWork
 from jupyter_dist.engine.leaving.preemption_handler import F, NoticeDuties, PreemptionHandler
 from jupyter_dist.errors import CheckpointFailed, UsageError
+
+if TYPE_CHECKING:
+    from jupyter_dist.checkpoint.save.save_handle import Saving
+    from jupyter_dist.checkpoint.save.saving import Saved, SaveOptions
+    from jupyter_dist.checkpoint.storage.directory import Found
+    from jupyter_dist.checkpoint.values.arrays import Shard
+    from jupyter_dist.checkpoint.values.copy_memory import CopyMemory
+    from jupyter_dist.checkpoint.values.variables import Chosen
 
 Path = str | os.PathLike[str]
 
@@ -38,8 +37,6 @@ class Checkpoint:
     All ranks call save and restore together.
     """
 
-    Shard = Shard
-
     def __init__(self, work: CheckpointWork, preemption: PreemptionHandler) -> None:
         self._work = work
         self._preemption = preemption
@@ -55,6 +52,13 @@ class Checkpoint:
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.startswith("_")]
 
+    @property
+    def Shard(self) -> "type[Shard]":  # noqa: N802  (a class, which users call as such)
+        """This rank's block of an array that lies over all ranks."""
+        from jupyter_dist.checkpoint.values.arrays import Shard
+
+        return Shard
+
     # --- trees -------------------------------------------------------------------------------
 
     def save(  # noqa: PLR0913  (what users may say, all but two by name)
@@ -67,7 +71,7 @@ class Checkpoint:
         wait: bool = True,
         timeout_s: float | None = None,
         cache: Path | None = None,
-    ) -> Saved | Saving:
+    ) -> "Saved | Saving":
         """Save a tree of all ranks as one checkpoint in `directory`; all ranks call it.
 
         The tree may have dicts, lists, tuples; arrays of numpy, CuPy, torch and JAX (global ones
@@ -85,6 +89,8 @@ class Checkpoint:
         Raises UsageError for what cannot be saved and CheckpointFailed when it was not, on all
         ranks; then nothing has changed in the directory.
         """
+        from jupyter_dist.checkpoint.save.contents import take
+
         wish = self._wish(directory, step, keep_last, timeout_s)
         begin = self._work.save if wait else self._work.save_behind
         contents = partial(take, tree, self._copy_memory(wait=wait))
@@ -114,6 +120,8 @@ class Checkpoint:
         ranks when something is wrong on one.
         """
         from jupyter_dist.checkpoint.restore.restoring import RestoreOptions, restore
+        from jupyter_dist.checkpoint.save.saving import check_options
+        from jupyter_dist.checkpoint.storage.save_target import check_directory
 
         check_options(step, None, timeout_s)
         timeout_s = self._work.timeout_s(timeout_s)
@@ -129,14 +137,19 @@ class Checkpoint:
         Raises CheckpointFailed when it is not, unless that was told before, and CheckpointError
         after `timeout_s`. A cluster that is stopped loses what is still being saved.
         """
+        from jupyter_dist.checkpoint.save.saving import check_options
+
         check_options(None, None, timeout_s)
         self._work.background.join(math.inf if timeout_s is None else timeout_s)
         if problem := self._work.background.take_failure():
             raise CheckpointFailed(problem)
 
-    def latest(self, directory: Path) -> Found | None:
+    def latest(self, directory: Path) -> "Found | None":
         """Find the newest checkpoint that this rank sees in `directory`, with step and path."""
-        return directories.latest(os.path.expanduser(check_directory(directory)))
+        from jupyter_dist.checkpoint.storage.directory import latest
+        from jupyter_dist.checkpoint.storage.save_target import check_directory
+
+        return latest(os.path.expanduser(check_directory(directory)))
 
     # --- variables ---------------------------------------------------------------------------
 
@@ -146,6 +159,8 @@ class Checkpoint:
         With `axis` each of them is this rank's block of an array that lies over all ranks along
         that axis. Mark them on all ranks.
         """
+        from jupyter_dist.checkpoint.values.variables import check_names
+
         listed = check_names(names) or []
         if not (axis is None or type(axis) is int):
             raise UsageError(f"axis={axis!r}. Accepted: a whole number, or None.")
@@ -178,6 +193,10 @@ class Checkpoint:
         Without `names` all that can be saved. Gives path, step, nbytes, seconds, the names that
         are saved, and those left_out with the reason.
         """
+        from jupyter_dist.checkpoint.save.contents import Contents
+        from jupyter_dist.checkpoint.save.saving import Saved
+        from jupyter_dist.checkpoint.values.variables import check_names, choose_variables
+
         listed = check_names(names)
         marks = {
             name: axis for name, axis in self._marks.items() if listed is None or name in listed
@@ -218,6 +237,9 @@ class Checkpoint:
         """
         from jupyter_dist.checkpoint.restore.restoring import RestoreOptions
         from jupyter_dist.checkpoint.restore.restoring_variables import restore_variables
+        from jupyter_dist.checkpoint.save.saving import check_options
+        from jupyter_dist.checkpoint.storage.save_target import check_directory
+        from jupyter_dist.checkpoint.values.variables import check_names
 
         check_options(step, None, timeout_s)
         timeout_s = self._work.timeout_s(timeout_s)
@@ -256,7 +278,7 @@ class Checkpoint:
 
     # --- within ------------------------------------------------------------------------------
 
-    def _copy_memory(self, *, wait: bool) -> CopyMemory | None:
+    def _copy_memory(self, *, wait: bool) -> "CopyMemory | None":
         return None if wait else self._work.copy_memory
 
     def _wish(
@@ -266,7 +288,10 @@ class Checkpoint:
         keep_last: int | None,
         timeout_s: float | None,
         marks: Mapping[str, int | None] | None = None,
-    ) -> SaveOptions:
+    ) -> "SaveOptions":
+        from jupyter_dist.checkpoint.save.saving import SaveOptions, check_options
+        from jupyter_dist.checkpoint.storage.save_target import check_directory
+
         check_options(step, keep_last, timeout_s)
         return SaveOptions(
             directory=check_directory(directory),
@@ -307,4 +332,6 @@ class RankDuties(NoticeDuties):
 
 
 def _check_cache(cache: Path | None) -> str | None:
+    from jupyter_dist.checkpoint.storage.save_target import check_directory
+
     return None if cache is None else os.path.expanduser(check_directory(cache))

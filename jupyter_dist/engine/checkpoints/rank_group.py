@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jupyter_dist.checkpoint.rank_group import Progress
 from jupyter_dist.collective.communicator import Communicator, NoCommunicator
 from jupyter_dist.collective.control import Control
 from jupyter_dist.engine.output.bar_collector import BarCollector, ProgressBar
 from jupyter_dist.errors import CheckpointError
 from jupyter_dist.model.hosts.rank import RankInfo
+
+if TYPE_CHECKING:
+    from jupyter_dist.checkpoint.rank_group import Progress
 
 NO_PATH_CHUNK_BYTES = 8 << 20
 """Without a data path arrays go through the coordinator, which other ranks need as well."""
@@ -152,7 +154,7 @@ class EngineRankGroup:
             if self.rank != root:
                 piece[:] = np.frombuffer(brought[root][0], np.uint8)
 
-    def progress(self, label: str, total_bytes: int) -> Progress:
+    def progress(self, label: str, total_bytes: int) -> "Progress":
         """Open a bar in the running cell's output; between cells it shows nothing."""
         if self._bars is None or total_bytes < SHORTEST_BAR_BYTES:
             return NoProgress()

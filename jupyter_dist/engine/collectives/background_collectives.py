@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from jupyter_dist.engine.channel.waiting import Answer
 from jupyter_dist.engine.collectives.control_collectives import ControlCollectives, Post
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.protocol.background_ids import standing_id
 from jupyter_dist.protocol.codec import Frame
 
@@ -12,8 +13,8 @@ from jupyter_dist.protocol.codec import Frame
 class BackgroundCollectives:
     """The way to the coordinator for threads between cells."""
 
-    def __init__(self, post: Post) -> None:
-        self._post = post
+    def __init__(self, post: Post, held: HeldTime) -> None:
+        self._post, self._held = post, held
         self._open: tuple[tuple[int, int, ControlCollectives], ...] = ()
 
     @contextmanager
@@ -23,7 +24,7 @@ class BackgroundCollectives:
         Later generations make no difference as long as no rank is lost; then every meeting
         raises PeerFailed.
         """
-        collectives = ControlCollectives(rank, world_size, self._post)
+        collectives = ControlCollectives(rank, world_size, self._post, self._held)
         collectives.enter_cell(standing_id(generation), range(world_size))
         self._open = (*self._open, (rank, world_size, collectives))
         try:

@@ -9,7 +9,10 @@ from jupyter_dist.collective.host import HostCommunicator
 from jupyter_dist.collective.nccl.communicator import NcclCommunicator
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.collective.ring.transport import RingTransport
+from jupyter_dist.engine.collectives.peers import Peers
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.protocol.messages import Welcome
+from jupyter_dist.protocol.places import ranks_by_host
 
 
 def make_communicator(
@@ -18,10 +21,12 @@ def make_communicator(
     timeout_s: float,
     recorder: CollectiveRecorder,
     control: Control | None,
+    held: HeldTime,
 ) -> Communicator:
     """Make the communicator that the cluster was started with; it takes the listener over.
 
-    Raises OSError, ValueError and CommunicatorError when it cannot be formed.
+    Deadlines of its calls stand still while `held` says so. Raises OSError, ValueError and
+    CommunicatorError when it cannot be formed.
     """
     info = welcome.info
     group = Group(info.rank, info.world_size, welcome.generation)
@@ -30,8 +35,18 @@ def make_communicator(
         reason = "the cluster was started with --comm none"
         communicator: Communicator = NoCommunicator(group, reason, recorder, control)
     else:
-        transport = RingTransport(group, listener, welcome.peers, welcome.key, welcome.hosts)
+        peers = Peers(welcome.peers, control)
+        transport = RingTransport(
+            group,
+            listener,
+            peers,
+            welcome.key,
+            host_of=peers.host_of,
+            hosts=ranks_by_host(welcome.hosts),
+        )
         host = HostCommunicator(group, transport, recorder, control)
+        host.log.scope.held = held
+        transport.hold_with(held)
         communicator = NcclCommunicator(host) if welcome.communicator == "nccl" else host
     communicator.timeout_s = timeout_s
     return communicator

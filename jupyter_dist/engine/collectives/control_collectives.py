@@ -1,6 +1,6 @@
 """Meetings as a rank sees them: it says what it brings, and waits for the others."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -15,7 +15,8 @@ from jupyter_dist.errors import (
     PeerFailed,
     UsageError,
 )
-from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.hosts.rank import name_rank, name_ranks
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.model.ranks.user_errors import is_of, name_error
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.collective_size import MEETING_BYTES, describe_too_large, sent_bytes
@@ -40,8 +41,9 @@ class Cell(msgspec.Struct, eq=False):
     """The running cell, and how often its ranks have met."""
 
     cell_id: str
+    everyone: tuple[int, ...]
     ranks: frozenset[int]
-    counts: Counter[tuple[str, tuple[int, ...]]]
+    counts: defaultdict[tuple[str, tuple[int, ...]], int]
 
 
 class ControlCollectives:
@@ -51,13 +53,13 @@ class ControlCollectives:
     runs user code.
     """
 
-    def __init__(self, rank: int, world_size: int, post: Post) -> None:
+    def __init__(self, rank: int, world_size: int, post: Post, held: HeldTime) -> None:
         self._rank = rank
         self._world_size = world_size
         self._post = post
         self._generation = 0
         self._cell: Cell | None = None
-        self._output = WaitingRoom()
+        self._output = WaitingRoom(held)
         self._aborted: tuple[int, str] | None = None
         """Who failed, and how: in the cell that runs or comes next, or while ranks join."""
 
@@ -79,7 +81,7 @@ class ControlCollectives:
 
     def enter_cell(self, cell_id: str, ranks: Sequence[int]) -> None:
         """Let ranks of this cell meet from now on."""
-        self._cell = Cell(cell_id, frozenset(ranks), Counter())
+        self._cell = Cell(cell_id, tuple(sorted(ranks)), frozenset(ranks), defaultdict(int))
 
     def leave_cell(self) -> None:
         """Let nobody meet any more; a thread that still waits is told."""
@@ -120,8 +122,8 @@ class ControlCollectives:
             rank=self._rank,
             cell_id=cell.cell_id,
             # Unique with its ranks, so that no late answer to another meeting is mistaken.
-            topic=f"{purpose} {number} of {','.join(map(str, ranks))}",
-            ranks=ranks,
+            topic=f"{purpose} {number} of {_list_in_order(ranks)}",
+            ranks=None if ranks == cell.everyone else ranks,
             kind=kind,
             claim=claim,
             agreement=agreement,
@@ -130,11 +132,11 @@ class ControlCollectives:
             frame_counts=(len(frames),) if frame_counts is None else tuple(frame_counts),
             timeout_s=timeout_s,
         )
-        _check_size(attend, frames)
+        _check_size(attend, len(ranks), frames)
         with self._output.enter((cell.cell_id, attend.topic), claim) as wait:
             cell.counts[purpose, ranks] = number
             answer, brought = self._attend(attend, frames, cell, wait)
-        return self._take(attend, frames, answer, brought)
+        return self._take(attend, ranks, frames, answer, brought)
 
     def _find_cell(self, claim: str, ranks: tuple[int, ...]) -> Cell:
         """Return the running cell; raise when these ranks cannot meet in it."""
@@ -156,7 +158,7 @@ class ControlCollectives:
                 "run the cell on them as well."
             )
         if self._aborted is not None:
-            raise PeerFailed(*self._aborted)
+            raise PeerFailed(*self._aborted, name_rank(self._aborted[0]))
         return cell
 
     def _attend(
@@ -184,7 +186,12 @@ class ControlCollectives:
         return found
 
     def _take(
-        self, attend: JoinCollective, frames: Sequence[Frame], answer: Answer, brought: list[Frame]
+        self,
+        attend: JoinCollective,
+        ranks: Sequence[int],
+        frames: Sequence[Frame],
+        answer: Answer,
+        brought: list[Frame],
     ) -> Brought:
         """Return what there is for this rank, or raise why the meeting failed."""
         if isinstance(answer, CollectiveFailed):
@@ -196,12 +203,12 @@ class ControlCollectives:
         if attend.kind != "all_gather" and not gathers:
             return found
         found[self._rank] = list(frames)  # one's own stay here
-        return {rank: found[rank] for rank in attend.ranks}
+        return {rank: found[rank] for rank in ranks}
 
     def _look_around(self, cell: Cell | None) -> None:
         """Raise what makes waiting in this cell useless."""
         if self._aborted is not None:
-            raise PeerFailed(*self._aborted)
+            raise PeerFailed(*self._aborted, name_rank(self._aborted[0]))
         if self._cell is not cell:
             raise CommunicatorError(
                 "the cell ended while a thread of it was still inside a collective. "
@@ -228,10 +235,17 @@ class ControlCollectives:
         return bytes(found[1][0])
 
 
-def _check_size(attend: JoinCollective, frames: Sequence[Frame]) -> None:
+def _list_in_order(ranks: tuple[int, ...]) -> str:
+    """Return a short text that no other ranks have, nor the same ones in another order."""
+    if ranks == tuple(range(ranks[0], ranks[-1] + 1)):
+        return f"{ranks[0]}-{ranks[-1]}"
+    return ",".join(map(str, ranks))
+
+
+def _check_size(attend: JoinCollective, size: int, frames: Sequence[Frame]) -> None:
     """Raise UsageError when what this rank brings is too large already."""
     nbytes = sum(memoryview(frame).nbytes for frame in frames)
-    to_send = sent_bytes(attend.kind, nbytes, attend.ranks, attend.rank, attend.root)
+    to_send = sent_bytes(attend.kind, nbytes, size, attend.rank, attend.root)
     if to_send > MEETING_BYTES:
         raise UsageError(describe_too_large(attend.claim, to_send))
 
@@ -259,4 +273,4 @@ def _error(failed: CollectiveFailed) -> CommunicatorError | UsageError:
         case "refused":
             return UsageError(text)
         case _:
-            return PeerFailed(ranks[0], text)
+            return PeerFailed(ranks[0], text, name_ranks(ranks[:1]))

@@ -1,35 +1,64 @@
 """JAX, torch, CuPy and MPI on this rank: each is told of generations, cells and failures.
 
+Our part for torch is there from the beginning, since it looks at what cells do to the environment
+before torch comes. The others are made when their package is imported, named by a cell, or formed.
+
 What goes wrong inside of one of them is told, and never ends the rank: it holds the user's state.
 """
 
 import contextlib
+import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from jupyter_dist.engine.collectives.rank_context import EngineRankContext
 from jupyter_dist.errors import DistError, PeerFailed
-from jupyter_dist.frameworks.cupy.framework import CuPy
 from jupyter_dist.frameworks.framework import Framework
 from jupyter_dist.frameworks.import_hooks import ImportHooks
-from jupyter_dist.frameworks.jax.framework import Jax
-from jupyter_dist.frameworks.mpi.framework import Mpi
 from jupyter_dist.frameworks.torch.framework import Torch
 from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.model.ranks.initialized import Formed, FrameworkPlan
 from jupyter_dist.model.ranks.user_errors import error_text, name_error
 
+_ORDER = ("jax", "torch", "cupy", "mpi")
+
 
 class Frameworks:
-    """All of them, in the order in which they are formed."""
+    """All that are there, in the order in which they are formed."""
 
     def __init__(self, context: EngineRankContext, frameworks: Sequence[Framework]) -> None:
         self.context = context
         """Is told of the beginning and the end of each cell and task."""
         self._all = tuple(frameworks)
-        self._by_name = {framework.name: framework for framework in frameworks}
+        self._expected: dict[str, tuple[str, Callable[[], Framework]]] = {}
+        """By name: those that are not made yet, with the package that they are made for."""
+        self._failure: tuple[int, str] | None = None
+        """Which rank of this cell has failed, for those that are made in it."""
         self.is_forming = False
         """The main thread forms one again, between two cells."""
+
+    # --- those that are made when they are needed ---
+
+    def expect(
+        self, name: str, package: str, hooks: ImportHooks, make: Callable[[], Framework]
+    ) -> None:
+        """Have a framework made before its package is imported; at once if it has been."""
+        self._expected[name] = package, make
+        if package in sys.modules:
+            self._make(name)
+        else:
+            hooks.before(package, partial(self._make, name))
+
+    def _make(self, name: str) -> None:
+        if name not in self._expected:
+            return
+        framework = self._expected[name][1]()
+        framework.install()
+        del self._expected[name]
+        self._all = tuple(sorted((*self._all, framework), key=lambda each: _ORDER.index(each.name)))
+        if self._failure is not None:
+            framework.break_off(*self._failure)
 
     # --- generations ---
 
@@ -63,7 +92,9 @@ class Frameworks:
 
     def _form(self, plan: FrameworkPlan) -> tuple[str, ...]:
         try:
-            return self._by_name[plan.name].form(plan.settings, plan.reason)
+            self._make(plan.name)
+            framework = next(each for each in self._all if each.name == plan.name)
+            return framework.form(plan.settings, plan.reason)
         except PeerFailed:
             raise
         except BaseException as error:  # noqa: BLE001  (frameworks, and objects of users)
@@ -76,6 +107,9 @@ class Frameworks:
 
     def prepare_cell(self, code: str) -> None:
         """Get ready for what the cell needs; part of the cell, so it may be interrupted."""
+        for name, (package, _) in tuple(self._expected.items()):
+            if package in code:
+                self._make(name)
         for framework in self._all:
             framework.prepare_cell(code)
 
@@ -97,27 +131,29 @@ class Frameworks:
 
     def expect_cell(self) -> None:
         """Forget the failure of before: the next cell has come, or the next generation."""
-        for framework in self._all:
-            with _noting():
-                framework.expect_cell()
+        self._failure = None
+        self._tell_each("expect_cell")
 
     def break_off(self, failed_rank: int, reason: str) -> None:
         """Take in that a rank of the cell has failed that runs, or comes next."""
-        for framework in self._all:
-            with _noting():
-                framework.break_off(failed_rank, reason)
+        self._failure = failed_rank, reason
+        self._tell_each("break_off", failed_rank, reason)
 
     def look(self) -> None:
         """Look after what is under way."""
-        for framework in self._all:
-            with _noting():
-                framework.look()
+        self._tell_each("look")
 
     def leave(self) -> None:
         """Let go of everything."""
+        self._tell_each("leave")
+
+    def _tell_each(self, method: str, *arguments: object) -> None:
+        """Call this of each; one must not end the rank, nor hinder others."""
         for framework in self._all:
-            with _noting():
-                framework.leave()
+            try:
+                getattr(framework, method)(*arguments)
+            except BaseException:  # noqa: BLE001  (what goes wrong goes into the rank's log)
+                traceback.print_exc()
 
 
 @contextlib.contextmanager
@@ -130,10 +166,29 @@ def _noting() -> Iterator[None]:
 
 
 def make_frameworks(context: EngineRankContext, hooks: ImportHooks, jax_mode: str) -> Frameworks:
-    """Make and install them; nothing is imported by that but their own small parts here."""
-    jax = Jax(context, hooks)
-    jax.mode = jax_mode
-    frameworks = (jax, Torch(context, hooks), CuPy(context, hooks), Mpi(context, hooks))
-    for framework in frameworks:
-        framework.install()
-    return Frameworks(context, frameworks)
+    """Make and install them; no framework itself is imported by that."""
+
+    def make_jax() -> Framework:
+        from jupyter_dist.frameworks.jax.framework import Jax
+
+        jax = Jax(context, hooks)
+        jax.mode = jax_mode
+        return jax
+
+    def make_cupy() -> Framework:
+        from jupyter_dist.frameworks.cupy.framework import CuPy
+
+        return CuPy(context, hooks)
+
+    def make_mpi() -> Framework:
+        from jupyter_dist.frameworks.mpi.framework import Mpi
+
+        return Mpi(context, hooks)
+
+    torch = Torch(context, hooks)
+    torch.install()
+    frameworks = Frameworks(context, (torch,))
+    frameworks.expect("jax", "jax", hooks, make_jax)
+    frameworks.expect("cupy", "cupyx", hooks, make_cupy)
+    frameworks.expect("mpi", "mpi4py", hooks, make_mpi)
+    return frameworks

@@ -14,6 +14,7 @@ from jupyter_dist.engine.collectives.control_collectives import ControlCollectiv
 from jupyter_dist.engine.shell.rank_shell import RankShell
 from jupyter_dist.errors import CollectiveTimeout, FrameworkError, UsageError
 from jupyter_dist.model.hosts.rank import RankInfo, format_ranks, name_ranks
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.protocol.messages import (
     Message,
     Output,
@@ -39,6 +40,7 @@ class EngineRankContext:
     _recorder: CollectiveRecorder
     _post: Callable[[Message], None]
     _show: Callable[[Output], None]
+    held: HeldTime
     generation: int = 0
     cell_ranks: tuple[int, ...] = ()
     is_checked: bool = False

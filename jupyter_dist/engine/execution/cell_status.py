@@ -8,8 +8,13 @@ from jupyter_dist.model.ranks.user_errors import causes, error_text, is_of, type
 from jupyter_dist.protocol.messages import ErrorInfo
 
 
-def judge(error: BaseException | None, traceback: Sequence[str]) -> tuple[str, ErrorInfo | None]:
-    """Return the status, and the error as it crosses to the notebook."""
+def judge(
+    error: BaseException | None, traceback: Sequence[str], *, is_program: bool = False
+) -> tuple[str, ErrorInfo | None]:
+    """Return the status, and the error as it crosses to the notebook.
+
+    A program may end with a status; a cell that calls exit() is told that this ends nothing.
+    """
     if error is None:
         return "ok", None
     peer = _find_peer_failure(error)
@@ -21,7 +26,9 @@ def judge(error: BaseException | None, traceback: Sequence[str]) -> tuple[str, E
         status = "raised"
     blamed = (peer.rank, peer.reason) if peer is not None else ()
     if is_of(error, SystemExit):
-        text = f"{error_text(error)} (the rank goes on; %dist_stop ends the cluster)"
+        text = error_text(error)
+        if not is_program:
+            text += " (the rank goes on; %dist_stop ends the cluster)"
         return status, ErrorInfo("SystemExit", text, (f"SystemExit: {text}",), *blamed)
     text = name_cells(error_text(error))
     return status, ErrorInfo(type_name(error), text, tuple(map(name_cells, traceback)), *blamed)

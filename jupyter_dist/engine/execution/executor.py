@@ -1,14 +1,13 @@
-"""Runs one cell, or one task of ipyparallel, on the main thread and says how it ended."""
+"""Runs one cell, or one task between cells, on the main thread and says how it ended."""
 
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
@@ -18,8 +17,8 @@ from jupyter_dist.engine.collectives.control_collectives import ControlCollectiv
 from jupyter_dist.engine.collectives.frameworks import Frameworks
 from jupyter_dist.engine.execution.cell_status import judge
 from jupyter_dist.engine.execution.namespace import Namespace
-from jupyter_dist.engine.execution.no_input import refuse_questions
 from jupyter_dist.engine.execution.swallowed_interrupts import SwallowedInterrupts
+from jupyter_dist.engine.execution.user_handlers import UserHandlers, set_handler
 from jupyter_dist.engine.output.outputs import Outputs
 from jupyter_dist.engine.shell.rank_shell import RankShell
 from jupyter_dist.errors import CommunicatorError
@@ -27,8 +26,7 @@ from jupyter_dist.model.ranks.user_errors import is_of, name_error, type_name
 from jupyter_dist.protocol.messages import CellResult, Command, ErrorInfo, Output, RunCell
 from jupyter_dist.text.lists import name_some
 
-if TYPE_CHECKING:
-    from jupyter_dist.frameworks.ipyparallel.tasks import Task
+_SIGINT = int(signal.SIGINT)
 
 Call = Callable[[], tuple[BaseException | None, Any]]
 """User code: gives its error, or its value."""
@@ -45,6 +43,31 @@ class Ending(NamedTuple):
     outputs: tuple[Output, ...]
     """What was said since it was last asked for."""
     offsets: tuple[int, int]
+
+
+class Task(Protocol):
+    """What has the main thread between cells: a task of ipyparallel, or an event of a widget."""
+
+    @property
+    def task_id(self) -> str:
+        """Its name, as the owner of what it says."""
+
+    @property
+    def label(self) -> str:
+        """What is said of a rank that runs it."""
+
+    @property
+    def code(self) -> str:
+        """As the user has written it; empty for a function."""
+
+    def claim(self) -> bool:
+        """Begin, unless it was withdrawn."""
+
+    def carry_out(self, shell: Any) -> tuple[BaseException | None, Any]:
+        """Run it; return its error, or its value."""
+
+    def end(self, ending: Ending) -> None:
+        """Tell how it has ended."""
 
 
 class Executor:
@@ -91,13 +114,11 @@ class Executor:
         self._main = threading.get_ident()
         self._lost: CommunicatorError | None = None
         """What the device has lost in this cell, even if user code has swallowed it."""
-        signal.signal(signal.SIGINT, self._on_idle_interrupt)
-        signal.signal(WAKING_SIGNAL, self._raise_lost)
+        self._handlers = UserHandlers()
+        set_handler(_SIGINT, self._on_idle_interrupt)
+        set_handler(WAKING_SIGNAL, self._raise_lost)
         SwallowedInterrupts(lambda: self._is_in_user_code and self._turn)
-        refuse_questions()
         self._builtins = BuiltinsGuard()
-        # IPython's advice to type `exit` does not hold on a rank.
-        warnings.filterwarnings("ignore", message="To exit: use")
 
     # --- cells and tasks ---
 
@@ -116,26 +137,28 @@ class Executor:
         if cell.command is not None:
             call = partial(self._run_command, cell.command)
         try:
-            ending = self._carry_out(cell.cell_id, label, call)
+            ending = self._carry_out(cell.cell_id, label, call, is_command=cell.command is not None)
         finally:
             self.running_cell_id = ""
             self._frameworks.context.leave_cell()
             self._collectives.leave_cell()
             self._namespace.leave_cell(cell.is_checked)
         is_cell = cell.command is None and ending.error is None
+        if is_cell and ending.value is not None:
+            self._namespace.keep_value(cell.label, cell.cell_id)
         return CellResult(
             rank=self.rank,
             cell_id=cell.cell_id,
             status=ending.status,
             duration_s=ending.duration_s,
-            value_repr=_value_repr(ending.value, ending.outputs) if is_cell else None,
+            value_repr=_value_repr(ending.value, self._shell.shown_value) if is_cell else None,
             error=ending.error,
             outputs=ending.outputs,
             offsets=ending.offsets,
             report=b"" if cell.command is None else ending.value or b"",
         )
 
-    def run_task(self, task: "Task") -> None:
+    def run_task(self, task: Task) -> None:
         """Run the task to its end, and tell it; collectives refuse to begin within it."""
         if not task.claim():
             return
@@ -145,7 +168,7 @@ class Executor:
             ending = Ending("raised", 0.0, None, internal_error(error), (), self._outputs.offsets)
         task.end(ending)
 
-    def _run_task(self, task: "Task") -> Ending:
+    def _run_task(self, task: Task) -> Ending:
         self._is_interrupted_early = self._is_task_interrupt = False
         self._is_running = self.is_in_task = True
         try:
@@ -182,9 +205,14 @@ class Executor:
         self._is_task_interrupt = True
         signal.pthread_kill(self._main, signal.SIGINT)
 
+    def look(self) -> None:
+        """End the system call of a task that has not seen its SIGINT; on the link thread."""
+        if self._is_task_interrupt and self.is_in_task:
+            signal.pthread_kill(self._main, signal.SIGURG)
+
     def _show_code(self, code: str, is_plain_python: bool = False) -> None:
         self._shell.current_cell, self._shell.is_plain_python = code, is_plain_python
-        self._shell.last_traceback = ()
+        self._shell.last_traceback, self._shell.shown_value = (), None
 
     def _run_cell(self, code: str) -> tuple[BaseException | None, Any]:
         self._frameworks.prepare_cell(code)
@@ -202,7 +230,7 @@ class Executor:
 
     # --- what both have in common ---
 
-    def _carry_out(self, owner: str, label: str, call: Call) -> Ending:
+    def _carry_out(self, owner: str, label: str, call: Call, *, is_command: bool = False) -> Ending:
         """Run user code until all is done that it has begun; `owner` has said what it says."""
         self._outputs.repair()
         self._outputs.owner = owner
@@ -219,7 +247,7 @@ class Executor:
         duration_s = perf_counter() - start_s
         self._outputs.repair()
         outputs, offsets = self._outputs.take(owner, is_final=True)
-        status, info = judge(error, self._shell.last_traceback)
+        status, info = judge(error, self._shell.last_traceback, is_program=is_command)
         return Ending(status, duration_s, value, info, outputs, offsets)
 
     def _run_user_code(self, call: Call) -> tuple[BaseException | None, Any]:
@@ -232,20 +260,23 @@ class Executor:
         try:
             # The interpreter's own handler, so that no frame of ours shows in the traceback.
             interrupt = signal.default_int_handler if self.running_cell_id else self._on_interrupt
-            signal.signal(signal.SIGINT, interrupt)
+            set_handler(_SIGINT, interrupt)
             if self._is_interrupted_early:
                 raise KeyboardInterrupt
+            self._handlers.release()
             self._is_in_user_code = True
             try:
                 return call()
             finally:
                 self._is_in_user_code = False
-                signal.signal(signal.SIGINT, self._on_idle_interrupt)
+                self._handlers.contain()
+                set_handler(_SIGINT, self._on_idle_interrupt)
         # Between two steps of the shell, or of a framework that got ready.
         except BaseException as error:  # noqa: BLE001  (also what hooks of users raise)
             self._repair()  # what comes now needs builtins
             self._is_in_user_code = False
-            signal.signal(signal.SIGINT, self._on_idle_interrupt)
+            self._handlers.contain()
+            set_handler(_SIGINT, self._on_idle_interrupt)
             if not is_of(error, KeyboardInterrupt):
                 self._show_alone(error)
             return error, None
@@ -253,14 +284,14 @@ class Executor:
     def _settle(self) -> BaseException | None:
         """Wait for what the cell has queued on devices; give the error of what did not end well."""
         try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            set_handler(_SIGINT, signal.default_int_handler)
             try:
                 self._namespace.communicator.settle()
                 if self._lost is not None:
                     raise self._lost
                 self._frameworks.settle()
             finally:
-                signal.signal(signal.SIGINT, self._on_idle_interrupt)
+                set_handler(_SIGINT, self._on_idle_interrupt)
         except BaseException as error:  # noqa: BLE001  (what frameworks have run)
             self._show_alone(error)
             return self._explain(error)
@@ -308,13 +339,12 @@ class Executor:
         self._is_interrupted_early = self._is_running
 
 
-def _value_repr(value: Any, outputs: tuple[Any, ...]) -> str | None:
-    """Give `repr` of the last expression's value; taken from what was shown where possible."""
+def _value_repr(value: Any, shown: Any) -> str | None:
+    """Return the text of the last expression's value as it was shown, or else its `repr`."""
     if value is None:
         return None
-    for output in reversed(outputs):
-        if output.kind == "value" and "text/plain" in output.data:
-            return str(output.data["text/plain"])
+    if shown is not None:
+        return str(shown)
     try:
         return repr(value)
     except BaseException as error:  # noqa: BLE001  (a user's __repr__ may raise anything)

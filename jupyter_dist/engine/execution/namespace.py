@@ -1,22 +1,56 @@
 """What a cell finds: rank, world_size, local_rank, local_world_size, comm and checkpoint."""
 
 import difflib
-import mmap
 import os
+import sys
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 from jupyter_dist.collective.communicator import Communicator, NoCommunicator
 from jupyter_dist.collective.group import Group
+from jupyter_dist.control.memory_file import map_frames, map_frozen
 from jupyter_dist.engine.execution.reserved_names import restore_names, warn_of_bindings
 from jupyter_dist.engine.launch_config import place_variables
+from jupyter_dist.engine.observation.arrays import library_of
+from jupyter_dist.engine.observation.variables import describe
 from jupyter_dist.engine.shell.rank_shell import RankShell
 from jupyter_dist.errors import TransferError
-from jupyter_dist.model.hosts.rank import RankInfo
+from jupyter_dist.model.hosts.axes import Axes
+from jupyter_dist.model.hosts.rank import RankInfo, name_along
 from jupyter_dist.protocol.codec import Frame
-from jupyter_dist.protocol.messages import StoreObjects
+from jupyter_dist.protocol.messages import FetchObject, StoreObjects
 from jupyter_dist.protocol.objects import pack, split_frames, unpack
+from jupyter_dist.text.lists import name_pull
+from jupyter_dist.text.sizes import tell_size
+
+_MOST_VALUES = 1000
+"""IPython keeps so many."""
+
+
+_OFFERED = (
+    *("rank", "size", "generation", "kind", "timeout_s", "check", "stream"),
+    *("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all"),
+    *("gather", "scatter", "send", "recv", "send_recv", "barrier", "split"),
+    *("broadcast_object", "all_gather_object", "gather_object", "scatter_object"),
+    *("object_barrier", "assert_equal", "to_global", "to_local", "abort", "close"),
+)
+"""What cells use of a communicator, in the order in which a reader looks for it."""
+_NAMED_ELSEWHERE = {
+    "worldsize": "size",
+    "allgatherintotensor": "allgather",
+    "allgathersingle": "allgather",
+    "reducescattertensor": "reducescatter",
+    "alltoallsingle": "alltoall",
+    "broadcastobjectlist": "broadcastobject",
+    "scatterobjectlist": "scatterobject",
+    "isend": "send",
+    "irecv": "recv",
+    "newgroup": "split",
+    "psum": "allreduce",
+    "ppermute": "sendrecv",
+    "axisindex": "rank",
+}
+"""Names in torch.distributed and JAX that look like none of ours, or like another one."""
 
 
 class CurrentCommunicator:
@@ -44,7 +78,7 @@ class CurrentCommunicator:
             setattr(self._communicator, name, value)
 
     def __dir__(self) -> list[str]:
-        return [name for name in dir(self._communicator) if not name.startswith("_")]
+        return [name for name in _OFFERED if hasattr(self._communicator, name)]
 
     def __repr__(self) -> str:
         return repr(self._communicator)
@@ -54,6 +88,7 @@ def _explain_missing(name: str, known: Sequence[str]) -> str:
     """Say that `comm` has no such attribute, and which one has this name in other libraries."""
     plain = {each.replace("_", ""): each for each in known}
     wanted = name.lower().replace("_", "").removeprefix("get")  # as mpi4py's Get_rank
+    wanted = _NAMED_ELSEWHERE.get(wanted, wanted)
     near = [plain[each] for each in difflib.get_close_matches(wanted, plain, 1)]
     meant = f" Did you mean comm.{near[0]}?" if near else f" It has {', '.join(known)}."
     return f"comm has no {name!r}.{meant}"
@@ -67,8 +102,12 @@ class Namespace:
         """Runs cells, and has the user's names."""
         self.checkpoint: object = None
         """What is called so in cells."""
+        self.of_program: dict[str, Any] | None = None
+        """The variables of the program that runs; None: none does, or only Python knows them."""
         self._info = info
         self._is_checked_always = False
+        self._valued_cells: dict[int, str] = {}
+        """By number, the cells whose values IPython keeps in `Out`."""
         self._placed = place_variables(info)
         """What was put into the environment."""
         group = Group(info.rank, info.world_size, 0)
@@ -101,6 +140,11 @@ class Namespace:
             if os.environ.get(name) == self._placed.get(name):  # else it is the user's own
                 os.environ[name] = self._placed[name] = value
 
+    def take_axes(self, axes: Axes) -> None:
+        """Know where this rank is along these axes, and name ranks so."""
+        name_along(axes)
+        self.communicator.take_axes(axes)
+
     @property
     def all_ranks(self) -> tuple[int, ...]:
         """All ranks that there are."""
@@ -124,7 +168,9 @@ class Namespace:
         if is_checked:
             self.communicator.check = self._is_checked_always
 
-    def store(self, names: Sequence[str], frame_counts: Sequence[int], frames: list[Frame]) -> None:
+    def store(
+        self, names: Sequence[str], frame_counts: Sequence[int], frames: Sequence[Frame]
+    ) -> None:
         """Put pushed objects under their names, all or none; raises TransferError."""
         pieces = split_frames(frames, frame_counts)
         values = {name: unpack(name, piece) for name, piece in zip(names, pieces, strict=True)}
@@ -136,20 +182,61 @@ class Namespace:
         The file is mapped privately: ranks of a host share its memory until one writes to it.
         """
         try:
-            with open(message.path, "rb") as file:
-                whole = memoryview(
-                    mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
-                )
+            if message.file:
+                frames = map_frozen(message.file, message.sizes)
+            else:
+                with open(message.path, "rb") as file:
+                    frames = map_frames(file.fileno(), message.sizes)
         except (OSError, ValueError) as error:
             raise TransferError(f"what was pushed cannot be read: {error}") from error
-        ends = list(accumulate(message.sizes))
-        frames: list[Frame] = [
-            whole[end - size : end] for end, size in zip(ends, message.sizes, strict=True)
-        ]
         self.store(message.names, message.frame_counts, frames)
 
-    def fetch(self, name: str) -> list[Frame]:
-        """Pack the object with this name; raises TransferError."""
-        if name not in self.shell.user_ns:
+    def keep_value(self, label: int, cell_id: str) -> None:
+        """Remember that IPython keeps the value of this cell, until one of the same number ends."""
+        if self._valued_cells.pop(label, None) is None and len(self._valued_cells) == _MOST_VALUES:
+            del self._valued_cells[next(iter(self._valued_cells))]
+        self._valued_cells[label] = cell_id
+
+    def _has_value(self, cell_id: str) -> bool:
+        labels = [label for label, cell in self._valued_cells.items() if cell == cell_id]
+        kept = self.shell.user_ns.get("Out")
+        return bool(labels) and isinstance(kept, dict) and labels[0] in kept
+
+    def fetch(self, message: FetchObject) -> list[Frame]:
+        """Pack what an expression is; raise TransferError, or what the expression raises."""
+        name = message.name
+        if message.cell_id and not self._has_value(message.cell_id):
+            raise TransferError(
+                f"the value is no longer kept: {name} was cleared, or another cell has that number"
+            )
+        if name.isidentifier() and name not in self.shell.user_ns:
             raise TransferError(f"there is no {name!r}")
-        return pack(name, self.shell.user_ns[name])
+        code = compile(name, f"<{name_pull(name)}>", "eval", dont_inherit=True)
+        value = eval(code, self.shell.user_ns)  # noqa: S307  (of a user, as all that ranks run)
+        if message.most_bytes:
+            _check_size(name, describe(name, value, with_value=False).nbytes, message.most_bytes)
+        frames = pack(name, value if name.isidentifier() else _alone(value))
+        if message.most_bytes:
+            size_bytes = sum(memoryview(frame).nbytes for frame in frames)
+            _check_size(name, size_bytes, message.most_bytes)
+        return frames
+
+
+def _check_size(name: str, size_bytes: int, most_bytes: int) -> None:
+    if size_bytes > most_bytes:
+        raise TransferError(
+            f"{name} takes {tell_size(size_bytes)}, and only {tell_size(most_bytes)} are fetched "
+            f"without being asked for: take a part of it, or all of it with pull({name!r})"
+        )
+
+
+def _alone(value: object) -> object:
+    """Return a value without what it is a part of: torch would send the whole storage of a view."""
+    if library_of(value) != "torch":
+        return value
+    tensor: Any = value
+    if tensor.layout is not sys.modules["torch"].strided:
+        return value
+    if tensor.untyped_storage().nbytes() == tensor.nbytes:
+        return value
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)

@@ -16,8 +16,11 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 def restore_names(shell: RankShell) -> tuple[str, ...]:
     """Put back what ranks have from the cluster; return the names that were something else."""
     found, own = shell.user_ns, shell.own_names
-    ours = [name for name in NAMES_OF_RANKS if name in own]
-    changed = [name for name in ours if found.get(name, _MISSING) is not own[name]]
+    changed = [
+        name
+        for name in NAMES_OF_RANKS
+        if name in own and found.get(name, _MISSING) is not own[name]
+    ]
     if not changed:
         return ()
     different = tuple(name for name in changed if not _is_same(found, own, name))

@@ -35,6 +35,8 @@ class SwallowedInterrupts:
             self._tell(found)
 
     def _send_again(self, what: object) -> None:
-        time.sleep(_PAUSE_S)
-        if self._is_wanted() == what:
-            signal.pthread_kill(self._main, signal.SIGINT)
+        # SIGINT just before a system call is seen at its end, which SIGURG brings about.
+        for number in (signal.SIGINT, signal.SIGURG):
+            time.sleep(_PAUSE_S)
+            if self._is_wanted() == what:
+                signal.pthread_kill(self._main, number)

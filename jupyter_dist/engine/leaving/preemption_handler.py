@@ -188,8 +188,9 @@ class PreemptionHandler:
         """Let nobody wait for a save point any more: the cell has ended."""
         with self._changed:
             self._cell_id, self._calls, self._step = "", 0, -1
-            self._end_acting()
-            self._changed.notify_all()
+            if self._notice is not None:
+                self._end_acting()
+                self._changed.notify_all()
 
     def tell_interest(self, *, again: bool = False) -> None:
         """Tell the coordinator whether someone here wants to know, if that is news."""

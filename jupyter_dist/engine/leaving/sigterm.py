@@ -19,8 +19,9 @@ class SigtermHandler:
 
     def install(self) -> None:
         """Heed the signal from now on, unless someone else does; on the main thread."""
-        is_main = threading.current_thread() is threading.main_thread()
-        if is_main and self._pid != os.getpid() and not is_caught():
+        if self._pid == os.getpid():
+            return
+        if threading.current_thread() is threading.main_thread() and not is_caught():
             if not self._pid:
                 os.register_at_fork(
                     before=self._hold, after_in_parent=self._release, after_in_child=self._forget
@@ -60,9 +61,9 @@ def is_caught(number: int = signal.SIGTERM) -> bool:
     Python does not know of handlers that libraries install, as JAX does.
     """
     try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-            masks = dict(line.split(":", 1) for line in file if line.startswith("Sig"))
+        with open("/proc/self/status", "rb") as file:
+            masks = dict(line.split(b":", 1) for line in file if line.startswith(b"Sig"))
     except OSError:
         return signal.getsignal(number) is not signal.SIG_DFL
     bit = 1 << (number - 1)
-    return any(int(masks.get(name, "0"), 16) & bit for name in ("SigCgt", "SigIgn"))
+    return any(int(masks.get(name, b"0"), 16) & bit for name in (b"SigCgt", b"SigIgn"))

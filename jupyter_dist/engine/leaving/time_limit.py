@@ -11,6 +11,8 @@ from jupyter_dist.model.ranks.user_errors import BreakOff
 _SLICE_S = 0.001
 _ON_ITS_WAY_S = 1.0
 """The signal may take so long to come; one that has not was taken by a handler of user code."""
+_WAKE_AFTER_S = 0.2
+"""A SIGINT just before a system call is seen at its end, which SIGURG brings about."""
 
 
 class OutOfTime(BreakOff):
@@ -60,9 +62,16 @@ class TimeLimit:
 
     def _expire(self) -> None:
         with self._door:
-            if self._is_inside:
-                self._has_expired = True
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            self._has_expired = self._is_inside
+            self._signal(signal.SIGINT)
+        time.sleep(_WAKE_AFTER_S)
+        with self._door:
+            if not self._has_come:
+                self._signal(signal.SIGURG)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._is_inside:
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._has_expired and not self._has_come:

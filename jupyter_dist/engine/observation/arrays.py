@@ -44,7 +44,7 @@ def describe_array(
     )
     if not with_value or info.device:
         return info
-    here = _in_host_memory(value, library)
+    here = in_host_memory(value, library)
     if here is None:
         return info
     return msgspec.structs.replace(info, preview=_preview(here), digest=_digest(here, is_over))
@@ -83,7 +83,7 @@ def _device(value: Any, library: str) -> str:
     return ""
 
 
-def _in_host_memory(value: Any, library: str) -> "np.ndarray[Any, Any] | None":
+def in_host_memory(value: Any, library: str) -> "np.ndarray[Any, Any] | None":
     """Return an array as numpy has it, where that copies nothing and waits for nobody."""
     try:
         if library == "numpy":

@@ -8,7 +8,7 @@ import queue
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from jupyter_dist.engine.observation.completion import complete, inspect_name
 from jupyter_dist.engine.observation.stacks import read_stacks
@@ -20,7 +20,9 @@ from jupyter_dist.protocol.messages import (
     About,
     Answer,
     Answered,
+    BeginProfile,
     CompleteCode,
+    EndProfile,
     Inspection,
     InspectName,
     ListNames,
@@ -28,12 +30,22 @@ from jupyter_dist.protocol.messages import (
     NoAnswer,
     Question,
     ReadStacks,
+    ShowValue,
 )
+
+if TYPE_CHECKING:
+    from jupyter_dist.engine.profiling.profiler import Profiler
 
 PATIENCE_S = 1.0
 """A question that comes while an earlier one takes longer is not answered."""
 MOST_WAITING = 64
-_SUMMARIES = {ListNames: "its names", CompleteCode: "a completion", ReadStacks: "its stacks"}
+_SUMMARIES = {
+    ListNames: "its names",
+    CompleteCode: "a completion",
+    ReadStacks: "its stacks",
+    BeginProfile: "a profile that begins",
+    EndProfile: "a profile that ends",
+}
 
 
 class Observer:
@@ -47,16 +59,22 @@ class Observer:
         self._post = post
         self._stacks = _Lane("observer", self._answer)
         self._others = _Lane("observer-names", self._answer)
+        self._profiles = _Lane("observer-profiles", self._answer)
+        self._profiler: Profiler | None = None
         # The shell's own look-ups add names to builtins and take them away again, also under a
         # cell that begins meanwhile; entered once for all, that never happens.
         shell.builtin_trap.__enter__()
 
     def ask(self, question: Question) -> None:
         """Answer soon; from the link thread."""
-        lane = self._stacks if isinstance(question.about, ReadStacks) else self._others
-        problem = lane.put(question)
+        problem = self._lane_of(question.about).put(question)
         if problem:
             self._tell(question, NoAnswer(problem))
+
+    def _lane_of(self, about: About) -> "_Lane":
+        if isinstance(about, ReadStacks):
+            return self._stacks
+        return self._profiles if isinstance(about, BeginProfile | EndProfile) else self._others
 
     def _answer(self, question: Question) -> None:
         try:
@@ -80,8 +98,23 @@ class Observer:
                 return complete(shell, about.code, about.cursor)
             case InspectName():
                 return self._inspect(about)
+            case BeginProfile():
+                return self._find_profiler().begin(about)
+            case EndProfile():
+                return self._find_profiler().end(about)
+            case ShowValue():
+                from jupyter_dist.engine.observation.showing import show_place
+
+                return show_place(shell.user_ns, about.place, about.most_characters)
             case _:
                 assert_never(about)
+
+    def _find_profiler(self) -> "Profiler":
+        if self._profiler is None:
+            from jupyter_dist.engine.profiling.profiler import Profiler
+
+            self._profiler = Profiler(self._shell)
+        return self._profiler
 
     def _inspect(self, about: InspectName) -> Inspection:
         namespace = self._shell.user_ns
@@ -126,7 +159,13 @@ class _Lane:
 
 
 def _summarize(about: About) -> str:
-    return f"{about.name}?" if isinstance(about, InspectName) else _SUMMARIES[type(about)]
+    match about:
+        case InspectName():
+            return f"{about.name}?"
+        case ShowValue():
+            return about.place
+        case _:
+            return _SUMMARIES[type(about)]
 
 
 def _describe_elsewhere(info: NameInfo) -> str:

@@ -1,23 +1,19 @@
-"""What the threads of this rank are doing, as its user sees them: without frames of ours."""
+"""What the threads of this rank are doing, as its user sees them: without our frames."""
 
 import linecache
-import os
 import threading
-from asyncio import Task
 from collections.abc import Callable, Iterable, Iterator
 from time import sleep
 from types import FrameType
 from typing import Any
 
-import IPython
-
+from jupyter_dist.engine.channel import channel
+from jupyter_dist.engine.shell.user_frames import is_of_ipython, is_of_start, sendable
 from jupyter_dist.frameworks.thread_frames import Call, read_calls
-from jupyter_dist.model.ranks.source_files import is_own_file
+from jupyter_dist.model.ranks.source_files import find_user_code, is_own_file
 from jupyter_dist.model.ranks.stacks import MOST_CODE, Frame, RankStacks, ThreadStack
 
 NameCell = Callable[[str], str]
-_IPYTHON_DIR = os.path.dirname(os.path.abspath(IPython.__file__)) + os.sep
-"""Calls user code, whose frames are not ours."""
 FIRST_FRAMES, LAST_FRAMES = 20, 180
 """Of a deeper stack, what is between them is left out."""
 MOST_THREADS = 100
@@ -53,24 +49,28 @@ class _Reader:
         self._current_cell = current_cell
 
     def of_main(self, calls: list[Call], awaited: list[Call]) -> tuple[Frame, ...]:
-        """Return what the running cell is inside of, or waits for; nothing when none runs."""
+        """Return what a cell or program is inside of, or waits for; nothing when none runs."""
         for found in (calls, awaited):
-            for at, (frame, _) in enumerate(found):
-                if self._name_cell(frame.f_code.co_filename):
-                    return self._describe(_up_to_ours(found[at:]))
+            at = find_user_code([frame.f_code.co_filename for frame, _ in found], self._name_cell)
+            if at is not None:
+                return self._describe(_up_to_ours(found[at:]))
+        if any(frame.f_code.co_filename == channel.__file__ for frame, _ in calls):
+            return ()  # between cells, where the rank calls libraries for itself
         # Callbacks of an event loop, or what the shell does before the cell begins.
-        return self._describe(call for call in calls if not _is_of_start(call[0]))
+        return self._describe(call for call in calls if not is_of_start(call[0].f_code.co_filename))
 
     def of_thread(self, calls: list[Call]) -> tuple[Frame, ...]:
         """Return what a thread is inside of; nothing for threads of ours and of IPython."""
         while calls and calls[0][0].f_code.co_filename == threading.__file__ and len(calls) > 1:
             calls = calls[1:]
-        if not calls or _is_ours(calls[0][0]) or _is_of_ipython(calls[0][0]):
+        if not calls or _is_ours(calls[0][0]) or is_of_ipython(calls[0][0].f_code.co_filename):
             return ()
         return self._describe(_up_to_ours(calls))
 
     def _describe(self, calls: Iterable[Call]) -> tuple[Frame, ...]:
-        frames = [self._frame(*call) for call in calls if not _is_of_ipython(call[0])]
+        frames = [
+            self._frame(*call) for call in calls if not is_of_ipython(call[0].f_code.co_filename)
+        ]
         if len(frames) > FIRST_FRAMES + LAST_FRAMES:
             frames = frames[:FIRST_FRAMES] + frames[-LAST_FRAMES:]
         return tuple(frames)
@@ -83,12 +83,7 @@ class _Reader:
             lines = self._current_cell().splitlines()
             text = lines[line - 1] if 0 < line <= len(lines) else ""
         site = f"{cell or file}:{line}"
-        return Frame(frame.f_code.co_name, _sendable(site), _sendable(text.strip()[:MOST_CODE]))
-
-
-def _sendable(text: str) -> str:
-    """Write halves of characters, which file names may have, so that they can be sent."""
-    return text.encode(errors="backslashreplace").decode()
+        return Frame(frame.f_code.co_name, sendable(site), sendable(text.strip()[:MOST_CODE]))
 
 
 def _up_to_ours(calls: list[Call]) -> list[Call]:
@@ -101,19 +96,12 @@ def _is_ours(frame: FrameType) -> bool:
     return is_own_file(frame.f_code.co_filename)
 
 
-def _is_of_ipython(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_IPYTHON_DIR)
-
-
-def _is_of_start(frame: FrameType) -> bool:
-    """Return whether it belongs to how the process was started."""
-    return _is_ours(frame) or frame.f_code.co_filename.startswith("<frozen ")
-
-
 def _suspended_calls(calls: list[Call]) -> list[Call]:
     """List what the task that an event loop runs to its end is suspended in, outermost first."""
     for frame, _ in calls:
         if frame.f_code.co_name == "run_until_complete":
+            from asyncio import Task  # it is loaded, if this is its
+
             task: Any = frame.f_locals.get("future")
             if isinstance(task, Task):
                 return list(_suspended_in(task.get_coro()))

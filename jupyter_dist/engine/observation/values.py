@@ -18,6 +18,7 @@ MOST_DEPTH = 4
 MOST_TEXT = 1 << 20
 """Longer texts and bytes have no digest."""
 _SHOWN_ITEMS = 6
+MOST_SHOWN_ITEMS = 100
 _MOST_DIGITS_BITS = 4096
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 CONTAINERS = (list, tuple, dict, set, frozenset)
@@ -48,9 +49,16 @@ def preview_of(value: Any) -> str:
     return ""
 
 
-def _show(value: Any, depth: int) -> str:
+def show(value: Any, most_characters: int) -> str:
+    """Show a plain value, or a container of such, at length; empty for anything else."""
+    if not is_one_of(value, (*PLAIN, *CONTAINERS, range)):
+        return ""
+    return _show(value, 0, most_characters, MOST_SHOWN_ITEMS)
+
+
+def _show(value: Any, depth: int, most: int = MOST_PREVIEW, items: int = _SHOWN_ITEMS) -> str:
     if is_one_of(value, (str, bytes)):
-        short = value[:MOST_PREVIEW]
+        short = value[:most]
         return repr(short) if len(short) == len(value) else f"{short!r}…"
     if type(value) is int and value.bit_length() > _MOST_DIGITS_BITS:
         return f"int of {value.bit_length()} bits"
@@ -60,15 +68,16 @@ def _show(value: Any, depth: int) -> str:
         return f"<{type(value).__name__}>"
     if depth >= MOST_DEPTH:
         return "…"
-    return _show_container(value, depth)
+    return _show_container(value, depth + 1, most, items)
 
 
-def _show_container(value: Any, depth: int) -> str:
-    some = _first_items(value)
+def _show_container(value: Any, depth: int, most: int, items: int) -> str:
+    some = _first_items(value, items)
     if type(value) is dict:
-        shown = [f"{_show(key, depth + 1)}: {_show(item, depth + 1)}" for key, item in some]
+        pairs = [(_show(key, depth, most, items), item) for key, item in some]
+        shown = [f"{key}: {_show(item, depth, most, items)}" for key, item in pairs]
     else:
-        shown = [_show(item, depth + 1) for item in some]
+        shown = [_show(item, depth, most, items) for item in some]
     if len(value) > len(some):
         shown.append("…")
     inside = ", ".join(shown)
@@ -81,12 +90,12 @@ def _show_container(value: Any, depth: int) -> str:
     return f"{{{inside}}}" if shown or type(value) is dict else "set()"
 
 
-def _first_items(value: Any) -> list[Any]:
+def _first_items(value: Any, most: int) -> list[Any]:
     """Copy the first items; cells may change the container meanwhile."""
     if is_one_of(value, (list, tuple)):
-        return list(value[:_SHOWN_ITEMS])
+        return list(value[:most])
     items: Iterable[Any] = value.items() if type(value) is dict else value
-    return [item for item, _ in zip(items, range(_SHOWN_ITEMS), strict=False)]
+    return [item for item, _ in zip(items, range(most), strict=False)]
 
 
 def size_of(value: Any) -> int:

@@ -1,14 +1,15 @@
 """Which variables this rank has, told while a cell may be changing them."""
 
+import resource
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
+from pathlib import Path
 from time import monotonic
 from types import ModuleType
 from typing import Any
 
 import msgspec
-import psutil
 
 from jupyter_dist.engine.observation.arrays import describe_array, library_of
 from jupyter_dist.engine.observation.values import (
@@ -49,7 +50,18 @@ def list_names(
         if value is not _ABSENT:  # else the cell has deleted it meanwhile
             infos.append(describe(name, value, is_over, with_values and not is_over()))
     omitted = max(0, len(chosen) - MOST_NAMES)
-    return RankNames(tuple(infos), omitted, psutil.Process().memory_info().rss)
+    return RankNames(tuple(infos), omitted, _resident_bytes())
+
+
+def _resident_bytes() -> int:
+    """Return the memory that this process has, in bytes."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:  # not on Linux
+        import psutil
+
+        return int(psutil.Process().memory_info().rss)
+    return int(pages) * resource.getpagesize()
 
 
 def _is_wanted(name: object, patterns: Sequence[str]) -> bool:

@@ -2,164 +2,94 @@
 
 Python's `print`, C libraries and child processes all write to the same file descriptors, and
 those lead to a file instead of a pipe. So nothing can block on a slow reader, the order is the
-true one, and what was said before a crash is on disk for the agent to find.
+true one, and what was said before a crash is on disk for the agent to find. Python's stderr notes
+how far stdout was, so that lines of both come as they were printed; what others write to stderr
+comes behind the stdout that is read with it.
 """
 
 import codecs
-import contextlib
-import io
 import os
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from jupyter_dist.engine.output.bar_collector import BarCollector
 from jupyter_dist.engine.output.library_messages import drop_chatter, may_become_chatter
+from jupyter_dist.engine.output.stream_file import ErrorFile, StreamFile, file_size, open_stream
 from jupyter_dist.model.ranks.source_files import name_cells, name_places
 from jupyter_dist.protocol.messages import Output
 
 STREAMS = ("stdout", "stderr")
 PARTIAL_LINE_PATIENCE_S = 0.2
 _READ_BYTES = 1 << 20
-_MOST_OF_BLOCK = 16_384
-"""Characters of a text that is kept together, at most."""
-
-
-class _StreamFile(io.RawIOBase):
-    """Writes to a descriptor; when that fails (full disk, closed), hands the bytes over instead."""
-
-    def __init__(self, descriptor: int, rescue: Callable[[bytes], None]) -> None:
-        super().__init__()
-        self._descriptor = descriptor
-        self._rescue = rescue
-        self._written: list[int] = []
-        """How much of what comes again is written already."""
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def write(self, data: Any) -> int:
-        try:
-            if not self._written:
-                # The interpreter looks for signals (■, an alarm of the user's) when a call has
-                # come back. What their handlers raise must not hide that this was written: the
-                # buffer above would send it again.
-                self._written.extend(map(os.write, (self._descriptor,), (data,)))
-        except OSError as error:
-            if self._written or error.errno is None:  # not the kernel's, but a handler's
-                raise
-            rest = bytes(data)
-            self._rescue(rest)
-            return len(rest)
-        written, self._written = self._written[0], []  # no call from here on, so no signal
-        return written  # the buffer above sends what is left again
-
-
-_write = io.TextIOWrapper.write
-
-
-class _Stream(io.TextIOWrapper):
-    """`sys.stdout` of a rank: closing it flushes and leaves it usable."""
-
-    blocks: deque[tuple[int, int]]
-    """Where in the file lines begin and end that were written at once, as those of a table."""
-
-    def write(self, text: str) -> int:
-        """Write a text, and note where it stands if it has several lines."""
-        # What is no text is an error of the plain stream; a single line costs as little as can be.
-        if text.__class__ is str and "\n" in text and text != "\n":
-            self._note_block(text)
-        return _write(self, text)
-
-    def _note_block(self, text: str) -> None:
-        if "\n" not in text[:-1] or len(text) > _MOST_OF_BLOCK:
-            return
-        with contextlib.suppress(OSError, ValueError):  # a cell may have closed or replaced it
-            self.flush()
-            begin = os.fstat(self.fileno()).st_size
-            # Before it is written: what is read meanwhile waits for the rest of the block.
-            self.blocks.append((begin, begin + len(text.encode("utf-8", "backslashreplace"))))
-
-    def close(self) -> None:
-        self.flush()
 
 
 class _Tail:
     """Reads what was appended to one stream's file, as whole lines where possible."""
 
-    def __init__(self, name: str, path: str, descriptor: int) -> None:
+    def __init__(self, name: str, path: str, written: StreamFile) -> None:
         self.name = name
         self.offset = 0
-        self.rescued: list[bytes] = []
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._pending = ""
         self._pending_since_s = 0.0
-        self._marks: deque[tuple[int, int]] = deque()
-        """Blocks that are not read yet, by their places in the file."""
         self._blocks: list[tuple[int, int]] = []
         """Blocks in what is pending, by their places in it."""
         self._begun_at: int | None = None
         """Where the block begins of which a part is still to come."""
         self._file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._descriptor = descriptor
-        self.stream = self._open_stream()
+        self._written = written
+        self.stream = open_stream(written)
 
-    def _open_stream(self) -> _Stream:
-        stream = _Stream(
-            io.BufferedWriter(_StreamFile(self._descriptor, self.rescued.append)),
-            encoding="utf-8",
-            errors="backslashreplace",
-            line_buffering=True,
-        )
-        stream.blocks = self._marks
-        return stream
+    @property
+    def size(self) -> int:
+        """How many bytes are written so far."""
+        return file_size(self._file)
 
     def flush(self) -> None:
         """Write what Python still holds back; a stream that a cell took apart is made again."""
         try:
             self.stream.flush()
         except ValueError:
-            self.stream = self._open_stream()
+            self.stream = open_stream(self._written)
 
-    def read(self, is_final: bool) -> list[Output]:
-        """Return new text: up to the last line end, or all of it when final or waited for.
+    def read(self, is_final: bool, end: int) -> list[Output]:
+        """Return new text before this end: whole lines, or all of it when final or waited for.
 
         What libraries say of their own affairs is left out, and files of cells on stderr are
         `In[3]`; both stay in the file.
         """
-        data = os.pread(self._file, _READ_BYTES, self.offset)
-        while data:
+        while self.offset < end:
+            data = os.pread(self._file, min(_READ_BYTES, end - self.offset), self.offset)
+            if not data:  # a cell has cut it short
+                break
             self._decode(data)
             self.offset += len(data)
-            data = os.pread(self._file, _READ_BYTES, self.offset)
-        while self.rescued:
-            self._append(self._decoder.decode(self.rescued.pop(0)))
+        rescued, blocks = self._written.rescued, self._written.blocks
+        while rescued:
+            self._append(self._decoder.decode(rescued.popleft()))
         if is_final:  # what was to come of a block has gone elsewhere
-            self._marks.clear()
+            blocks.clear()
             self._begun_at = None
         if not self._pending:
             return []
-        end = max(self._pending.rfind("\n"), self._pending.rfind("\r")) + 1
+        whole = max(self._pending.rfind("\n"), self._pending.rfind("\r")) + 1
         has_waited = monotonic() - self._pending_since_s > PARTIAL_LINE_PATIENCE_S
-        if is_final or (has_waited and not may_become_chatter(self._pending[end:])):
-            end = len(self._pending)
+        if is_final or (has_waited and not may_become_chatter(self._pending[whole:])):
+            whole = len(self._pending)
             self._begun_at = None
         else:
-            end = self._hold_back(end)
-        if not end:
+            whole = self._hold_back(whole)
+        if not whole:
             return []
         self._pending_since_s = monotonic()  # else the half line has been waiting all the time
-        return self._hand_out(end)
+        return self._hand_out(whole)
 
     def _decode(self, data: bytes) -> None:
         """Append what was read from `offset` on, and find where blocks begin and end in it."""
-        marks, first, done = self._marks, self.offset, 0
+        marks, first, done = self._written.blocks, self.offset, 0
         while marks and marks[0][0] < first + len(data):
             begin, end = (place - first for place in marks[0])
             if self._begun_at is None:
@@ -218,6 +148,13 @@ class _Tail:
         self._pending += text
 
 
+class Area(Protocol):
+    """Something that shows what is said meanwhile in a place of its own."""
+
+    def take(self, outputs: Sequence[Output]) -> None:
+        """Take in what was said; on any thread."""
+
+
 class Outputs:
     """Collects everything a rank says, in order."""
 
@@ -227,11 +164,15 @@ class Outputs:
         self.owner = ""
         """The cell or task that says what comes; the main thread sets it."""
         self.bars = BarCollector()
+        self._errors = ErrorFile(2, beside=1)
+        self._areas: list[Area | None] = []
+        """Those that the main thread has entered, the innermost last; None: one without a page."""
         self._tails = [
-            _Tail(name, paths[name], descriptor)
-            for name, descriptor in zip(STREAMS, (1, 2), strict=True)
+            _Tail("stdout", paths["stdout"], StreamFile(1)),
+            _Tail("stderr", paths["stderr"], self._errors),
         ]
         self._spare = [os.dup(descriptor) for descriptor in (1, 2)]
+        self._files = [_file_of(spare) for spare in self._spare]
 
     def install(self) -> None:
         """Make them Python's streams."""
@@ -240,9 +181,9 @@ class Outputs:
 
     def repair(self) -> None:
         """Undo what a cell did to the streams: closed or replaced descriptors and objects."""
-        for descriptor, spare, tail in zip((1, 2), self._spare, self._tails, strict=True):
-            if not _is_same_file(descriptor, spare):
-                os.dup2(spare, descriptor)
+        for number, tail in enumerate(self._tails):
+            if _file_of(1 + number) != self._files[number]:
+                os.dup2(self._spare[number], 1 + number)
             tail.flush()
             if getattr(sys, tail.name, None) is not tail.stream:
                 setattr(sys, tail.name, tail.stream)
@@ -255,7 +196,24 @@ class Outputs:
         with self._lock:
             self._collect(is_final=True)
             self._batch += self.bars.take(monotonic(), is_final=False)
-            self._batch.append(output)
+            self._put([output])
+
+    def enter_area(self, area: Area | None) -> None:
+        """Give what is said from now on to this area; None: it is the rank's own output."""
+        with self._lock:
+            self._collect(is_final=True)
+            self._areas.append(area)
+
+    def leave_area(self) -> Area | None:
+        """Leave the area that was entered last, with all that was said in it, and return it."""
+        with self._lock:
+            self._collect(is_final=True)
+            return self._areas.pop() if self._areas else None
+
+    def flush(self) -> None:
+        """Take in all text that was written so far, half lines too."""
+        with self._lock:
+            self._collect(is_final=True)
 
     def take(
         self, owner: str = "", is_final: bool = False
@@ -270,6 +228,8 @@ class Outputs:
             self._collect(is_final)
             self._batch += self.bars.take(monotonic(), is_final=is_final)
             batch, self._batch = tuple(self._batch), []
+            if is_final:  # one that was never left
+                self._areas.clear()
             self.owner = "" if is_final else owner
             return batch, self.offsets
 
@@ -279,10 +239,38 @@ class Outputs:
         return self._tails[0].offset, self._tails[1].offset
 
     def _collect(self, is_final: bool) -> None:
-        for tail in self._tails:
-            if is_final:
-                tail.flush()
-            self._batch += tail.read(is_final)
+        stdout, stderr = self._tails
+        if is_final:
+            stdout.flush()
+            stderr.flush()
+        # In this order: what is on stdout by then is not older than any of this of stderr, and
+        # whatever was written between them is among the turns.
+        stderr_end, stdout_end = stderr.size, stdout.size
+        for before, end in self._take_turns():
+            self._put(stdout.read(is_final=False, end=before))
+            self._put(stderr.read(is_final=False, end=end))
+        self._put(stdout.read(is_final, stdout_end))
+        self._put(stderr.read(is_final, stderr_end))
+
+    def _put(self, outputs: Sequence[Output]) -> None:
+        area = self._areas[-1] if self._areas else None
+        if area is not None:
+            if outputs:
+                area.take(outputs)
+        elif self._areas:
+            # To clear an area without a page must not clear what was said outside of it.
+            self._batch += (each for each in outputs if each.kind != "clear_output")
+        else:
+            self._batch += outputs
+
+    def _take_turns(self) -> list[tuple[int, int]]:
+        """Return how far stdout, and then stderr, is to be read, again and again."""
+        turns = self._errors.turns
+        last: dict[int, int] = {}
+        while turns:
+            before, end = turns.popleft()
+            last[before] = end
+        return list(last.items())
 
 
 def is_own_stream(stream: Any) -> bool:
@@ -293,8 +281,10 @@ def is_own_stream(stream: Any) -> bool:
         return False
 
 
-def _is_same_file(descriptor: int, other: int) -> bool:
+def _file_of(descriptor: int) -> tuple[int, int] | None:
+    """Return what is open there, as it can be compared; None: nothing."""
     try:
-        return os.path.sameopenfile(descriptor, other)
+        state = os.fstat(descriptor)
     except OSError:
-        return False
+        return None
+    return state.st_dev, state.st_ino

@@ -1,11 +1,10 @@
 """Sources of cells: those of the last cells, and of older ones whose functions still live."""
 
 import contextlib
-import hashlib
 import linecache
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -26,6 +25,8 @@ class RankCompiler(CachingCompiler):
     writes_sources = False
     last_path = ""
     """File of the cell that was compiled last."""
+    on_file: Callable[[str], None] | None = None
+    """Is called with the file of each cell before the cell begins; the cell waits for it."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -53,15 +54,11 @@ class RankCompiler(CachingCompiler):
 
     def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
         """Name the cell's file, and write it once per host."""
-        digest = hashlib.blake2s(raw_code.encode(errors="replace"), digest_size=4).hexdigest()
-        path = self.last_path = f"{self.source_dir}/{write_file_name(number, digest)}"
+        path = self.last_path = f"{self.source_dir}/{write_file_name(number, raw_code)}"
         if self.writes_sources:
-            try:
-                source = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-                os.write(source, transformed_code.encode(errors="replace"))
-                os.close(source)
-            except OSError:
-                pass  # a full disk costs the debugger its file, not the user the cell
+            _write_whole(path, transformed_code.encode(errors="replace"))
+        if self.on_file is not None:
+            self.on_file(path)
         return path
 
     def format_code_name(self, name: str) -> tuple[str, str] | None:
@@ -83,6 +80,21 @@ class RankCompiler(CachingCompiler):
                     os.unlink(name)
         # Where many live, each look costs more, and comes so much later.
         self._look_at = len(self._living) + max(_LOOK_AFTER, len(self._living) // 4)
+
+
+def _write_whole(path: str, content: bytes) -> None:
+    """Write a file that other ranks may write too, while their debuggers read it."""
+    unfinished = f"{path}.{os.getpid()}"
+    try:
+        source = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.write(source, content)
+        finally:
+            os.close(source)
+        os.replace(unfinished, path)
+    except OSError:  # a full disk costs the debugger its file, not the user the cell
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
 
 
 def _within(code: CodeType) -> Iterator[CodeType]:

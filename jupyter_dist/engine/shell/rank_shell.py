@@ -2,8 +2,10 @@
 
 import os
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
@@ -21,6 +23,7 @@ from jupyter_dist.engine.shell.tracebacks import (
     has_group,
     is_handled_within,
     up_to_our_code,
+    within_program,
     without_command,
 )
 from jupyter_dist.errors import DistError
@@ -28,6 +31,8 @@ from jupyter_dist.model.ranks.user_errors import name_error, type_name
 from jupyter_dist.protocol.messages import Output
 from jupyter_dist.protocol.plain_values import describe, plain_bundle, plain_id
 
+_OF_ERRORS = ("stack_data", "pygments.formatters.terminal256", "pygments.lexers.python")
+"""What IPython imports with the first traceback."""
 Show = Callable[[Output], None]
 
 
@@ -53,9 +58,10 @@ class RankDisplayHook(DisplayHook):
     def write_format_data(
         self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None
     ) -> None:
-        """Hand the value on."""
-        metadata = plain_bundle(md_dict)
-        self.show(Output("value", data=plain_bundle(format_dict), metadata=metadata))
+        """Hand the value on, and keep its text for the result."""
+        data, metadata = plain_bundle(format_dict), plain_bundle(md_dict)
+        self.shell.shown_value = data.get("text/plain")  # type: ignore[union-attr]
+        self.show(Output("value", data=data, metadata=metadata))
 
     def log_output(self, format_dict: dict[str, Any]) -> None:
         """Write the value to the log of `%logstart -o`; there is no history to keep it in."""
@@ -69,7 +75,7 @@ class RankDisplayPublisher(DisplayPublisher):
 
     show: Show
     areas_entered = 0
-    """Output areas of widgets that a cell prints into now; they are part of its own output."""
+    """Output areas of widgets that are written to now: errors are shown there, and are over."""
 
     def publish(
         self,
@@ -98,8 +104,7 @@ class RankDisplayPublisher(DisplayPublisher):
     def clear_output(self, wait: bool = False) -> None:
         """Hand the wish on; `wait` makes no difference, the view redraws a few times a second."""
         del wait
-        if not self.areas_entered:
-            self.show(Output("clear_output"))
+        self.show(Output("clear_output"))
 
 
 class RankShell(InteractiveShell):
@@ -116,6 +121,8 @@ class RankShell(InteractiveShell):
     is_plain_python = False
     """The notebook's side has found nothing of IPython's own syntax in the current cell."""
     last_traceback: tuple[str, ...] = ()
+    shown_value: Any = None
+    """The text of the value that the current cell has shown; None: there is none."""
     own_names: Mapping[str, Any] = {}
     """Names that each rank has from us: `rank`, `comm` and their like."""
     _usual_transformers = (0, 0, 0, 0)
@@ -124,11 +131,26 @@ class RankShell(InteractiveShell):
         """Set no `sys.ps1`: libraries take it for a prompt where nothing distributed can run."""
 
     def warm_up(self) -> None:
-        """Run a cell and an error, so that everything they load is shared by all engines."""
+        """Run a cell, so that what it loads is shared by all engines, and load what errors need.
+
+        A rank could not load that where its memory is out.
+        """
         self.run_cell("None", store_history=False)
-        self.run_cell("1/0", store_history=False)
-        self.last_traceback = ()
+        for module in _OF_ERRORS:
+            import_module(module)
         self._usual_transformers = self._count_transformers()
+
+    def warm_up_errors(self) -> None:
+        """Lay out an error that is shown to no one: the first one takes as long as ten others.
+
+        IPython looks through all modules for the file of a frame, and makes tables of colours. That
+        takes as long as a tenth of a small start, so it is for hosts with many ranks.
+        """
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            layout: Any = self.InteractiveTB
+            layout.structured_traceback(type(error), error, error.__traceback__)
 
     def load_store(self, folder: str) -> None:
         """Offer `%store`, as kernels do, whose values are kept in this folder."""
@@ -206,7 +228,7 @@ class RankShell(InteractiveShell):
     def _show_error(
         self, kind: Any, error: Any, trace: Any, *arguments: Any, **options: Any
     ) -> None:
-        trace = without_command(trace)
+        trace = within_program(without_command(trace))
         if isinstance(error, DistError | ValueError | TypeError | RuntimeError | KeyboardInterrupt):
             trace = up_to_our_code(trace)
             error.__suppress_context__ |= isinstance(error, DistError)
@@ -228,7 +250,11 @@ class RankShell(InteractiveShell):
         """Keep the traceback for the result instead of printing it."""
         del etype, evalue
         # An error of a user's may draw itself, as anything.
-        self.last_traceback = tuple(s if isinstance(s, str) else describe(s) for s in stb)
+        lines = tuple(s if isinstance(s, str) else describe(s) for s in stb)
+        if self.display_pub.areas_entered:
+            self.display_pub.show(Output("stderr", "\n".join((*lines, ""))))
+            return
+        self.last_traceback = lines
 
     def show_usage_error(self, exc: BaseException) -> None:
         """Keep a magic's usage error for the result instead of printing it."""
@@ -244,6 +270,8 @@ class RankShell(InteractiveShell):
 
 def make_shell(ipython_dir: str) -> RankShell:
     """Make the shell without history, and without threads, sockets or files of its own."""
+    # IPython's advice to type `exit` does not hold on a rank.
+    warnings.filterwarnings("ignore", message="To exit: use")
     kept_in = users_folder()
     os.environ["IPYTHONDIR"] = ipython_dir
     config = Config()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import dropwhile
 from types import TracebackType
 
 import IPython
@@ -10,9 +11,11 @@ from jupyter_dist.model.ranks.source_files import PACKAGE_DIR, is_own_file, runs
 
 NameCell = Callable[[str], str]
 """Names the cell whose code has this file name; empty for other code."""
+_RUNNER = "<frozen runpy>"
+_PROGRAMS = os.path.join(PACKAGE_DIR, "engine", "execution", "program.py")
 _FRAMEWORKS = ("jax", "torch", "cupy", "cupyx", "mpi4py")
 """Calls user code, whose errors are not ours."""
-_RUN_CELLS = ("<frozen runpy>", PACKAGE_DIR, os.path.dirname(IPython.__file__) + os.sep)
+_RUN_CELLS = (_RUNNER, PACKAGE_DIR, os.path.dirname(IPython.__file__) + os.sep)
 """Files, or their folders, of the code that calls cells."""
 
 
@@ -40,6 +43,16 @@ def without_command(trace: TracebackType | None) -> TracebackType | None:
     if at is None:
         return trace
     return _chain([*(step for step in steps[:at] if not _is_ours(step)), *steps[at:]])
+
+
+def within_program(trace: TracebackType | None) -> TracebackType | None:
+    """Leave out how a rank came to run a program; None where none of its lines has run."""
+    steps = list(_steps(trace))
+    runs = [at for at, step in enumerate(steps) if step.tb_frame.f_code.co_filename == _PROGRAMS]
+    if not runs:
+        return trace
+    inside = iter(steps[runs[-1] + 1 :])
+    return _chain([*dropwhile(lambda step: step.tb_frame.f_code.co_filename == _RUNNER, inside)])
 
 
 def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:

@@ -45,8 +45,10 @@ class Waker:
     """
 
     def __init__(self) -> None:
-        self.descriptor, self._ringer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.descriptor, self._ringer = os.pipe()
         """Can be read from when it has rung."""
+        for end in (self.descriptor, self._ringer):
+            os.set_blocking(end, False)
         # Whatever is opened next gets the numbers of what is closed here.
         self._door = threading.Lock()
 

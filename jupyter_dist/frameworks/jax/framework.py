@@ -142,6 +142,7 @@ class Jax(Framework):
         self._form_if_due()
         if self._context.cell_ranks:
             self._initializer.refuse_alone()
+        private_runtime.provide_threads()
         if self._initializer.standing is not None and self._context.cell_ranks:
             self._context.agree(_FIRST_USE, b"", _FIRST_USE_TIMEOUT_S)
 

@@ -26,11 +26,20 @@ from jupyter_dist.frameworks.mpi.library import (
 from jupyter_dist.frameworks.mpi.pmi import join_world, map_processes
 from jupyter_dist.frameworks.rank_context import RankContext
 from jupyter_dist.frameworks.rank_facts import gather_facts, group_ranks
+from jupyter_dist.frameworks.replacing import replace
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.model.ranks.initialized import Formed
+from jupyter_dist.model.ranks.user_errors import error_text
 
 _CLAIM = "from mpi4py import MPI"
 _SEGMENTS = re.compile(r"/dev/shm/mpich_shm_\w+")  # noqa: S108  (MPICH's own names)
+
+
+_NO_SPAWN = (
+    "MPI cannot start new processes here, which MPIPoolExecutor and Spawn() need: the ranks are "
+    "its processes. MPICommExecutor(MPI.COMM_WORLD, root=0) of mpi4py.futures uses them; for more, "
+    "start a larger cluster."
+)
 
 
 class MpiUnavailable(FrameworkError, ImportError):
@@ -63,6 +72,7 @@ class Mpi(Framework):
         """Be ready for the import of mpi4py.MPI, which starts MPI."""
         self._hooks.before("mpi4py.MPI", self._prepare)
         self._hooks.after("mpi4py.MPI", self._settle_in)
+        self._hooks.after("mpi4py.futures._core", _refuse_pools)
 
     # --- generations ---
 
@@ -164,6 +174,11 @@ class Mpi(Framework):
                 return name
         return ""
 
+    def explain(self, error: BaseException) -> BaseException | None:
+        """Return why there are no new processes, where MPI's own error is a stack of its calls."""
+        text = error_text(error) if type(error).__module__ == "mpi4py.MPI" else ""
+        return FrameworkError(_NO_SPAWN) if "MPI_Comm_spawn" in text else None
+
     def leave(self) -> None:
         """Leave no file; MPI is not finalised, which would wait for the others."""
         if self._formed is not None:
@@ -211,6 +226,15 @@ def find_names(code: str) -> set[str]:
         if isinstance(each, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in each.names}
     return names
+
+
+def _refuse_pools(core: Any) -> None:
+    """Refuse MPIPoolExecutor at its first use: it would wait for processes that cannot come."""
+
+    def refuse(*_: object) -> None:
+        raise FrameworkError(_NO_SPAWN)
+
+    replace(core, "SpawnPool", refuse)
 
 
 def _say_spent(why: str) -> str:

@@ -39,6 +39,8 @@ CONNECTED_BETWEEN_CELLS_S = 20.0
 """Reaching the store takes less, or fails."""
 DEFAULT_TIMEOUT_S = 1800.0
 """As long as torch's own groups wait."""
+_RESERVE_S = 3600.0
+"""A call under way cannot be given more time when a rank is stopped in the debugger."""
 
 _NUMBER_VARIABLES = ("RANK", "WORLD_SIZE")
 _EARLIEST = "before the first cell"
@@ -55,6 +57,10 @@ class Origins:
         self._seen = {name: environment.get(name) for name in names}
         self._since = dict.fromkeys(self._seen, _EARLIEST)
         self._label = _EARLIEST
+        # What lies behind os.environ: to ask os.environ for what it lacks costs microseconds.
+        self._look_up = getattr(environment, "_data", environment).get
+        self._keys = tuple(map(getattr(environment, "encodekey", str), self._seen))
+        self._raw = tuple(map(self._look_up, self._keys))
 
     def enter_cell(self, label: str) -> None:
         """Note that a cell begins, as `In[3]`."""
@@ -71,6 +77,10 @@ class Origins:
         )
 
     def _look(self) -> None:
+        raw = tuple(map(self._look_up, self._keys))
+        if raw == self._raw:
+            return
+        self._raw = raw
         for name, before in self._seen.items():
             value = self._environment.get(name)
             if value != before:
@@ -84,7 +94,8 @@ class Forming:
         self._context = context
         self._look_around = look_around
         """Raises what makes waiting for others useless."""
-        self._store: Any = None
+        self.store: Any = None
+        """In which ranks have found each other; None before, and after the group's end."""
         self._ours: dict[str, str] = {}
         """Variables of the environment that have their values from us."""
         self._connecting_to = ""
@@ -134,7 +145,7 @@ class Forming:
 
     def let_go(self) -> None:
         """Close the store: the group is gone."""
-        self._store = None
+        self.store = None
 
     def hang_up(self) -> None:
         """End a wait for others inside of torch, from any thread."""
@@ -300,8 +311,11 @@ class Forming:
         from torch.distributed import PrefixStore
 
         info, timeout = self._context.info, arguments.get("timeout")
+        if timeout is None and "nccl" not in first.backends:
+            wait = timedelta(seconds=DEFAULT_TIMEOUT_S + _RESERVE_S)
+            arguments = {**arguments, "timeout": wait}
         store.set_timeout(timeout or timedelta(seconds=DEFAULT_TIMEOUT_S))
-        self._store = store
+        self.store = store
         self._connecting_to = first.store
         try:
             original(

@@ -1,7 +1,6 @@
 """torch.distributed on this rank: a bare init_process_group() works, and a death is survived."""
 
 import importlib
-import importlib.metadata
 import inspect
 import os
 import re
@@ -10,7 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -29,9 +28,13 @@ from jupyter_dist.frameworks.torch.rpc import Rpc
 from jupyter_dist.frameworks.torch.stale_refs import name_belongings
 from jupyter_dist.model.ranks.initialized import Formed
 
+if TYPE_CHECKING:
+    from jupyter_dist.frameworks.torch.held_timeouts import HeldTimeouts
+
 _Init = Callable[..., None]
 _ENTRIES = 2000
 """Collectives that torch's own flight recorder remembers; some 500 bytes each."""
+_LIBRARIES = ("accelerate", "lightning", "lightning_fabric", "pytorch_lightning")
 _NEW_NAMES_SINCE = (2, 9)
 """Later versions warn of the old names."""
 
@@ -51,7 +54,11 @@ class Torch(Framework):
             self._tear, lambda: bool(self._c10d and self._c10d.uses_devices())
         )
         self._forming = Forming(context, self._breaking.look_around)
+        self._timeouts: HeldTimeouts | None = None
+        """Those of torch, once it is loaded."""
         self._rpc = Rpc(context, self._forming.set_place)
+        self._has_libraries = False
+        """What they look for has been prepared."""
         self._formed: Formed | None = None
         self._departed = DestroyedGroups()
         self._is_broken = False
@@ -66,6 +73,22 @@ class Torch(Framework):
             self._hooks.before("torch", self._switch_on_recorder)
         self._hooks.after(MODULE, self._take_over)
         self._hooks.after(RPC, self._rpc.take_over)
+        self._hooks.after("torch.distributed", self._replace_debugger)
+        for name in _LIBRARIES:
+            self._hooks.before(name, self._prepare_libraries)
+
+    def _replace_debugger(self, module: ModuleType) -> None:
+        from jupyter_dist.frameworks.torch.libraries import ask_with_breakpoint
+
+        ask_with_breakpoint(module)
+
+    def _prepare_libraries(self) -> None:
+        """Be ready for a library on top of torch, of which most ranks never hear."""
+        if not self._has_libraries:
+            from jupyter_dist.frameworks.torch.libraries import Libraries
+
+            Libraries(self._context, self._forming.set_place).install(self._hooks)
+            self._has_libraries = True
 
     def _switch_on_recorder(self) -> None:
         """Set what torch looks at when it is loaded; what the user has set stays."""
@@ -74,10 +97,13 @@ class Torch(Framework):
 
     def _take_over(self, module: ModuleType) -> None:
         """Put ourselves in front of what forms and destroys groups."""
+        from jupyter_dist.frameworks.torch.held_timeouts import HeldTimeouts
+
         self._c10d = C10d(module)
         self._init = self._c10d.replace("init_process_group", self._init_group)
         for name in ("destroy_process_group", "_abort_process_group"):
             self._c10d.replace(name, self._destroy_group)
+        self._timeouts = HeldTimeouts(self._c10d.backends, lambda: self._forming.store)
         self._c10d.watch_makers(self._groups.making)
         self._c10d.set_aside_messages()
 
@@ -200,6 +226,8 @@ class Torch(Framework):
         del code
         self._departed.let_go()
         self._forming.enter_cell()
+        if self._timeouts is not None:
+            self._timeouts.follow(self._context.held.is_held)
 
     def break_off(self, failed_rank: int, reason: str) -> None:
         """Note that a rank of this cell has failed."""
@@ -207,9 +235,11 @@ class Torch(Framework):
             self._breaking.break_off(failed_rank, reason)
 
     def look(self) -> None:
-        """Tear what waits for a rank that has failed."""
+        """Tear what waits for a rank that has failed; leave time to what waits for a debugger."""
         self._departed.let_go()
         self._breaking.look()
+        if self._timeouts is not None:
+            self._timeouts.follow(self._context.held.is_held)
 
     def _tear(self, is_again: bool) -> None:
         if is_again:
@@ -263,6 +293,8 @@ def recorder_variables(version: tuple[int, ...], run_dir: str) -> dict[str, str]
 
 def _installed_version() -> tuple[int, ...]:
     """Return the version of torch without loading it; (0,) where there is none."""
+    import importlib.metadata
+
     try:
         text = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -104,6 +104,19 @@ class C10d:
         known = getattr(world, "pg_map", None)
         default = self.default_group
         return list(known) if known else [default] if default is not None else []
+
+    def backends(self) -> Iterator[tuple[str, Any]]:
+        """Yield what groups use whose time-out can be changed, as `0 cpu` of the default group."""
+        for group in self.groups():
+            for device in getattr(group, "_device_types", ()):
+                try:
+                    backend = group._get_backend(device)  # noqa: SLF001  (torch: no other way)
+                    name = f"{group.group_name} {device.type}"
+                    options = getattr(backend, "options", None)
+                except RuntimeError:  # it has none for this device, or without options, or ends
+                    continue
+                if hasattr(options, "_timeout") and hasattr(backend, "_set_default_timeout"):
+                    yield name, backend
 
     def count_calls(self) -> int:
         """Count collectives that were begun in groups of all ranks; 0 where torch does not tell."""

@@ -47,7 +47,7 @@ class Rpc:
     def _is_placeless(self) -> bool:
         """Return whether neither the user nor a group has said where to meet."""
         given = {name: os.environ[name] for name in PLACE_VARIABLES if name in os.environ}
-        return not given or given == self._found
+        return given.get("MASTER_PORT") in {None, "0"} or given == self._found
 
     def _find_place(self) -> None:
         """Have rank 0 open a store, and tell all ranks where; raises the same on all of them."""

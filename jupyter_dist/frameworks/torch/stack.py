@@ -1,6 +1,7 @@
 """What the main thread does: it waits for other ranks inside of torch, or has work of its own."""
 
 import dis
+import sys
 import threading
 import time
 from enum import Enum
@@ -87,4 +88,9 @@ class Stillness:
 
 def _used_by_main_thread() -> float:
     """Return the CPU time of the main thread in seconds."""
-    return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident or 0))
+    if sys.platform == "linux":
+        clock = time.pthread_getcpuclockid(threading.main_thread().ident or 0)
+        used_s = time.clock_gettime(clock)
+    else:  # a thread has no clock of its own: other threads of this process count too
+        used_s = time.process_time()
+    return used_s

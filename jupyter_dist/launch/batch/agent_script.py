@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from jupyter_dist.launch.batch.order import BatchOrder
+from jupyter_dist.launch.own_agent import start_words
 from jupyter_dist.launch.ssh.remote_command import python_script, shell_for
 from jupyter_dist.model.spec.batch import VARIABLES_OF_MPI
 from jupyter_dist.model.spec.cluster_spec import HostSpec
@@ -43,7 +44,7 @@ def agent_script(
     arguments = ["-P", "-m", "jupyter_dist.agent", "--join", str(order.join_path)]
     if order.slots:
         arguments += ["--slots", str(order.slots)]
-    arguments += ["--start-method", order.start_method]
+    arguments += start_words(order.start_method)
     forget = " ".join(
         f"-e 's/^\\({prefix}[A-Za-z0-9_]*\\)=.*/\\1/p'" for prefix in VARIABLES_OF_MPI
     )

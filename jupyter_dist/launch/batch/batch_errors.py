@@ -4,7 +4,7 @@ import re
 
 from jupyter_dist.launch.launcher import Failure
 from jupyter_dist.launch.ssh.ssh_errors import ErrorPattern
-from jupyter_dist.launch.ssh.ssh_failures import last_lines
+from jupyter_dist.text.said_lines import last_lines
 
 _QUEUE = (
     r"(?:unknown|no such|invalid|illegal) [^;]{0,20}queue|queue [^;]{0,40}(?:unknown|not exist)"

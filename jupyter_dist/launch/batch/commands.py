@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_dist.launch.ssh.ssh_failures import last_lines
+from jupyter_dist.text.said_lines import last_lines
 
 LOOK_TIMEOUT_S = 2.5
 """Of one question; a look asks two at most."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.processes.private_dir import remove_own_dir, this_machine
 from jupyter_dist.launch.processes.process_life import process_lives
-from jupyter_dist.launch.ssh.ssh_failures import last_lines
+from jupyter_dist.text.said_lines import last_lines
 
 EVENTS = ".events"
 """Ending of the file in which HTCondor itself writes what becomes of a job."""

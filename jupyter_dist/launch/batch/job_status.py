@@ -1,7 +1,6 @@
 """How each batch system is asked about a job."""
 
 import os
-import pwd
 import time
 from collections.abc import Callable
 
@@ -147,6 +146,8 @@ def _says(said: CommandOutput, *signs: str) -> bool:
 
 
 def _name_user(number: str) -> str:
+    import pwd  # where there is a batch system
+
     try:
         return pwd.getpwuid(int(number)).pw_name
     except (KeyError, ValueError):

@@ -28,6 +28,8 @@ class BatchJob(ABC):
 
     label: str
     """What it is called in sentences, as `Slurm job 12` or `mpiexec (pid 77)`."""
+    lag_s: float = 0.0
+    """So much later than on its nodes a loss may be seen here."""
 
     def __init__(self, files: JobFiles) -> None:
         self._files = files

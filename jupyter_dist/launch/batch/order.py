@@ -18,7 +18,7 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Interpreter or environment directory on the nodes; empty: the same path as here."""
     setup: tuple[str, ...] = ()
     """Shell commands before Python starts, in a login shell."""
-    start_method: str = "fork"
+    start_method: str = "auto"
     slots: int = 0
     """Engines on each node; 0: each agent finds out."""
     directory: Path

@@ -41,6 +41,8 @@ class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where the directory of its batch job is; empty: beside the connection file, or no job."""
     machine: str = ""
     """Where its coordinator runs, as `private_dir.this_machine` has it; empty: on this machine."""
+    coordinator_host: str = ""
+    """The other machine on which it runs; the process and the log are those of its proxy here."""
 
 
 class StartReport(msgspec.Struct, frozen=True):
@@ -58,6 +60,22 @@ class StartReport(msgspec.Struct, frozen=True):
 def connection_path(name: str) -> Path:
     """Path of the connection file of the cluster with this name."""
     return _folder() / _file_name(name)
+
+
+def path_of(info: ConnectionInfo) -> Path:
+    """Path of the file in which a cluster is found, on its own machine or through a proxy here.
+
+    Machines may share a home, and so this folder.
+    """
+    own, of_proxy = paths_of(info.name)
+    return of_proxy if info.coordinator_host else own
+
+
+def paths_of(name: str) -> tuple[Path, Path]:
+    """Return where a cluster of this name can be found: by its own file, or that of a proxy."""
+    import socket  # not needed before agents are started
+
+    return connection_path(name), _folder() / f"{_PREFIX}{name}@{socket.gethostname()}.json"
 
 
 def write_connection(path: Path, info: ConnectionInfo, *, is_new: bool = False) -> None:
@@ -97,7 +115,7 @@ def read_connection(path: Path) -> ConnectionInfo | None:
         info = msgspec.json.decode(read_plain_file(path), type=ConnectionInfo)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None  # there is none, or this is something else
-    if path.name != _file_name(info.name):
+    if path.name != path_of(info).name:
         return None  # whoever checks the file of that name must not be given another one
     if info.machine not in ("", this_machine()):
         with contextlib.suppress(OSError):
@@ -115,22 +133,23 @@ def read_connection(path: Path) -> ConnectionInfo | None:
 
 def check_name_is_free(name: str) -> None:
     """Raise ClusterExists, or UsageError naming the file that holds the name and is no such one."""
-    path = connection_path(name)
+    folder = _folder()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as problem:
         raise UsageError(
-            f"the folder for connection files, {str(path.parent)!r}, cannot be made: "
+            f"the folder for connection files, {str(folder)!r}, cannot be made: "
             f"{problem.strerror}. Set JUPYTER_RUNTIME_DIR to another one."
         ) from None
-    if read_connection(path) is not None:
-        raise ClusterExists(name)
-    if os.path.lexists(path):
-        raise UsageError(
-            f"cluster name {name!r} is held by {str(path)!r}, which is not the connection file of "
-            "a cluster of yours on this machine: it is damaged, or of another machine or user. "
-            "Remove it, or choose another name."
-        )
+    for path in paths_of(name):
+        if read_connection(path) is not None:
+            raise ClusterExists(name)
+        if os.path.lexists(path):
+            raise UsageError(
+                f"cluster name {name!r} is held by {str(path)!r}, which is not the connection file "
+                "of a cluster of yours on this machine: it is damaged, or of another machine or "
+                "user. Remove it, or choose another name."
+            )
 
 
 def running_clusters() -> list[ConnectionInfo]:
@@ -140,6 +159,11 @@ def running_clusters() -> list[ConnectionInfo]:
     except OSError:  # no folder can be called so, or be looked into
         return []
     return [info for info in map(read_connection, paths) if info is not None]
+
+
+def find_connection(name: str) -> ConnectionInfo | None:
+    """Return how a cluster of this name is reached from here; None when there is none."""
+    return next(filter(None, map(read_connection, paths_of(name))), None)
 
 
 def remove_files_of_killed() -> None:

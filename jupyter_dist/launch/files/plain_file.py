@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MOST_BYTES = 64 << 20
+_AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Windows has no such files, and no such flags."""
 _KINDS = {
     stat.S_IFIFO: "it is a FIFO, and not a file",
     stat.S_IFCHR: "it is a device, and not a file",
@@ -21,7 +23,7 @@ def read_plain_file(path: Path) -> bytes:
     """Return the content of a file, at once; raises OSError for whatever has none to give."""
     try:
         # What is no file may keep a reader waiting for ever, as a FIFO that nobody writes to.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = os.open(path, _AT_ONCE)
     except ValueError as problem:
         raise OSError(errno.EINVAL, f"no file can have this name ({problem})") from None
     try:

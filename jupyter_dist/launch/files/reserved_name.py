@@ -6,13 +6,16 @@ process that has it, however that ends.
 """
 
 import contextlib
-import fcntl
 import os
+import sys
 from collections.abc import Collection
 from itertools import count
 from pathlib import Path
 
-from jupyter_dist.launch.files.connection_file import connection_path
+from jupyter_dist.launch.files.connection_file import connection_path, paths_of
+
+if sys.platform != "win32":
+    import fcntl
 
 _SUFFIX = ".reserved"
 
@@ -52,8 +55,8 @@ def reserve_name(taken: Collection[str]) -> ReservedName:
 
 
 def is_held(name: str) -> bool:
-    """Return whether something is in the place of its connection file, readable or not."""
-    return os.path.lexists(connection_path(name))
+    """Return whether something is in the place of a connection file, readable or not."""
+    return any(map(os.path.lexists, paths_of(name)))
 
 
 def remove_reservation(name: str) -> None:
@@ -66,6 +69,8 @@ def remove_reservation(name: str) -> None:
 
 def _reserve(name: str) -> ReservedName | None:
     """Lock the name; None when another start has it."""
+    if sys.platform == "win32":
+        return ReservedName(name)
     path = connection_path(name).with_suffix(_SUFFIX)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:

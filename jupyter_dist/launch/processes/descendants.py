@@ -9,7 +9,6 @@ limit of the time that real-time processes may compute. It is far beyond any use
 import contextlib
 import ctypes
 import os
-import resource
 import signal
 import sys
 from collections.abc import Collection, Iterator
@@ -17,10 +16,12 @@ from time import monotonic, sleep
 
 from jupyter_dist.launch.processes.process_life import process_lives
 
+if sys.platform != "win32":
+    import resource
+
 KEEP_VARIABLE = "JUPYTER_DIST_KEEP"
 """What was started with it in its environment, and a value, is left alone."""
 _PR_SET_CHILD_SUBREAPER = 36
-_IS_LINUX = sys.platform.startswith("linux")
 _MARK = 1 << 52
 """Less the number of the process; as a limit in microseconds it is 143 years."""
 _HIGHEST_PID = 1 << 22
@@ -29,30 +30,28 @@ _PAUSE_S = 0.005
 
 def adopt_orphans() -> None:
     """Make this process the parent of all its descendants whose own parent has ended."""
-    if _IS_LINUX:
+    if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def mark_descendants() -> None:
     """Mark this process and all that it will start with its process number."""
-    if not _IS_LINUX:
-        return
-    mark = _MARK - os.getpid()
-    soft, _ = resource.getrlimit(resource.RLIMIT_RTTIME)
-    soft = mark if soft == resource.RLIM_INFINITY else min(soft, mark)
-    with contextlib.suppress(ValueError, OSError):  # a lower limit is there, and may not be raised
-        resource.setrlimit(resource.RLIMIT_RTTIME, (soft, mark))
+    if sys.platform == "linux":
+        mark = _MARK - os.getpid()
+        soft, _ = resource.getrlimit(resource.RLIMIT_RTTIME)
+        soft = mark if soft == resource.RLIM_INFINITY else min(soft, mark)
+        # Where a lower limit is there, which may not be raised, there is no mark.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_RTTIME, (soft, mark))
 
 
 def owner_of(pid: int) -> int:
     """Return the number of the marked process that this one descends from, or is; 0: of none."""
-    if not _IS_LINUX:
-        return 0
-    try:
-        _, hard = resource.prlimit(pid, resource.RLIMIT_RTTIME)
-    except OSError:  # it has ended, or is of another user
-        return 0
-    return _MARK - hard if 0 < _MARK - hard <= _HIGHEST_PID else 0
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # it has ended, or is of another user
+            _, hard = resource.prlimit(pid, resource.RLIMIT_RTTIME)
+            return _MARK - hard if 0 < _MARK - hard <= _HIGHEST_PID else 0
+    return 0
 
 
 def children_of(pid: int) -> list[int]:
@@ -69,7 +68,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def _parents() -> Iterator[tuple[int, int]]:
-    for name in os.listdir("/proc") if _IS_LINUX else ():
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():
         try:
             with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as stat:
                 yield int(name), int(stat.read().rpartition(")")[2].split()[1])
@@ -107,7 +106,7 @@ def end_children(timeout_s: float, *, is_marked_only: bool = False) -> None:
     until_s = monotonic() + timeout_s
     me = os.getpid()
     spared = {0, owner_of(me)} if is_marked_only else set()
-    while _IS_LINUX:
+    while sys.platform == "linux":
         found = [pid for pid in children_of(me) if not spared or owner_of(pid) not in spared]
         found = [pid for pid in found if not is_kept(pid)]
         if not found or monotonic() > until_s:

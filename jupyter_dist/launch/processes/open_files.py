@@ -1,11 +1,17 @@
-"""How many files and connections a process may have open at a time, and how many are needed."""
+"""What a process may have: open files and connections, of how many needed; and cores."""
 
 import errno
 import os
-import resource
+import sys
+from typing import TYPE_CHECKING
 
 from jupyter_dist.errors import DistError, StartFailed
-from jupyter_dist.model.spec.cluster_spec import ClusterSpec
+
+if sys.platform != "win32":
+    import resource
+
+if TYPE_CHECKING:
+    from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 
 _UNLIMITED = 1 << 30
 _OF_A_CLIENT = 32
@@ -20,6 +26,14 @@ _OF_A_RANK = 64
 """31 when it has just begun; what its cells open comes on top."""
 
 
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    cores = os.cpu_count() or 1
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
+    return cores
+
+
 def files_of_the_coordinator(ranks: int, hosts: int) -> int:
     """Return how many files the coordinator of so many ranks and hosts may have open."""
     return _OF_A_COORDINATOR + _BY_RANK * ranks + _BY_HOST * hosts
@@ -30,29 +44,48 @@ def files_of_a_rank(ranks: int) -> int:
     return _OF_A_RANK + _BY_RANK * ranks
 
 
-def check_open_files(spec: ClusterSpec) -> None:
+def check_open_files(spec: "ClusterSpec") -> None:
     """Raise StartFailed when processes of this machine may not open what such a cluster needs."""
     ranks = sum(host.slots for host in spec.hosts)  # those that are known
-    needed = files_of_the_coordinator(ranks, len(spec.hosts))
-    who = "its coordinator"
-    if any(host.launcher == "local" for host in spec.hosts):
-        needed, who = max((needed, who), (files_of_a_rank(ranks), "each of its ranks"))
+    needed = files_of_the_coordinator(ranks, len(spec.hosts))  # more than a rank on its host needs
     soft, hard = _limits()
     if needed > hard:
         raise StartFailed(
             f"cluster {spec.name!r} was not started: with {ranks} ranks on {len(spec.hosts)} hosts "
-            f"{who} needs {needed} open files, and processes of this machine may have {hard} "
-            f"(RLIMIT_NOFILE: {soft}, {hard} at most). Raise the hard limit, as in "
+            f"its coordinator needs {needed} open files, and processes of this machine may have "
+            f"{hard} (RLIMIT_NOFILE: {soft}, {hard} at most). Raise the hard limit, as in "
             "/etc/security/limits.conf or with `ulimit -Hn` as root, or start fewer ranks."
         )
+
+
+def allow_files_of_the_coordinator(spec: "ClusterSpec") -> None:
+    """Raise this process's limit to what it needs as the coordinator of this cluster.
+
+    That is as far as it goes where other machines bring as many slots as they have: what those are
+    is known when their ranks are about to connect.
+    """
+    is_known = all(host.slots or host.launcher in ("local", "auto") for host in spec.hosts)
+    ranks = sum(host.slots for host in spec.hosts)
+    needed = files_of_the_coordinator(ranks, len(spec.hosts))
+    allow_open_files(needed if is_known else _UNLIMITED)
 
 
 def allow_open_files(needed: int) -> None:
     """Raise this process's limit as far as its hard limit goes, if it is below what is needed."""
     soft, hard = _limits()
-    if soft < min(needed, hard):
+    if sys.platform != "win32" and soft < min(needed, hard):
         limit = resource.RLIM_INFINITY if hard == _UNLIMITED else hard
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, hard), limit))
+
+
+def hard_limit() -> int:
+    """Return how many files this process and its children may have open at most."""
+    return _limits()[1]
+
+
+def soft_limit() -> int:
+    """Return how many files this process may have open now."""
+    return _limits()[0]
 
 
 def check_room(error: type[DistError]) -> None:
@@ -95,8 +128,11 @@ def name_limit(number: int | None) -> str:
 
 def _limits() -> tuple[int, int]:
     """Return the soft and the hard limit; one that is not there is a very large number."""
-    soft, hard = (
-        _UNLIMITED if limit == resource.RLIM_INFINITY else limit
-        for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
-    )
+    if sys.platform != "win32":
+        soft, hard = (
+            _UNLIMITED if limit == resource.RLIM_INFINITY else limit
+            for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
+        )
+    else:  # sockets are as many as memory allows
+        soft = hard = _UNLIMITED
     return soft, hard

@@ -7,9 +7,8 @@ found and removed by the next one.
 import contextlib
 import os
 import re
-import shutil
-import socket
 import stat
+import sys
 import tempfile
 from pathlib import Path
 from time import monotonic
@@ -71,6 +70,11 @@ def remove_own_dir(path: Path) -> None:
 
     It is held open meanwhile, so that nothing else can take its place.
     """
+    if sys.platform == "win32":  # where each user has a folder for temporary files
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
+        return
     try:
         held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -89,6 +93,8 @@ def remove_own_dir(path: Path) -> None:
 def _remove_entry(name: str, held: int) -> None:
     with contextlib.suppress(OSError):
         if stat.S_ISDIR(os.lstat(name, dir_fd=held).st_mode):
+            import shutil
+
             shutil.rmtree(name, ignore_errors=True, dir_fd=held)
         else:
             os.unlink(name, dir_fd=held)
@@ -104,4 +110,6 @@ def pid_namespace() -> int:
 
 def this_machine() -> str:
     """Tell apart machines, and containers on one, where files of several lie together."""
+    import socket
+
     return f"{pid_namespace()} {socket.gethostname()}"

@@ -19,9 +19,10 @@ from jupyter_dist.launch.launcher import Failure
 from jupyter_dist.launch.ssh import pip_on_host
 from jupyter_dist.launch.ssh.remote_command import python_script, ssh_command
 from jupyter_dist.launch.ssh.ssh_errors import ErrorPattern
-from jupyter_dist.launch.ssh.ssh_failures import explain_ssh, find_saying, last_lines
+from jupyter_dist.launch.ssh.ssh_failures import explain_ssh, find_saying
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.text.lists import name_some
+from jupyter_dist.text.said_lines import last_lines
 
 _SLICE_S = 0.2
 _END_TIMEOUT_S = 8.0

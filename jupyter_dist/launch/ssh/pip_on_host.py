@@ -7,7 +7,6 @@ waits: at its end pip is stopped, and nothing is left.
 
 import contextlib
 import errno
-import fcntl
 import importlib.util
 import os
 import select
@@ -31,7 +30,7 @@ BEGUN = "jupyter-dist: pip shall install "
 """So its first line begins, once there is something to tidy up."""
 _SLICE_S = 0.2
 _END_TIMEOUT_S = 5.0
-_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+_SIGNALS = ("SIGHUP", "SIGINT", "SIGTERM")
 _TO_LOCK = ("pyvenv.cfg", "conda-meta/history")
 """Files that an environment has once."""
 _QUIET = {
@@ -48,7 +47,7 @@ class _GivenUp(Exception):
 
 def main(requirement: str, *, has_wheels: bool) -> int:
     """Install, and give the exit status."""
-    for number in _SIGNALS:
+    for number in (getattr(signal, name) for name in _SIGNALS):
         signal.signal(number, _give_up)
     _say(f"{BEGUN}{requirement} for {sys.executable}")
     if importlib.util.find_spec("pip") is None:
@@ -107,6 +106,8 @@ def _open_to_lock() -> int | None:
 
 def _is_locked(descriptor: int) -> bool:
     """Lock it; False while someone else has it. What cannot be locked at all is ours."""
+    import fcntl  # clients on Windows load this module, and run it elsewhere
+
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -152,7 +153,7 @@ def _give_up(*_: object) -> NoReturn:
 
 def _ignore_signals() -> None:
     """Let nothing come in between while things are tidied up."""
-    for number in _SIGNALS:
+    for number in (getattr(signal, name) for name in _SIGNALS):
         signal.signal(number, signal.SIG_IGN)
 
 

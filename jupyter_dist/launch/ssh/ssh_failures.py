@@ -6,13 +6,14 @@ that of what ran on the host otherwise. The words themselves stand in `ssh_error
 
 import re
 import shlex
-import signal
 from collections.abc import Sequence
 
 from jupyter_dist.launch.launcher import Failure
 from jupyter_dist.launch.ssh.remote_command import NO_PYTHON, SETUP_FAILED
 from jupyter_dist.launch.ssh.ssh_errors import FROM_HOST, FROM_SSH, ErrorPattern
+from jupyter_dist.model.ranks.signals import RankSignal
 from jupyter_dist.model.spec.cluster_spec import HostSpec
+from jupyter_dist.text.said_lines import last_lines, lines_of
 
 SSH_FAILED = 255
 """Status of ssh when it did not get there, or when a signal ended what ran there."""
@@ -74,22 +75,12 @@ def explain_ssh(host: HostSpec, status: int, stderr: str) -> Failure:
 
 def find_saying(sayings: Sequence[ErrorPattern], host: HostSpec, text: str) -> Failure | None:
     """Explain a text by the first saying that fits it, or give None."""
-    tidy = "\n".join(_lines(text[-_MOST_CHARACTERS:]))
+    tidy = "\n".join(lines_of(text[-_MOST_CHARACTERS:]))
     for saying in sayings:
         *_, match = (None, *re.finditer(saying.said, tidy, re.MULTILINE))
         if match is not None:
             return _explain_saying(host, saying, match)
     return None
-
-
-def last_lines(text: str, count: int = 12) -> str:
-    """Return the last lines that have something in them."""
-    return "\n".join([line for line in _lines(text) if line.strip()][-count:])
-
-
-def _lines(text: str) -> list[str]:
-    # ssh ends its lines as terminals in raw mode need it.
-    return [line.rstrip() for line in text.replace("\r", "").splitlines()]
 
 
 def _explain_saying(host: HostSpec, saying: ErrorPattern, match: re.Match[str]) -> Failure:
@@ -125,12 +116,12 @@ def _fill(saying: ErrorPattern, words: dict[str, str]) -> Failure:
 def _explain_signal(status: int) -> Failure | None:
     """Name the signal that ended ssh (negative) or, as shells tell it, a program on the host."""
     try:
-        name = signal.Signals(-status if status < 0 else status - 128).name
+        name = RankSignal(-status if status < 0 else status - 128).name
     except ValueError:
         return None
     if status < 0:
         return Failure(f"ssh was ended by {name} on this machine", "Start again.")
-    cause = "for lack of memory" if name == signal.SIGKILL.name else "at the end of a job"
+    cause = "for lack of memory" if name == RankSignal.SIGKILL.name else "at the end of a job"
     return Failure(
         f"it was ended there by {name}", f"See who sends that, as a system may do {cause}."
     )

@@ -6,9 +6,9 @@ greeting, checks that both ends speak the same version, and only then hands over
 
 import contextlib
 import re
-import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import IO
@@ -24,10 +24,13 @@ from jupyter_dist.launch.launcher import (
     JoinTicket,
     Ports,
 )
+from jupyter_dist.launch.own_agent import start_words
+from jupyter_dist.launch.processes.process_life import own_session
 from jupyter_dist.launch.ssh.remote_command import python_script, ssh_command
-from jupyter_dist.launch.ssh.ssh_failures import explain_ssh, last_lines, tells_end
+from jupyter_dist.launch.ssh.ssh_failures import explain_ssh, tells_end
 from jupyter_dist.model.hosts.addresses import join_address
 from jupyter_dist.model.spec.cluster_spec import HostSpec
+from jupyter_dist.text.said_lines import last_lines
 
 KEEP_WAITING_S = 2.0
 """An agent that waits for its invitation hears from us so often."""
@@ -102,18 +105,18 @@ class SshAgent:
 
     def terminate(self) -> None:
         """End ssh; an agent that has not joined yet ends with it."""
-        self._end(signal.SIGTERM)
+        self._end(subprocess.Popen.terminate)
 
     def kill(self) -> None:
         """End ssh at once."""
-        self._end(signal.SIGKILL)
+        self._end(subprocess.Popen.kill)
 
-    def _end(self, number: signal.Signals) -> None:
+    def _end(self, act: Callable[["subprocess.Popen[bytes]"], None]) -> None:
         with self._lock:
             self._is_unwanted = True
             self._is_invited.set()
             if self._process is not None:
-                self._process.send_signal(number)
+                act(self._process)
 
     def has_ended(self) -> bool:
         """Return whether ssh has told the end of the agent, and not only lost its connection."""
@@ -159,7 +162,7 @@ class SshAgent:
         """Run ssh once, to its end."""
         self._failure = self._hello = None
         self.stage = self._first_stage
-        script = python_script(self._host, [*AGENT, "--start-method", self._order.start_method])
+        script = python_script(self._host, [*AGENT, *start_words(self._order.start_method)])
         options = [word for way in self._forwarded() for word in ("-R", f"127.0.0.1:0:{way}")]
         if options:
             options += ["-o", "ExitOnForwardFailure=yes", "-o", "LogLevel=INFO"]
@@ -184,7 +187,7 @@ class SshAgent:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,
+                **own_session(),
             )
             return self._process
 

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from jupyter_dist.model.hosts.axes import NO_AXES, Axes
+
 
 class CollectiveView(msgspec.Struct, frozen=True):
     """The last collective call of a rank, as its recorder left it."""
@@ -181,6 +183,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     job: str = ""
     """The batch job that its agents run in, as `Slurm job 12, RUNNING`; empty: there is none."""
     hosts: tuple[HostView, ...] = ()
+    axes: Axes = NO_AXES
 
     @property
     def engines(self) -> tuple[EngineView, ...]:

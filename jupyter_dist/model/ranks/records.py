@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from jupyter_dist.errors import UnknownRanks
-from jupyter_dist.model.hosts.rank import parse_ranks
+from jupyter_dist.model.hosts.rank import parse_ranks, tell_coordinates
 
 SYMMETRIC = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """In these no rank has a part of its own, so all ranks come to them on the same line of code."""
@@ -150,7 +150,7 @@ def tell_group(group: str) -> str:
     """Return whose a call is, behind its name: ` of group 0,2`, ` of JAX`, or nothing."""
     framework, ranks = find_framework(group), name_group(group)
     if not framework:
-        return f" of group {ranks}" if group else ""
+        return f" of group {ranks}{tell_coordinates(group_ranks(group))}" if group else ""
     is_everyone = not ranks or ranks == "0" or _FROM_FIRST.fullmatch(ranks)
     return f" of {framework}" if is_everyone else f" of {framework} on {ranks}"
 

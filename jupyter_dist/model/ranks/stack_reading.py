@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from jupyter_dist.model.ranks.source_files import is_own_file, name_cell_file
+from jupyter_dist.model.ranks.source_files import find_user_code, is_own_file, name_cell_file
 from jupyter_dist.model.ranks.stacks import MOST_CODE, Frame, RankStacks, ThreadStack
 
 _FAULT_THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)(?: \[(.*)\])? \(most recent")
@@ -66,11 +66,9 @@ def read_faulthandler(text: str, read_line: ReadLine | None = None) -> tuple[Thr
 
 
 def _of_main(calls: Sequence[Call]) -> Sequence[Call]:
-    """Return what the running cell is inside of."""
-    for at, call in enumerate(calls):
-        if name_cell_file(call.file):
-            return _up_to_ours(calls[at:])
-    return ()
+    """Return what the running cell or program is inside of."""
+    at = find_user_code([call.file for call in calls])
+    return () if at is None else _up_to_ours(calls[at:])
 
 
 def _of_thread(calls: Sequence[Call]) -> Sequence[Call]:

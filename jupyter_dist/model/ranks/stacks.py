@@ -1,7 +1,13 @@
 """What ranks are doing, as stacks of calls: what was seen, however it was looked at."""
 
+import re
+
 import msgspec
 
+_LIBRARY = re.compile(
+    r"(^|/)(python\d[\d.]*|site-packages|dist-packages)/|^<frozen "
+    r"|\.(so[.\d]*|dylib|c|cc|cpp|cxx|cu|h|hpp|rs|S)(:\d+)?$"
+)
 MOST_CODE = 200
 """Characters of a line of code that are told."""
 
@@ -19,6 +25,11 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     def is_in_cell(self) -> bool:
         """It is code of a cell."""
         return self.site.startswith("In[")
+
+    @property
+    def is_in_library(self) -> bool:
+        """It is code of Python itself, of a package that is installed, or no Python."""
+        return not self.is_in_cell and bool(_LIBRARY.search(self.site))
 
     def __str__(self) -> str:
         where = self.site if self.function == "<module>" else f"{self.site} in {self.function}"

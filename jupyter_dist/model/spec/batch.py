@@ -6,7 +6,9 @@ import msgspec
 
 from jupyter_dist.errors import UsageError
 
-BATCH_SYSTEMS = ("slurm", "pbs", "sge", "lsf", "htcondor", "mpi")
+ORCHESTRATORS = ("ray", "dask", "kubernetes")
+"""Systems that have nodes at hand, and are asked through a client of their own."""
+BATCH_SYSTEMS = ("slurm", "pbs", "sge", "lsf", "htcondor", "mpi", *ORCHESTRATORS)
 BATCH_TITLES = {
     "slurm": "Slurm",
     "pbs": "PBS",
@@ -14,6 +16,9 @@ BATCH_TITLES = {
     "lsf": "LSF",
     "htcondor": "HTCondor",
     "mpi": "mpiexec",
+    "ray": "Ray",
+    "dask": "Dask",
+    "kubernetes": "Kubernetes",
 }
 """How each of them is called in a sentence."""
 VARIABLES_OF_MPI = ("PMI_", "PMI2_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "MPI_LOCAL")
@@ -23,8 +28,10 @@ Those with HYDRA_ are none of them: they say how a user wants mpiexec to start p
 """
 SHORTEST_TIME_LIMIT_S = 60.0
 """Schedulers count minutes, and a start alone takes seconds of it."""
-_WITHOUT_QUEUES = ("htcondor", "mpi")
-_WITHOUT_TIME_LIMIT = ("mpi",)
+_WORKERS = ("ray", "dask")
+"""Those that have processes on their nodes, which start agents with their own Python."""
+_WITHOUT_QUEUES = ("htcondor", "mpi", *_WORKERS)
+_WITHOUT_TIME_LIMIT = ("mpi", *_WORKERS)
 
 
 class BatchSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,6 +55,8 @@ class BatchSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whom the scheduler charges; empty: its default."""
     time_limit_s: float = 0.0
     """After which the scheduler ends the job; 0: what the queue has."""
+    scheduler: str = ""
+    """Address of Ray or of Dask's scheduler, or a context of kubectl; empty: the default."""
     directory: str = ""
     """A directory that all nodes see, for script, log and join file; empty: beside the
     connection file."""
@@ -143,17 +152,7 @@ def check_batch(batch: BatchSpec, most_nodes: int) -> None:
             f"{batch.nodes} nodes are not accepted: a job has 1-{most_nodes}, with one agent on "
             "each of them."
         )
-    title = BATCH_TITLES[batch.system]
-    for option, value, systems in (
-        ("queue", batch.queue, _WITHOUT_QUEUES),
-        ("account", batch.account, ("mpi",)),
-        ("time limit", batch.time_limit_s, _WITHOUT_TIME_LIMIT),
-    ):
-        if value and batch.system in systems:
-            raise UsageError(
-                f"{option} {value!r} means nothing to {title}, which has none. Leave it out; what "
-                "only your site knows can be said by --launcher-arg."
-            )
+    _check_known(batch)
     if batch.time_limit_s and not batch.time_limit_s >= SHORTEST_TIME_LIMIT_S:
         raise UsageError(
             f"time limit {batch.time_limit_s:g} s is too short: schedulers count minutes. Give "
@@ -162,12 +161,59 @@ def check_batch(batch: BatchSpec, most_nodes: int) -> None:
     _check_texts(batch)
 
 
+def _check_known(batch: BatchSpec) -> None:
+    """Raise UsageError for a wish that a system knows nothing of."""
+    submitted = tuple(set(BATCH_SYSTEMS) - set(ORCHESTRATORS))
+    for option, value, systems in (
+        ("queue", batch.queue, _WITHOUT_QUEUES),
+        ("account", batch.account, ("mpi", *ORCHESTRATORS)),
+        ("time limit", batch.time_limit_s, _WITHOUT_TIME_LIMIT),
+        ("template", batch.template, _WORKERS),
+        ("job directory", batch.directory, ORCHESTRATORS),
+        ("scheduler", batch.scheduler, submitted),
+    ):
+        if value and batch.system in systems:
+            raise UsageError(
+                f"{option} {value!r} means nothing to {BATCH_TITLES[batch.system]}, which has "
+                "none. Leave it out; what only your site knows can be said by --launcher-arg."
+            )
+    if batch.system in ORCHESTRATORS:
+        read_resources(batch)
+
+
+def read_resources(batch: BatchSpec) -> dict[str, str]:
+    """Return what an orchestrator is to give on each node, by name; raises UsageError.
+
+    Kubernetes has amounts with units, all others numbers.
+    """
+    found = {}
+    for argument in batch.arguments:
+        name, _, amount = argument.partition("=")
+        if not name or not amount or (batch.system in _WORKERS and not _is_amount(amount)):
+            example = "nvidia.com/gpu=8" if batch.system == "kubernetes" else "GPU=8"
+            raise UsageError(
+                f"launcher argument {argument!r} is not accepted: {BATCH_TITLES[batch.system]} "
+                "takes what each node is to give, as NAME=AMOUNT. Write it as "
+                f"--launcher-arg={example}."
+            )
+        found[name] = amount
+    return found
+
+
+def _is_amount(text: str) -> bool:
+    try:
+        return 0 < float(text) < float("inf")
+    except ValueError:
+        return False
+
+
 def _check_texts(batch: BatchSpec) -> None:
     """Raise UsageError for texts that would end up as other lines of a job script."""
     for option, value in (
         ("job name", batch.job_name),
         ("queue", batch.queue),
         ("account", batch.account),
+        ("scheduler", batch.scheduler),
         ("job directory", batch.directory),
     ):
         if any(character < " " for character in value):

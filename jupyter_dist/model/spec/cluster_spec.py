@@ -4,6 +4,7 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -12,12 +13,13 @@ from jupyter_dist.model.spec.batch import BatchSpec, check_batch
 from jupyter_dist.model.spec.devices import ALL, why_not_shared
 from jupyter_dist.model.spec.liveness import HealthPolicy, check_health
 from jupyter_dist.model.spec.on_loss import OnLoss, parse_on_loss
+from jupyter_dist.model.spec.rank_environment import HASH_SEED, HASH_SEED_VARIABLE
 
 OLD_NAME_OF_RING = "gloo"
 """Accepted for one release, with a note at the start."""
 COMMUNICATOR_KINDS = ("auto", "ring", OLD_NAME_OF_RING, "nccl", "none")
 LAUNCHERS = ("auto", "local", "ssh", "join")
-START_METHODS = ("fork", "spawn")
+START_METHODS = ("auto", "fork", "spawn")
 JAX_MODES = ("auto", "start", "never")
 """When ranks form JAX on their own: with the first cell that needs it, at the start, never."""
 JOIN = "join"
@@ -39,9 +41,6 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?")
 _USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@\\-]*")
 _VARIABLE = re.compile(r"[^=\0]+")
-HASH_SEED_VARIABLE = "PYTHONHASHSEED"
-HASH_SEED = "0"
-"""The same for all ranks on all hosts: sets then have one order everywhere."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>ms|s|m|h|d)?")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
@@ -83,6 +82,10 @@ class HostSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.name.strip("[]")
 
 
+KEEP_S = 900.0
+"""So long a cluster that a person has started lives without a client, unless that is said."""
+
+
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster as asked for; every field has passed the checks of `check_spec`."""
 
@@ -98,10 +101,14 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     jax: str = "auto"
     """One of JAX_MODES."""
     timeout_s: float = 60.0
-    keep_s: float = 900.0
+    keep_s: float | None = None
+    """So long it lives without a client; None: it depends on who starts it."""
     env: dict[str, str] = {}
     cwd: str = "."
-    start_method: str = "fork"
+    is_cwd_optional: bool = False
+    """Ranks work at home where it does not exist, on the machine of the coordinator as well."""
+    start_method: str = "auto"
+    """How an agent starts its engines; auto: they are forked on Linux, and spawned elsewhere."""
     collective_timeout_s: float = 1800.0
     interface: str = ""
     """Network on which the coordinator listens, as a name or a network; empty: all it needs."""
@@ -122,8 +129,12 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where marked variables are saved before a host is taken away, a whole path; empty: not."""
     preempt_command: str = ""
     """What each agent asks whether its host will be taken away, as its shell takes it."""
+    relays: Literal["auto", "all", "none"] = "auto"
+    """Which hosts have a relay for their ranks; auto: those where it gains."""
     batch: BatchSpec | None = None
     """The job whose nodes are its hosts, which all join then; None: there is no job."""
+    coordinator: HostSpec | None = None
+    """The machine on which the coordinator runs, reached by ssh; None: on this one."""
 
     @property
     def world_size(self) -> int:
@@ -225,7 +236,9 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
     parse_on_loss(spec.on_loss)
     check_health(spec.health)
     if spec.start_method not in START_METHODS:
-        raise UsageError(f"start method {spec.start_method!r}: accepted are fork and spawn.")
+        raise UsageError(
+            f"start method {spec.start_method!r}: accepted are {', '.join(START_METHODS)}."
+        )
     _check_devices(spec)
     _check_variables(spec.env, "the cluster")
     _check_interface(spec.interface, "the cluster")
@@ -235,7 +248,7 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
         raise UsageError(f"{len(spec.hosts)} hosts are not accepted: a cluster has 1-{MOST_HOSTS}.")
     if spec.batch is not None:
         check_batch(spec.batch, MOST_HOSTS)
-    for host in spec.hosts:
+    for host in (*spec.hosts, *((spec.coordinator,) if spec.coordinator else ())):
         _check_host(host)
     check_named_once(spec.hosts, ",".join(host.name for host in spec.hosts))
     return spec
@@ -244,12 +257,13 @@ def check_spec(spec: ClusterSpec) -> ClusterSpec:
 def _check_times(spec: ClusterSpec) -> None:
     times = {
         "timeout": spec.timeout_s,
-        "keep": spec.keep_s,
         "collective timeout": spec.collective_timeout_s,
     }
     for what, seconds in times.items():
         if not seconds > 0:
             raise UsageError(f"{what} {seconds} is not accepted: it must be more than 0 s.")
+    if spec.keep_s is not None and not spec.keep_s >= 0:
+        raise UsageError(f"keep {spec.keep_s} is not accepted: it must be 0 s or more.")
     shortest_s, longest_s = SAMPLE_INTERVALS_S
     if not shortest_s <= spec.sample_interval_s <= longest_s:
         raise UsageError(

@@ -18,7 +18,7 @@ class Liveness(StrEnum):
 class HealthPolicy(msgspec.Struct, frozen=True):
     """How often engines are asked for a beat, and after which silence they are given up."""
 
-    interval_s: float = 0.5
+    interval_s: float = 1.0
     suspect_after_s: float = 3.0
     lost_after_s: float = 10.0
 
@@ -30,7 +30,7 @@ def check_health(policy: HealthPolicy) -> None:
         raise UsageError(
             f"heartbeats every {interval_s:g} s, suspect after {suspect_s:g} s, lost after "
             f"{lost_s:g} s: each must be more than the one before. Accepted: for example "
-            "0.5, 3 and 10."
+            "1, 3 and 10."
         )
 
 

@@ -1,8 +1,10 @@
 """How long the end of a cluster may take: who asks for it waits as long as the coordinator may."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from jupyter_dist.model.spec.cluster_spec import HostSpec
+if TYPE_CHECKING:
+    from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 CONTROLLER_END_S = 3.0
 """Until the controller of ipyparallel has ended."""
@@ -18,7 +20,7 @@ _CLOSING_S = 1.0
 """Until sockets and streams are closed."""
 
 
-def longest_end_s(hosts: Iterable[HostSpec]) -> float:
+def longest_end_s(hosts: "Iterable[HostSpec]") -> float:
     """Return the longest time in which a coordinator that works ends a cluster of these hosts.
 
     Hosts that join may be those of a batch job, which has to end as well.

@@ -3,31 +3,39 @@
 from collections.abc import Iterator, Sequence
 
 PIECE_BYTES = 4 << 20
-PIECES_FROM_BYTES = 16 << 20
+LARGE_FROM_BYTES = 256 << 10
 """What is smaller travels as one message."""
 WINDOW_PIECES = 8
 """So many may be on their way at once."""
+_ALIGNED_BYTES = 64
+"""What arrays, and what computes with them, expect of memory at most."""
 Buffer = bytes | bytearray | memoryview
 
 
-def cut(frames: Sequence[Buffer]) -> Iterator[memoryview]:
+def cut(frames: Sequence[Buffer], most_bytes: int = 0) -> Iterator[memoryview]:
     """Yield frames as pieces, in their order and without copying; none goes over a frame's end."""
+    most_bytes = most_bytes or PIECE_BYTES
     for frame in frames:
         view = memoryview(frame).cast("B")
-        for start in range(0, len(view), PIECE_BYTES):
-            yield view[start : start + PIECE_BYTES]
+        for start in range(0, len(view), most_bytes):
+            yield view[start : start + most_bytes]
 
 
-def join(pieces: Sequence[Buffer], sizes: Sequence[int]) -> list[bytearray]:
-    """Make frames of these sizes from their pieces; ValueError when they do not fit."""
-    assembly, rest = Assembly(), iter(pieces)
-    for size in filter(None, sizes):
-        missing = size
-        while missing > 0:
-            piece = next(rest, b"")
-            assembly.take(piece, size)
-            missing -= memoryview(piece).nbytes
-    return assembly.give(sizes)
+def offsets_in_file(sizes: Sequence[int]) -> list[int]:
+    """Return where frames of these sizes begin in a file, aligned, and in the end its size."""
+    offsets, end = [], 0
+    for size in sizes:
+        offsets.append(-(-end // _ALIGNED_BYTES) * _ALIGNED_BYTES)
+        end = offsets[-1] + size if size else end
+    return [*offsets, end]
+
+
+def cut_with_offsets(frames: Sequence[Buffer]) -> Iterator[tuple[int, int, memoryview]]:
+    """Yield pieces of frames: where each begins in a file, the size of its frame, the piece."""
+    sizes = [memoryview(frame).nbytes for frame in frames]
+    for frame, offset, size in zip(frames, offsets_in_file(sizes), sizes, strict=False):
+        for number, piece in enumerate(cut([frame])):
+            yield offset + number * PIECE_BYTES, size, piece
 
 
 class Assembly:

@@ -2,16 +2,25 @@
 
     engine                              coordinator
       | -- Hello ------------------------>|  who I am; where peers can reach me
-      | <---------------------- Welcome --|  the generation and every rank's address
+      | <---------------------- Welcome --|  the generation, and where peers are
       | -- Ready ------------------------>|  (or NotReady) my communicator stands
+      | <--------------------- TakeAxes --|  axes were named, or dropped
       | <---------------------- RunCell --|
       | -- CellOutput * ----------------->|  whole lines, display data
       | -- CellResult ------------------->|  done, with value or error
       | <---- StoreObjects, FetchObject --|  push, pull (buffers follow as frames)
+      | -- FetchedPiece * --------------->|  what is large and has no file in memory
       | -- ObjectsStored, ObjectFetched ->|
       | -- JoinCollective --------------->|  ranks of a cell exchange objects, or compare calls
       | -- WithdrawCollective ----------->|
       | <---------- CollectiveCompleted --|  or CollectiveFailed
+      | -- AskInput --------------------->|  a person is asked by the client of the cell
+      | <---------------- InputAnswered --|
+      | -- WithdrawInput ---------------->|
+      | <---------------------- StopNow --|
+      | -- StoppedInDebugger ------------>|  deadlines stand still until all have left it
+      | <---------------- HoldDeadlines --|
+      | -- LeftDebugger ----------------->|
       | -- PutValue, AwaitValue --------->|  what ranks must know to form a communicator
       | <--------------------- ValueFound |
       | -- RequestService --------------->|  a helper process; its address comes as a value
@@ -24,6 +33,14 @@
       | <-------------- LeaveController --|
       | -- ControllerLeft --------------->|
       | <---------------------- Regroup --|  say Hello again for a new generation
+      | -- CommSent * ------------------->|  comms of widgets: what they say to the page,
+      | <----------------- CommReceived * |  and the page to them
+      | -- CommHandled * ---------------->|
+      | <---------------- StartDap --|  for a client that may be anywhere
+      | -- DapSaid * --------------->|  messages of the Debug Adapter Protocol
+      | <----------------- HearDap * |
+      | <------------------ EndDap --|
+      | -- DapLeft ----------------->|
       | -- WatchNotices ----------------->|  this rank wants to know before a host is taken away
       | <------------------ HeedNotices --|
       | <---------------- PreemptNotice --|  one will be; should_save() waits from now on
@@ -38,16 +55,22 @@
       | <--------------- StartProgress * -|  then ClusterReady, or Refused
       | -- SubmitCell ------------------->|
       | <------------------ CellWaiting * |  (the fence: who is not idle yet)
-      | <----------------- CellAdmitted --|
-      | <------------------ CellEvents * -|  outputs and results of ranks, in batches
+      | <------------------ CellEvents * -|  it was sent to its ranks; what they say, in batches
       | -- OutputSeen * ----------------->|  so that a slow reader never fills memory
+      | <-------------------- AskPerson --|  one question of its ranks after the other
+      | -- InputShown * ----------------->|
+      | -- AnswerInput ------------------>|
+      | <-------------------- InputOver --|
       | -- WithdrawCell, InterruptCell -->|
       | <----------- CellInterruptSent ---|
+      | -- StopRanks -------------------->|  ranks that run a cell stop in the debugger
+      | <------------------ RanksStopping |
       | -- PushObjects, PullObject ------>|
-      | -- SendPiece * ------------------>|  what a large push is made of
+      | <-------------- FileUnreachable --|  what is large lies in a file in memory, and else
+      | -- SendPiece * ------------------>|  comes in pieces
       | <------------------- PieceTaken * |
       | <---------------- TransferMoved * |  how much of it has arrived where it goes
-      | <------------------ PulledPiece * |  what a large pull is made of
+      | <------------------ PulledPiece * |  what is large and has no file in memory
       | <- ObjectsPushed, ObjectPulled ---|
       | -- SyncCode --------------------->|  a manifest of files (as a frame)
       | <------------------ CodeLacking --|  what each host does not have
@@ -57,8 +80,17 @@
       | <---------------- CodeCommitted --|
       | -- WatchTopology ---------------->|
       | <-------------- TopologyChanged --|
+      | -- ShowPresence * --------------->|  every second, by who watches nothing
+      | -- LocateRanks, NameAxes -------->|
+      | <----------------- RanksLocated --|  by host, and along axes
       | -- ClaimRole -------------------->|  to own, to observe, or for one question only
       | <------------------ RoleGranted --|
+      | -- Assist ---------------------->|  an AI agent: it looks, and acts where a grant says so
+      | -- GiveGrant -------------------->|  what a person lets AI agents do
+      | <------------------- GrantGiven --|
+      | -- ListGrants, RevokeGrants ----->|
+      | <----------------- GrantsListed --|
+      | -- NoteAuto --------------------->|  cells of my notebook run on ranks by themselves
       | -- ListCells, ReplayOutput ------>|  what the last cells have said
       | <--- CellsListed, OutputReplayed -|
       | -- FollowCell ------------------->|  the running cell, from its beginning on
@@ -76,6 +108,18 @@
       | <-------------- ControllerReady --|
       | -- EndController ---------------->|
       | <-------------- ControllerEnded --|
+      | -- FollowComms ------------------>|  comms of widgets, by who shows them
+      | <------------------ CommArrived * |
+      | -- CommsSeen * ------------------>|  so that a slow reader never fills memory
+      | -- SendComm * ------------------->|
+      | <---- CommAnswered, CommsEnded * -|
+      | -- OpenDap ----------------->|  of one rank, by who stands for its client
+      | -- TellDap * --------------->|
+      | <---------------- DapSpoke * |
+      | -- CloseDap ---------------->|
+      | <---------------- DapEnded --|
+      | -- AnnounceEnd ------------------>|  ranks save first, where they want to
+      | <----------------- EndAnnounced --|
       | -- StopCluster ------------------>|
       | <-------------- ClusterStopping --|
 

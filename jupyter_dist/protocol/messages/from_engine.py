@@ -14,6 +14,8 @@ class Hello(Report, frozen=True):
     address: str = ""
     formed: tuple[Formed, ...] = ()
     """What frameworks have formed with other ranks before."""
+    shares_memory: bool = False
+    """I have opened the coordinator's file in memory."""
 
 
 class Ready(Report, frozen=True):
@@ -62,10 +64,21 @@ class ObjectsStored(Report, frozen=True):
 
 
 class ObjectFetched(Report, frozen=True):
-    """A pulled object; its buffers follow as frames."""
+    """A pulled object; its frames follow, or came in pieces or lie in the file: their `sizes`."""
 
     request_id: str
     problem: str = ""
+    sizes: tuple[int, ...] = ()
+
+
+class FetchedPiece(Report, frozen=True):
+    """A piece of a large object, which follows as a frame; ObjectFetched comes after the last."""
+
+    request_id: str
+    offset: int
+    """Where it begins in a file."""
+    frame_bytes: int
+    """Size of the frame that it is a part of."""
 
 
 class JoinCollective(Report, frozen=True):
@@ -77,7 +90,8 @@ class JoinCollective(Report, frozen=True):
     cell_id: str
     topic: str
     """The same on all ranks, and only once in a cell for the same ranks; as `objects 3`."""
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...] | None
+    """None: all that run the cell, in order (a list from each of them grows with both)."""
     kind: str
     """all_gather, gather, broadcast, scatter or barrier: who gets what is brought."""
     claim: str
@@ -97,9 +111,29 @@ class WithdrawCollective(Report, frozen=True):
 
     cell_id: str
     topic: str
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...] | None
     reason: str
     """What I did, following the words "rank 2"."""
+
+
+class AskInput(Report, frozen=True):
+    """I wait for what a person answers to this prompt; InputAnswered has it."""
+
+    cell_id: str
+    number: int
+    """Counts the questions of this rank."""
+    prompt: str
+    is_password: bool = False
+    """What is typed must not be seen."""
+    place: str = ""
+    """Where I am stopped in a debugger, if this is its prompt."""
+
+
+class WithdrawInput(Report, frozen=True):
+    """I do not wait for this answer any longer."""
+
+    cell_id: str
+    number: int
 
 
 class PutValue(Report, frozen=True):
@@ -147,17 +181,56 @@ class ControllerLeft(Report, frozen=True):
     """Why I left by myself, following the words "rank 2"."""
 
 
+WIDGET_EVENT = "an event of a widget"
+"""The label of what is no task of ipyparallel, but has the main thread as one."""
+
+
 class TaskBegan(Report, frozen=True):
-    """An ipyparallel task has the main thread; one that is over at once need not be told."""
+    """A task between cells has the main thread; one that is over at once need not be told."""
 
     label: str
-    """As `apply f` or `execute`."""
+    """Of an ipyparallel task as `apply f` or `execute`; else WIDGET_EVENT."""
     running_s: float = 0.0
     """How long it runs already."""
 
 
 class TaskEnded(Report, frozen=True):
     """The task that was told of is over."""
+
+
+class CommSent(Report, frozen=True):
+    """A message of a comm, a widget's mostly, for the page; its buffers follow as frames."""
+
+    comm_id: str
+    kind: str
+    """open, msg or close."""
+    content: bytes
+    """JSON of what Jupyter's message has: `data`, `metadata`, and to open also `target_name`."""
+
+
+class CommHandled(Report, frozen=True):
+    """The messages from the page up to this number are done with."""
+
+    comm_id: str
+    """Of the last of them."""
+    number: int
+    outputs: tuple[Output, ...] = ()
+    """What callbacks have said outside of output areas."""
+
+
+class DapSaid(Report, frozen=True):
+    """A message of the debugger for its client."""
+
+    session: str
+    content: bytes
+    """As in TellDap."""
+
+
+class DapLeft(Report, frozen=True):
+    """The debugger of this session is out of this process again, or could not come into it."""
+
+    session: str
+    problem: str = ""
 
 
 class WatchNotices(Report, frozen=True):
@@ -190,6 +263,17 @@ class NoticeHandled(Report, frozen=True):
     """I have tried to save what was marked, together with all ranks."""
 
 
+class StoppedInDebugger(Report, frozen=True):
+    """I am stopped in a debugger: until I have left it, no deadline may run out for that."""
+
+    place: str
+    """As `In[5]:7` or `/home/me/train.py:12`."""
+
+
+class LeftDebugger(Report, frozen=True):
+    """I go on."""
+
+
 class Answered(Report, frozen=True):
     """What a rank says to a Question."""
 
@@ -198,12 +282,25 @@ class Answered(Report, frozen=True):
 
 
 _Generations = Hello | Ready | NotReady
-_Cells = (
-    CellOutput | CellResult | ObjectsStored | ObjectFetched | JoinCollective | WithdrawCollective
-)
+_Collectives = JoinCollective | WithdrawCollective
+_Cells = CellOutput | CellResult | _Collectives
+_Objects = ObjectsStored | ObjectFetched | FetchedPiece
 _Values = PutValue | AwaitValue | RequestService
 FromBridge = ControllerJoined | ControllerLeft | TaskBegan | TaskEnded
 """What engines say of ipyparallel."""
+FromWidgets = CommSent | CommHandled
+"""What comms of ranks have to say."""
+FromDap = DapSaid | DapLeft
+"""What debuggers have to say."""
 FromNotices = WatchNotices | NoticePosition | NoticeHandled
 """What ranks say of hosts that will be taken away."""
-ToCoordinator = _Generations | _Cells | _Values | FromBridge | FromNotices | Answered
+FromDebugger = StoppedInDebugger | LeftDebugger
+"""What ranks say of their stops."""
+FromInput = AskInput | WithdrawInput
+"""What ranks ask a person."""
+FromSession = FromWidgets | FromInput | FromDebugger | FromDap
+"""What a person has to do with while a cell runs."""
+_Others = FromBridge | FromNotices | FromSession | Answered
+FromRank = _Generations | _Cells | _Objects | _Values | _Others
+"""All else."""
+ToCoordinator = FromRank

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, tag_field="type"):
@@ -39,6 +39,21 @@ class Command(msgspec.Struct, frozen=True):
     """The request, as MessagePack."""
 
 
+class Stops(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where ranks stop in a cell that does not call `breakpoint()` itself."""
+
+    line: int = 0
+    """Before the statement on this line; 0: before none, or with a condition before each."""
+    condition: str = ""
+    """Where this expression is true."""
+    ranks: tuple[int, ...] | None = None
+    """These of its ranks; None: all."""
+    on_error: bool = False
+    """Where it raises, before the cell ends with that."""
+    on_mismatch: bool = False
+    """Where ranks have called different collectives."""
+
+
 class ErrorInfo(msgspec.Struct, frozen=True):
     """An exception as it crosses processes; reads as `ZeroDivisionError: division by zero`."""
 
@@ -70,9 +85,9 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class RankOutput(msgspec.Struct, frozen=True, tag=True):
-    """Outputs of one rank, in its own order."""
+    """What each of these ranks said, in its own order."""
 
-    rank: int
+    ranks: tuple[int, ...]
     outputs: tuple[Output, ...]
 
 
@@ -93,6 +108,18 @@ class RankFinished(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """What a command has returned, as MessagePack."""
 
 
+class RanksOk(msgspec.Struct, frozen=True, tag=True):
+    """These ranks are done: all ok, with nothing to tell but how long it took each of them."""
+
+    ranks: tuple[int, ...]
+    durations_s: tuple[float, ...]
+
+    def one_by_one(self) -> list[RankFinished]:
+        """Return how the cell ended on each of them."""
+        pairs = zip(self.ranks, self.durations_s, strict=True)
+        return [RankFinished(rank, "ok", duration_s) for rank, duration_s in pairs]
+
+
 class CellNote(msgspec.Struct, frozen=True, tag=True):
     """A sentence about the running cell: who waits for whom, who does not respond to ■."""
 
@@ -101,7 +128,7 @@ class CellNote(msgspec.Struct, frozen=True, tag=True):
     """It holds while the cell runs; with an empty text, what was said so holds no longer."""
 
 
-CellEvent = RankOutput | RankFinished | CellNote
+CellEvent = RankOutput | RankFinished | RanksOk | CellNote
 
 
 class KeptCell(msgspec.Struct, frozen=True):
@@ -116,6 +143,38 @@ class KeptCell(msgspec.Struct, frozen=True):
     """Time of day, in seconds since 1970."""
     is_running: bool
     kept_bytes: int = 0
+    by: str = ""
+    """The AI agent that has sent it; empty: none has."""
+
+
+class KernelRole(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a notebook's kernel has to do with a cluster."""
+
+    kernel: str
+    """Jupyter Server's id of it, which outlives a restart of the kernel."""
+    role: str
+    """own, observe, or owned: its process has ended, and no other one has taken its place."""
+    since_s: float = 0.0
+    """Time of day."""
+    is_auto: bool = False
+    """Its cells run on every rank without saying so."""
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What a person lets AI agents do with one cluster."""
+
+    number: int
+    may: tuple[str, ...]
+    until_s: float
+    """Time of day."""
+    acts: int = 0
+    """How often it was used."""
+    last: str = ""
+    """What was done by it last, and by whom."""
+
+
+ACTS = ("run", "interrupt", "heal", "checkpoint")
+"""What a grant can be for."""
 
 
 class ServiceFound(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from jupyter_dist.model.ranks.profiles import ProfileBegun, RankProfile
 from jupyter_dist.model.ranks.stacks import RankStacks
 from jupyter_dist.model.ranks.variable_facts import RankNames
 
@@ -30,6 +31,14 @@ class InspectName(msgspec.Struct, frozen=True, tag=True):
     """1: its source as well."""
 
 
+class ShowValue(msgspec.Struct, frozen=True, tag=True):
+    """Show a part of a variable, as `w[:10]`, without running code of anyone."""
+
+    place: str
+    """See options/value_place.py."""
+    most_characters: int = 2000
+
+
 class ReadStacks(msgspec.Struct, frozen=True, tag=True):
     """Tell what your threads are doing; agents look at ranks that do not answer themselves."""
 
@@ -37,7 +46,26 @@ class ReadStacks(msgspec.Struct, frozen=True, tag=True):
     """Show calls of C and C++ too, where py-spy is there and may look."""
 
 
-About = ListNames | CompleteCode | InspectName | ReadStacks
+class BeginProfile(msgspec.Struct, frozen=True, tag=True):
+    """Take note of what you do from now on; at most one profile at a time."""
+
+    profile_id: str
+    kind: str
+    """sampling, jax, torch or memory."""
+    most_s: float
+    """End it after this time without an order."""
+    is_native: bool = False
+    """See what C and C++ do too, where py-spy (for memory, memray) is there and may look."""
+
+
+class EndProfile(msgspec.Struct, frozen=True, tag=True):
+    """Tell what you have noted since this profile began."""
+
+    profile_id: str
+
+
+_Profiling = BeginProfile | EndProfile
+About = ListNames | CompleteCode | InspectName | ShowValue | ReadStacks | _Profiling
 
 
 class Completions(msgspec.Struct, frozen=True, tag=True):
@@ -54,10 +82,17 @@ class Inspection(msgspec.Struct, frozen=True, tag=True):
     data: dict[str, str]
 
 
+class ValueShown(msgspec.Struct, frozen=True, tag=True):
+    """What a value is, and as much of it as was asked for."""
+
+    text: str
+
+
 class NoAnswer(msgspec.Struct, frozen=True, tag=True):
     """The rank could not find out."""
 
     reason: str
 
 
-Answer = RankNames | RankStacks | Completions | Inspection | NoAnswer
+_Profiled = ProfileBegun | RankProfile
+Answer = RankNames | RankStacks | Completions | Inspection | ValueShown | _Profiled | NoAnswer

@@ -3,10 +3,19 @@
 import msgspec
 
 from jupyter_dist.errors import ErrorCode
+from jupyter_dist.model.hosts.axes import NO_AXES, Axes
 from jupyter_dist.model.hosts.start_stage import HostProgress
 from jupyter_dist.model.hosts.topology import Topology
-from jupyter_dist.model.ranks.crash import CrashReport
-from jupyter_dist.protocol.messages.parts import CellEvent, KeptCell, Message, Reply
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
+from jupyter_dist.protocol.messages.parts import (
+    CellEvent,
+    Grant,
+    KeptCell,
+    KernelRole,
+    Message,
+    Output,
+    Reply,
+)
 from jupyter_dist.protocol.messages.questions import Answer
 
 
@@ -31,6 +40,7 @@ class ClusterReady(Reply, frozen=True):
     """For each host, where what its ranks say is kept until the cluster stops."""
     notes: tuple[str, ...] = ()
     """What the user should know about the hosts, as differing versions; one sentence each."""
+    axes: Axes = NO_AXES
 
 
 class Refused(Reply, frozen=True):
@@ -46,13 +56,6 @@ class CellWaiting(Reply, frozen=True):
     reason: str
 
 
-class CellAdmitted(Reply, frozen=True):
-    """The cell was sent to these ranks."""
-
-    cell_id: str
-    ranks: tuple[int, ...]
-
-
 class CellEvents(Message, frozen=True):
     """What happened in a cell since the last batch; `size_bytes` is to be acknowledged."""
 
@@ -61,10 +64,42 @@ class CellEvents(Message, frozen=True):
     size_bytes: int = 0
     is_last: bool = False
     """Every rank of the cell has finished; no more events follow."""
+    request_id: str = ""
+    """In the first batch for its client: the request by which the cell came."""
+    ranks: tuple[int, ...] = ()
+    """There, too: the ranks that it was sent to."""
+
+
+class AskPerson(Message, frozen=True):
+    """A rank waits for what a person answers to this; say InputShown, and then AnswerInput."""
+
+    cell_id: str
+    rank: int
+    number: int
+    prompt: str
+    is_password: bool = False
+    is_for_all: bool = False
+    """The answer is for every rank that asks the same."""
+    who: str = ""
+    """Of the prompt of a debugger, the ranks that a command is for, and where they are."""
+
+
+class InputOver(Message, frozen=True):
+    """This question needs no answer any more: its rank waits no longer, or another one is asked."""
+
+    cell_id: str
+    rank: int
+    number: int
 
 
 class CellInterruptSent(Reply, frozen=True):
     """SIGINT is on its way to these ranks (empty: nothing was running)."""
+
+    ranks: tuple[int, ...]
+
+
+class RanksStopping(Reply, frozen=True):
+    """These ranks will stop in the debugger (empty: none of them runs a cell)."""
 
     ranks: tuple[int, ...]
 
@@ -78,13 +113,18 @@ class ObjectsPushed(Reply, frozen=True):
 class ObjectPulled(Reply, frozen=True):
     """The object of each rank; frames follow, `frame_counts[i]` of them for `ranks[i]`.
 
-    Large objects have come as pieces before: `sizes` of the frames that they make up.
+    Large objects came in pieces before, or lie in the files that were named for their ranks.
     """
 
     ranks: tuple[int, ...]
     frame_counts: tuple[int, ...]
     problems: dict[int, str]
-    sizes: tuple[int, ...] = ()
+    sizes: dict[int, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    """Of the frames of large objects, by rank."""
+
+
+class FileUnreachable(Reply, frozen=True):
+    """The file of a push cannot be opened from here: send what is in it."""
 
 
 class PieceTaken(Reply, frozen=True):
@@ -96,10 +136,9 @@ class PieceTaken(Reply, frozen=True):
 class PulledPiece(Reply, frozen=True):
     """A piece of a large object, which follows as a frame; ObjectPulled comes after the last."""
 
+    rank: int
     frame_bytes: int
     """Size of the frame that it is a part of; no piece goes over the end of a frame."""
-    total_bytes: int
-    """Of all pieces."""
 
 
 class TransferMoved(Reply, frozen=True):
@@ -145,11 +184,34 @@ class TopologyChanged(Reply, frozen=True):
     topology: Topology
 
 
+class RanksLocated(Reply, frozen=True):
+    """Where the ranks are."""
+
+    hosts: dict[str, tuple[int, ...]]
+    """The ranks of each host, lost ones too."""
+    axes: Axes
+
+
 class RoleGranted(Reply, frozen=True):
     """You may; `owner` is who runs cells at the moment, or empty."""
 
     role: str
     owner: str = ""
+    kernels: tuple[KernelRole, ...] = ()
+    """Notebooks that own or observe the cluster."""
+
+
+class GrantGiven(Reply, frozen=True):
+    """It holds from now on; its token is shown only once."""
+
+    grant: Grant
+    token: str
+
+
+class GrantsListed(Reply, frozen=True):
+    """Those that hold; of RevokeGrants those that were revoked."""
+
+    grants: tuple[Grant, ...]
 
 
 class CellsListed(Reply, frozen=True):
@@ -164,6 +226,8 @@ class OutputReplayed(Reply, frozen=True):
     cell: KeptCell
     events: tuple[CellEvent, ...]
     omitted_bytes: int = 0
+    mark: int = 0
+    """What comes later is sent by ReplayOutput with `since` of this."""
 
 
 class CellFollowed(Reply, frozen=True):
@@ -178,6 +242,13 @@ class RanksAnswered(Reply, frozen=True):
 
     answers: dict[int, Answer]
     problems: dict[int, str]
+
+
+class EndAnnounced(Reply, frozen=True):
+    """Ranks have handled that a job is to end, or their time for it is over."""
+
+    outcome: str
+    """As notices tell it; empty: no rank wants to know."""
 
 
 class Explained(Reply, frozen=True):
@@ -247,6 +318,54 @@ class ControllerEnded(Reply, frozen=True):
     was_running: bool
 
 
+class CommArrived(Reply, frozen=True):
+    """A message of a comm of this process; its buffers follow as frames."""
+
+    engine: str
+    rank: int
+    comm_id: str
+    kind: str
+    """open, msg or close."""
+    content: bytes
+    """As in CommSent."""
+
+
+class CommAnswered(Reply, frozen=True):
+    """The process has done with the messages up to this number."""
+
+    engine: str
+    rank: int
+    comm_id: str
+    """Of the last of them."""
+    number: int
+    outputs: tuple[Output, ...] = ()
+    """What callbacks have said outside of output areas."""
+
+
+class CommsEnded(Reply, frozen=True):
+    """Nothing of this process's comms (empty: of any) is told, or handed to it, any more."""
+
+    engine: str
+    rank: int
+    reason: str
+    """Why, as a sentence about it: `rank 2 is lost: …`."""
+
+
+class DapSpoke(Reply, frozen=True):
+    """A message of the debugger that this request has opened."""
+
+    content: bytes
+    """As in TellDap."""
+
+
+class DapEnded(Reply, frozen=True):
+    """The debugger that this request has opened is gone."""
+
+    rank: int
+    reason: str = ""
+    """Why, as a sentence about it: `rank 2 is lost: …`; empty: the client has ended it."""
+
+
 class ClusterStopping(Reply, frozen=True):
     """Everything has ended but the coordinator itself, which ends now."""
 
@@ -255,10 +374,14 @@ class ClusterStopping(Reply, frozen=True):
 
 
 _Start = StartProgress | ClusterReady | Refused
-_Cells = CellWaiting | CellAdmitted | CellEvents | CellInterruptSent
-_Objects = ObjectsPushed | ObjectPulled | PieceTaken | PulledPiece | TransferMoved
+_Cells = CellWaiting | CellEvents | CellInterruptSent | RanksStopping | AskPerson | InputOver
+_Objects = ObjectsPushed | ObjectPulled | FileUnreachable | PieceTaken | PulledPiece | TransferMoved
 _Code = CodeLacking | CodeTaken | CodeCommitted
-_Views = TopologyChanged | RoleGranted | CellsListed | OutputReplayed | CellFollowed
+_Views = TopologyChanged | RanksLocated | RoleGranted | CellsListed | OutputReplayed | CellFollowed
+_Grants = GrantGiven | GrantsListed
 _Ranks = RanksAnswered | Explained | HealProgress | RanksHealed | Shrunk | CollectivesRead
 _Bridge = ControllerReady | ControllerEnded
-ToClient = _Start | _Cells | _Objects | _Code | _Views | _Ranks | _Bridge | ClusterStopping
+_Widgets = CommArrived | CommAnswered | CommsEnded
+_Dap = DapSpoke | DapEnded
+_Others = _Bridge | _Widgets | _Dap | EndAnnounced | ClusterStopping
+ToClient = _Start | _Cells | _Objects | _Code | _Views | _Grants | _Ranks | _Others

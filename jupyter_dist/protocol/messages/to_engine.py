@@ -1,25 +1,38 @@
 """What the coordinator says to an engine."""
 
+from jupyter_dist.model.hosts.axes import NO_AXES, Axes
 from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.model.ranks.initialized import FrameworkPlan
 from jupyter_dist.model.ranks.preemption_agreement import SavePoint
-from jupyter_dist.protocol.messages.parts import Command, Message, Request
+from jupyter_dist.protocol.messages.parts import Command, Message, Request, Stops
 from jupyter_dist.protocol.messages.questions import About
+from jupyter_dist.protocol.places import Place, Runs
 
 
 class Welcome(Message, frozen=True):
-    """Join this generation; `peers` are the communicator addresses in rank order."""
+    """Join this generation.
+
+    `peers` has the places of all ranks if they are few, else of those that collectives connect to;
+    AwaitValue tells of any other (see places.py).
+    """
 
     generation: int
     info: RankInfo
     communicator: str
-    peers: tuple[str, ...]
+    peers: dict[int, Place]
     key: bytes
     """Shared secret of this generation's communicator."""
     frameworks: tuple[FrameworkPlan, ...] = ()
     """What becomes of that which frameworks have formed; the same on all ranks."""
-    hosts: tuple[str, ...] = ()
-    """Of each rank, in rank order."""
+    hosts: Runs = ()
+    """Which ranks have one address but for the port."""
+    axes: Axes = NO_AXES
+
+
+class TakeAxes(Message, frozen=True):
+    """These are the axes over the ranks from now on, for cells that come after this."""
+
+    axes: Axes
 
 
 class RunCell(Message, frozen=True, omit_defaults=True):
@@ -37,24 +50,36 @@ class RunCell(Message, frozen=True, omit_defaults=True):
     """Ranks compare each collective before they begin it."""
     command: Command | None = None
     """To be carried out in place of `code`."""
+    shows_widgets: bool = False
+    """Who has sent it shows widgets of ranks live."""
+    stops: Stops | None = None
+    """Where you stop in the debugger, if you are one of its ranks."""
 
 
 class StoreObjects(Request, frozen=True):
     """Put the objects in the frames into the namespace under these names.
 
-    Large objects come as a file in the host's memory instead: `sizes` of the frames in `path`.
+    Large objects lie in a file instead: `sizes` of its frames. `path` is one of the host's agent,
+    `file` one in memory that the coordinator holds.
     """
 
     names: tuple[str, ...]
     frame_counts: tuple[int, ...]
     path: str = ""
     sizes: tuple[int, ...] = ()
+    file: str = ""
 
 
 class FetchObject(Request, frozen=True):
-    """Send back the object with this name."""
+    """Send back what this expression is; what is large is better written to `file`."""
 
     name: str
+    file: str = ""
+    """In memory, held by the client."""
+    cell_id: str = ""
+    """Of the cell whose value it must be; empty: of none."""
+    most_bytes: int = 0
+    """What is larger is refused; 0: nothing is."""
 
 
 class AbortCommunicator(Message, frozen=True):
@@ -88,6 +113,15 @@ class CollectiveFailed(Message, frozen=True):
     others: tuple[int, ...] = ()
     """Of a mismatch, those that called something else."""
     others_text: str = ""
+
+
+class InputAnswered(Message, frozen=True):
+    """What a person has typed; None: the end of input, or `problem` says why there is no answer."""
+
+    number: int
+    """Of the AskInput."""
+    text: str | None = None
+    problem: str = ""
 
 
 class ValueFound(Message, frozen=True):
@@ -161,12 +195,57 @@ class NoticeOver(Message, frozen=True):
     number: int
 
 
+class CommReceived(Message, frozen=True):
+    """A message of a comm from the page, whose buffers follow as frames; answer CommHandled."""
+
+    comm_id: str
+    number: int
+    kind: str
+    """msg or close."""
+    content: bytes
+    """As in CommSent."""
+
+
+class HoldDeadlines(Message, frozen=True):
+    """Some ranks are in a debugger (or none is any more): your deadlines stand still meanwhile."""
+
+    is_held: bool
+
+
+class StopNow(Message, frozen=True):
+    """Stop in the debugger where you are in your cell."""
+
+
+class StartDap(Message, frozen=True):
+    """Load a debugger and say what it says; DapLeft tells when it is gone."""
+
+    session: str
+
+
+class HearDap(Message, frozen=True):
+    """A message of the client for the debugger of this session."""
+
+    session: str
+    content: bytes
+    """As in TellDap."""
+
+
+class EndDap(Message, frozen=True):
+    """Take the debugger of this session out again; a rank that it has stopped goes on."""
+
+    session: str
+
+
 class Leave(Message, frozen=True):
     """End this engine."""
 
 
-_Cells = Welcome | RunCell | StoreObjects | FetchObject
+_Cells = Welcome | TakeAxes | RunCell | StoreObjects | FetchObject | InputAnswered
 _Collectives = AbortCommunicator | CollectiveCompleted | CollectiveFailed | ValueFound
 _Bridge = JoinController | LeaveController
 _Notices = HeedNotices | PreemptNotice | SavePointChosen | NoticeOver
-ToEngine = _Cells | _Collectives | Question | Regroup | _Bridge | _Notices | Leave
+AboutDap = StartDap | HearDap | EndDap
+"""What a client of a debugger asks for."""
+_Debugger = HoldDeadlines | StopNow | AboutDap
+_Others = Question | Regroup | CommReceived | Leave
+ToEngine = _Cells | _Collectives | _Bridge | _Notices | _Debugger | _Others

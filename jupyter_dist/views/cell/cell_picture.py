@@ -1,30 +1,42 @@
 """What is to be seen of a cell: blocks of rows, values, errors and notes, ready to be rendered."""
 
-import itertools
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from itertools import chain, count
+from typing import Any, assert_never
 
 import msgspec
 
 from jupyter_dist.cluster.result import RankResult
-from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
+from jupyter_dist.options.output_options import Figures, OutputStyle
 from jupyter_dist.protocol.messages import Output, RankFinished
-from jupyter_dist.text.lists import Passing
+from jupyter_dist.text.lists import Momentary, Passing
 from jupyter_dist.text.sizes import without_measures
-from jupyter_dist.views.outputs.blocks import LIVE_ROWS, Block, live_blocks, merged_block
+from jupyter_dist.views.outputs.blocks import (
+    LIVE_ROWS,
+    Block,
+    blocks_by_rank,
+    collated_block,
+    live_blocks,
+    live_merged_block,
+    merged_block,
+    one_block,
+)
 from jupyter_dist.views.outputs.grouping import (
     Entry,
     ErrorGroup,
     Row,
+    group_by,
     group_equal,
     group_errors,
     outliers_first,
 )
 from jupyter_dist.views.outputs.hidden_outputs import HiddenOutputs
-from jupyter_dist.views.outputs.rich_outputs import RichOutput
-from jupyter_dist.views.outputs.transcript import RankTranscript
+from jupyter_dist.views.outputs.rich_outputs import RichOutput, read_bundle
+from jupyter_dist.views.outputs.shared_states import Ranks, SharedStates
+from jupyter_dist.views.outputs.transcript import Transcript
 from jupyter_dist.views.progress.folded_bars import BarTable, FoldedBar
 
 MERGED_UP_TO = 8
@@ -32,6 +44,7 @@ MERGED_UP_TO = 8
 STRIP_ABOVE = 64
 """Ranks above which a strip shows the state of each."""
 _NOTES_CAP = 20
+_SINCE = re.compile(r" for \d[\d.]* s\b")
 _OF_THE_MOMENT = re.compile(
     r"; ranks? [\d,-]+ still runs? this cell \(■ stops that\)$"
     r"|; ■ (?:releases them|ends that|may not reach .*)$",
@@ -67,6 +80,10 @@ class CellPicture(msgspec.Struct, frozen=True, kw_only=True):
     """For the strip: state of a rank -> ranks. Empty where there is no strip."""
     header: str = ""
     log_hint: str = ""
+    figures: Figures = "column"
+    """How figures stand that follow each other."""
+    has_times: bool = True
+    """Bars tell how long they took."""
 
     @property
     def is_live(self) -> bool:
@@ -93,10 +110,17 @@ class CellRecord:
     """Take in everything that happens in a cell, and make pictures of it.
 
     `shown` are the ranks whose outputs are taken (None: all); those of others are only counted.
+    Final pictures of cells in which ranks said the same, each in its own order, are the same.
     """
 
-    def __init__(self, world_size: int, shown: frozenset[int] | None = None) -> None:
+    def __init__(
+        self,
+        world_size: int,
+        shown: frozenset[int] | None = None,
+        style: OutputStyle | None = None,
+    ) -> None:
         self.world_size = world_size
+        self._style = style or OutputStyle()
         self.finished: dict[int, RankFinished] = {}
         self.notes: list[str] = []
         self._shown = shown
@@ -105,25 +129,37 @@ class CellRecord:
         self._bars = BarTable(shown_count)
         self._merges_lines = shown_count <= MERGED_UP_TO
         """So few ranks are shown that their lines stand side by side in order of arrival."""
-        orders = itertools.count()
-        self._transcripts = defaultdict[int, RankTranscript](lambda: RankTranscript(orders))
+        orders = count()
+        self._transcripts = SharedStates(lambda: Transcript(orders), Transcript.copy)
+        self._values: dict[int, RichOutput] = {}
 
     @property
     def running_count(self) -> int:
         """Number of ranks that have not finished."""
         return max(0, self.world_size - len(self.finished))
 
-    def take_output(self, rank: int, outputs: Sequence[Output]) -> list[Entry]:
-        """Take in outputs; return what is new and whole among them."""
-        if not self._is_shown(rank):
-            self._hidden.take(rank, outputs)
-            return []
+    def take_output(
+        self, ranks: Sequence[int], outputs: Sequence[Output]
+    ) -> list[tuple[Ranks, list[Entry]]]:
+        """Take in what each of these ranks said; return what is new and whole among it."""
+        shown = [rank for rank in ranks if self.is_shown(rank)]
+        if len(shown) < len(ranks):
+            self._hidden.take(set(ranks).difference(shown), outputs)
         for output in outputs:
+            if output.kind in ("progress", "clear_output", "value"):
+                self._take_beside_lines(shown, output)
+        return [(same, lines.take(outputs)) for same, lines in self._transcripts.take(shown)]
+
+    def _take_beside_lines(self, ranks: Sequence[int], output: Output) -> None:
+        """Take in what has a place of its own in the picture."""
+        if output.kind == "value":
+            value = read_bundle(output.data, output.metadata)
+            self._values |= dict.fromkeys(ranks, value) if value is not None else {}
+        for rank in ranks:
             if output.kind == "progress":
                 self._take_bar(rank, output.data)
             elif output.kind == "clear_output":
                 self._bars.clear(rank)
-        return self._transcripts[rank].take(outputs)
 
     def _take_bar(self, rank: int, state: Mapping[str, Any]) -> None:
         try:
@@ -134,18 +170,21 @@ class CellRecord:
     def take_finished(self, result: RankFinished) -> list[Entry]:
         """Take in how a rank ended; return the lines that this ends."""
         self.finished[result.rank] = result
-        if not self._is_shown(result.rank):
+        if not self.is_shown(result.rank):
             return []
-        transcript = self._transcripts[result.rank]
-        if transcript.value is None and result.value_repr is not None:
+        if result.rank not in self._values and result.value_repr is not None:
             plain = {"text/plain": result.value_repr}
-            transcript.take([Output("value", data=plain)])
-        return transcript.end_lines()
+            self._take_beside_lines([result.rank], Output("value", data=plain))
+        transcript = self._transcripts.find(result.rank)
+        if transcript is None or not transcript.has_partial_lines:
+            return []
+        ((_, own),) = self._transcripts.take([result.rank])
+        return own.end_lines()
 
     @property
     def has_something(self) -> bool:
         """There is a line, a rich output or a note to show."""
-        said = any(not t.is_empty for t in self._transcripts.values())
+        said = any(not transcript.is_empty for _, transcript in self._transcripts)
         return bool(self.notes) or said or bool(self._bars)
 
     def take_note(self, text: str) -> bool:
@@ -173,8 +212,12 @@ class CellRecord:
 
     def live_picture(self) -> CellPicture:
         """Show the end of what there is, and who still runs."""
-        groups = [] if self._merges_lines else self._groups()
-        blocks, more_groups = live_blocks(self._speakers(), groups)
+        more_groups = 0
+        if self._merges_lines:
+            speakers = self._speakers()
+            blocks = [live_merged_block(speakers)] if speakers else []
+        else:
+            blocks, more_groups = live_blocks(self._groups())
         more = f" · the output of {more_groups} more groups of ranks" if more_groups else ""
         return CellPicture(
             blocks=blocks,
@@ -182,13 +225,16 @@ class CellRecord:
             notes=tuple(self.notes[-1:]),
             states=self._states(),
             header=self.header() + more,
+            figures=self._style.figures,
         )
 
-    def final_picture(self, raised_rank: int | None = None, log_hint: str = "") -> CellPicture:
-        """Show everything that is kept."""
+    def final_picture(
+        self, raised_rank: int | None = None, log_hint: str = "", *, with_lines: bool = True
+    ) -> CellPicture:
+        """Show everything that is kept; `with_lines=False`: but for what the ranks have printed."""
         ends = self.finished
         return CellPicture(
-            blocks=self._blocks(),
+            blocks=self._blocks() if with_lines else [],
             bars=self.bars(),
             hidden=self._hidden.sentence,
             values=self.values(),
@@ -199,12 +245,14 @@ class CellRecord:
             notes=self._final_notes(),
             states=self._states(),
             log_hint=log_hint,
+            figures=self._style.figures,
+            has_times=self._style.times,
         )
 
     def bare_picture(self, why: str) -> CellPicture:
         """Show the last lines of each rank as they are, where putting them together has failed."""
-        said = {rank: t.last(LIVE_ROWS) for rank, t in self._transcripts.items()}
-        blocks = [Block([], 0, [Row((rank,), e) for e in said[rank]]) for rank in sorted(said)]
+        said = [(ranks, t.last(LIVE_ROWS)) for ranks, t in self._transcripts]
+        blocks = [Block([], 0, [Row(ranks, entry) for entry in last]) for ranks, last in said]
         return CellPicture(blocks=blocks, notes=(why, *self.notes))
 
     def header(self) -> str:
@@ -224,7 +272,9 @@ class CellRecord:
 
     def values(self) -> list[ValueGroup]:
         """Return the distinct values of the last expression, in rank order."""
-        found = {rank: t.value for rank, t in self._transcripts.items() if t.value is not None}
+        found = self._values
+        if self._style.group_outputs == "rank":
+            return [ValueGroup((rank,), found[rank]) for rank in sorted(found)]
         prints: dict[int, Hashable] = {rank: v.without_addresses for rank, v in found.items()}
         return [_value_group(ranks, found) for ranks in group_equal(prints)]
 
@@ -233,34 +283,44 @@ class CellRecord:
             return tuple(self.notes)
         if all(each.status == "ok" for each in self.finished.values()):
             return tuple(note for note in self.notes if not isinstance(note, Passing))
-        return tuple(_OF_THE_MOMENT.sub("", note) for note in self.notes)
+        kept = (note for note in self.notes if not isinstance(note, Momentary))
+        said = (_OF_THE_MOMENT.sub("", note) for note in kept)
+        return tuple(said) if self._style.times else tuple(_SINCE.sub("", note) for note in said)
 
-    def _is_shown(self, rank: int) -> bool:
+    def is_shown(self, rank: int) -> bool:
+        """Return whether outputs of this rank are shown at all."""
         return self._shown is None or rank in self._shown
 
-    def _speakers(self) -> dict[int, RankTranscript]:
-        return {rank: t for rank, t in sorted(self._transcripts.items()) if not t.is_empty}
+    def _speakers(self) -> dict[Ranks, Transcript]:
+        return {ranks: t for ranks, t in self._transcripts if not t.is_empty}
 
-    def _groups(self) -> list[tuple[int, ...]]:
+    def _groups(self) -> list[tuple[Ranks, Transcript]]:
+        """Return who said the same, with what they said; the smallest groups first."""
         speakers = self._speakers()
-        return outliers_first(group_equal({rank: t.fingerprint for rank, t in speakers.items()}))
+        alike = group_by(speakers, lambda ranks: speakers[ranks].fingerprint).values()
+        groups = {tuple(sorted(chain.from_iterable(same))): speakers[same[0]] for same in alike}
+        return [(ranks, groups[ranks]) for ranks in outliers_first([*groups])]
 
     def _blocks(self) -> list[Block]:
         speakers = self._speakers()
-        if self._merges_lines:
-            return [merged_block(speakers)] if speakers else []
-        blocks = []
-        for ranks in self._groups():
-            kept = speakers[ranks[0]].excerpt()
-            before = [Row(ranks, entry) for entry in kept.before]
-            after = [Row(ranks, entry) for entry in kept.after]
-            blocks.append(Block(before, kept.left_out, after))
-        return blocks
+        if not speakers:
+            return []
+        match self._style.group_outputs:
+            case "rank":
+                return blocks_by_rank(speakers)
+            case "order":
+                return [collated_block(speakers)]
+            case "same" if self._merges_lines:
+                return [merged_block(speakers)]
+            case "same":
+                return [one_block(ranks, said.excerpt()) for ranks, said in self._groups()]
+            case other:
+                assert_never(other)
 
     def _states(self) -> dict[str, tuple[int, ...]]:
         if self.world_size <= STRIP_ABOVE:
             return {}
-        known = self._transcripts.keys() | self.finished.keys()
+        known = {rank for ranks, _ in self._transcripts for rank in ranks} | self.finished.keys()
         if all(rank < self.world_size for rank in known):
             known = set(range(self.world_size))
         running = "running"

@@ -8,7 +8,7 @@ import msgspec
 
 from jupyter_dist.model.hosts.host_names import name_hosts
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
-from jupyter_dist.model.ranks.crash import CrashReport, list_outlooks
+from jupyter_dist.model.ranks.crashes.crash import CrashReport, list_outlooks
 from jupyter_dist.model.ranks.records import CallRecord, tell_group
 from jupyter_dist.model.ranks.source_files import name_cells
 from jupyter_dist.text.plurals import fit

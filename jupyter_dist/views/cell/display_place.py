@@ -38,7 +38,7 @@ def line_bundle(text: str, more: str = "", style: str = "") -> dict[str, str]:
 class Display(Protocol):
     """IPython's `display`, as far as it is needed here."""
 
-    def __call__(self, bundle: dict[str, str], /, *, raw: bool, display_id: bool) -> Any:
+    def __call__(self, bundle: dict[str, Any], /, *, raw: bool, display_id: bool) -> Any:
         """Show a MIME bundle; return a handle with `update(bundle, raw=True)`."""
 
 

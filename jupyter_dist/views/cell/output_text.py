@@ -24,8 +24,8 @@ _NUMBER = re.compile(
 
 def render_text(picture: CellPicture) -> str:
     """Write the whole picture; ends with a newline unless there is nothing to say."""
-    lines = [line for block in picture.blocks for line in _block_lines(block, picture)]
-    lines += bars_lines(picture.bars)
+    lines = [line for block in picture.blocks for line in block_lines(block, picture)]
+    lines += bars_lines(picture.bars, has_times=picture.has_times)
     lines += value_lines(picture.values)
     lines += error_lines(picture)
     lines += hidden_lines(picture)
@@ -33,6 +33,16 @@ def render_text(picture: CellPicture) -> str:
     if picture.header:
         lines.append(picture.header)
     return "".join(f"{strip_ansi(line)}\n" for line in lines)
+
+
+def block_lines(block: Block, picture: CellPicture) -> list[str]:
+    """Write the rows of a block, and how many are left out between them."""
+    labels = prefixes(block)
+    lines = [f"{label}:"] if (label := full_label(block)) else []
+    lines += [row_text(row, labels[row.ranks]) for row in block.before]
+    if block.left_out:
+        lines.append(left_out_sentence(block.left_out, picture))
+    return lines + [row_text(row, labels[row.ranks]) for row in block.after]
 
 
 def row_text(row: Row, prefix: str) -> str:
@@ -141,12 +151,3 @@ def cap_text(text: str, cap: int) -> str:
     first = cap // 3
     gone = len(text) - cap
     return f"{text[:first]}\n… {gone:,} characters left out …\n{text[first - cap :]}"
-
-
-def _block_lines(block: Block, picture: CellPicture) -> list[str]:
-    labels = prefixes(block)
-    lines = [f"{label}:"] if (label := full_label(block)) else []
-    lines += [row_text(row, labels[row.ranks]) for row in block.before]
-    if block.left_out:
-        lines.append(left_out_sentence(block.left_out, picture))
-    return lines + [row_text(row, labels[row.ranks]) for row in block.after]

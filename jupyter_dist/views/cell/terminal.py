@@ -1,5 +1,6 @@
 """A cell in a terminal or a plain script: lines as they are decided, groups at the end."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from jupyter_dist.views.cell.output_text import (
 )
 from jupyter_dist.views.outputs.ansi import keep_colours, strip_ansi
 from jupyter_dist.views.outputs.grouping import Entry, LineMerger, Row, label_ranks
+from jupyter_dist.views.outputs.shared_states import Ranks
 from jupyter_dist.views.progress.bar_text import bar_line
 from jupyter_dist.views.progress.folded_bars import FoldedBar
 
@@ -33,6 +35,7 @@ class Terminal:
     ) -> None:
         self._write_to = write
         self.is_tty = sys.stdout.isatty() if is_tty is None else is_tty
+        self.has_colours = self.is_tty and not _are_colours_refused()
         self._status = ""
 
     def write_lines(self, lines: Sequence[str]) -> None:
@@ -57,6 +60,15 @@ class Terminal:
             write_text(sys.stdout, text)
 
 
+def has_colours(stream: TextIO) -> bool:
+    """Return whether colours reach a person there, and are wanted (https://no-color.org)."""
+    return stream.isatty() and not _are_colours_refused()
+
+
+def _are_colours_refused() -> bool:
+    return bool(os.environ.get("NO_COLOR"))
+
+
 def write_text(stream: TextIO, text: str) -> None:
     """Write, with question marks for what the stream's encoding does not have."""
     try:
@@ -70,6 +82,9 @@ def write_text(stream: TextIO, text: str) -> None:
 class TerminalScreen:
     """Show a cell on a terminal."""
 
+    shows_lines_at_end = False
+    """They have been written by then."""
+
     def __init__(self, terminal: Terminal, record: CellRecord) -> None:
         self._terminal = terminal
         self._record = record
@@ -77,11 +92,11 @@ class TerminalScreen:
         self._next_settle_s = float("-inf")
         self._told_bars: set[tuple[int, int]] = set()
         self._width = len(format_ranks(range(min(record.world_size, 8)))) + 2
-        self._clean = keep_colours if terminal.is_tty else strip_ansi
+        self._clean = keep_colours if terminal.has_colours else strip_ansi
 
-    def take(self, rank: int, entries: Sequence[Entry], now_s: float) -> None:
-        """Take in what is new from a rank."""
-        self._merger.offer(rank, entries, now_s)
+    def take(self, ranks: Sequence[int], entries: Sequence[Entry], now_s: float) -> None:
+        """Take in what is new from these ranks."""
+        self._merger.offer(ranks, entries, now_s)
 
     def note(self, text: str, *, is_new: bool) -> None:
         """Write a new note above the status line for good, so that a log keeps it."""
@@ -99,6 +114,11 @@ class TerminalScreen:
         self._write_bars([bar for bar in bars if bar.is_over and len(bar.ranks) == everyone])
         self._terminal.show_status(self._status(bars) if self._record.running_count else "")
 
+    def show_all(self, now_s: float) -> None:
+        """Write the lines that have come, decided or not, and leave the last line free."""
+        self._write_rows(self._merger.settle(now_s, 0, frozenset(self._record.finished)))
+        self._terminal.show_status("")
+
     def finish(self, picture: CellPicture, now_s: float) -> None:
         """Write what is left, the values and what went wrong."""
         self._write_settled(now_s)
@@ -109,8 +129,14 @@ class TerminalScreen:
 
     def _write_settled(self, now_s: float) -> None:
         record = self._record
-        rows = self._merger.settle(now_s, record.running_count, frozenset(record.finished))
-        self._terminal.write_lines([self._clean(self._row(row)) for row in rows])
+        self._write_rows(
+            self._merger.settle(now_s, record.running_count, frozenset(record.finished))
+        )
+
+    def _write_rows(self, rows: Sequence[Row]) -> None:
+        prefixes = {ranks: self._prefix(ranks) for ranks in {row.ranks for row in rows}}
+        lines = [row_text(row, prefixes[row.ranks]) for row in rows]
+        self._terminal.write_lines([self._clean(line) for line in lines])
 
     def _write_bars(self, bars: Sequence[FoldedBar]) -> None:
         """Write the last state of bars, each once."""
@@ -125,5 +151,5 @@ class TerminalScreen:
         moving = [bar_line(bar) for bar in bars if not bar.is_over]
         return " · ".join([self._record.header(), *moving[-1:]])
 
-    def _row(self, row: Row) -> str:
-        return row_text(row, f"{label_ranks(row.ranks):<{self._width}} ")
+    def _prefix(self, ranks: Ranks) -> str:
+        return f"{label_ranks(ranks):<{self._width}} "

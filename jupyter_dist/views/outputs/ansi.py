@@ -11,12 +11,12 @@ _CONTROL = re.compile(
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 _OTHER_CONTROL = re.compile(rf"(?!{_SGR.pattern})(?:{_CONTROL.pattern})")
-# Mid tones that can be read on a white and on a black page.
+# Mid tones: see `readable`.
 _PALETTE = (
     (107, 107, 107), (217, 67, 59), (46, 150, 68), (176, 133, 0),
     (59, 130, 246), (180, 82, 205), (26, 150, 168), (150, 150, 150),
     (135, 135, 135), (255, 100, 92), (63, 185, 90), (206, 155, 20),
-    (106, 160, 255), (205, 120, 228), (43, 180, 200), (185, 185, 185),
+    (106, 160, 255), (205, 120, 228), (43, 180, 200), (170, 170, 170),
 )  # fmt: skip
 _COLOURS = {
     first + number: (colour_of, _PALETTE[offset + number])
@@ -37,9 +37,17 @@ _DIGITS = 4
 _FLAGS_OFF = {22: (1, 2), 23: (3,), 24: (4,), 27: (7,), 29: (9,)}
 
 
+def readable(colour: str) -> str:
+    """Return the CSS of a colour for text on any page: mixed with the page's own colour of text.
+
+    No colour has a contrast of 4.5 both on white and on JupyterLab's dark ground.
+    """
+    return f"color-mix(in srgb,{colour} 60%,currentColor)"
+
+
 def strip_ansi(text: str) -> str:
     """Drop every escape sequence and control character but tabs and newlines."""
-    return _CONTROL.sub("", text)
+    return text if text.isprintable() else _CONTROL.sub("", text)
 
 
 def keep_colours(text: str) -> str:
@@ -51,7 +59,7 @@ def keep_colours(text: str) -> str:
 def ansi_to_html(text: str) -> str:
     """Escape for HTML, with colours as `<span style="…">`."""
     if "\x1b" not in text:
-        return html.escape(_CONTROL.sub("", text), quote=False)
+        return html.escape(strip_ansi(text), quote=False)
     style = _Style()
     pieces: list[str] = []
     parts = _SGR.split(text)
@@ -71,12 +79,16 @@ class _Style:
     def __init__(self) -> None:
         self._flags: set[int] = set()
         self._colours: dict[int, tuple[int, int, int] | None] = {}
+        self._is_exact = False
+        """Whether the text's colour was given as red, green and blue: then it stays as it is."""
 
     def apply(self, parameters: str) -> None:
         codes = [int(code[:_DIGITS] or 0) for code in parameters.replace(":", ";").split(";")]
         while codes:
             code = codes.pop(0)
             if code in (38, 48):
+                if code == 38:
+                    self._is_exact = codes[:1] == [2]
                 self._colours[code] = _take_colour(codes)
             else:
                 self._apply_one(code)
@@ -94,11 +106,13 @@ class _Style:
         elif code in _COLOURS:
             colour_of, colour = _COLOURS[code]
             self._colours[colour_of] = colour
+            self._is_exact = self._is_exact and colour_of != 38
 
     def css(self) -> str:
         rules = [_FLAGS[flag] for flag in sorted(self._flags)]
         if foreground := self._colours.get(38):
-            rules.append("color:rgb({},{},{})".format(*foreground))
+            colour = "rgb({},{},{})".format(*foreground)
+            rules.append(f"color:{colour if self._is_exact else readable(colour)}")
         if background := self._colours.get(48):
             rules.append("background-color:rgba({},{},{},0.35)".format(*background))
         return ";".join(rules)

@@ -1,11 +1,22 @@
 """Blocks of rows, as a person reads them: put together, live or for good, and made to fit."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, zip_longest
+from operator import itemgetter
 
 import msgspec
 
-from jupyter_dist.views.outputs.grouping import Row, clip, height, merge
-from jupyter_dist.views.outputs.transcript import RankTranscript
+from jupyter_dist.views.outputs.grouping import (
+    Entry,
+    Row,
+    clip,
+    group_by,
+    height,
+    merge,
+    merge_in_step,
+)
+from jupyter_dist.views.outputs.shared_states import Ranks
+from jupyter_dist.views.outputs.transcript import Excerpt, Transcript
 
 LIVE_ROWS = 100
 """Rows of a running cell whose lines are merged, at most."""
@@ -15,6 +26,8 @@ _LIVE_LINE_CAP = 1000
 _LIVE_GROUPED_LINE_CAP = 100
 _HEAD_CAP = 8 * 1024
 _LAST_OF_EACH = 10
+_GAP = "gap"
+"""Kind of an entry that stands for the lines left out, while lines are merged."""
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -30,23 +43,17 @@ class Block(msgspec.Struct, frozen=True):
         return [*self.before, *self.after]
 
 
-def live_blocks(
-    speakers: Mapping[int, RankTranscript], groups: Sequence[tuple[int, ...]]
-) -> tuple[list[Block], int]:
-    """Return the end of what there is, and the number of groups that are left out.
+def live_blocks(groups: Sequence[tuple[Ranks, Transcript]]) -> tuple[list[Block], int]:
+    """Return the end of what each group said, and the number of groups that are left out.
 
-    Without groups the lines of all ranks are merged. It is sent again with each redraw, so there
-    is the less of it the more the ranks differ.
+    It is sent again with each redraw, so there is the less of it the more the ranks differ.
     """
-    if not speakers:
-        return [], 0
     if not groups:
-        return [_live_merged(speakers)], 0
+        return [], 0
     shown = groups[:_LIVE_GROUPS]
     room = max(1, _LIVE_GROUPED_ROWS // len(groups))
     blocks = []
-    for ranks in shown:
-        transcript = speakers[ranks[0]]
+    for ranks, transcript in shown:
         kept = [Row(ranks, entry) for entry in transcript.last(room)]
         rows = [clip(row, _LIVE_GROUPED_LINE_CAP) for row in kept]
         earlier = max(0, transcript.line_count - count_lines(kept))
@@ -57,11 +64,13 @@ def live_blocks(
     return blocks, len(groups) - len(shown)
 
 
-def _live_merged(speakers: Mapping[int, RankTranscript]) -> Block:
-    last = {rank: t.last(LIVE_ROWS) for rank, t in speakers.items()}
+def live_merged_block(speakers: Mapping[Ranks, Transcript]) -> Block:
+    """Merge the last lines of all ranks; those that said the same are one speaker."""
+    last = {ranks: t.last(LIVE_ROWS) for ranks, t in speakers.items()}
     rows = merge(last)
     earlier = sum(
-        max(0, t.line_count - sum(map(height, last[rank]))) for rank, t in speakers.items()
+        len(ranks) * max(0, t.line_count - sum(map(height, last[ranks])))
+        for ranks, t in speakers.items()
     )
     begin, lines = len(rows), 0
     while begin and lines < LIVE_ROWS:
@@ -76,20 +85,53 @@ def count_lines(rows: Sequence[Row]) -> int:
     return sum(height(row.entry) for row in rows)
 
 
-def merged_block(speakers: Mapping[int, RankTranscript]) -> Block:
-    """Merge the lines of all ranks."""
-    kept = {rank: transcript.excerpt() for rank, transcript in speakers.items()}
-    left_out = sum(excerpt.left_out for excerpt in kept.values())
-    gaps = [t.first_left_out for t in speakers.values() if t.first_left_out is not None]
-    before = {rank: list(excerpt.before) for rank, excerpt in kept.items()}
-    after = {rank: list(excerpt.after) for rank, excerpt in kept.items()}
-    if gaps:
-        # Ranks without a gap of their own are cut where the first other one has its gap.
-        for rank, transcript in speakers.items():
-            if transcript.first_left_out is None:
-                before[rank] = [entry for entry in after[rank] if entry.order < min(gaps)]
-                after[rank] = [entry for entry in after[rank] if entry.order >= min(gaps)]
-    return Block(merge(before), left_out, merge(after))
+def merged_block(speakers: Mapping[Ranks, Transcript]) -> Block:
+    """Merge the lines of all ranks in step; those that said the same are one speaker.
+
+    Where lines of some are left out, the others go on beside that place as if it were a line.
+    """
+    kept = {ranks: transcript.excerpt() for ranks, transcript in speakers.items()}
+    rows = merge_in_step({ranks: _with_gap(excerpt) for ranks, excerpt in kept.items()})
+    gap = next((index for index, row in enumerate(rows) if row.entry.kind == _GAP), 0)
+    left_out = sum(len(ranks) * excerpt.left_out for ranks, excerpt in kept.items())
+    return Block(rows[:gap], left_out, [row for row in rows[gap:] if row.entry.kind != _GAP])
+
+
+def blocks_by_rank(speakers: Mapping[Ranks, Transcript]) -> list[Block]:
+    """Return all that each rank said, rank after rank."""
+    kept = {rank: t.excerpt() for ranks, t in speakers.items() for rank in ranks}
+    return [one_block((rank,), kept[rank]) for rank in sorted(kept)]
+
+
+def collated_block(speakers: Mapping[Ranks, Transcript]) -> Block:
+    """Put the first of what each rank said before the second of each, and so on, in rank order."""
+    kept = {ranks: transcript.excerpt() for ranks, transcript in speakers.items()}
+    left_out = sum(len(ranks) * excerpt.left_out for ranks, excerpt in kept.items())
+    before = {ranks: excerpt.before for ranks, excerpt in kept.items()}
+    after = {ranks: excerpt.after for ranks, excerpt in kept.items()}
+    return Block(_collate(before), left_out, _collate(after))
+
+
+def one_block(ranks: Ranks, excerpt: Excerpt) -> Block:
+    """Return what ranks said that all said the same."""
+    before = [Row(ranks, entry) for entry in excerpt.before]
+    return Block(before, excerpt.left_out, [Row(ranks, entry) for entry in excerpt.after])
+
+
+def _collate(said: Mapping[Ranks, Sequence[Entry]]) -> list[Row]:
+    rows: list[Row] = []
+    for each in zip_longest(*said.values()):
+        entries = {ranks: at for ranks, at in zip(said, each, strict=True) if at is not None}
+        looks = {ranks: (entry.kind, entry.content) for ranks, entry in entries.items()}
+        alike = group_by(entries, looks.__getitem__).values()
+        same = [(tuple(sorted(chain.from_iterable(of))), entries[of[0]]) for of in alike]
+        rows += [Row(ranks, entry) for ranks, entry in sorted(same, key=itemgetter(0))]
+    return rows
+
+
+def _with_gap(excerpt: Excerpt) -> list[Entry]:
+    gap = [Entry(-1, _GAP, "")] if excerpt.left_out else []
+    return [*excerpt.before, *gap, *excerpt.after]
 
 
 def fit_block(block: Block, budget: int, cost: Callable[[Row], int]) -> Block:

@@ -1,7 +1,9 @@
 """Which ranks said the same: pure functions over what each rank printed, showed and raised."""
 
 import heapq
+import itertools
 import re
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -13,6 +15,7 @@ from jupyter_dist.protocol.messages import ErrorInfo, RankFinished
 from jupyter_dist.text.lists import group_pairs
 from jupyter_dist.views.outputs.ansi import strip_ansi
 from jupyter_dist.views.outputs.rich_outputs import RichOutput
+from jupyter_dist.views.outputs.shared_states import Ranks, SharedStates
 
 DECIDE_AFTER_S = 0.15
 """How long a line waits for other ranks to print it too before it is shown in a terminal."""
@@ -100,70 +103,115 @@ def label_ranks(ranks: Sequence[int]) -> str:
     return f"[{text[: _LABEL_CAP - 6].rpartition(',')[0]},… {len(ranks)} ranks]"
 
 
-def merge(sequences: Mapping[int, Sequence[Entry]]) -> list[Row]:
+def merge(sequences: Mapping[Ranks, Sequence[Entry]]) -> list[Row]:
     """Merge what several ranks said into one sequence in which equal entries are one row.
 
-    The k-th occurrence of a line on one rank stands beside the k-th on the others. Each rank's
-    own order is kept; among rows that could come next the one that arrived first comes first.
-    Where two ranks said the same lines in another order, the rows are split rather than moved.
+    Ranks that said the same have one sequence. The k-th occurrence of a line on one rank stands
+    beside the k-th on the others. Each rank's own order is kept; among rows that could come next
+    the one that arrived first comes first. Where two ranks said the same lines in another order,
+    the rows are split rather than moved.
     """
+    return _rows(sequences, _ByArrival)
+
+
+def merge_in_step(sequences: Mapping[Ranks, Sequence[Entry]]) -> list[Row]:
+    """Merge as `merge` does, in an order that has nothing to do with when entries arrived.
+
+    Ranks go in step: the first rows of all of them come before the second rows, each in the order
+    of their first ranks. A row that ranks share is one step later than what all of these have said
+    before it.
+    """
+    return _rows(sequences, _InStep)
+
+
+def _rows(sequences: Mapping[Ranks, Sequence[Entry]], merging: "type[_Merging]") -> list[Row]:
     if len(sequences) == 1:
-        ((rank, entries),) = sequences.items()
-        return [Row((rank,), entry) for entry in entries]
-    return _Merging(sequences).run()
+        ((ranks, entries),) = sequences.items()
+        return [Row(ranks, entry) for entry in entries]
+    return merging(sequences).run()
 
 
-class _Merging:
+class _Merging(ABC):
     """The queues of one merge: a row is ready when everyone who has it has it at the head."""
 
-    def __init__(self, sequences: Mapping[int, Sequence[Entry]]) -> None:
-        self._sequences = {rank: entries for rank, entries in sequences.items() if entries}
-        self._keys = {rank: _count_keys(entries) for rank, entries in self._sequences.items()}
+    def __init__(self, sequences: Mapping[Ranks, Sequence[Entry]]) -> None:
+        self._sequences = {ranks: entries for ranks, entries in sequences.items() if entries}
+        self._keys = {ranks: _count_keys(entries) for ranks, entries in self._sequences.items()}
         self._owners = Counter(key for keys in self._keys.values() for key in keys)
         self._position = dict.fromkeys(self._sequences, 0)
-        self._waiting: dict[Key, list[int]] = {}
-        self._first_order: dict[Key, int] = {}
-        self._ready: list[tuple[int, Key]] = []
+        self._waiting: dict[Key, list[Ranks]] = {}
+        self._united: dict[tuple[Ranks, ...], Ranks] = {}
+        self._places: dict[Key, tuple[int, int]] = {}
+        """Of rows at the head of someone; the lowest comes first."""
+        self._shown: dict[Key, Entry] = {}
+        """What such a row shows."""
+        self._ready: list[tuple[tuple[int, int], Key]] = []
 
     def run(self) -> list[Row]:
         rows = []
-        for rank in self._sequences:
-            self._arrive(rank)
+        for ranks in self._sequences:
+            self._arrive(ranks, 0)
         while self._waiting:
             if self._ready:
                 _, key = heapq.heappop(self._ready)
             else:
-                key = min(self._waiting, key=self._first_order.__getitem__)
+                key = min(self._waiting, key=self._places.__getitem__)
             rows.append(self._take(key))
         return rows
 
-    def _arrive(self, rank: int) -> None:
-        position = self._position[rank]
-        keys = self._keys[rank]
+    def _arrive(self, ranks: Ranks, step: int) -> None:
+        position = self._position[ranks]
+        keys = self._keys[ranks]
         if position == len(keys):
             return
         key = keys[position]
-        order = self._sequences[rank][position].order
         members = self._waiting.setdefault(key, [])
-        members.append(rank)
-        if order < self._first_order.get(key, order + 1):
-            self._first_order[key] = order
+        members.append(ranks)
+        self._place(key, ranks, self._sequences[ranks][position], step)
         if len(members) == self._owners[key]:
-            heapq.heappush(self._ready, (self._first_order[key], key))
+            heapq.heappush(self._ready, (self._places[key], key))
+
+    @abstractmethod
+    def _place(self, key: Key, ranks: Ranks, entry: Entry, step: int) -> None:
+        """Note the place of a row, and what it shows, now that these ranks have it at the head."""
 
     def _take(self, key: Key) -> Row:
-        ranks = self._waiting.pop(key)
-        self._owners[key] -= len(ranks)
-        first_order = self._first_order.pop(key)
-        first = None
-        for rank in ranks:
-            entry = self._sequences[rank][self._position[rank]]
-            if entry.order == first_order:
-                first = entry
-            self._position[rank] += 1
-        for rank in ranks:
-            self._arrive(rank)
-        return Row(tuple(sorted(ranks)), first or entry)
+        members = self._waiting.pop(key)
+        self._owners[key] -= len(members)
+        step, _ = self._places.pop(key)
+        shown = self._shown.pop(key)
+        for ranks in members:
+            self._position[ranks] += 1
+        for ranks in members:
+            self._arrive(ranks, step + 1)
+        same = members[0] if len(members) == 1 else self._unite(tuple(members))
+        return Row(same, shown)
+
+    def _unite(self, members: tuple[Ranks, ...]) -> Ranks:
+        united = self._united.get(members)
+        if united is None:
+            united = self._united[members] = tuple(sorted(itertools.chain.from_iterable(members)))
+        return united
+
+
+class _ByArrival(_Merging):
+    """What arrived first comes first."""
+
+    def _place(self, key: Key, ranks: Ranks, entry: Entry, step: int) -> None:  # noqa: ARG002
+        known = self._places.get(key)
+        if known is None or entry.order < known[0]:
+            self._places[key] = entry.order, 0
+            self._shown[key] = entry
+
+
+class _InStep(_Merging):
+    """What ranks have said after equally many rows comes in rank order."""
+
+    def _place(self, key: Key, ranks: Ranks, entry: Entry, step: int) -> None:
+        known_step, known_rank = self._places.get(key, (step, ranks[0]))
+        if ranks[0] <= known_rank:
+            self._shown[key] = entry
+        self._places[key] = max(step, known_step), min(ranks[0], known_rank)
 
 
 def _count_keys(entries: Sequence[Entry]) -> list[Key]:
@@ -180,14 +228,15 @@ class LineMerger:
     """Merge while lines still come: hand out a row when nobody else can join it, or in time."""
 
     def __init__(self) -> None:
-        self._pending: dict[int, deque[Entry]] = {}
+        self._pending = _nothing_pending()
         self._arrivals: deque[tuple[int, float]] = deque()
         self._decided_order = -1
 
-    def offer(self, rank: int, entries: Sequence[Entry], now_s: float) -> None:
-        """Take in what a rank said, in its order of arrival."""
+    def offer(self, ranks: Sequence[int], entries: Sequence[Entry], now_s: float) -> None:
+        """Take in what ranks said, each of them the same, in its order of arrival."""
         if entries:
-            self._pending.setdefault(rank, deque()).extend(entries)
+            for _, pending in self._pending.take(ranks):
+                pending.extend(entries)
             self._arrivals.append((entries[-1].order, now_s))
 
     def settle(self, now_s: float, running: int, finished: frozenset[int]) -> list[Row]:
@@ -195,27 +244,35 @@ class LineMerger:
 
         `running` is the number of ranks that may still print, `finished` those that cannot.
         """
-        pending = {rank: list(entries) for rank, entries in self._pending.items() if entries}
+        pending = {ranks: list(entries) for ranks, entries in self._pending if entries}
         if not pending:
             return []
+        if not running:
+            self._pending = _nothing_pending()
+            return merge(pending)
         while self._arrivals and self._arrivals[0][1] <= now_s - DECIDE_AFTER_S:
             self._decided_order = max(self._decided_order, self._arrivals.popleft()[0])
         self._decide_when_full(pending)
+        queues = {ranks[0]: entries for ranks, entries in self._pending}
         rows = []
         for row in merge(pending):
             is_complete = len(set(row.ranks) - finished) >= running
             if not is_complete and row.entry.order > self._decided_order:
                 break
             rows.append(row)
-            for rank in row.ranks:
-                self._pending[rank].popleft()
+            for rank in queues.keys() & row.ranks:
+                queues[rank].popleft()
         return rows
 
-    def _decide_when_full(self, pending: Mapping[int, Sequence[Entry]]) -> None:
+    def _decide_when_full(self, pending: Mapping[Ranks, Sequence[Entry]]) -> None:
         """Give up waiting for company for the older half, when too much waits."""
         if sum(map(len, pending.values())) > _PENDING_CAP:
             orders = sorted(entry.order for entries in pending.values() for entry in entries)
             self._decided_order = max(self._decided_order, orders[len(orders) // 2])
+
+
+def _nothing_pending() -> SharedStates[deque[Entry]]:
+    return SharedStates(deque, deque.copy)
 
 
 def group_by(things: Iterable[Thing], key: Callable[[Thing], Look]) -> dict[Look, list[Thing]]:

@@ -1,6 +1,6 @@
 """What ranks say that nobody wants to see now: counted, and where to find it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
@@ -16,17 +16,17 @@ class HiddenOutputs:
     _lines: int = 0
     _others: int = 0
 
-    def take(self, rank: int, outputs: Sequence[Output]) -> None:
-        """Count what a rank said."""
+    def take(self, ranks: Collection[int], outputs: Sequence[Output]) -> None:
+        """Count what each of these ranks said."""
         for output in outputs:
             is_text = output.kind in ("stdout", "stderr") and bool(output.text)
             is_other = output.kind in ("display", "value")
             if is_text:
-                self._lines += output.text.count("\n")
+                self._lines += len(ranks) * output.text.count("\n")
             if is_other:
-                self._others += 1
+                self._others += len(ranks)
             if is_text or is_other:
-                self._ranks.add(rank)
+                self._ranks.update(ranks)
 
     @property
     def sentence(self) -> str:

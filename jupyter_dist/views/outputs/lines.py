@@ -17,6 +17,11 @@ class LineAssembler:
         """The line that has not ended yet, as it looks now."""
         return _overwrite(self._partial) if self._partial else ""
 
+    @property
+    def has_partial(self) -> bool:
+        """Something has been fed since the last line end."""
+        return bool(self._partial)
+
     def feed(self, text: str) -> list[str]:
         """Take in a fragment; return the lines that it finished."""
         lines = (self._partial + text).split("\n")

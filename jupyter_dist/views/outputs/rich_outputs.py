@@ -34,7 +34,8 @@ _OF_ANY_TYPE = ("text/plain", "application/json")
 _MOST_PIXELS = 100_000
 _TOLD_CAP = 4096
 _PROBLEM_CAP = 300
-_WIDGET = "application/vnd.jupyter.widget-view+json"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+"""The representation of a widget that is live."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -72,7 +73,7 @@ def read_bundle(
     """Choose what to show; None for a bundle with nothing in it.
 
     What cannot be drawn is shown as text with the reason; what a static page does not know is
-    named. A widget's model lives on its rank, where no page can reach it: a sentence says so.
+    named. Where a widget's model cannot be reached, a sentence says so.
     """
     try:
         return _read(data, metadata if isinstance(metadata, Mapping) else {})
@@ -81,7 +82,7 @@ def read_bundle(
 
 
 def _read(data: Mapping[str, Any], metadata: Mapping[str, Any]) -> RichOutput | None:
-    if _WIDGET in data and not data.get("text/html"):
+    if WIDGET_VIEW in data and not data.get("text/html"):
         data = {"text/plain": _name_widget(data)}
     mime = next((mime for mime in _PREFERRED if data.get(mime) not in (None, "")), None)
     if mime is None:

@@ -1,5 +1,6 @@
-"""What one rank said in a cell, within bounds: its first lines, its last ones, its rich outputs."""
+"""What ranks said in a cell, within bounds: the first lines, the last ones, the rich outputs."""
 
+import copy
 import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ import msgspec
 from jupyter_dist.protocol.messages import Output
 from jupyter_dist.views.outputs.grouping import Entry, height
 from jupyter_dist.views.outputs.lines import LineAssembler
-from jupyter_dist.views.outputs.rich_outputs import RichOutput, read_bundle
+from jupyter_dist.views.outputs.rich_outputs import read_bundle
 
 HEAD_CAP = 4 * 1024
 """Characters of a rank's first lines that are kept."""
@@ -25,18 +26,20 @@ _order = attrgetter("order")
 
 
 class Excerpt(msgspec.Struct, frozen=True):
-    """What is kept of a rank, around the place where lines were left out."""
+    """What is kept, around the place where lines were left out."""
 
     before: list[Entry]
     left_out: int
     after: list[Entry]
 
 
-class RankTranscript:
-    """Take in the outputs of one rank as a terminal would; `orders` counts what arrives."""
+class Transcript:
+    """Take in the outputs of one rank, or of several that say the same, as a terminal would.
+
+    `orders` counts what arrives of all of them.
+    """
 
     def __init__(self, orders: Iterator[int]) -> None:
-        self.value: RichOutput | None = None
         self._orders = orders
         self._clear_on_next = False
         self._start()
@@ -54,6 +57,20 @@ class RankTranscript:
         self.line_count = 0
         self.first_left_out: int | None = None
         self._digest = 0
+
+    def copy(self) -> "Transcript":
+        """Return one that has taken in the same, and goes on by itself."""
+        rich = {id(entry): copy.copy(entry) for entry in self._rich}  # these are updated in place
+        known = self._by_display_id.items()
+        twin = copy.copy(self)
+        vars(twin).update(
+            _streams={kind: copy.copy(stream) for kind, stream in self._streams.items()},
+            _head=self._head.copy(),
+            _tail=self._tail.copy(),
+            _rich=deque(rich.values()),
+            _by_display_id={name: rich.get(id(entry), entry) for name, entry in known},
+        )
+        return twin
 
     def take(self, outputs: Sequence[Output]) -> list[Entry]:
         """Take in outputs; return the finished lines and rich outputs among them."""
@@ -76,8 +93,6 @@ class RankTranscript:
             return self._add_lines("note", output.text.splitlines())
         if kind == "clear_output":
             self._clear(bool(output.data.get("wait") or output.metadata.get("wait")))
-        elif kind == "value":
-            self.value = read_bundle(output.data, output.metadata) or self.value
         elif kind in ("display", "update_display"):
             return self._show(output)
         return ()
@@ -135,6 +150,11 @@ class RankTranscript:
         """It has nothing to show, its value aside."""
         return not (self._head or self._tail or self._rich or self._partial_lines())
 
+    @property
+    def has_partial_lines(self) -> bool:
+        """The last line of a stream has not ended yet."""
+        return any(stream.has_partial for stream in self._streams.values())
+
     def _partial_lines(self) -> list[Entry]:
         # After everything that has arrived: a partial line is the last thing of its rank.
         return [
@@ -160,23 +180,32 @@ class RankTranscript:
         return self._add_lines(kind, ["\n".join(lines)] if lines and is_small else lines)
 
     def _add_lines(self, kind: str, lines: Sequence[str]) -> list[Entry]:
-        orders = self._orders
-        entries = [Entry(next(orders), kind, line) for line in lines]
-        digest, tail, size = self._digest, self._tail, self._tail_size
+        entries = [
+            Entry(order, kind, line) for line, order in zip(lines, self._orders, strict=False)
+        ]
+        for line in lines:
+            self._digest = hash((self._digest, kind, line))
+        size = sum(map(len, lines)) + len(lines)
+        if not self._tail and self._head_size + size <= HEAD_CAP:
+            self._head += entries
+            self._head_size += size
+        else:
+            self._fill(entries)
+        self.line_count += len(lines) + "".join(lines).count("\n")
+        return entries
+
+    def _fill(self, entries: Sequence[Entry]) -> None:
+        """Keep what does not all belong to the head."""
         for entry in entries:
-            digest = hash((digest, kind, entry.content))
             length = len(entry.content) + 1
-            if not tail and self._head_size + length <= HEAD_CAP:
+            if not self._tail and self._head_size + length <= HEAD_CAP:
                 self._head.append(entry)
                 self._head_size += length
             else:
-                tail.append(entry)
-                size += length
-        self._digest, self._tail_size = digest, size
-        self.line_count += sum(map(height, entries))
-        if size > TAIL_CAP:
+                self._tail.append(entry)
+                self._tail_size += length
+        if self._tail_size > TAIL_CAP:
             self._drop_oldest()
-        return entries
 
     def _drop_oldest(self) -> None:
         if self.first_left_out is None:

@@ -23,17 +23,18 @@ _TROUGH = (
 _TITLE_RANKS = 16
 
 
-def bars_html(bars: Sequence[FoldedBar]) -> list[str]:
+def bars_html(bars: Sequence[FoldedBar], *, has_times: bool = True) -> list[str]:
     """Draw all bars that are to be shown, one on a line."""
     shown, more = shown_bars(bars)
-    return [*([f"{_LINE}<i>{more}</i></div>"] if more else []), *map(bar_html, shown)]
+    drawn = (bar_html(bar, has_times=has_times) for bar in shown)
+    return [*([f"{_LINE}<i>{more}</i></div>"] if more else []), *drawn]
 
 
-def bar_html(folded: FoldedBar) -> str:
+def bar_html(folded: FoldedBar, *, has_times: bool = True) -> str:
     """Draw one bar with its words; the more ranks have passed a place, the darker it is there."""
     head = f"{html.escape(folded.description, quote=False)} " if folded.description else ""
-    label = f'<span style="opacity:0.6">{label_ranks(folded.ranks)}</span>'
-    facts = html.escape(bar_facts(folded), quote=False)
+    label = f'<span style="opacity:0.7">{label_ranks(folded.ranks)}</span>'
+    facts = html.escape(bar_facts(folded, has_times=has_times), quote=False)
     return f"{_LINE}{head}{label} {_drawn(folded)}{facts}</div>"
 
 

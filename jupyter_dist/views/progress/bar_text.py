@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.hosts.rank import name_rank, name_ranks
 from jupyter_dist.text.plurals import fit
 from jupyter_dist.views.outputs.grouping import label_ranks
 from jupyter_dist.views.progress.folded_bars import FoldedBar, RankBar
@@ -17,14 +17,14 @@ _UNEVEN = 1.1
 """From this ratio on the longest and the shortest time are told apart."""
 
 
-def bar_line(folded: FoldedBar) -> str:
+def bar_line(folded: FoldedBar, *, has_times: bool = True) -> str:
     """Write it as one line: `epoch [0-3] 62% ▕████▓▒░··▏ mean 620/1000 · slowest …`."""
     head = f"{folded.description} " if folded.description else ""
     drawn = _draw(folded.shares)
-    return f"{head}{label_ranks(folded.ranks)} {drawn}{bar_facts(folded)}"
+    return f"{head}{label_ranks(folded.ranks)} {drawn}{bar_facts(folded, has_times=has_times)}"
 
 
-def bar_facts(folded: FoldedBar) -> str:
+def bar_facts(folded: FoldedBar, *, has_times: bool = True) -> str:
     """Return how far it is: the mean, the slowest and fastest rank, the rate, the time left."""
     first = folded.first
     facts = [_count(folded)]
@@ -34,7 +34,8 @@ def bar_facts(folded: FoldedBar) -> str:
             f"slowest rank {slowest}: {_amount(folded.bars[slowest].n, first)}",
             f"fastest rank {fastest}: {_amount(folded.bars[fastest].n, first)}",
         ]
-    facts += [_rate(folded), _time(folded), _postfix(folded), *_stops(folded)]
+    facts += [_rate(folded), _time(folded)] if has_times else []
+    facts += [_postfix(folded), *_stops(folded)]
     return " · ".join(fact for fact in facts if fact)
 
 
@@ -48,10 +49,11 @@ def shown_bars(bars: Sequence[FoldedBar]) -> tuple[list[FoldedBar], str]:
     return [bars[index] for index in kept], f"… {gone:,} more progress bars"
 
 
-def bars_lines(bars: Sequence[FoldedBar]) -> list[str]:
+def bars_lines(bars: Sequence[FoldedBar], *, has_times: bool = True) -> list[str]:
     """Write all bars as lines of text."""
     shown, more = shown_bars(bars)
-    return [*([more] if more else []), *map(bar_line, shown)]
+    lines = (bar_line(bar, has_times=has_times) for bar in shown)
+    return [*([more] if more else []), *lines]
 
 
 def _draw(shares: Sequence[float] | None) -> str:
@@ -111,7 +113,7 @@ def _postfix(folded: FoldedBar) -> str:
 def _stops(folded: FoldedBar) -> list[str]:
     ranks = sorted(folded.stopped)
     told = [
-        f"rank {rank} stopped at {_amount(folded.bars[rank].n, folded.first)} "
+        f"{name_rank(rank)} stopped at {_amount(folded.bars[rank].n, folded.first)} "
         f"({folded.stopped[rank].replace('_', ' ')})"
         for rank in ranks[:_STOPPED_CAP]
     ]

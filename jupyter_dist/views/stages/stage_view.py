@@ -12,7 +12,8 @@ class StageView(AbstractContextManager["StageView"]):
     """Show what is waited for, and in the end how long each stage took; pass its `on_stage`.
 
     `display` is IPython's in a notebook, or a Terminal (None: one on `sys.stdout`). Without a
-    TTY each stage is a line. To be used in `with`.
+    TTY each stage is a line. What is left has no seconds unless it `keeps_times`. To be used in
+    `with`.
     """
 
     def __init__(
@@ -20,9 +21,11 @@ class StageView(AbstractContextManager["StageView"]):
         *,
         display: Display | Terminal | None = None,
         clock: Callable[[], float] = monotonic,
+        keeps_times: bool = True,
     ) -> None:
         self._place = Place(display)
         self._clock = clock
+        self._keeps_times = keeps_times
         self._stages: list[tuple[str, float]] = []
         """What was said, and when it began."""
 
@@ -35,9 +38,10 @@ class StageView(AbstractContextManager["StageView"]):
             self._place.show_now(f"{self._past()} …")
 
     def finish(self) -> None:
-        """Leave one line: every stage with its time."""
+        """Leave one line: every stage, with its time where that is kept."""
         if self._stages and not self._place.is_log:
-            self._place.leave(self._past(self._clock()))
+            names = " · ".join(text for text, _ in self._stages)
+            self._place.leave(self._past(self._clock()) if self._keeps_times else names)
 
     def __exit__(self, *_: object) -> None:
         self.finish()

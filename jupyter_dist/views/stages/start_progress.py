@@ -52,14 +52,18 @@ class StartProgressView:
 def ready_text(
     name: str,
     world_size: int,
-    ready_s: float,
+    ready_s: float | None,
     notes: Sequence[str],
     passed_s: Mapping[str, float] | None = None,
 ) -> str:
-    """Write the last line of a start that went well; below it what to know about the hosts."""
+    """Write the last line of a start that went well; below it what to know about the hosts.
+
+    Without seconds (None) it says what is the same in each run.
+    """
     ranks = count_of(world_size, "rank")
     stages = f" ({passed_text(passed_s)})" if passed_s else ""
-    first = f"cluster {name}: {ranks} ready in {ready_s:.1f} s{stages}"
+    took = "" if ready_s is None else f" in {ready_s:.1f} s{stages}"
+    first = f"cluster {name}: {ranks} ready{took}"
     return "\n".join([first, *(f"note: {note}" for note in notes)])
 
 

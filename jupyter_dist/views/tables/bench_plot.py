@@ -34,7 +34,7 @@ _COLOURS = {
     "reduce_scatter": "#d55e00",
     "broadcast": "#cc79a7",
     "all_to_all": "#b08500",
-    "send_recv": "#56b4e9",
+    "send_recv": "#3a94cb",
     "reduce": "#8a70d6",
     "gather": "#7f9a2e",
     "scatter": _GREY,

@@ -8,7 +8,7 @@ from jupyter_dist.model.hosts.host_names import name_hosts
 from jupyter_dist.text.columns import align
 from jupyter_dist.text.plurals import count_of
 from jupyter_dist.text.sizes import tell_size
-from jupyter_dist.views.outputs.ansi import strip_ansi
+from jupyter_dist.views.outputs.ansi import readable, strip_ansi
 from jupyter_dist.views.tables.bench_plot import colour_of, plot_html
 from jupyter_dist.views.tables.bench_verdict import judge
 from jupyter_dist.views.tables.table import (
@@ -120,7 +120,7 @@ def _row_html(point: BenchPoint, points: Sequence[BenchPoint]) -> str:
     cells = []
     for index, text in enumerate(_row(point, "")):
         is_bad = index == len(_COLUMNS) - 1 and bool(point.wrong)
-        style = f"font-weight:bold;color:{BAD}" if is_bad else ""
+        style = f"font-weight:bold;color:{readable(BAD)}" if is_bad else ""
         markup = _bar_html(point, points) if index == _BAR else html.escape(text)
         cells.append(cell_html(markup, f"{_CELL};{style}"))
     return row_html(cells)

@@ -41,8 +41,8 @@ class BenchView:
         """There is something to be seen of the cell itself."""
         self._next_redraw_s = float("-inf")
 
-    def on_output(self, rank: int, outputs: Sequence[Output]) -> None:
-        """Take in what a rank said: what is measured now, and anything else."""
+    def on_output(self, ranks: Sequence[int], outputs: Sequence[Output]) -> None:
+        """Take in what each of these ranks said: what is measured now, and anything else."""
         others = []
         for output in outputs:
             if PROGRESS_MIME in output.data:
@@ -51,7 +51,7 @@ class BenchView:
                 others.append(output)
         if others:
             self._has_more = True
-            self._cell.on_output(rank, others)
+            self._cell.on_output(ranks, others)
 
     def on_finished(self, result: RankFinished) -> None:
         """Take in how the cell ended on a rank."""

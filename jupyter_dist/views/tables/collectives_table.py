@@ -163,7 +163,7 @@ def _row_html(row: CallRow, columns: Sequence[Column]) -> str:
     for ranks in columns:
         state, is_most = common_state(row.states, ranks)
         colour = _COLOURS.get(state.kind)
-        style = f"color:{colour}" if colour else "opacity:0.5"
+        style = f"color:{colour}" if colour else "opacity:0.7"
         shown = f'<b style="{style}">{_MARKS[state.kind]}</b> {plain(_time_text(state, is_most))}'
         cells.append(cell_html(shown.rstrip()))
     return markable_row_html(cells, is_marked=row.is_marked)

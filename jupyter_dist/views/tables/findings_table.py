@@ -211,7 +211,7 @@ def _one_line(text: str) -> str:
 
 def _marked_cell(cell: _Cell) -> str:
     if cell.level is None:
-        return cell_html(MARKS["unknown"], "opacity:0.5")
+        return cell_html(MARKS["unknown"], "opacity:0.7")
     mark = f'<b style="color:{COLOURS[cell.level]}">{MARKS[cell.level]}</b>'
     return cell_html(f"{mark} {plain(cell.brief)}")
 

@@ -21,12 +21,13 @@ def kept_cells_text(cells: Sequence[KeptCell]) -> str:
 
 def name_start(cell: KeptCell) -> str:
     """Return when and where it began: `12:03:05 on ranks 0-3: loss = train()`."""
-    return f"{_clock(cell)} on {name_ranks(cell.ranks)}: {_first_line(cell.code)}".rstrip(": ")
+    where = f"{_clock(cell)} on {name_ranks(cell.ranks)}{cell.by and f' by {cell.by}'}"
+    return f"{where}: {_first_line(cell.code)}".rstrip(": ")
 
 
 def _row(cell: KeptCell) -> tuple[str, ...]:
     size = tell_size(cell.kept_bytes)
-    state = f"{size}, running" if cell.is_running else size
+    state = ", ".join(filter(None, (size, "running" if cell.is_running else "", cell.by)))
     return (cell.label, _clock(cell), format_ranks(cell.ranks), state, _first_line(cell.code))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from jupyter_dist.views.outputs.ansi import strip_ansi
 
 TEXT_WIDTH = 96
-# Mid tones that can be read on a white and on a black page.
+# Mid tones: marks of them are seen on a white and on a black page (3:1); for words see `readable`.
 GOOD, WARNING, BAD = "rgb(46,150,68)", "rgb(176,133,0)", "rgb(217,67,59)"
 MARKS = {"good": "✓", "warning": "!", "bad": "✗", "unknown": "·"}
 COLOURS = {"good": GOOD, "warning": WARNING, "bad": BAD, "unknown": "rgb(135,135,135)"}
@@ -68,6 +68,8 @@ def markable_row_html(cells: Iterable[str], *, is_marked: bool) -> str:
 def head_html(text: str, style: str = "", title: str = "") -> str:
     """Return the cell of a column's or row's name, with what it is in full."""
     hint = f' title="{html.escape(title)}"' if title else ""
+    if not text:
+        return cell_html("", style)
     look = f"{_CELL};font-weight:normal;opacity:0.7;{style}"
     return f'<th style="{look}"{hint}>{plain(text)}</th>'
 

@@ -18,15 +18,15 @@ from jupyter_dist.errors import ClusterGone, DistError
 from jupyter_dist.protocol.messages import Output, RankFinished, RankOutput
 from jupyter_dist.views.cell.crash_card import crash_lines
 from jupyter_dist.views.outputs.ansi import strip_ansi
-from jupyter_dist.views.outputs.transcript import RankTranscript
+from jupyter_dist.views.outputs.transcript import Transcript
 from jupyter_dist.views.tables.collectives_table import duration_text
 from jupyter_dist.views.tables.stacks_table import stacks_text
 from jupyter_dist.views.tables.variables_table import names_text
 
 if TYPE_CHECKING:
+    from jupyter_dist.cluster.cells.followed_cells import Replay
     from jupyter_dist.cluster.cluster import Cluster
     from jupyter_dist.cluster.collectives.recorded_calls import CollectiveLog
-    from jupyter_dist.cluster.followed_cells import Replay
 
 PATIENCE_S = 2.8
 """What is not known after this time is said to be so."""
@@ -111,9 +111,9 @@ def last_lines_text(replay: "Replay", rank: int) -> str:
     name = cell.label or "a cell without a number"
     if rank not in cell.ranks:
         return f"{name} does not run on rank {rank}" if cell.is_running else f"{name} ran elsewhere"
-    said = [e for e in replay.events if isinstance(e, RankOutput) and e.rank == rank]
+    said = [e for e in replay.events if isinstance(e, RankOutput) and rank in e.ranks]
     ends = [e for e in replay.events if isinstance(e, RankFinished) and e.rank == rank]
-    transcript = RankTranscript(count())
+    transcript = Transcript(count())
     transcript.take(_tail([output for event in said for output in event.outputs]))
     head = f"{name}: {_tell_end(ends)}"
     shown = transcript.last_lines(MOST_LINES)[-MOST_LINES:] or ["(it has said nothing)"]

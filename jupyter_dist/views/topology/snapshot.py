@@ -22,11 +22,13 @@ from jupyter_dist.views.topology.machine_text import (
     link_words,
     nic_words,
 )
+from jupyter_dist.views.topology.unmeasured import STARTED
 
 TABLE_LIMIT = 64
 """Above so many ranks a host is one line, and only ranks that need attention get their own."""
 
 GLYPHS = {
+    STARTED: "●",
     "starting": "◌",
     "idle": "○",
     "busy": "▶",
@@ -36,28 +38,37 @@ GLYPHS = {
     "left": "·",
 }
 _WORDS = {"collective": "in collective", "hung": "hung?"}
-# Okabe-Ito; each is readable on a light and on a dark page.
+# Of edges, after Okabe-Ito: each has a contrast of 3 on white and on JupyterLab's dark ground.
+_WARNING = "#b87a00"
 _COLOURS = {
-    "starting": "#56b4e9",
+    "starting": "#3a94cb",
     "idle": "#8f8f8f",
     "busy": "#0a7fc4",
     "collective": "#cc79a7",
-    "hung": "#e69f00",
+    "hung": _WARNING,
     "lost": "#d55e00",
     "left": "#8f8f8f",
 }
 _COLUMNS = ("rank", "state", "doing", "CPU", "memory", "device", "heartbeat")
 _NUMBERS = ("rank", "CPU", "memory")
 _UNKNOWN = "-"
-_FAINT = " color: #8f8f8f;"
+_FAINT = " font-weight: normal; opacity: 0.7;"
 _EDGE = " border-left: 4px solid {};"
 
 
-def topology_text(topology: Topology) -> str:
-    """Write the cluster as a table for a terminal."""
+def topology_text(topology: Topology, across: str | None = None) -> str:
+    """Write the cluster as a table for a terminal.
+
+    Where axes are named, the ranks stand in a grid by them first, with one axis `across`: None is
+    the last one, and none at all is empty.
+    """
+    if across is None:
+        across = next(iter(topology.axes.names[-1:]), "")
     lines = [f"cluster {topology.cluster} · {_after_name(topology)}"]
     if topology.note:
         lines.append(f"! {topology.note}")
+    if grid := _grid(topology, across):
+        lines += ["", *(f"  {line}" for line in align(grid))]
     is_long = len(topology.engines) > TABLE_LIMIT
     rows = [
         _row(engine, host)
@@ -79,22 +90,32 @@ def topology_text(topology: Topology) -> str:
     return "\n".join(lines)
 
 
-def topology_html(topology: Topology, taken_at: str = "") -> str:
-    """Draw the cluster as static HTML with inline style only.
+def when_taken(taken_at: str = "", end: str = "") -> str:
+    """Say that a picture is not live, of when it is, and how its cluster has ended since then."""
+    when = f"Snapshot of {taken_at}, not live" if taken_at else "Snapshot, not live"
+    return f"{when}: the cluster is {end}." if end else f"{when}."
 
-    `taken_at` is the time to show, in words; without one the text says only that it is not live.
+
+def topology_html(topology: Topology, when: str = "", across: str = "") -> str:
+    """Draw the cluster as static HTML with inline style only; `when` is what `when_taken` says.
+
+    With an axis that goes `across`, the ranks stand in a grid by their axes first.
     """
     is_long = len(topology.engines) > TABLE_LIMIT
-    when = f"Snapshot of {taken_at}" if taken_at else "Snapshot"
     parts = [
         '<div style="margin: 4px 0 4px 8px;">',
         f"<div><b>{escape(topology.cluster)}</b> · {escape(_after_name(topology))}</div>",
     ]
     if topology.note:
         parts.append(
-            '<div style="margin: 6px 0; padding: 4px 10px; border-left: 4px solid #e69f00;">'
+            f'<div style="margin: 6px 0; padding: 4px 10px;{_EDGE.format(_WARNING)}">'
             f"<b>{escape(topology.note)}</b></div>"
         )
+    if grid := _grid(topology, across):
+        heads, *rows = [[escape(cell) for cell in row] for row in grid]
+        cells = ["".join(_cell(head, _FAINT, padding=2, tag="th") for head in heads)]
+        cells += ["".join(_cell(cell, padding=2) for cell in row) for row in rows]
+        parts.append(f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>")
     parts.append('<table style="margin: 6px 0; text-align: left;">')
     columns = _told_columns(
         [_row(engine, host) for host in topology.hosts for engine in host.engines]
@@ -103,7 +124,7 @@ def topology_html(topology: Topology, taken_at: str = "") -> str:
         parts += _host_rows(host, is_long, columns)
     parts += [
         "</table>",
-        f'<div style="color: #8f8f8f;">{escape(when)}, not live.</div>',
+        f'<div style="opacity: 0.7;">{escape(when or when_taken())}</div>',
         "</div>",
     ]
     return "".join(parts)
@@ -122,6 +143,26 @@ def _counts(engines: tuple[EngineView, ...]) -> list[str]:
     return [f"{counts[state]} {_WORDS.get(state, state)}" for state in order if counts[state]]
 
 
+def _grid(topology: Topology, across: str) -> list[list[str]]:
+    """Return rank and state by axes, with the hosts of each row; nothing without that axis."""
+    axes = topology.axes
+    found = {each.rank: (each, host.name) for host in topology.hosts for each in host.engines}
+    if across not in axes.names or not axes.has_all(found):
+        return []
+    is_long = len(found) > TABLE_LIMIT
+
+    def tell(rank: int) -> str:
+        state = found[rank][0].state
+        word = "" if is_long else f" {_WORDS.get(state, state)}"
+        return f"{rank} {GLYPHS.get(state, '?')}{word}"
+
+    heads, *rows = axes.table(across, tell)
+    places = axes.table(across, lambda rank: found[rank][1])[1:]
+    first = len(axes.names) - 1
+    hosts = [", ".join(dict.fromkeys(row[first:])) for row in places]
+    return [[*heads, "on"], *([*row, names] for row, names in zip(rows, hosts, strict=True))]
+
+
 def _worth_a_row(engines: tuple[EngineView, ...], is_long: bool) -> list[EngineView]:
     return [each for each in engines if not is_long or each.state in ("hung", "lost")]
 
@@ -136,7 +177,10 @@ def _host_line(host: HostView) -> str:
     if host.state != "up":
         return f"{host.name} · {host.state}"
     facts = [host.name]
-    if host.memory_total_bytes:
+    if host.memory_total_bytes and not host.memory_used_bytes:
+        facts += [count_of(host.cpu_count, "core")] if host.cpu_count else []
+        facts.append(f"memory {tell_size(host.memory_total_bytes)}")
+    elif host.memory_total_bytes:
         cores = f" of {host.cpu_count} cores" if host.cpu_count else ""
         memory = tell_part(host.memory_used_bytes, host.memory_total_bytes)
         facts += [f"CPU {host.cpu_percent:.0f}%{cores}", f"memory {memory}"]
@@ -160,7 +204,7 @@ def _about_host(host: HostView) -> list[str]:
 
 
 def _row(engine: EngineView, host: HostView) -> tuple[str, ...]:
-    has_numbers = engine.state not in ("starting", "lost", "left")
+    has_numbers = engine.state not in (STARTED, "starting", "lost", "left")
     has_beat = has_numbers and engine.pid
     return (
         str(engine.rank),
@@ -207,14 +251,14 @@ def _host_rows(host: HostView, is_long: bool, columns: list[int]) -> list[str]:
     wide = len(columns)
     rows = [_cell(escape(_host_line(host)), tag="th", wide=wide)]
     rows += [
-        _cell(f"<b>{escape(words)}</b>", _EDGE.format("#e69f00"), wide=wide)
+        _cell(f"<b>{escape(words)}</b>", _EDGE.format(_WARNING), wide=wide)
         for words in host_warnings(host)
     ]
     if is_long:
         rows.append(_cell(escape(_members(host)), wide=wide))
     engines = _worth_a_row(host.engines, is_long)
     if engines:
-        rows.append("".join(_cell(_COLUMNS[i], _FAINT, padding=2) for i in columns))
+        rows.append("".join(_cell(_COLUMNS[i], _FAINT, padding=2, tag="th") for i in columns))
     for engine in engines:
         edge = _EDGE.format(_COLOURS.get(engine.state, "#8f8f8f"))
         first, state, *others = [escape(_row(engine, host)[i]) for i in columns]

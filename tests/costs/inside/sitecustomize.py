@@ -14,8 +14,13 @@ NAMES = ("python_calls", "messages", "bytes", "agent_messages", "agent_bytes", "
 _CALLS, _MESSAGES, _BYTES, _AGENT_MESSAGES, _AGENT_BYTES, _BLOCKS, _MODULES = range(len(NAMES))
 _LOOK_EACH = 64
 """Calls between two looks at what is kept: those are not free."""
-_TOLD_AT_ONCE = {"cells/cell_run.py": ("FLUSH_INTERVAL_S", 1.0)}
-"""Constants by module: on a slow machine a cell would be told in more pieces than on a fast one."""
+_RARELY = {
+    "cells/cell_run.py": ("FLUSH_INTERVAL_S", 1.0),
+    "state/clock.py": ("TICK_S", 1.0),
+    "channel/link.py": ("TAKEOVER_S", 1.0),
+}
+"""Constants by module: on a slow machine a cell would be told in more pieces than on a fast one, and
+the clock and the main thread be looked at more often in it."""
 _SENDERS = {"send_frames": "frames", "send_multipart": "msg_parts"}
 """Functions that send a message, and what they call its frames."""
 
@@ -32,7 +37,7 @@ def _open():
 
 def _count(frame, event, _argument):
     if event == "return" and frame.f_code.co_name == "<module>":
-        for path, (name, value) in _TOLD_AT_ONCE.items():
+        for path, (name, value) in _RARELY.items():
             if frame.f_code.co_filename.endswith(path):
                 assert name in frame.f_globals
                 frame.f_globals[name] = value

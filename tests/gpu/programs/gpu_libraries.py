@@ -91,8 +91,8 @@ def check_torch_stream(comm, rounds=500):
     return int(bad)
 
 
-def check_torch_capture(comm, rounds=30, inside_s=0.12):
-    """Graphs are captured while the last call still has to be looked after."""
+def check_torch_capture(comm, before_s, rounds=30, inside_s=0.12):
+    """Graphs are captured this long after a call, which is looked after for some 0.1 s."""
     import torch
 
     given = torch.full((1024,), comm.rank + 1.0, device="cuda")
@@ -100,6 +100,7 @@ def check_torch_capture(comm, rounds=30, inside_s=0.12):
     bad = 0
     for _ in range(rounds):
         found = comm.all_reduce(given)
+        time.sleep(before_s)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             double = given * 2

@@ -23,9 +23,10 @@ def block_port(ports, numbers, direction="out"):
     return _rules(ports, direction, f"tcp dport {numbers} drop", other=[HEAD_PORT])
 
 
-def no_route_back(ports):
-    """Lose each first packet of a connection to this machine; answers pass."""
-    return _rules(ports, "out", "tcp flags & (syn | ack) == syn drop", other=[HEAD_PORT])
+def no_route_back(ports, numbers="0-65535"):
+    """Lose each first packet of a connection to these ports of this machine; answers pass."""
+    first = f"tcp dport {numbers} tcp flags & (syn | ack) == syn drop"
+    return _rules(ports, "out", first, other=[HEAD_PORT])
 
 
 def separate(ports, others, direction="both"):

@@ -183,9 +183,9 @@ class HostsLab:
         """
         self._filter(self._chosen(host), firewall.block_port, ports, direction)
 
-    def no_route_back(self, host):
-        """Let the host open no connection to the head; the head reaches it as ever."""
-        self._filter(self._chosen(host), firewall.no_route_back)
+    def no_route_back(self, host, ports="0-65535"):
+        """Let the host open no connection to these ports of the head; the head reaches it as ever."""
+        self._filter(self._chosen(host), firewall.no_route_back, ports)
 
     def separate(self, host, other, direction="both"):
         """Let two hosts not reach each other, or lose what goes `out` to or comes `in` from it.

@@ -202,8 +202,12 @@ static int launch(struct op *ops, int count) {
   comm->last = batch;
   comm->polls = polls_of_a_call();
   if (comm->is_blocking) queue_batches(comm);
+  /* As NCCL does for the first message to a peer: it connects before it returns. */
+  if (comm->is_blocking && getenv("NCCL_STAND_IN_CONNECTS"))
+    while (comm->pending && !comm->is_aborted) pthread_cond_wait(&comm->news, &comm->lock);
+  result = !comm->is_blocking ? IN_PROGRESS : comm->is_aborted ? INTERNAL_ERROR : SUCCESS;
   pthread_mutex_unlock(&comm->lock);
-  return leave(comm, comm->is_blocking ? SUCCESS : IN_PROGRESS);
+  return leave(comm, result);
 }
 
 static int take(struct op op, const char *name, int is_message) {

@@ -104,6 +104,7 @@ def elsewhere(start, driver):
     """A cluster that another process drives; its name. It ends with the test."""
 
     def begin(hosts="localhost:2", name="kept", **options):
+        options = {"keep_s": 60.0, **options}  # a program's cluster would end with it
         said = driver.do(f"cluster = Cluster.start({hosts!r}, name={name!r}, **{options!r})")
         assert said == "ok", said
         start.adopt(name)

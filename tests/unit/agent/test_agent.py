@@ -13,10 +13,11 @@ from jupyter_dist.protocol import host_agent_pb2 as pb
 def agent():
     """All of its parts are played."""
     agent = Agent.__new__(Agent)
-    for part in ("_stream", "_engines", "_zygote", "_preemption", "_services", "_over"):
+    for part in (
+        *("_stream", "_engines", "_zygote", "_preemption", "_services", "_telemetry", "_over"),
+    ):
         setattr(agent, part, Mock())
     agent._stream.refusal = ""
-    agent._ticket = Mock(sample_interval_s=1.0)
     return agent
 
 
@@ -38,10 +39,7 @@ def test_an_end_is_told_also_when_what_is_known_of_it_is_damaged(agent, capfd):
         (pb.AgentCommand(dump_stacks=pb.DumpStacks()), "note"),
     ],
 )
-def test_an_order_that_fails_is_told_and_the_next_one_obeyed(
-    agent, monkeypatch, capfd, order, kind
-):
-    monkeypatch.setattr("jupyter_dist.agent.agent.Telemetry", Mock())
+def test_an_order_that_fails_is_told_and_the_next_one_obeyed(agent, capfd, order, kind):
     obeyed = []
 
     def obey(command):
@@ -68,3 +66,12 @@ def test_a_divided_gpu_that_is_given_whole_is_told_once(agent, monkeypatch):
     (event,) = told(agent)
     assert "GPU 2 is in MIG mode" in event.note.text
     assert "CUDA_VISIBLE_DEVICES=MIG-" in event.note.text
+
+
+def test_ranks_without_room_are_not_begun(agent, monkeypatch):
+    monkeypatch.setattr("jupyter_dist.agent.agent.find_lack", lambda *asked: f"no room: {asked}")
+    places = [pb.RankPlace(engine=str(rank), rank=rank, world_size=9) for rank in (3, 4)]
+    agent._start_engines(pb.StartEngines(places=places, cwd="/"))
+    (event,) = told(agent)
+    assert event.start_problem.reason == "no room: (2, 9)"
+    agent._zygote.start_engines.assert_not_called()

@@ -99,6 +99,12 @@ def test_the_table_of_drift_has_a_column_for_each_release(ledger, lines):
     assert "| empty cell | %%spmd | 2 | ms |  | 4.00 | 5.00 | 1.250 |" in text
 
 
+def test_the_table_of_rivals_says_how_many_times_as_much_they_take(ledger, lines):
+    run = [{**line, "ranks": "8"} for line in lines()]
+    text = ledger.renewed(PAGE.replace("costs", "rivals"), run)
+    assert "| empty cell (`%%spmd`) | 5.00 ms | 2.4 times |  |" in text
+
+
 def test_without_a_run_nothing_is_claimed(ledger, lines):
     alone = lines({("ours", "cluster.run"): [1.0]}, ("ccc",))
     for history in ([], alone):

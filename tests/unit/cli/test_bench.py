@@ -1,3 +1,4 @@
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +29,8 @@ def test_a_bench_writes_its_tables(dist, demo, bench):
 
 def test_wrong_results_make_status_one(dist, bench):
     bench.report = report_of(("reduce", 8, 1.0, 5))
+    status, out, err = dist("bench", "--json")
+    assert (status, json.loads(out)["world_size"], "✗ reduce" in err) == (1, 2, True)
     status, out, _ = dist("bench")
     assert status == 1
     assert [line for line in out.splitlines() if "✗ reduce" in line and "rank 1" in line]

@@ -1,3 +1,4 @@
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -42,7 +43,11 @@ def doctor(monkeypatch):
 @pytest.mark.parametrize(("level", "status"), [("good", 0), ("warning", 0), ("bad", 1)])
 def test_the_table_is_written_and_only_what_is_bad_makes_status_one(dist, doctor, level, status):
     doctor.level = level
-    assert dist("check") == (status, findings_text(doctor.diagnosis), "")
+    text = findings_text(doctor.diagnosis)
+    assert dist("check") == (status, text, "")
+    ended, out, err = dist("check", "--json")
+    (finding,) = json.loads(out)["findings"]
+    assert (ended, finding["level"], err) == (status, level, text)
 
 
 def test_where_and_how_are_handed_over(dist, doctor):

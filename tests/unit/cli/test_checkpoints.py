@@ -1,5 +1,9 @@
+import json
+
 from fakes.cluster import ended
 
+from jupyter_dist.checkpoint.table import tabulate_checkpoints
+from jupyter_dist.cli.checkpoints import restore_newest
 from jupyter_dist.cluster.checkpoints import list_here, restoring, saving
 
 
@@ -39,7 +43,8 @@ def test_a_healing_may_go_back_to_a_checkpoint(dist, demo):
 
 def test_a_start_may_go_on_from_a_checkpoint(dist, kind):
     assert dist("start", "-n", "2", "--resume", "/d")[0] == 0
-    assert [call.code for call in kind.started["demo"].calls] == [restoring(None, directory="/d")]
+    restored, left = kind.started["demo"].calls
+    assert (restored.code, left) == (restoring(None, directory="/d"), "detach")
 
 
 def test_a_start_that_restores_nothing_says_that_the_cluster_runs(dist, kind, monkeypatch):
@@ -51,5 +56,18 @@ def test_a_start_that_restores_nothing_says_that_the_cluster_runs(dist, kind, mo
     assert "rank 0" in err
 
 
+def test_a_start_that_restores_nothing_names_its_cluster_to_programs(dist, kind, monkeypatch):
+    monkeypatch.setattr(kind, "run_command", lambda *_, **__: ended("raised", "raised"))
+    _, out, _ = dist("start", "-n", "2", "--resume", "/d", "--json")
+    assert json.loads(out)["cluster"] in kind.started
+
+
 def test_a_specification_has_no_checkpoint_to_resume_from(dist):
     assert dist("spec", "--resume", "/d")[0] == 2
+
+
+def test_a_job_that_has_saved_nothing_yet_begins_at_its_start(dist, demo, capsys):
+    demo.checkpoints = lambda directory: tabulate_checkpoints(directory, {})
+    assert restore_newest(demo, "/d") == ()
+    assert demo.calls == []
+    assert "/d" in capsys.readouterr().err

@@ -1,5 +1,3 @@
-import io
-import sys
 from unittest.mock import MagicMock
 
 import pytest
@@ -37,6 +35,7 @@ def test_start_says_how_to_attach(dist, kind):
     assert "%dist_attach a" in out
     assert kind.started["a"].hosts == "localhost:2"
     assert kind.started["a"].options == {"env": {"K": "V"}, "keep_s": 7200.0}
+    assert kind.started["a"].calls == ["detach"], "else it would end with this command"
 
 
 def test_spec_writes_what_a_start_would_use_and_starts_nothing(dist, kind, tmp_path):
@@ -51,34 +50,10 @@ def test_spec_writes_what_a_start_would_use_and_starts_nothing(dist, kind, tmp_p
     assert kind.started == {}
 
 
-def test_run_sends_the_file(dist, demo, tmp_path):
-    file = tmp_path / "train.py"
-    file.write_text("x = 1\n")
-    assert dist("run", str(file), "--ranks", "0-1", "--timeout", "5m")[0] == 0
-    (call,) = demo.calls
-    assert (call.code, call.ranks, call.timeout_s) == ("x = 1\n", (0, 1), 300.0)
-
-
-def test_run_reads_standard_input(dist, demo, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("y = 2\n"))
-    assert dist("run", "-")[0] == 0
-    assert demo.calls[0].code == "y = 2\n"
-    demo.statuses = ["raised"]
-    failed = "jupyter dist: rank 0: ZeroDivisionError: division by zero\n"
-    assert dist("run", "-") == (1, "", failed)
-
-
-def test_a_syntax_error_names_file_and_line(dist, demo, tmp_path):
-    file = tmp_path / "bad.py"
-    file.write_text("x = 1\nfor\n")
-    said = f"jupyter dist: {file}, line 2: SyntaxError: invalid syntax\n"
-    assert dist("run", str(file)) == (1, "", said)
-
-
 def test_what_runs_is_named_and_shown_and_stop_ends_one_or_all(dist, kind):
     for name in "abc":
         kind.start(name=name)
-    assert dist("list") == (0, "a\nb\nc\n", "")
+    assert dist("list", "--names") == (0, "a\nb\nc\n", "")
     assert dist("status", "a") == (0, "table of a\n", "")
     assert dist("stop", "b") == (0, "stopped b\n", "")
     assert dist("stop", "--all") == (0, "stopped a\nstopped c\n", "")
@@ -98,8 +73,6 @@ def test_what_runs_is_named_and_shown_and_stop_ends_one_or_all(dist, kind):
         (["spec", "--spec", "/no/such/file"], "spec file '/no/such/file' cannot be read"),
         (["stop", "a", "--all"], "--all"),
         (["stop", "nope"], "'nope'"),
-        (["run", "/no/such/file"], "/no/such/file cannot be read: No such file"),
-        (["run"], "FILE"),
         (["collectives", "--last", "0"], "'0' is not a number of calls"),
         (["timeline"], "FILE"),
         (["stacks", "--nativ"], "--nativ"),

@@ -3,7 +3,7 @@ from fakes.cluster import HEALED
 
 def test_what_runs_is_interrupted(dist, demo):
     assert dist("interrupt", "demo", "--ranks", "0,2-3") == (0, "interrupted ranks 0-1\n", "")
-    assert demo.calls == [("interrupt", "0,2-3")]
+    assert demo.calls == [("interrupt", (0, 2, 3))]
     demo.busy = ()
     assert dist("interrupt")[1] == "nothing was running\n"
 

@@ -8,7 +8,6 @@ from jupyter_dist.cluster import spmd
 from jupyter_dist.cluster.spmd import ACKNOWLEDGE_BYTES, Gathering, check_syntax, run_cell
 from jupyter_dist.errors import CellRefused, ErrorCode, WireError
 from jupyter_dist.protocol.messages import (
-    CellAdmitted,
     CellEvents,
     CellNote,
     CellWaiting,
@@ -17,6 +16,7 @@ from jupyter_dist.protocol.messages import (
     OutputSeen,
     RankFinished,
     RankOutput,
+    RanksOk,
     Refused,
     SubmitCell,
     WithdrawCell,
@@ -32,7 +32,7 @@ def watcher():
 def gathering(watcher):
     """A gathering whose cell was admitted on ranks 0 and 2."""
     gathering = Gathering(SubmitCell("r1", "x"), watcher)
-    gathering.take(CellAdmitted("r1", "cell-1", (0, 2)))
+    gathering.take(CellEvents("cell-1", (), request_id="r1", ranks=(0, 2)))
     return gathering
 
 
@@ -41,11 +41,11 @@ def tell(gathering, *events, size=0, cell_id="cell-1"):
 
 
 def text(rank, content, kind="stdout"):
-    return RankOutput(rank, (Output(kind, content),))
+    return RankOutput((rank,), (Output(kind, content),))
 
 
 def finish(gathering):
-    tell(gathering, RankFinished(0, "ok", 1.0), RankFinished(2, "ok", 1.0))
+    tell(gathering, RanksOk((0, 2), (1.0, 0.5)))
     gathering.take(CellEvents("cell-1", (), is_last=True))
     return gathering.result()
 
@@ -60,7 +60,7 @@ def test_text_of_each_rank_and_stream_is_put_together(gathering):
 
 def test_rich_output_is_kept_in_order_and_notes_are_not(gathering):
     kinds = ("display", "note", "update_display", "value", "clear_output")
-    tell(gathering, RankOutput(0, tuple(Output(kind) for kind in kinds)))
+    tell(gathering, RankOutput((0,), tuple(Output(kind) for kind in kinds)))
     shown = finish(gathering).rank(0).displays
     assert [output.kind for output in shown] == ["display", "update_display", "value"]
 
@@ -85,15 +85,16 @@ def test_it_is_over_with_the_cell_not_with_the_last_rank(gathering):
 def test_the_watcher_sees_everything_as_it_happens(watcher):
     gathering = Gathering(SubmitCell("r1", "x"), watcher)
     gathering.take(CellWaiting("r1", "busy"))
-    gathering.take(CellAdmitted("r1", "cell-1", (0, 2)))
-    tell(gathering, text(2, "hi\n"), CellNote("rank 0 waits"), RankFinished(2, "ok", 1.0))
-    assert watcher.seen == ["busy", (2, ["hi\n"]), "rank 0 waits", (2, "ok")]
+    gathering.take(CellEvents("cell-1", (), request_id="r1", ranks=(0, 2)))
+    tell(gathering, text(2, "hi\n"), CellNote("rank 0 waits"), RankFinished(2, "raised", 1.0))
+    tell(gathering, RanksOk((0,), (1.0,)))
+    assert watcher.seen == ["busy", ((2,), ["hi\n"]), "rank 0 waits", (2, "raised"), (0, "ok")]
 
 
 def test_a_gathering_needs_no_watcher():
     gathering = Gathering(SubmitCell("r1", "x"), None)
     gathering.take(CellWaiting("r1", "waits"))
-    gathering.take(CellAdmitted("r1", "cell-1", (0, 2)))
+    gathering.take(CellEvents("cell-1", (), request_id="r1", ranks=(0, 2)))
     tell(gathering, text(0, "a"), CellNote("note"))
     assert finish(gathering).rank(0).stdout == "a"
 
@@ -102,7 +103,7 @@ def test_a_gathering_needs_no_watcher():
 def test_messages_left_over_from_an_earlier_cell_are_dropped(watcher, is_admitted):
     gathering = Gathering(SubmitCell("r1", "x"), watcher)
     if is_admitted:
-        gathering.take(CellAdmitted("r1", "cell-1", (0, 2)))
+        gathering.take(CellEvents("cell-1", (), request_id="r1", ranks=(0, 2)))
     tell(gathering, text(0, "old\n"), cell_id="cell-0")
     gathering.take(CellEvents("cell-0", (), is_last=True))
     gathering.take(CellWaiting("r0", "old"))
@@ -145,15 +146,19 @@ def test_of_endless_text_the_tail_is_kept(gathering, monkeypatch):
 
 def test_what_ranks_say_can_be_left_to_the_watcher(watcher):
     gathering = Gathering(SubmitCell("r1", "x"), watcher, keeps_output=False)
-    gathering.take(CellAdmitted("r1", "cell-1", (0, 2)))
-    tell(gathering, text(0, "a\n"), RankOutput(2, (Output("display", data={"text/plain": "b"}),)))
+    gathering.take(CellEvents("cell-1", (), request_id="r1", ranks=(0, 2)))
+    tell(
+        gathering, text(0, "a\n"), RankOutput((2,), (Output("display", data={"text/plain": "b"}),))
+    )
     result = finish(gathering)
     assert [(each.status, each.stdout, each.displays) for each in result] == [("ok", "", ())] * 2
-    assert watcher.seen[:2] == [(0, ["a\n"]), (2, [""])]
+    assert watcher.seen[:2] == [((0,), ["a\n"]), ((2,), [""])]
 
 
 class PressedLine:
     """A line on which Ctrl-C is pressed so many times within each slice."""
+
+    is_far = False
 
     def __init__(self, slices):
         self.lock = threading.RLock()
@@ -163,7 +168,7 @@ class PressedLine:
     def send(self, message):
         self.sent.append(message)
 
-    def receive(self):
+    def receive(self, *, waits_out_breaks):
         messages, presses = next(self._slices)
         for _ in range(presses):
             signal.raise_signal(signal.SIGINT)
@@ -171,7 +176,7 @@ class PressedLine:
 
 
 CELL = SubmitCell("r1", "x")
-ADMITTED = CellAdmitted("r1", "cell-1", (0,))
+ADMITTED = CellEvents("cell-1", (), request_id="r1", ranks=(0,))
 OVER = CellEvents("cell-1", (RankFinished(0, "interrupted", 1.0),), is_last=True)
 
 

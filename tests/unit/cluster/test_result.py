@@ -1,7 +1,17 @@
 import pytest
 
 from jupyter_dist.cluster.result import RankResult, SpmdResult
-from jupyter_dist.errors import CellInterrupted, CellTimedOut, RankLost, RankRaised, UsageError
+from jupyter_dist.cluster.variables.values_of_cells import MOST_BYTES, ValuesOfCell
+from jupyter_dist.errors import (
+    CellFailed,
+    CellInterrupted,
+    CellTimedOut,
+    RankLost,
+    RankRaised,
+    TransferError,
+    UsageError,
+)
+from jupyter_dist.model.hosts.axes import lay_out
 from jupyter_dist.protocol.messages import ErrorInfo
 
 BOOM = ErrorInfo("ValueError", "boom", ("Traceback…",))
@@ -35,6 +45,24 @@ def test_an_index_counts_results_and_rank_counts_ranks():
 def test_a_rank_that_did_not_run_the_cell_is_a_mistake():
     with pytest.raises(UsageError, match=r"^rank 0 .* ranks 1,3 "):
         result(r1="ok", r3="ok").rank(0)
+
+
+def test_the_value_is_fetched_once_and_only_where_there_is_one():
+    asked = []
+
+    def fetch(name, rank, *, cell_id, most_bytes):
+        assert most_bytes == MOST_BYTES
+        asked.append((name, rank, cell_id))
+        return {rank: 12.5}
+
+    values = ValuesOfCell(5, "cell-9", fetch)
+    some = RankResult(rank=2, status="ok", value_repr="12.5", values=values)
+    assert [some.value, some.value] == [12.5, 12.5]
+    assert asked == [("Out[5]", 2, "cell-9")]
+    assert RankResult(rank=1, status="ok", values=values).value is None
+    with pytest.raises(TransferError, match=r"rank 3 .*killed by SIGKILL"):
+        result(r3="lost")[0].value  # noqa: B018  (fetched when it is touched)
+    assert len(asked) == 1
 
 
 def test_ok_means_every_rank_ended_well():
@@ -111,3 +139,17 @@ def test_an_unresponsive_rank_is_no_success_and_named_in_the_error():
     with pytest.raises(CellInterrupted, match=r"^ranks 1,3 ") as caught:
         some.raise_first()
     assert caught.value.unresponsive == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ("raised", r"^rank 3 \(data=1, model=1\): ValueError"),
+        ("lost", r"^rank 3 \(data=1, model=1\) is lost"),
+        ("timed_out", r"^rank 3 \(data=1, model=1\) ran into the time limit"),
+    ],
+)
+def test_errors_name_coordinates_where_the_cluster_has_axes(status, text):
+    axes = lay_out([("data", 2), ("model", 2)], 4)
+    with pytest.raises(CellFailed, match=text):
+        SpmdResult(result(r0="ok", r3=status), axes).raise_first()

@@ -9,6 +9,7 @@ from jupyter_dist.errors import (
     CommunicatorError,
     PeerFailed,
 )
+from tests.facts import assert_tells
 
 
 def test_a_reset_blames_no_rank_and_reads_alike_on_all():
@@ -39,3 +40,11 @@ def test_each_rank_sees_a_mismatch_from_its_own_side():
     assert {type(error) for error in errors} == {CollectiveMismatch}
     assert [error.rank for error in errors] == [1, 2, 1]
     assert errors[1].peer_call == "barrier() #1"
+
+
+def test_a_mismatch_of_which_all_calls_were_seen_reads_alike_on_all_ranks():
+    breakage = Breakage("mismatch", 1, "barrier() #1", 0, "barrier() #2", (1,), (0, 2))
+    errors = [breakage.error(viewer) for viewer in range(3)]
+    assert [error.rank for error in errors] == [1, 1, 1]
+    (text,) = {str(error) for error in errors}
+    assert_tells(text, "rank 1 called barrier() #1", "ranks 0,2 called barrier() #2")

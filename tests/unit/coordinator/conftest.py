@@ -6,6 +6,7 @@ from fakes.outbox import RecordingSender
 from jupyter_dist.cluster.spec.host_list import parse_hosts
 from jupyter_dist.coordinator.cells.cell_run import CellParts
 from jupyter_dist.coordinator.cells.output_log import OutputLog
+from jupyter_dist.coordinator.debugging.held_ranks import HeldRanks
 from jupyter_dist.coordinator.observation.nccl_diagnostics import RasReading
 from jupyter_dist.coordinator.observation.rank_queries import RankQueries
 from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
@@ -29,7 +30,13 @@ class Cluster:
         self.questions = RankQueries(self.roster, self.sender)
         self.ras = RasReading(self.sender)
         self.parts = CellParts(
-            self.roster, self.rendezvous, self.sender, self.questions, self.log, self.ras
+            self.roster,
+            self.rendezvous,
+            self.sender,
+            self.questions,
+            self.log,
+            self.ras,
+            HeldRanks(self.roster, self.sender),
         )
 
     def join(self, *ranks):

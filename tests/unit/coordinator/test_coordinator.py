@@ -7,8 +7,10 @@ from jupyter_dist.control.router import Received
 from jupyter_dist.coordinator.coordinator import Coordinator
 from jupyter_dist.coordinator.observation.verdict import HangVerdict
 from jupyter_dist.coordinator.requests import Requests
+from jupyter_dist.coordinator.state.clock import NEVER
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
-from jupyter_dist.protocol.messages import ControllerLeft, TaskBegan, TaskEnded
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.messages import ControllerLeft, TaskBegan, TaskEnded, WatchTopology
 
 
 @pytest.fixture
@@ -19,6 +21,8 @@ def coordinator():
     arrivals.problem.return_value = ""
     engines, clients, beats, agents, credentials = (Mock() for _ in range(5))
     beats.last_beat_s.return_value = 0.0
+    agents.judge.return_value = NEVER
+    agents.receive.return_value = ()
     return Coordinator(spec, engines, clients, beats, agents, arrivals, credentials)
 
 
@@ -27,6 +31,20 @@ def test_each_tick_lets_go_of_what_clients_have_left_half_done(coordinator):
     requests.stop_request = None
     coordinator._tick(7.0, 100.0)
     requests.tick.assert_called_once_with(7.0)
+
+
+def test_what_agents_observe_is_read_with_each_tick_and_wakes_the_loop_for_who_waits(coordinator):
+    coordinator.roster.take_joined("a", pb.Joined())
+    telemetry = pb.AgentEvent(telemetry=pb.Telemetry(cpu_percent=7.0))
+    coordinator._agents.receive.return_value = [("a", telemetry)]
+    coordinator._tick(7.0, 100.0)
+    assert coordinator.roster.hosts["a"].observed.cpu_percent == 7.0
+    assert not coordinator._agents.is_telemetry_awaited
+    coordinator._agents.receive.return_value = ()
+    coordinator.roster.hosts["a"].told_s = -1.0  # what it has told is old
+    coordinator._pictures.watch(b"me", WatchTopology("look"), 8.0)
+    coordinator._tick(8.0, 100.0)
+    assert coordinator._agents.is_telemetry_awaited
 
 
 def test_the_note_is_the_verdict_on_the_cell_or_else_how_healing_goes(coordinator):

@@ -14,6 +14,7 @@ CANCELLED = ended(JobCause.CANCELLED, "CANCELLED by root")
 class FakeJob:
     """Answers when the test does; remembers what was done to it."""
 
+    lag_s = 0.0
     label = "Slurm job 12"
 
     def __init__(self):

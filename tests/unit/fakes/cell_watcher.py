@@ -2,13 +2,13 @@
 
 
 class Watcher:
-    """`seen` has (rank, texts) of outputs, (rank, status) of ends, and notes as they are."""
+    """`seen` has (ranks, texts) of outputs, (rank, status) of ends, and notes as they are."""
 
     def __init__(self):
         self.seen = []
 
-    def on_output(self, rank, outputs):
-        self.seen.append((rank, [output.text for output in outputs]))
+    def on_output(self, ranks, outputs):
+        self.seen.append((ranks, [output.text for output in outputs]))
 
     def on_finished(self, result):
         self.seen.append((result.rank, result.status))

@@ -5,10 +5,13 @@ from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
 from fakes.named import names, number
+from fakes.profiled import idle_profile
 from fakes.recorded import call, host, rank
 
+from jupyter_dist.cluster.axes.selection import select_ranks
 from jupyter_dist.cluster.code.sync import SyncResult
 from jupyter_dist.cluster.collectives.recorded_calls import CollectiveLog
+from jupyter_dist.cluster.grants.giving import GivenGrant
 from jupyter_dist.cluster.healing import Healed, Shrunken
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.cluster.spmd import check_syntax
@@ -22,8 +25,9 @@ from jupyter_dist.errors import (
     SyncFailed,
     UsageError,
 )
+from jupyter_dist.model.hosts.axes import Axes, lay_out, read_sizes
 from jupyter_dist.model.ranks.stacks import Frame, RankStacks, ThreadStack
-from jupyter_dist.protocol.messages import ErrorInfo
+from jupyter_dist.protocol.messages import ErrorInfo, Grant
 
 FAILED = ErrorInfo("ZeroDivisionError", "division by zero", ("Cell In[1], line 2", "1/0"))
 TABLE = tabulate_names({0: names(number("a", 1)), 1: names(number("a", 2))}, {})
@@ -47,6 +51,16 @@ def ended(*statuses):
     )
 
 
+class FakeStatus(SimpleNamespace):
+    """What a cluster tells of itself."""
+
+    def __init__(self, name):
+        super().__init__(name=name, topology={"cluster": name, "state": "ready"})
+
+    def __str__(self):
+        return f"table of {self.name}"
+
+
 class FakeCluster:
     """Records calls; `started` holds every cluster of one test, a class made by `fake_cluster`."""
 
@@ -66,6 +80,8 @@ class FakeCluster:
         self.notes = ()
         self.owner = ""
         self.kept = ()
+        self.is_auto = False
+        self.axes = Axes()
 
     @property
     def is_running(self):
@@ -107,10 +123,26 @@ class FakeCluster:
     def outputs(self):
         return self.kept
 
+    def select(self, ranks=None, on=None):
+        halves = {"nodeA": tuple(range(self.world_size // 2))}
+        halves["nodeB"] = tuple(range(self.world_size // 2, self.world_size))
+        return select_ranks(ranks, on, halves, self.axes)
+
+    def name_axes(self, sizes):
+        self.axes = lay_out(read_sizes(sizes), self.world_size) if sizes else Axes()
+        return self.axes
+
+    def name_axes_of(self, mesh):
+        self._remember("axes of", mesh)
+        return self.axes
+
     def run(self, code, ranks=None, timeout_s=None, **more):
         self.calls.append(SimpleNamespace(code=code, ranks=ranks, timeout_s=timeout_s, **more))
         check_syntax(code, more.get("label", 1))
         return self._end()
+
+    def run_in_background(self, code, ranks=None, timeout_s=None, **more):
+        return ("begun", self.run(code, ranks, timeout_s, is_background=True, **more))
 
     def run_command(self, command, ranks=None, **more):
         self.calls.append(SimpleNamespace(code=command, ranks=ranks, **more))
@@ -121,11 +153,11 @@ class FakeCluster:
             raise self.problem
         return ended(*self.statuses)
 
-    def push(self, objects, ranks=None, *, timeout_s, on_stage, on_moved):
+    def push(self, objects, ranks=None, *, on=None, timeout_s, on_stage, on_moved):
         self.on_stage, self.on_moved, self.timeout_s = on_stage, on_moved, timeout_s
         self._remember(objects, ranks)
 
-    def pull(self, name, ranks=None, *, timeout_s, on_stage, on_moved):
+    def pull(self, name, ranks=None, *, on=None, timeout_s, on_stage, on_moved):
         self.on_moved, self.timeout_s = on_moved, timeout_s
         on_stage("waits: rank 1 is still busy")
         return {rank: f"{name}{rank}" for rank in range(self.world_size)}
@@ -168,6 +200,14 @@ class FakeCluster:
             raise UsageError("mine.json is there already and is not a timeline of jupyter-dist.")
         return f"wrote it to {path}"
 
+    def profile(self, seconds, ranks, *, mode, native):
+        self._remember("profile", seconds, ranks, mode, native)
+        return idle_profile(mode)
+
+    def begin_profile(self, ranks, *, mode, native):
+        self._remember("begin_profile", ranks, mode, native)
+        return SimpleNamespace(end=lambda: self._remember("end_profile") or idle_profile(mode))
+
     def interrupt(self, ranks=None):
         self._remember("interrupt", ranks)
         return self.busy
@@ -183,8 +223,19 @@ class FakeCluster:
         on_stage("waits: rank 0 is still busy")
         return Shrunken(3, 3, {0: 0, 2: 1, 3: 2})
 
+    def allow_agents(self, may, *, for_s):
+        self._remember("allow", may, for_s)
+        return GivenGrant(self.name, Grant(1, tuple(may.split(",")), 0.0), "the-token")
+
+    def grants(self):
+        return (Grant(2, ("run",), 0.0, 3, "heal by x"),)
+
+    def revoke_grants(self, number):
+        self._remember("revoke", number)
+        return self.grants()
+
     def status(self):
-        return f"table of {self.name}"
+        return FakeStatus(self.name)
 
     def topology(self):
         return f"topology of {self.name}"
@@ -194,8 +245,17 @@ class FakeCluster:
             raise self.problem
         del self.started[self.name]
 
+    def note_auto(self, is_on):
+        self.is_auto = is_on
+
     def detach(self):
         self.calls.append("detach")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
 
 
 def fake_cluster():

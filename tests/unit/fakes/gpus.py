@@ -42,8 +42,8 @@ class FakeTransport:
         )
         return [np.frombuffer(found[member][0], source.dtype) for member in members]
 
-    def run(self, call, algorithm, *given):
-        getattr(self, algorithm.__name__)(call, *given)
+    def run(self, call, *given):
+        getattr(self, call.operation)(call, *given)
 
     def all_reduce(self, call, source, target, ufunc):
         target[...] = ufunc.reduce(np.stack(self._share(source)), axis=0)

@@ -36,8 +36,8 @@ class EchoTransport:
         for target, source in pairs:
             target[...] = source
 
-    def run(self, call, algorithm, *given):
-        getattr(self, algorithm.__name__)(call, *given)
+    def run(self, call, *given):
+        getattr(self, call.operation)(call, *given)
 
     def all_reduce(self, call, source, target, ufunc):
         factor = self.size if ufunc is np.add else 1
@@ -74,6 +74,9 @@ class EchoTransport:
     def prepare_split(self):
         self.prepared += 1
         return f"door {self.prepared}"
+
+    def forget_split(self):
+        self.prepared -= 1
 
     def split(self, group, told, number):
         child = EchoTransport(group)

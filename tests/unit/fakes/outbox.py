@@ -6,7 +6,7 @@ from typing import Any
 from jupyter_dist.errors import ErrorCode
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.codec import Frame
-from jupyter_dist.protocol.messages import CellEvents, Refused, ToClient, ToEngine
+from jupyter_dist.protocol.messages import CellEvents, RanksOk, Refused, ToClient, ToEngine
 
 
 class RecordingSender:
@@ -16,26 +16,16 @@ class RecordingSender:
         self.engines: list[tuple[int, ToEngine, list[Frame]]] = []
         self.clients: list[tuple[bytes, ToClient, list[Frame]]] = []
         self.signals: list[tuple[tuple[int, ...], int, str]] = []
-        self.placed: list[tuple[str, str]] = []
-        self.removed: list[tuple[str, str]] = []
         self.commands: list[tuple[str, pb.AgentCommand]] = []
+        self.signals_under_way: set[str] = set()
         self.hosts_with_agents: set[str] | None = None
         """None: every host has one."""
-
-    def place(self, host: str, request_id: str, buffers: Sequence[Frame]) -> bool:
-        if self.hosts_with_agents is not None and host not in self.hosts_with_agents:
-            return False
-        self.placed.append((host, request_id))
-        return True
 
     def to_agent(self, host: str, command: pb.AgentCommand) -> bool:
         if self.hosts_with_agents is not None and host not in self.hosts_with_agents:
             return False
         self.commands.append((host, command))
         return True
-
-    def remove_placed(self, host: str, request_id: str) -> None:
-        self.removed.append((host, request_id))
 
     def to_engine(self, rank: int, message: ToEngine, buffers: Sequence[Frame] = ()) -> None:
         self.engines.append((rank, message, list(buffers)))
@@ -72,9 +62,13 @@ class RecordingSender:
         ]
 
     def cell_events(self, kind: Any = object, client: bytes | None = None) -> list:
-        """Events of cells of one kind that were told to one client, or to all."""
-        batches = self.told(CellEvents, client)
-        return [event for batch in batches for event in batch.events if isinstance(event, kind)]
+        """Events of cells of one kind that were told to one client, or to all.
+
+        Of each rank on its own that it is done.
+        """
+        told = [event for batch in self.told(CellEvents, client) for event in batch.events]
+        each = (e.one_by_one() if isinstance(e, RanksOk) else (e,) for e in told)
+        return [event for events in each for event in events if isinstance(event, kind)]
 
     def commanded(self, kind: str) -> list[tuple[str, Any]]:
         """Commands of one kind to agents, with their hosts."""

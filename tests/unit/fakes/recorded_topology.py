@@ -106,7 +106,7 @@ def draw(records):
     for engine in roster.engines:
         engine.apply(EngineEvent.JOINED)
         engine.pid = FIRST_PID + engine.info.local_rank
-        roster.start_work(engine.info.rank, CELL, NOW_S - 41.3)
+        roster[engine.info.rank].start_work(CELL, NOW_S - 41.3)
         _, telemetry, memory = told[engine.info.host]
         telemetry.engines.append(sample_of(engine, roster.world_size, memory))
     for name, (_, telemetry, _) in told.items():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from jupyter_dist.model.hosts.rank import RankInfo
+from jupyter_dist.model.ranks.held_time import HeldTime
 
 Others = Callable[[str, bytes], Mapping[int, bytes]]
 
@@ -18,6 +19,7 @@ class FakeSurroundings:
         self.cell_ranks = tuple(range(world_size))
         self.is_checked = False
         self.is_in_task = False
+        self.held = HeldTime()
         self.site = "In[1]:1"
         self.cell_label = "In[1]"
         self.values: dict[str, bytes] = {}

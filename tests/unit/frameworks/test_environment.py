@@ -3,10 +3,16 @@ import math
 import pytest
 
 from jupyter_dist.frameworks.environment import framework_variables
+from jupyter_dist.model.ranks.held_time import COLLECTIVE_TIMEOUT_S
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 
 FLAG = "--xla_cpu_collective_timeout_seconds"
 SKIPPING = "--xla_disable_hlo_passes"
 APART = f"{SKIPPING}=cpu-all-reduce-combiner"
+
+
+def test_the_time_that_no_one_has_chosen_is_that_of_cluster_specs():
+    assert ClusterSpec(name="a", hosts=()).collective_timeout_s == COLLECTIVE_TIMEOUT_S
 
 
 def variables(given=None, cores=2, jaxlib="0.10.2", timeout_s=1800.0):
@@ -20,6 +26,7 @@ def test_xla_has_the_share_of_cores_unless_somebody_has_said_how_many():
 
 def test_collectives_of_xla_end_after_the_time_of_all_collectives():
     assert variables(timeout_s=600.0)["XLA_FLAGS"] == f"{FLAG}=600 {APART}"
+    assert variables(timeout_s=1800.0)["XLA_FLAGS"] == f"{FLAG}=5400 {APART}", "nobody has chosen"
     assert variables(timeout_s=0.2)["XLA_FLAGS"] == f"{FLAG}=1 {APART}"
 
 
@@ -53,7 +60,7 @@ def test_what_else_the_user_has_xla_skip_is_skipped_too():
 
 
 def test_the_users_flags_stay_and_win():
-    assert variables({"XLA_FLAGS": "--xla_a=1"})["XLA_FLAGS"] == f"--xla_a=1 {FLAG}=1800 {APART}"
+    assert variables({"XLA_FLAGS": "--xla_a=1"})["XLA_FLAGS"] == f"--xla_a=1 {FLAG}=5400 {APART}"
     assert (
         variables({"XLA_FLAGS": f"--xla_a=1 {FLAG}=5"})["XLA_FLAGS"]
         == f"--xla_a=1 {FLAG}=5 {APART}"

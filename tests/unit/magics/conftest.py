@@ -21,6 +21,12 @@ class FakeView:
     def finish(self, *given):
         self.finished.append(given)
 
+    def on_note(self, text):
+        self.finished.append(("note", text))
+
+    def on_tick(self):
+        self.finished.append(("tick",))
+
 
 class FakeProgress(FakeView):
     passed_s: ClassVar[dict[str, float]] = {"hosts": 0.4, "engines": 0.3}
@@ -46,7 +52,9 @@ class FakeBar(FakeView):
 def specify(hosts=None, **wishes):
     """Remember what was asked for in what is given back."""
     names = (hosts or "localhost").split(",")
-    return SimpleNamespace(hosts=[SimpleNamespace(name=name) for name in names], wishes=wishes)
+    hosts = [SimpleNamespace(name=name.partition(":")[0]) for name in names]
+    size = sum(int(name.partition(":")[2] or 0) for name in names)
+    return SimpleNamespace(hosts=hosts, wishes=wishes, world_size=size)
 
 
 @pytest.fixture
@@ -79,7 +87,7 @@ def world(monkeypatch):
             "ready_text": ready_text,
         },
         "views.stages.transfer_bar": {"TransferBar": lambda display: make(FakeBar, display)},
-        "views.topology.widget": {"show_topology": shown.append},
+        "views.topology.widget": {"show_topology": lambda cluster, **_how: shown.append(cluster)},
         "views.topology.snapshot": {"topology_text": lambda topology: f"drawn: {topology}"},
     }
     replace_modules(monkeypatch, fakes)

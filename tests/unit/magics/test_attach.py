@@ -1,8 +1,9 @@
 import pytest
 from fakes.cluster import ended
 
-from jupyter_dist.cluster.followed_cells import Replay
+from jupyter_dist.cluster.cells.followed_cells import Replay
 from jupyter_dist.errors import RankRaised, UsageError
+from jupyter_dist.options.output_options import OutputStyle
 from jupyter_dist.protocol.messages import KeptCell
 
 CODE = "#%%spmd -o x\nloss = train()\nloss"
@@ -16,7 +17,7 @@ def cell(label, *, is_running=False, code=CODE, ranks=(0, 1, 2, 3)):
 def cluster(run, world, monkeypatch):
     """A started cluster; `cluster.followed` is what following gives, or raises."""
 
-    def follow(self, watcher):
+    def follow(self, watcher, on_cell=None):
         self.calls.append(("follow", watcher))
         if isinstance(self.followed, BaseException):
             raise self.followed
@@ -44,7 +45,10 @@ def test_a_running_cell_is_followed_to_its_end(run, world, cluster):
     assert running.startswith("In[3] runs since ")
     assert running.endswith(" on ranks 0,2: loss = train()")
     [view] = world.views
-    assert view.asked == {"world_size": 2, "shown": None, "log_hint": "localhost:/logs"}
+    assert not view.asked.pop("axes")
+    style = OutputStyle()
+    asked = {"world_size": 2, "shown": None, "style": style, "log_hint": "localhost:/logs"}
+    assert view.asked == asked
     assert view.finished == [(cluster.followed, None)]
     assert cluster.calls == [("attach", False, False), ("follow", view)]
 

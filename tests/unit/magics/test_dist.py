@@ -3,6 +3,7 @@ import pytest
 from jupyter_dist.cluster.code.sync import RELOAD_COMMAND
 from jupyter_dist.errors import ClusterExists, ClusterInUse, RankRaised, UsageError
 from jupyter_dist.magics.command import say
+from tests.facts import assert_tells
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,48 @@ def test_running_the_start_cell_again_starts_nothing(run, world, again):
     assert list(world.clusters) == ["mine"]
 
 
+@pytest.mark.parametrize("again", ["", " --name mine", " --name mine -n 4"])
+def test_a_running_cluster_is_reused_or_replaced_when_that_is_asked_for(run, world, shell, again):
+    run("%dist_start --name mine")
+    first = world.clusters["mine"]
+    assert run(f"%dist_start{again} --reuse -o kept").success
+    assert shell.user_ns["kept"] is first is world.clusters["mine"]
+    assert run(f"%dist_start{again} --name mine --replace -o kept").success
+    assert shell.user_ns["kept"] is world.clusters["mine"]
+    assert shell.user_ns["kept"] is not first
+
+
+def test_where_none_runs_it_is_started_whatever_is_to_become_of_it(run, world):
+    assert run("%dist_start --name a --reuse").success
+    assert run("%dist_start --name b --replace").success
+    assert list(world.clusters) == ["a", "b"]
+
+
+def test_a_cluster_of_another_notebook_is_attached_to_or_left_alone(run, world):
+    other = world.kind.start(name="theirs")
+    assert run("%dist_start --name theirs --reuse").success
+    assert ("attach", False, False) in other.calls
+    other.problem = UsageError("it is owned by notebook 2")
+    run("%dist_start --name mine")
+    for way in ("--reuse", "--replace"):
+        assert "notebook 2" in run(f"%dist_start --name theirs {way}").text
+    assert list(world.clusters) == ["theirs", "mine"]
+
+
+def test_a_cluster_of_another_size_is_not_reused(run, world):
+    run("%dist_start -n 2 --name mine")
+    result = run("%dist_start -n 4 --name mine --reuse")
+    assert isinstance(result.error_in_exec, UsageError)
+    assert_tells(result.text, "2 ranks", "4", "--replace")
+    assert "not allowed with" in run("%dist_start --reuse --replace").text
+    assert len(world.clusters) == 1
+
+
+def test_how_long_it_is_kept_can_be_said(run, world):
+    run("%dist_start --name c --keep 5m")
+    assert world.clusters["c"].options["keep_s"] == 300.0
+
+
 def test_another_name_starts_a_second_one_and_says_that_the_first_goes_on(run, world):
     run("%dist_start --name a")
     assert "%dist_attach a " in run("%dist_start --name b").text
@@ -131,6 +174,15 @@ def test_push_hands_the_objects_over(run, cluster):
     assert cluster.on_stage is say
 
 
+def test_push_takes_values_too(run, cluster):
+    run("a = 1")
+    assert run("""%dist_push a b=a+1 c="x y" 'd=[a, a]'""").success
+    assert cluster.calls == [({"a": 1, "b": 2, "c": "x y", "d": [1, 1]}, None)]
+    for line in ("%dist_push b=nope", "%dist_push b=", "%dist_push b=(1"):
+        assert "UsageError: b=" in run(line).text
+    assert len(cluster.calls) == 1
+
+
 @pytest.mark.parametrize("line", ["%dist_push a", "%dist_pull a", "%dist_sync mypkg"])
 def test_what_takes_long_is_shown_by_a_bar_that_is_removed(run, world, line):
     run("%dist_start -n 2")
@@ -161,7 +213,7 @@ def test_pull_gives_objects_by_rank(run, shell):
 
 def test_interrupt_names_the_ranks(run, cluster):
     assert run("%dist_interrupt --ranks 0-1").text == "interrupted ranks 0-1\n"
-    assert cluster.calls == [("interrupt", "0-1")]
+    assert cluster.calls == [("interrupt", (0, 1))]
 
 
 def test_stop_ends_the_cluster_and_the_next_magic_names_dist_start(run, world):

@@ -13,14 +13,14 @@ def test_variables_of_all_ranks_are_shown(run, cluster):
 def test_names_and_ranks_can_be_chosen(run, cluster):
     assert run("%dist_who w* loss --ranks 0-1").success
     assert run("%dist_who --ranks 1 x*").success
-    assert cluster.calls == [("who", ("w*", "loss"), "0-1"), ("who", ("x*",), "1")]
+    assert cluster.calls == [("who", ("w*", "loss"), (0, 1)), ("who", ("x*",), (1,))]
 
 
 def test_stacks_are_shown(run, cluster):
     head, *_, problem = run("%dist_stacks").text.splitlines()
     assert (head, problem) == ("rank 0", f"rank 1 ({STACKS[1].note})")
-    run("%dist_stacks --native --ranks 2")
-    assert cluster.calls == [("stacks", None, False), ("stacks", "2", True)]
+    run("%dist_stacks --native --ranks 1")
+    assert cluster.calls == [("stacks", None, False), ("stacks", (1,), True)]
 
 
 def test_what_is_the_matter_is_told(run, cluster):

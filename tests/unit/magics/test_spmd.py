@@ -3,7 +3,8 @@ import re
 import pytest
 
 from jupyter_dist.errors import RankRaised, UsageError
-from jupyter_dist.magics.spmd import AutoSpmd, count_lines_as_typed
+from jupyter_dist.magics.spmd import AutoSpmd
+from jupyter_dist.options.output_options import OutputStyle
 
 
 def test_a_cell_goes_to_the_cluster_with_its_options(run, cluster):
@@ -43,11 +44,56 @@ def test_a_rank_that_raises_is_the_error_of_the_cell_whose_result_is_stored(
     assert world.views[-1].finished[0][1] == 1
 
 
+def test_a_cell_in_the_background_has_its_place_before_it_is_begun(run, cluster, world, shell):
+    cluster.statuses = ["ok", "raised"]
+    begun = run("%%spmd --background --timeout 5s\nx = 1")
+    assert begun.success
+    assert begun.result[0] == "begun"
+    assert cluster.calls[-1].is_background
+    assert cluster.calls[-1].timeout_s == 5.0
+    assert [what for what, *_ in world.views[-1].finished] == ["note", "tick"]
+    stored = run("%%spmd --background -o job\nx = 1")
+    assert stored.result is None
+    assert shell.user_ns["job"][0] == "begun"
+    assert isinstance(run("%%spmd --background\nx =").error_in_exec, UsageError)
+    assert world.views[-1].finished[-1] == (None,)
+
+
 def test_quiet_shows_errors_only(run, cluster, world):
     cluster.statuses = ["raised", "ok"]
     assert "rank 0 raised" in run("%%spmd --quiet\n1/0").text
     asked = world.views[-1].asked
-    assert asked == {"world_size": 2, "quiet": True, "shown": None, "log_hint": "localhost:/logs"}
+    style = OutputStyle(quiet=True)
+    assert asked.pop("axes") is cluster.axes
+    assert asked == {"world_size": 2, "shown": None, "style": style, "log_hint": "localhost:/logs"}
+
+
+def test_a_cell_says_how_its_outputs_are_shown_or_it_is_as_the_notebook_has_it(run, cluster, world):
+    run("%%spmd --group-outputs rank --figures row --times\nx = 1")
+    asked = OutputStyle(group_outputs="rank", figures="row", times=True)
+    assert world.views[-1].asked["style"] == asked
+    assert "--group-outputs order" in run("%dist_output --final --group-outputs order").text
+    run("%%spmd\nx = 1")
+    assert world.views[-1].asked["style"] == OutputStyle(group_outputs="order", is_final=True)
+    run("%%spmd --background --group-outputs same\nx = 1")
+    assert world.views[-1].asked["style"] == OutputStyle(), "it has a place that is updated"
+    run("%dist_output --live")
+    run("%%spmd\nx = 1")
+    assert world.views[-1].asked["style"] == OutputStyle(group_outputs="order")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("%dist_output 3 --final", "--final and --live are for every cell"),
+        ("%dist_output --group-outputs ranks", "Did you mean rank?"),
+        ("%%spmd --figures rows\nx", "Did you mean row?"),
+    ],
+)
+def test_what_cannot_be_said_of_outputs_is_named(run, cluster, line, words):
+    result = run(line)
+    assert isinstance(result.error_in_exec, UsageError)
+    assert words in str(result.error_in_exec)
 
 
 def test_the_outputs_of_some_ranks_are_shown_while_all_run(run, cluster, world):
@@ -86,19 +132,6 @@ def test_an_unknown_option_runs_nothing(run, cluster):
     assert isinstance(result.error_in_exec, UsageError)
     assert "--ranks?" in result.text
     assert cluster.calls == []
-
-
-@pytest.mark.parametrize(
-    ("cell", "sent"),
-    [
-        ("x\n", "#%%spmd --ranks 0\nx\n"),
-        ("\n  x\n  y\n", "  #%%spmd --ranks 0\n\n  x\n  y\n"),
-        ("%%time\nx\n", "%%time\nx\n"),
-        ("\n%%time\nx\n", "\n%%time\nx\n"),
-    ],
-)
-def test_lines_are_counted_as_the_person_sees_them(cell, sent):
-    assert count_lines_as_typed("--ranks 0", cell) == sent
 
 
 @pytest.mark.parametrize("auto", [False, True])
@@ -143,10 +176,12 @@ def auto():
 
 def test_auto_sends_plain_cells_as_they_are(run, cluster, shell):
     assert run("%dist_auto on").success
+    assert cluster.is_auto
     assert run("x = 1\ny = 2").success
     assert [call.code for call in cluster.calls] == ["x = 1\ny = 2\n"]
     assert "x" not in shell.user_ns
     assert run("%dist_auto off").success
+    assert not cluster.is_auto
     run("x = 1")
     assert shell.user_ns["x"] == 1
 
@@ -189,6 +224,12 @@ def test_local_keeps_line_numbers_and_inner_cell_magics(run, cluster):
     assert "line 3" in run("%%local\nx = 1\n1/0").text
     assert run("%%local\n%%capture held\nprint('inner')").text == ""
     assert "UsageError: %%local" in run("%%local --ranks 0\n1").text
+
+
+def test_auto_alone_tells_whether_it_is_on(run, cluster):
+    for mode in ("off", "on"):
+        run(f"%dist_auto {mode}")
+        assert f"is {mode}:" in run("%dist_auto").text
 
 
 def test_auto_without_a_cluster_says_how_to_leave_it(run, cluster):

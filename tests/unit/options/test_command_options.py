@@ -16,6 +16,8 @@ def test_options_and_their_values_are_no_positionals():
     parser.add_argument("--all", action="store_true")
     assert parser.positionals(["--dir", "/d", "a", "--all", "b", "--dir"]) == ["a", "b"]
     assert parser.positionals(["--dir", "--all", "a"]) == ["a"], "a value, however it looks"
+    parser.add_argument("-p", nargs=2)
+    assert parser.places(["-p", "a", "-1", "--dir=/d", "-", "b"]) == [4, 5]
 
 
 @pytest.mark.parametrize(
@@ -23,12 +25,14 @@ def test_options_and_their_values_are_no_positionals():
     [
         *(("--nam x", "--name"), ("a --nam=b", "--name"), ("--lauch=ssh", "--launch")),
         *(("--zzz 1", ""), ("4 5", "")),
+        *(("--mode strat", "start"), ("--mode zzz", "")),
     ],
 )
 def test_an_option_with_a_slip_is_answered_with_the_one_that_is_meant(line, meant):
     parser = OptionParser(prog="%x", example="%x --name a")
     parser.add_argument("--name")
     parser.add_argument("--launch")
+    parser.add_argument("--mode", choices=("start", "stop"))
     with pytest.raises(UsageError) as raised:
         parser.read(line)
     found = re.search(r"Did you mean (\S+)\?", str(raised.value))

@@ -81,3 +81,14 @@ def test_the_machine_counts_all_kills(tmp_path):
 def test_this_process_can_be_looked_up():
     group = cgroup_of(os.getpid())
     assert group is None or group.folder.is_dir()
+
+
+def test_the_least_room_for_processes_on_the_way_up_counts(machine):
+    machine.says("0::/pod/rank\n")
+    assert machine.group().tasks_left is None
+    machine.write("pod/rank/pids.max", "max\n")
+    machine.write("pod/pids.max", "100\n")
+    machine.write("pod/pids.current", "70\n")
+    machine.write("pids.max", "1000\n")
+    machine.write("pids.current", "900\n")
+    assert machine.group().tasks_left == (30, 100, machine.groups / "pod")

@@ -18,7 +18,6 @@ def ras(monkeypatch):
     found = FakeRas(PAIR)
     monkeypatch.setattr(socket, "create_connection", found.connect)
     monkeypatch.setattr(nccl_ras, "CONNECT_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(nccl_ras, "ANSWER_TIMEOUT_S", 5.0)
     yield found
     found.close()
 
@@ -64,11 +63,10 @@ def test_an_answer_that_does_not_end_is_not_read(ras, monkeypatch):
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for(ras, monkeypatch):
-    monkeypatch.setattr(nccl_ras, "ANSWER_TIMEOUT_S", 0.1)
     monkeypatch.setattr(
         ras, "_send", lambda end, said: said.startswith("SERVER") and end.sendall(said.encode())
     )
-    assert ask_ras(ADDRESS) is None
+    assert ask_ras(ADDRESS, 0.1) is None
 
 
 def test_where_nobody_listens_there_is_no_report(monkeypatch):

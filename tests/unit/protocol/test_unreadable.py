@@ -62,7 +62,7 @@ OUTPUTS = st.builds(
 def test_whatever_user_code_puts_into_a_report_it_arrives(outputs, text, value):
     error = ErrorInfo(text, text, (text,))
     result = CellResult(1, "c", "raised", 0.5, value, error, tuple(outputs), (3, 4))
-    arrived, _ = from_engine().decode(encode(result))
+    arrived = from_engine().decode(encode(result))
     assert (arrived.rank, arrived.cell_id, arrived.status) == (1, "c", "raised")
     assert (arrived.duration_s, arrived.offsets) == (0.5, (3, 4))
     assert [output.kind for output in arrived.outputs] == ["display"] * len(outputs)
@@ -71,7 +71,7 @@ def test_whatever_user_code_puts_into_a_report_it_arrives(outputs, text, value):
 @given(RUBBISH, RUBBISH)
 def test_so_does_an_answer_with_rubbish_in_it(one, other):
     said = Answered(2, "r", Completions((one, other), 0, 1))
-    arrived, _ = from_engine().decode(encode(said))
+    arrived = from_engine().decode(encode(said))
     assert arrived.request_id == "r"
 
 
@@ -94,7 +94,7 @@ def fresh_log(monkeypatch):
 class TestReports:
     def test_what_a_rank_said_around_something_unreadable_is_kept(self, capsys):
         frames = broken(CellOutput(1, "c", ()), outputs=[GOOD, BAD, GOOD], offsets=(3, 4))
-        said, _ = from_engine().decode(frames)
+        said = from_engine().decode(frames)
         assert [output.kind for output in said.outputs] == ["stdout", "note", "stdout"]
         assert "display" in said.outputs[1].text
         assert "display_id" in said.outputs[1].text
@@ -104,7 +104,7 @@ class TestReports:
     @pytest.mark.parametrize("outputs", [[BAD], 7, "x", {"a": 1}])
     def test_a_result_that_can_be_read_but_for_its_outputs_is_what_it_is(self, outputs):
         whole = CellResult(1, "c", "ok", 0.5, "7")
-        result, _ = from_engine().decode(broken(whole, outputs=outputs))
+        result = from_engine().decode(broken(whole, outputs=outputs))
         assert (result.status, result.value_repr, result.error) == ("ok", "7", None)
         assert [output.kind for output in result.outputs] == ["note"]
 
@@ -113,19 +113,19 @@ class TestReports:
     )
     def test_a_result_whose_end_cannot_be_read_is_no_success(self, fields):
         frames = broken(CellResult(1, "c", "ok", 0.5), duration_s="x", **fields)
-        result, _ = from_engine().decode(frames)
+        result = from_engine().decode(frames)
         assert result.status == "raised"
         assert result.error.ename == "MalformedMessage"
 
     @pytest.mark.parametrize("kind", [ObjectsStored, ObjectFetched, ControllerJoined, Answered])
     def test_what_answers_a_request_answers_it_with_the_problem(self, kind):
         field, value = ("answer", NoAnswer("")) if kind is Answered else ("problem", "")
-        said, _ = from_engine().decode(broken(kind(1, "r", value), **{field: 5}))
+        said = from_engine().decode(broken(kind(1, "r", value), **{field: 5}))
         assert (type(said), said.rank, said.request_id) == (kind, 1, "r")
         assert "Expected" in (said.answer.reason if kind is Answered else said.problem)
 
     def test_a_hello_that_cannot_be_read_is_one_that_is_not_ready(self):
-        said, _ = from_engine().decode(broken(messages.Hello(1, 3, 9), pid="x"))
+        said = from_engine().decode(broken(messages.Hello(1, 3, 9), pid="x"))
         assert isinstance(said, NotReady)
         assert said.generation == 3
 
@@ -152,12 +152,12 @@ class TestReports:
 class TestWords:
     def test_events_around_an_unreadable_one_are_kept(self):
         events = [
-            {"type": "RankOutput", "rank": 1, "outputs": [GOOD, BAD]},
+            {"type": "RankOutput", "ranks": [1], "outputs": [GOOD, BAD]},
             {"type": "RankFinished", "rank": 1, "status": "ok", "duration_s": "x"},
             {"type": "RankFinished", "rank": 2, "status": 4, "duration_s": 1.0},
             {"type": "Nonsense"},
         ]
-        said, _ = to_client().decode(broken(CellEvents("c", (), is_last=True), events=events))
+        said = to_client().decode(broken(CellEvents("c", (), is_last=True), events=events))
         output, *ended = said.events
         assert [each.kind for each in output.outputs] == ["stdout", "note"]
         assert isinstance(ended.pop(), CellNote)
@@ -167,7 +167,7 @@ class TestWords:
 
     def test_an_answer_that_cannot_be_read_refuses_what_was_asked(self):
         answer = messages.CellsListed("request-7", ())
-        said, _ = to_client().decode(broken(answer, cells=5))
+        said = to_client().decode(broken(answer, cells=5))
         assert isinstance(said, Refused)
         assert (said.request_id, said.code) == ("request-7", ErrorCode.MALFORMED_MESSAGE)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jupyter_dist.cluster.followed_cells import Replay
+from jupyter_dist.cluster.cells.followed_cells import Replay
 from jupyter_dist.errors import CellOutOfSight, ClusterGone
 from jupyter_dist.protocol.messages import (
     ErrorInfo,
@@ -56,7 +56,7 @@ class PlayedCluster:
 
 
 def say(rank, text):
-    return lambda watcher: watcher.on_output(rank, (Output("stdout", text),))
+    return lambda watcher: watcher.on_output([rank], (Output("stdout", text),))
 
 
 def tick(watcher):
@@ -136,7 +136,7 @@ def test_a_picture_that_takes_long_to_draw_comes_less_often():
 
 
 def test_the_last_cell_is_told_once():
-    events = (RankOutput(0, (Output("stdout", "said\n"),)), RankFinished(0, "ok", 1.0))
+    events = (RankOutput((0,), (Output("stdout", "said\n"),)), RankFinished(0, "ok", 1.0))
     events += (RankFinished(1, "ok", 1.0),)
     scene = {"cell": kept(2), "events": events}
     told = play(scene, dict(scene), dict(scene))

@@ -8,6 +8,8 @@ def test_what_is_asked_is_read():
     asked = read_request(b'{"id": "a", "kind": "heal", "ranks": [0, 2]}', ViewAsked)
     assert asked == ViewAsked(id="a", kind="heal", ranks=(0, 2))
     assert read_request('{"kind": "follow", "cluster": null}', FollowAsked) == FollowAsked()
+    again = read_request('{"kind": "follow", "cluster": "x", "whole": true}', FollowAsked)
+    assert again == FollowAsked(cluster="x", whole=True)
     start = read_request(b'{"id": "a", "hosts": "x:8", "name": ""}', StartAsked)
     assert (start.hosts, start.name, start.count) == ("x:8", "", None)
 

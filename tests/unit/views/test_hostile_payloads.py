@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from jupyter_dist.cluster.result import RankResult, SpmdResult
 from jupyter_dist.errors import CellFailed
 from jupyter_dist.protocol.messages import ErrorInfo, Output, RankFinished
+from jupyter_dist.protocol.plain_values import to_text
 from jupyter_dist.server.cell_feed import RankLines
-from jupyter_dist.server.page_messages import CellSeen, Tail, to_text
+from jupyter_dist.server.page_messages import CellSeen, Tail
 from jupyter_dist.views.cell import output_html
 from jupyter_dist.views.cell.cell_output import CellOutputView
 from jupyter_dist.views.cell.cell_picture import CellRecord
@@ -98,14 +99,14 @@ def ended(ends):
 def play(view, speech, ends):
     """Play a cell in which each rank has printed a line before and after all that."""
     for rank in range(3):
-        view.on_output(rank, [Output("stdout", f"first {rank}\n")])
+        view.on_output([rank], [Output("stdout", f"first {rank}\n")])
     view.on_tick()
     for rank, outputs in speech:
-        view.on_output(rank, outputs)
+        view.on_output([rank], outputs)
         view.on_tick()
     view.on_note("a note \ud800 \x1b[3")
     for rank in range(3):
-        view.on_output(rank, [Output("stdout", f"\nlast {rank}\n")])
+        view.on_output([rank], [Output("stdout", f"\nlast {rank}\n")])
     for each in ended(ends):
         view.on_finished(each)
     view.on_tick()
@@ -118,7 +119,7 @@ def clock():
 
 
 @given(SPEECH, st.tuples(ENDS, ENDS, ENDS))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_a_notebook_shows_every_cell(speech, ends):
     page = StrictNotebook()
     play(CellOutputView(world_size=3, display=page, clock=clock()), speech, ends)
@@ -128,7 +129,7 @@ def test_a_notebook_shows_every_cell(speech, ends):
 
 
 @given(SPEECH, st.tuples(ENDS, ENDS, ENDS), st.sampled_from(["utf-8", "ascii", "latin-1"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_so_does_a_terminal_of_any_encoding(speech, ends, encoding):
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     terminal = Terminal(lambda text: write_text(stream, text), is_tty=encoding == "utf-8")
@@ -137,11 +138,11 @@ def test_so_does_a_terminal_of_any_encoding(speech, ends, encoding):
 
 
 @given(SPEECH, st.tuples(ENDS, ENDS, ENDS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_so_does_a_page_of_the_server(speech, ends):
     record = RankLines(3)
     for rank, outputs in speech:
-        record.take_output(rank, outputs)
+        record.take_output([rank], outputs)
         say(live_bundle(record.live_picture()))
     for each in ended(ends):
         record.take_finished(each)
@@ -158,7 +159,7 @@ def say(bundle):
 
 
 @given(SPEECH, st.tuples(ENDS, ENDS, ENDS), TEXT)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_so_does_a_result(speech, ends, text):
     results = [
         RankResult(
@@ -243,7 +244,7 @@ def said():
 
     def say(view):
         for rank in range(2):
-            view.on_output(rank, [Output("stdout", f"line {rank}\n"), Output("display", data={})])
+            view.on_output([rank], [Output("stdout", f"line {rank}\n"), Output("display", data={})])
             view.on_tick()
             view.on_finished(RankFinished(rank, "ok", 1.0, "7"))
         view.finish(None)
@@ -297,7 +298,7 @@ def test_ctrl_c_while_a_cell_is_drawn_is_not_swallowed(said):
 def test_one_output_that_cannot_be_taken_costs_no_other(monkeypatch):
     record = CellRecord(1)
     odd = Output("clear_output", data=7)
-    record.take_output(0, [Output("stdout", "a\n"), odd, Output("stdout", "b\n")])
+    record.take_output([0], [Output("stdout", "a\n"), odd, Output("stdout", "b\n")])
     text = saved_bundle(record.final_picture())["text/plain"]
     assert "a\n" in text
     assert "clear_output" in text

@@ -1,5 +1,6 @@
 """JAX's collectives on this rank: each launch of a program that spans ranks, from begin to end."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -39,6 +40,12 @@ _KINDS = frozenset({"JaxRuntimeError", "XlaRuntimeError", "ValueError", "Runtime
 """By name: JAX need not be here. Depending on the operation gloo's errors become one of these."""
 _WORDS = ("Gloo ", "NCCL ")
 _MOST_CHARACTERS = 200
+_REPEATED = re.compile(r"([^:]+: )\1+")
+"""XLA says once for each program that came after it that it could not be run."""
+_OF_BEFORE = (
+    "this array was to come from a program of JAX that broke off in an earlier cell: it has no "
+    "values. Run the cell that makes it again; JAX itself is formed."
+)
 
 
 class Launches:
@@ -284,6 +291,8 @@ class Launches:
         broken = find_broken(error)
         if broken is None:
             return None
+        if not self._counts and self.failure is None:  # nothing of this generation has failed
+            return FrameworkError(_OF_BEFORE)
         self.is_broken = True
         meant = self._tell_broken(shorten(broken))
         meant.__cause__ = error
@@ -334,5 +343,6 @@ def find_broken(error: BaseException) -> BaseException | None:
 def shorten(error: BaseException) -> str:
     """Return the first line of such an error, without the status code before it."""
     first = error_text(error).strip().partition("\n")[0].strip()
-    text = first.removeprefix("UNKNOWN: ").rstrip(".") or type(error).__name__
+    first = _REPEATED.sub(r"\1", first.removeprefix("UNKNOWN: "))
+    text = first.rstrip(".") or type(error).__name__
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"

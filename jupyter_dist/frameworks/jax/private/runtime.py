@@ -20,6 +20,12 @@ BACKENDS = "jax._src.xla_bridge"
 
 _FOREVER_S = 10_000_000
 """Whether ranks live is known otherwise; where JAX's own clocks run out it ends the process."""
+_THREADS = "NPROC"
+"""Says how many threads XLA on CPU has; it reads this when devices are made."""
+_THREADS_OF_A_DEVICE = 2
+"""Collectives of several devices of one process hold threads until all others have come: programs
+that are launched without waiting need two for each device, with fewer all ranks wait for ever."""
+_FORCED_DEVICES = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 _LOOPBACK = "127.0.0.1"
 _EXEMPT = "no_grpc_proxy"
 _CLIENT_OPTIONS: Mapping[str, object] = {
@@ -240,6 +246,25 @@ def call_before_backends(bridge: ModuleType, call: Callable[[], None]) -> None:
         replace(bridge, "backends", backends)
 
 
+def provide_threads() -> None:
+    """Give XLA on CPU the threads that several devices of this process need to meet others."""
+    devices = _count_cpu_devices()
+    needed = _THREADS_OF_A_DEVICE * devices
+    given = os.environ.get(_THREADS, "")
+    if devices > 1 and (int(given) if given.isdecimal() else os.cpu_count() or 1) < needed:
+        os.environ[_THREADS] = str(needed)
+
+
+def _count_cpu_devices() -> int:
+    """Return how many devices JAX is about to make of the cores."""
+    config = getattr(sys.modules.get("jax"), "config", None)
+    wanted = getattr(config, "jax_num_cpu_devices", None) or -1
+    if wanted > 0:
+        return int(wanted)
+    forced = _FORCED_DEVICES.findall(os.environ.get("XLA_FLAGS", ""))
+    return int(forced[-1]) if forced else 1
+
+
 def refuse_unknown_platforms() -> None:
     """Raise UsageError for a platform in jax_platforms that no plugin offers."""
     import jax
@@ -277,7 +302,7 @@ def unknown_version(lacking: str) -> FrameworkError:
     version = getattr(sys.modules.get("jax"), "__version__", "of this version")
     return FrameworkError(
         f"jupyter-dist does not know JAX {version}: it has no {lacking}. Install a version that "
-        "docs/jax.md lists, or give jax.distributed.initialize all of its arguments."
+        "docs/how_to/jax.md lists, or give jax.distributed.initialize all of its arguments."
     )
 
 

@@ -69,7 +69,7 @@ def _import_native() -> ModuleType:
     why = problem or "this version of jaxlib has another coordination service"
     raise FrameworkError(
         f"JAX's coordination service cannot be started on {socket.gethostname()}: {why}. Install "
-        "on this host what the ranks use, or see docs/jax.md for the versions that work."
+        "on this host what the ranks use, or see docs/how_to/jax.md for the versions that work."
     )
 
 

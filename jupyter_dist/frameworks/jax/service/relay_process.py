@@ -21,7 +21,6 @@ import sys
 from typing import NoReturn
 
 import msgspec
-import psutil
 
 from jupyter_dist.errors import DistError, FrameworkError, UsageError
 from jupyter_dist.frameworks.jax.service.relay import CONNECT_TIMEOUT_S, Relay
@@ -165,6 +164,8 @@ def _is_from(pid: int, connection: socket.socket) -> bool:
         ports = connection.getpeername()[1], connection.getsockname()[1]
     except OSError:  # it has gone
         return False
+    import psutil
+
     try:
         held = psutil.Process(pid).net_connections("tcp")
     except (psutil.Error, OSError):

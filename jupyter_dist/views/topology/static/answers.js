@@ -2,10 +2,9 @@
 
 import { makeButton } from "./buttons.js";
 import { html, write } from "./nodes.js";
+import { withoutTimes } from "./words.js";
 
 const ANSWER_TITLES = { stacks: "Stacks", explain: "Explanation" };
-
-const withoutSeconds = (/** @type {string} */ text) => text.replace(/\d+(\.\d+)? s\b/g, "s");
 
 /** @param {Element} parent @param {string} title @param {boolean} hasTitle */
 function makeSection(parent, title, hasTitle) {
@@ -71,8 +70,8 @@ export function createAnswers(parent) {
   return {
     /** Whether an open answer says this too, times apart. @param {string} words */
     say(words) {
-      const plain = withoutSeconds(words);
-      return [...shown.values()].some(({ body }) => withoutSeconds(body.textContent ?? "").includes(plain));
+      const plain = withoutTimes(words);
+      return [...shown.values()].some(({ body }) => withoutTimes(body.textContent ?? "").includes(plain));
     },
     /** @param {string} kind @param {import("./requests.js").Answer} answer */
     take(kind, answer) {

@@ -40,7 +40,22 @@ export function makeArmedButton(parent, className, labels, onSure) {
     button.textContent = labels.words;
     delete button.dataset.armed;
   }
-  return { button, disarm };
+  return {
+    button,
+    disarm,
+    /** @param {{words: string, sure: string, title: string}} next */
+    relabel(next) {
+      if (next.words === labels.words) return;
+      labels = next;
+      button.title = labels.title;
+      disarm();
+    },
+  };
+}
+
+/** What cannot be undone says of which cluster. */
+function stopOf(/** @type {string} */ cluster) {
+  return { words: `Stop ${cluster}…`, sure: `Really stop ${cluster}?`, title: `End ${cluster} and every process of it` };
 }
 
 /**
@@ -61,13 +76,14 @@ export function createButtons(parent, requests, answers) {
   const stop = makeArmedButton(
     parent,
     "jd-stop",
-    { words: "Stop", sure: "Really stop?", title: "End the cluster and every process of it" },
+    stopOf("the cluster"),
     () => ask("stop")
   );
   return {
     /** @param {Topology} state @param {boolean} [isObserver] */
     allow(state, isObserver = false) {
       const isReady = state.state === "ready";
+      stop.relabel(stopOf(state.cluster));
       const hasLost = state.hosts.some((host) => host.engines.some((engine) => engine.state === "lost"));
       for (const button of [stacks, explain]) button.disabled = !isReady;
       interrupt.disabled = isObserver || !isReady;

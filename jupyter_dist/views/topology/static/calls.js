@@ -32,6 +32,8 @@ export function callsOf(state) {
     return collective?.is_running && !collective.is_earlier && (each === "collective" || each === "hung");
   });
   const all = engines.map((engine) => engine.rank).sort((a, b) => a - b);
+  const operations = new Map(inside.map((engine) => [engine.rank, engine.collective.operation]));
+  const known = new Set(all);
   /** @type {Map<string, Call & {members: number[]}>} */
   const calls = new Map();
   const messages = [];
@@ -40,11 +42,10 @@ export function callsOf(state) {
     const { operation, sequence, group = "" } = collective;
     if (MESSAGES.includes(operation)) {
       const peer = peerOf(collective, all);
-      if (peer === undefined || !all.includes(peer)) continue;
+      if (peer === undefined || !known.has(peer)) continue;
       const [from, to] = operation === "recv" ? [peer, rank] : [rank, peer];
       messages.push({ from, to, isHung: each === "hung" });
-      const other = inside.find((engine) => engine.rank === peer);
-      if (!other || !MESSAGES.includes(other.collective.operation)) waited.add(peer);
+      if (!MESSAGES.includes(operations.get(peer))) waited.add(peer);
       continue;
     }
     const key = `${operation} ${sequence} ${group}`;
@@ -57,7 +58,8 @@ export function callsOf(state) {
     call.isHung ||= each === "hung";
   }
   for (const { members, ranks } of calls.values()) {
-    for (const rank of members) if (!ranks.includes(rank)) waited.add(rank);
+    const came = new Set(ranks);
+    for (const rank of members) if (!came.has(rank)) waited.add(rank);
   }
   const gone = new Set(engines.filter((engine) => ["lost", "left"].includes(engine.state)).map((engine) => engine.rank));
   const awaited = new Set(state.note ? [...waited].filter((rank) => !gone.has(rank)) : []);

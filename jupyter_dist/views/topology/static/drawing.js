@@ -1,14 +1,18 @@
-/** The drawing: keyed hosts and seats that stay in place, and the keys that walk over them. */
+/** The drawing: keyed hosts, seats and groups that stay in place. */
 
+import { createArrangement } from "./arrangement.js";
 import { callsOf } from "./calls.js";
 import { createFilter } from "./filter.js";
+import { drawFrames } from "./frames.js";
+import { tileAt } from "./groups.js";
 import { layHost, makeHost, updateHost } from "./hosts.js";
+import { listen, neighbour } from "./keys.js";
+import { MOST_DENSE, countSeats, plan } from "./levels.js";
 import { drawFlows, drawLabels, drawLinks, drawNetwork } from "./links.js";
-import { ownId, svg, write } from "./nodes.js";
-import { MOST_ROOMY, plan, scaleFor, seatsOf, shapeOf } from "./plan.js";
+import { html, ownId, svg, write } from "./nodes.js";
+import { scaleFor, shapeOf } from "./plan.js";
 import { addRing, makeCell, updateCell } from "./seats.js";
-
-const ARROWS = ["ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End"];
+import { layGroup, makeGroup, updateGroup } from "./tiles.js";
 
 /** Put nodes in this order without moving those that stand right: a moved node loses its focus. */
 function arrange(container, nodes) {
@@ -18,9 +22,20 @@ function arrange(container, nodes) {
   while (container.children.length > nodes.length) container.lastElementChild.remove();
 }
 
+/** All seats of a picture. @param {Plan} plan */
+const seatsIn = ({ grid, hosts }) => grid?.seats ?? hosts.flatMap((place) => place.seats);
+
+/** What seats of a host are updated from. @param {Host} host */
+const byNumber = (host) => ({
+  host,
+  engines: new Map(host.engines.map((engine) => [engine.rank, engine])),
+  gpus: new Map(host.gpus.map((gpu) => [gpu.index, gpu])),
+});
+
 /** The nodes of a drawing, made once for what stays. @param {Element} parent */
 function createCanvas(parent) {
-  const canvas = svg("svg", { class: "jd-drawing", role: "listbox", "aria-label": "hosts and ranks" }, parent);
+  // Chromium stops at drawings that hear of the focus, when Tab is pressed; its seats are where to stop.
+  const canvas = svg("svg", { class: "jd-drawing", role: "listbox", "aria-label": "hosts and ranks", tabindex: -1 }, parent);
   const network = svg("g", { class: "jd-networks", "aria-hidden": "true" });
   const flows = svg("g", { class: "jd-flows", "aria-hidden": "true" });
   const defs = svg("defs", {});
@@ -30,50 +45,8 @@ function createCanvas(parent) {
   const marker = svg("marker", { id: arrow, ...size, orient: "auto", markerUnits: "userSpaceOnUse" }, defs);
   svg("path", { class: "jd-arrow", d: "M0.5 0.5L7.5 4L0.5 7.5Z" }, marker);
   const labels = svg("g", { class: "jd-labels", "aria-hidden": "true" });
-  return { canvas, network, flows, labels, defs, arrow };
-}
-
-/** The seat an arrow key leads to: the next in order sideways, the nearest one up or down. */
-function neighbour(order, cells, key, arrow) {
-  const i = order.indexOf(key);
-  const last = order.length - 1;
-  const steps = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: last };
-  if (arrow in steps) return order[Math.max(0, Math.min(last, steps[arrow]))];
-  const here = cells.get(key);
-  const sign = arrow === "ArrowDown" ? 1 : -1;
-  const distance = (each) => (each.y - here.y) * sign * 1000 + Math.abs(each.x - here.x);
-  const ahead = order.map((each) => cells.get(each)).filter((each) => (each.y - here.y) * sign > 1);
-  if (!ahead.length) return key;
-  return ahead.reduce((best, each) => (distance(each) < distance(best) ? each : best)).seat.key;
-}
-
-/** Hear pointer, focus and keys. */
-function listen(canvas, { seats, onLook, onOpen }) {
-  const keyOf = (/** @type {Event} */ event) =>
-    /** @type {Element} */ (event.target).closest?.("[data-key]")?.getAttribute("data-key") ?? "";
-  const open = (/** @type {Event} */ event) => {
-    const rank = /** @type {Element} */ (event.target).closest?.("[data-rank]")?.getAttribute("data-rank");
-    if (rank) onOpen(Number(rank));
-  };
-  let focused = "";
-  canvas.addEventListener("pointerover", (event) => onLook(keyOf(event) || focused));
-  canvas.addEventListener("pointerleave", () => onLook(focused));
-  canvas.addEventListener("focusout", () => onLook((focused = "")));
-  canvas.addEventListener("click", open);
-  canvas.addEventListener("focusin", (event) => {
-    focused = keyOf(event);
-    seats.select(focused);
-    onLook(focused);
-  });
-  canvas.addEventListener("keydown", (event) => {
-    const key = keyOf(event);
-    const isOpening = event.key === "Enter" || event.key === " ";
-    if (!key || !(isOpening || ARROWS.includes(event.key))) return;
-    event.preventDefault();
-    event.stopPropagation();
-    if (isOpening) open(event);
-    else seats.walk(key, event.key);
-  });
+  const grid = svg("g", { class: "jd-grid", "aria-hidden": "true" });
+  return { canvas, network, grid, flows, labels, defs, arrow };
 }
 
 /**
@@ -81,12 +54,16 @@ function listen(canvas, { seats, onLook, onOpen }) {
  * @param {Element} parent
  * @param {(key: string) => void} onLook names the seat or host that is pointed at or focused, or ""
  * @param {(rank: number) => void} onOpen
+ * @param {(across: string) => void} [onArranged] names the axis that goes across, or ""
  */
-export function createDrawing(parent, onLook, onOpen = () => {}) {
+export function createDrawing(parent, onLook, onOpen = () => {}, onArranged) {
   /** @type {[Topology, number] | null} */
   let latest = null;
-  const filter = createFilter(parent, () => latest && update(...latest));
-  const { canvas, network, flows, labels, defs, arrow } = createCanvas(parent);
+  const redraw = () => latest && update(...latest);
+  const tools = html("div", "jd-tools", parent);
+  const arrangement = createArrangement(tools, redraw, onArranged);
+  const filter = createFilter(tools, redraw);
+  const { canvas, network, grid, flows, labels, defs, arrow } = createCanvas(parent);
   const frames = new Map();
   const cells = new Map();
   /** @type {Plan} */
@@ -94,6 +71,7 @@ export function createDrawing(parent, onLook, onOpen = () => {}) {
   /** @type {string[]} */
   let order = [];
   let drawn = "";
+  let opened = "";
   const seats = {
     select(key) {
       for (const each of order) write(cells.get(each).node, "aria-selected", String(each === key));
@@ -103,7 +81,39 @@ export function createDrawing(parent, onLook, onOpen = () => {}) {
     },
     walk: (key, arrow) => cells.get(neighbour(order, cells, key, arrow)).node.focus(),
   };
-  listen(canvas, { seats, onLook, onOpen });
+  listen(canvas, {
+    seats,
+    onLook,
+    onOpen,
+    onGroup(key) {
+      opened = opened === key ? "" : key;
+      redraw();
+      cells.get(key)?.node.focus(); // it may have been moved
+    },
+    tileAt(x, y) {
+      const { left, top, width } = canvas.getBoundingClientRect();
+      const scale = current.width / width;
+      return tileAt(current, (x - left) * scale, (y - top) * scale)?.key ?? "";
+    },
+  });
+
+  /** The node of one group in its place. @param {GroupPlan} place */
+  function layOneGroup(place) {
+    const made = cells.get(place.key) ?? makeGroup(place.key);
+    cells.set(place.key, made);
+    layGroup(made, place);
+    return made.node;
+  }
+
+  /** The nodes of seats in their places. @param {HostPlan | Grid} place */
+  function laySeats(place) {
+    return place.seats.map((seat) => {
+      const made = cells.get(seat.key) ?? makeCell(seat, current.dense);
+      cells.set(seat.key, Object.assign(made, { seat, x: place.x + seat.x, y: place.y + seat.y }));
+      write(made.node, "transform", `translate(${seat.x},${seat.y})`);
+      return made.node;
+    });
+  }
 
   /** The nodes of one host in their place. @param {HostPlan} place @param {Label[]} words to add to */
   function layOne(place, words) {
@@ -112,37 +122,38 @@ export function createDrawing(parent, onLook, onOpen = () => {}) {
     layHost(frame, place);
     const own = drawLinks(frame.links, place);
     words.push(...own.map((label) => ({ ...label, x: place.x + label.x, y: place.y + label.y })));
-    const members = place.seats.map((seat) => {
-      const made = cells.get(seat.key) ?? makeCell(seat, current.dense);
-      cells.set(seat.key, Object.assign(made, { seat, x: place.x + seat.x, y: place.y + seat.y }));
-      write(made.node, "transform", `translate(${seat.x},${seat.y})`);
-      return made.node;
-    });
+    const members = laySeats(place);
     const { box, links, head, foot } = frame;
     arrange(frame.node, [box, links, head, ...members, foot]);
     return frame.node;
   }
 
-  function layout(/** @type {Topology} */ state, /** @type {number} */ width) {
-    const scale = scaleFor(width);
-    current = plan(state, width / scale);
+  function layout(/** @type {Topology} */ state, /** @type {number} */ width, across) {
+    current = plan(state, width / scaleFor(width), opened, across);
     const height = Math.ceil(current.height);
     write(canvas, "width", width);
-    write(canvas, "height", Math.ceil(height * scale));
-    write(canvas, "viewBox", `0 0 ${width / scale} ${height}`);
-    const places = current.hosts.flatMap((place) => place.seats);
+    write(canvas, "height", Math.ceil((height * width) / current.width));
+    write(canvas, "viewBox", `0 0 ${current.width} ${height}`);
+    const places = seatsIn(current);
     const wanted = new Map(places.map((seat) => [seat.key, `${seat.devices} ${seat.isShared}`]));
+    for (const { key } of current.groups) wanted.set(key, "group");
     for (const [key, { seat, dense }] of cells) {
       // A seat that got other GPUs is made again: it has a column for each.
-      if (dense !== current.dense || wanted.get(key) !== `${seat.devices} ${seat.isShared}`) cells.delete(key);
+      const made = dense === undefined ? "group" : dense === current.dense && `${seat.devices} ${seat.isShared}`;
+      if (wanted.get(key) !== made) cells.delete(key);
     }
     const names = new Set(current.hosts.map((place) => place.host.name));
     for (const name of frames.keys()) if (!names.has(name)) frames.delete(name);
     const words = drawNetwork(network, current.network);
+    const groups = current.groups.map(layOneGroup);
     const hosts = current.hosts.map((place) => layOne(place, words));
     drawLabels(labels, words);
-    arrange(canvas, [defs, network, ...hosts, flows, labels]);
-    order = places.map((seat) => seat.key);
+    drawFrames(grid, current.grid);
+    const seats = current.grid ? laySeats(current.grid) : [];
+    const last = current.groups.findIndex((group) => group.isOpen) + 1;
+    arrange(canvas, [defs, network, grid, ...seats, ...groups.slice(0, last), ...hosts, ...groups.slice(last), flows, labels]);
+    const [before, after] = [current.groups.slice(0, last), current.groups.slice(last)];
+    order = [...before, ...places, ...after].map((each) => each.key);
     // A list box without anything to choose is none.
     write(canvas, "role", order.length ? "listbox" : "img");
     const isReachable = order.some((key) => cells.get(key).node.getAttribute("tabindex") === "0");
@@ -152,25 +163,34 @@ export function createDrawing(parent, onLook, onOpen = () => {}) {
   /** @param {Topology} whole @param {number} width */
   function update(whole, width) {
     latest = [whole, width];
-    const count = whole.hosts.reduce((sum, host) => sum + seatsOf(host).length, 0);
-    const state = filter.apply(whole, count > MOST_ROOMY);
-    const shape = `${width}\n${shapeOf(state)}`;
-    if (shape !== drawn) layout(state, width);
+    const state = filter.apply(whole);
+    const across = arrangement.offer(countSeats(state.hosts) > MOST_DENSE ? [] : (state.axes?.[0] ?? []));
+    const grid = across && JSON.stringify([across, state.axes, state.hosts.map((host) => host.state)]);
+    const shape = `${width} ${opened} ${grid}\n${shapeOf(state)}`;
+    if (shape !== drawn) layout(state, width, across);
     drawn = shape;
+    filter.offer(current.dense);
     const calls = callsOf(whole);
-    state.hosts.forEach((host, i) => {
-      updateHost(frames.get(host.name), host, current.hosts[i]);
-      const engines = new Map(host.engines.map((engine) => [engine.rank, engine]));
-      const gpus = new Map(host.gpus.map((gpu) => [gpu.index, gpu]));
-      for (const { key, rank } of current.hosts[i].seats) {
-        updateCell(cells.get(key), engines.get(rank), host, gpus, calls.awaited.has(rank));
-      }
-    });
+    for (const { key, first, count } of current.groups) {
+      updateGroup(cells.get(key), state.hosts.slice(first, first + count), calls.awaited);
+    }
+    for (const place of current.hosts) updateHost(frames.get(place.host.name), state.hosts[place.at], place);
+    const known = new Map();
+    for (const { key, rank, at } of seatsIn(current)) {
+      if (!known.has(at)) known.set(at, byNumber(state.hosts[at]));
+      const { host, engines, gpus } = known.get(at);
+      updateCell(cells.get(key), engines.get(rank), host, gpus, calls.awaited.has(rank));
+    }
     drawFlows(flows, current, calls, arrow);
   }
   return {
     update,
-    /** Put the focus on the seat of a rank, if it is there. @param {number} rank */
-    focus: (rank) => cells.get(`rank ${rank}`)?.node.focus(),
+    /** The groups of the picture; none while each host has a place of its own. */
+    groups: () => current?.groups ?? [],
+    /** Put the focus on the seat of a rank, or on the group that it is in. @param {number} rank */
+    focus(rank) {
+      const group = current?.groups.find((each) => each.tiles.some((tile) => tile.rank === rank));
+      (cells.get(`rank ${rank}`) ?? cells.get(group?.key))?.node.focus();
+    },
   };
 }

@@ -50,9 +50,26 @@ export function warningsOf(gpu) {
   return words;
 }
 
+/** Where a rank is along each of the named axes: see model/hosts/axes.py. @returns {number[]} */
+export function coordinatesOf(/** @type {Axes} */ [, sizes, order], /** @type {number} */ rank) {
+  let place = order.length ? order.indexOf(rank) : rank;
+  const along = sizes.map(() => 0);
+  for (let axis = sizes.length - 1; axis >= 0; axis -= 1) {
+    along[axis] = place % sizes[axis];
+    place = Math.floor(place / sizes[axis]);
+  }
+  return along;
+}
+
+/** The same as `data=2, model=1`, without one of the axes. @param {Axes} axes @param {number[]} along */
+export function writeCoordinates([names], along, without = -1) {
+  return names.map((name, axis) => `${name}=${along[axis]}`).filter((_, axis) => axis !== without).join(", ");
+}
+
 /** Everything known about a rank. */
-export function rankFacts(/** @type {Engine} */ engine, /** @type {Host} */ host, isAwaited = false) {
-  const facts = [[`rank ${engine.rank}`, true], [`on ${host.name}`]];
+export function rankFacts(/** @type {Engine} */ engine, /** @type {Host} */ host, axes, isAwaited = false) {
+  const at = axes ? writeCoordinates(axes, coordinatesOf(axes, engine.rank)) : "";
+  const facts = [[`rank ${engine.rank}`, true], ...(at ? [[at]] : []), [`on ${host.name}`]];
   if (engine.pid) facts.push([`pid ${engine.pid}`]);
   const why = engine.reason ? `: ${engine.reason}` : "";
   facts.push([look(engine.state).word + why, true]);
@@ -70,7 +87,7 @@ export function rankFacts(/** @type {Engine} */ engine, /** @type {Host} */ host
     if (engine.gpu_memory_bytes) facts.push([`uses ${bytes(engine.gpu_memory_bytes)} of GPU memory`]);
   }
   if (hasNumbers(engine) && engine.pid) {
-    facts.push([`heartbeat ${seconds(engine.beat_age_s)} ago`, engine.beat_age_s > LATE_BEAT_S]);
+    facts.push([engine.beat_age_s ? `heartbeat ${seconds(engine.beat_age_s)} ago` : "heartbeat just now", engine.beat_age_s > LATE_BEAT_S]);
   }
   return facts;
 }
@@ -155,4 +172,21 @@ export function hostFacts(host) {
 export function hostWarnings(host) {
   const found = host.gpus.map((gpu) => [gpu.index, warningsOf(gpu).join(", ")]).filter(([, words]) => words);
   return found.map(([index, words]) => `GPU ${index}: ${words}`).join(" · ");
+}
+
+const MOST_TOLD = 3;
+
+/** What is known about a group of hosts, in two lines: the second says what is wrong. @param {Host[]} hosts */
+export function groupFacts(hosts) {
+  const engines = hosts.flatMap((host) => host.engines.map((engine) => ({ engine, host })));
+  const ranks = ranges(engines.map(({ engine }) => engine.rank));
+  const span = hosts.length > 1 ? `${hosts[0].name} to ${hosts[hosts.length - 1].name}` : hosts[0].name;
+  const wrong = engines.filter(({ engine }) => engine.state === "lost" || engine.state === "hung");
+  const told = wrong.slice(0, MOST_TOLD).map(({ engine, host }) => {
+    const why = engine.reason ? `: ${engine.reason}` : "";
+    return [`rank ${engine.rank} on ${host.name} ${look(engine.state).word}${why}`, true];
+  });
+  if (wrong.length > MOST_TOLD) told.push([`and ${wrong.length - MOST_TOLD} more`]);
+  const warnings = hosts.filter((host) => hostWarnings(host)).map((host) => [`⚠ ${host.name}: ${hostWarnings(host)}`, true]);
+  return [[[span, true], [`${hosts.length} hosts`], [`ranks ${ranks}`]], [...told, ...warnings.slice(0, MOST_TOLD)]];
 }

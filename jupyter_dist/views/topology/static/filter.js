@@ -1,6 +1,6 @@
 /** The box that picks ranks of a large cluster, by numbers or by a state. */
 
-import { html, ownId, write } from "./nodes.js";
+import { html, makeField, ownId, write } from "./nodes.js";
 import { STATES } from "./words.js";
 
 const ACCEPTED = `write ranks as 0,5-9, or a state: ${Object.keys(STATES).join(", ")}`;
@@ -36,33 +36,33 @@ export function picked(state, pick) {
 
 /** The box itself, hidden while there are few ranks. @param {Element} parent */
 export function createFilter(parent, /** @type {() => void} */ onChange) {
-  const row = html("div", "jd-filter", parent);
-  row.hidden = true;
-  const id = ownId("filter");
-  const label = html("label", "", row);
-  const box = /** @type {HTMLInputElement} */ (html("input", "", row));
+  const { row, box } = makeField(parent, "jd-filter", "input", "Show ranks");
   const said = html("output", "", row);
-  label.textContent = "Show ranks";
-  label.setAttribute("for", id);
-  Object.assign(box, { id, type: "text", placeholder: "all, 0,5-9 or hung", autocomplete: "off", spellcheck: false });
-  said.setAttribute("for", id);
+  box.id = ownId("filter");
+  Object.assign(box, { type: "text", placeholder: "all, 0,5-9 or hung", autocomplete: "off", spellcheck: false });
+  said.setAttribute("for", box.id);
   box.addEventListener("input", onChange);
   box.addEventListener("keydown", (event) => {
-    // A notebook takes keys such as Enter and letters for itself otherwise.
-    event.stopPropagation();
     if (event.key !== "Escape" || !box.value) return;
     box.value = "";
     onChange();
   });
   return {
-    /** @param {Topology} state @param {boolean} isUseful @returns {Topology} */
-    apply(state, isUseful) {
-      row.hidden = !isUseful;
-      const pick = isUseful ? pickOf(box.value) : null;
+    /** Show the box where it is useful, and as long as something is written in it. @param {boolean} isUseful */
+    offer(isUseful) {
+      row.hidden = !isUseful && !box.value;
+    },
+    /** @param {Topology} state @returns {Topology} */
+    apply(state) {
+      const pick = pickOf(box.value);
       box.setAttribute("aria-invalid", String(pick === undefined));
+      if (pick === null) {
+        write(said, "text", "");
+        return state;
+      }
       const chosen = picked(state, pick ?? null);
       const count = (/** @type {Topology} */ of) => of.hosts.reduce((n, host) => n + host.engines.length, 0);
-      write(said, "text", pick === undefined ? ACCEPTED : pick ? `${count(chosen)} of ${count(state)} ranks` : "");
+      write(said, "text", pick ? `${count(chosen)} of ${count(state)} ranks` : ACCEPTED);
       return chosen;
     },
   };

@@ -13,90 +13,113 @@ const CURVE = { width: 220, height: 36 };
  *   oldest first; `limit` 0: none is known
  */
 
-/** The last values of one rank (or of all), in rings of the same length. */
-class Rings {
-  constructor() {
-    this.count = 0;
-    this.times = new Float64Array(SAMPLES);
-    this.rss = new Float64Array(SAMPLES);
-    this.gpu_memory = new Float64Array(SAMPLES);
-    this.utilisation = new Float64Array(SAMPLES);
-    this.limits = { rss: 0, gpu_memory: 0, utilisation: 100 };
+const QUANTITIES = ["rss", "gpu_memory", "utilisation"];
+const [NO_NUMBERS, NOT_THERE] = [NaN, -1];
+
+/** What was seen at one moment: three numbers for all together, then for each rank. */
+class Moment {
+  /** @param {number} now_ms @param {number} ranks */
+  constructor(now_ms, ranks) {
+    this.at_ms = now_ms;
+    this.values = new Float64Array(QUANTITIES.length * (ranks + 1)).fill(NOT_THERE);
   }
 
-  put(now_ms, seen) {
-    const at = this.count++ % SAMPLES;
-    this.times[at] = now_ms;
-    for (const what of ["rss", "gpu_memory", "utilisation"]) this[what][at] = seen[what];
-    Object.assign(this.limits, { rss: seen.rss_limit, gpu_memory: seen.gpu_limit });
+  /** @param {number} rank @param {Record<string, number> | null} seen null: it has no numbers now */
+  put(rank, seen) {
+    const at = QUANTITIES.length * (rank + 1);
+    for (let i = 0; i < QUANTITIES.length; i++) this.values[at + i] = seen ? seen[QUANTITIES[i]] : NO_NUMBERS;
   }
 
-  /** @param {"rss" | "gpu_memory" | "utilisation"} what @returns {Samples} */
-  samples(what) {
-    const kept = Math.min(this.count, SAMPLES);
-    const order = Array.from({ length: kept }, (_, i) => (this.count - kept + i) % SAMPLES);
-    const values = Float64Array.from(order, (at) => this[what][at]);
-    const span_s = kept > 1 ? (this.times[order[kept - 1]] - this.times[order[0]]) / 1000 : 0;
-    return { values, span_s, limit: this.limits[what], unit: what === "utilisation" ? "percent" : "bytes" };
+  /** @param {number} rank @param {string} what */
+  get(rank, what) {
+    return this.values[QUANTITIES.length * (rank + 1) + QUANTITIES.indexOf(what)] ?? NOT_THERE;
   }
 }
 
 /** What is seen of a rank now: of its GPUs, or without any of its process. */
 function seenOf(/** @type {Engine} */ engine, /** @type {Host} */ host, gpus) {
-  const mine = devicesOf(engine).map((index) => gpus.get(index)).filter(Boolean);
-  const sum = (name) => mine.reduce((total, gpu) => total + gpu[name], 0);
+  let [used, total, busy, count] = [0, 0, 0, 0];
+  for (const index of devicesOf(engine)) {
+    const gpu = gpus.get(index);
+    if (!gpu) continue;
+    used += gpu.memory_used_bytes;
+    total += gpu.memory_total_bytes;
+    busy += gpu.utilisation_percent;
+    count += 1;
+  }
   return {
     rss: engine.rss_bytes,
     rss_limit: host.memory_total_bytes,
-    gpu_memory: sum("memory_used_bytes"),
-    gpu_limit: sum("memory_total_bytes"),
-    utilisation: mine.length ? sum("utilisation_percent") / mine.length : engine.cpu_percent,
+    gpu_memory: used,
+    gpu_limit: total,
+    utilisation: count ? busy / count : engine.cpu_percent,
   };
+}
+
+/** What is seen of everything now; each rank is put where it belongs. */
+function takeAll(/** @type {Moment} */ moment, /** @type {Topology} */ state, limits) {
+  const total = { rss: 0, rss_limit: 0, gpu_memory: 0, gpu_limit: 0, utilisation: 0 };
+  let count = 0;
+  for (const host of state.hosts) {
+    const gpus = new Map(host.gpus.map((gpu) => [gpu.index, gpu]));
+    for (const gpu of host.gpus) {
+      total.gpu_memory += gpu.memory_used_bytes;
+      total.gpu_limit += gpu.memory_total_bytes;
+    }
+    total.rss_limit += host.memory_total_bytes;
+    for (const engine of host.engines) {
+      const seen = hasNumbers(engine) ? seenOf(engine, host, gpus) : null;
+      moment.put(engine.rank, seen);
+      if (!seen) continue;
+      limits.set(engine.rank, seen);
+      total.rss += seen.rss;
+      total.utilisation += seen.utilisation;
+      count += 1;
+    }
+  }
+  total.utilisation /= Math.max(1, count);
+  moment.put(EVERYONE, total);
+  limits.set(EVERYONE, total);
 }
 
 /** Remember the last two minutes: one sample a second of each rank, and of all together. */
 export function createHistory() {
-  /** @type {Map<number, Rings>} */
-  const rings = new Map();
+  /** @type {Moment[]} */
+  let moments = [];
+  /** @type {Map<number, Record<string, number>>} */
+  const limits = new Map();
   let takenAt = -Infinity;
-  const ringsOf = (rank) => {
-    if (!rings.has(rank)) rings.set(rank, new Rings());
-    return rings.get(rank);
-  };
+
+  /** Those in which a rank had numbers, back to where it was not there. @param {number} rank */
+  function momentsOf(rank) {
+    const absent = moments.findLastIndex((moment) => moment.get(rank, "rss") === NOT_THERE);
+    return moments.slice(absent + 1).filter((moment) => !Number.isNaN(moment.get(rank, "rss")));
+  }
   return {
     /** @param {Topology} state */
     take(state, now_ms = performance.now()) {
       if (now_ms - takenAt < BETWEEN_MS - 50) return;
       takenAt = now_ms;
-      const total = { rss: 0, rss_limit: 0, gpu_memory: 0, gpu_limit: 0, utilisation: 0 };
-      let count = 0;
-      const present = new Set([EVERYONE]);
-      for (const host of state.hosts) {
-        const gpus = new Map(host.gpus.map((gpu) => [gpu.index, gpu]));
-        for (const gpu of host.gpus) {
-          total.gpu_memory += gpu.memory_used_bytes;
-          total.gpu_limit += gpu.memory_total_bytes;
-        }
-        total.rss_limit += host.memory_total_bytes;
-        for (const engine of host.engines) {
-          present.add(engine.rank);
-          if (!hasNumbers(engine)) continue;
-          const seen = seenOf(engine, host, gpus);
-          ringsOf(engine.rank).put(now_ms, seen);
-          total.rss += seen.rss;
-          total.utilisation += seen.utilisation;
-          count += 1;
-        }
-      }
-      total.utilisation /= Math.max(1, count);
-      ringsOf(EVERYONE).put(now_ms, total);
-      for (const rank of rings.keys()) if (!present.has(rank)) rings.delete(rank);
+      const last = state.hosts.reduce((most, host) => host.engines.reduce((n, { rank }) => Math.max(n, rank), most), -1);
+      const moment = new Moment(now_ms, last + 1);
+      takeAll(moment, state, limits);
+      moments = [...moments.slice(1 - SAMPLES), moment];
     },
     /**
      * @param {number | null} rank null: all ranks together
      * @param {"rss" | "gpu_memory" | "utilisation"} what
+     * @returns {Samples}
      */
-    samples: (rank, what) => (rings.get(rank ?? EVERYONE) ?? new Rings()).samples(what),
+    samples(rank, what) {
+      const seen = momentsOf(rank ?? EVERYONE);
+      const { rss_limit: rss = 0, gpu_limit: gpu_memory = 0 } = limits.get(rank ?? EVERYONE) ?? {};
+      return {
+        values: Float64Array.from(seen, (moment) => moment.get(rank ?? EVERYONE, what)),
+        span_s: seen.length > 1 ? (seen[seen.length - 1].at_ms - seen[0].at_ms) / 1000 : 0,
+        limit: { rss, gpu_memory, utilisation: 100 }[what],
+        unit: what === "utilisation" ? "percent" : "bytes",
+      };
+    },
   };
 }
 

@@ -117,10 +117,11 @@ function litNetwork({ network, hosts }, among) {
 /** Where ranks are in the same collective, or send to each other. @param {Plan} plan */
 function flowsOf(plan, { calls, messages }) {
   const found = [];
-  const seats = new Map(plan.hosts.flatMap((host) => host.seats.map((seat, i) => [seat.rank, { host, seat, i }])));
+  const hosts = plan.grid ? [plan.grid] : plan.hosts;
+  const seats = new Map(hosts.flatMap((host) => host.seats.map((seat) => [seat.rank, { host, seat }])));
   for (const call of calls) {
     if (call.ranks.length < 2) continue;
-    const among = plan.hosts.filter((host) => host.seats.some((seat) => call.ranks.includes(seat.rank)));
+    const among = hosts.filter((host) => host.seats.some((seat) => call.ranks.includes(seat.rank)));
     for (const host of among) {
       const lit = new Set([...host.seats.keys()].filter((i) => call.ranks.includes(host.seats[i].rank)));
       found.push(...hostFlows(host, lit, call));
@@ -134,9 +135,11 @@ function flowsOf(plan, { calls, messages }) {
   return found;
 }
 
-/** @param {HostPlan} host @param {Set<number>} lit */
+/** @param {HostPlan | Grid} host @param {Set<number>} lit */
 function hostFlows(host, lit, call) {
   const routes = host.plain ? [host.plain] : host.routes;
+  // In a grid, beside the first column that takes part: so calls along columns stay apart.
+  if (host.gap) routes[0] = { ...host.plain, rail: Math.min(...[...lit].map((i) => host.seats[i].x)) - host.gap / 2 };
   // The lines of larger groups than needed stay dark.
   const enough = routes.findIndex((route) => [...lit].every((i) => route.seats.has(i)));
   const d = routes.slice(0, enough < 0 ? undefined : enough + 1).map((route) => litPath(route, lit)).join("");

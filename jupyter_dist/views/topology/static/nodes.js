@@ -29,6 +29,18 @@ export function html(tag, className, parent) {
   return node;
 }
 
+/** A box with its label, hidden at first. @param {Element} parent @param {string} tag @param {string} words */
+export function makeField(parent, className, tag, words) {
+  const row = html("div", className, parent);
+  row.hidden = true;
+  const label = html("label", "", row);
+  label.textContent = words;
+  const box = /** @type {HTMLInputElement} */ (html(tag, "", label));
+  // A notebook takes keys such as Enter and letters for itself otherwise.
+  box.addEventListener("keydown", (event) => event.stopPropagation());
+  return { row, box };
+}
+
 /**
  * An id that no other view on the page has; each widget brings a copy of this file, so none can count.
  * @param {string} what

@@ -1,6 +1,6 @@
 /** How often a large cluster is drawn: what a page can bear, the newest picture winning. */
 
-import { MOST_ROOMY } from "./plan.js";
+import { MOST_DENSE, MOST_ROOMY } from "./levels.js";
 
 // 512 ranks drawn at 4 Hz would take more than a quarter of a core.
 const REST_MS = 500;
@@ -9,7 +9,8 @@ const REST_MS = 500;
 const ranksOf = ({ hosts }) => hosts.reduce((count, host) => count + host.engines.length, 0);
 
 /**
- * Draw at once what is small or has another number of ranks, and the rest after a pause.
+ * Draw at once what is small or has another number of ranks, and the rest after a pause. What is
+ * very large is never drawn in the task that took it in: each of them is short enough.
  * @param {(topology: Topology) => void} draw
  */
 export function createPace(draw) {
@@ -31,11 +32,13 @@ export function createPace(draw) {
   return {
     /** @param {Topology} topology */
     take(topology) {
+      const count = ranksOf(topology);
       const rest = drawnAt + REST_MS - performance.now();
-      if (ranksOf(topology) <= MOST_ROOMY || ranksOf(topology) !== ranks || rest <= 0) {
+      const isDue = count <= MOST_ROOMY || count !== ranks || rest <= 0;
+      if (isDue && count <= MOST_DENSE) {
         drawNow(topology);
       } else {
-        if (!waiting) timer = setTimeout(() => waiting && drawNow(waiting), rest);
+        if (!waiting) timer = setTimeout(() => waiting && drawNow(waiting), isDue ? 0 : rest);
         waiting = topology;
       }
     },

@@ -1,15 +1,16 @@
 /**
- * Where hosts, seats, lines, ports and captions stand: pure, from a topology and a width.
+ * Where hosts, seats, lines, ports and captions stand: pure, from hosts and a width.
  *
  * @typedef {{key: string, rank: number | null, devices: number[], isShared: boolean,
- *   x: number, y: number}} Seat
+ *   x: number, y: number, at: number, where: string}} Seat `at`: the place of its host in the topology; `where`: along
+ *   which axes it is, where that is drawn
  * @typedef {{words: string, isRdma: boolean, isUp: boolean, isData: boolean, title: string,
  *   x: number, width: number}} Port
- * @typedef {{host: Host, x: number, y: number, width: number, height: number, columns: number,
+ * @typedef {{host: Host, at: number, x: number, y: number, width: number, height: number, columns: number,
  *   pad: number, seats: Seat[], routes: Route[], plain: Route | null, arcs: object[],
  *   captions: string[], ports: Port[], hasOneLine: boolean}} HostPlan
- * @typedef {{dense: boolean, width: number, height: number, hosts: HostPlan[],
- *   network: Network | null}} Plan
+ * @typedef {{dense: boolean, width: number, height: number, hosts: HostPlan[], groups: GroupPlan[],
+ *   network: Network | null, grid: Grid | null}} Plan `at`, above: the place of a host in the topology
  */
 
 import { alike, hostWarnings, linkWords } from "./facts.js";
@@ -19,11 +20,9 @@ import { devicesOf, ranges } from "./words.js";
 
 export const ROOMY = { width: 100, height: 62, gap: 8, pad: 10, radius: 6, hostGap: 12 };
 export const DENSE = { width: 24, height: 21, gap: 3, pad: 8, radius: 3, hostGap: 8 };
-/** More seats than this are drawn small, without lines. */
-export const MOST_ROOMY = 64;
 /** Two seats side by side; a place that is a little narrower shows them a little smaller. */
 const TWO_COLUMNS = 239;
-const SMALLEST_SCALE = 0.79;
+export const SMALLEST_SCALE = 0.79;
 const HOST_MIN_WIDTH = 228;
 const ONE_LINE_HEAD = { height: 29, fits: 400 };
 const TWO_LINE_HEAD = { height: 43 };
@@ -36,16 +35,16 @@ export function seatsOf(host) {
   const engines = [...host.engines].sort((a, b) => a.local_rank - b.local_rank);
   /** @type {Map<number, number>} */
   const users = new Map();
-  for (const gpu of engines.flatMap(devicesOf)) users.set(gpu, (users.get(gpu) ?? 0) + 1);
+  for (const engine of engines) for (const gpu of devicesOf(engine)) users.set(gpu, (users.get(gpu) ?? 0) + 1);
   const seats = engines.map((engine) => {
     const devices = devicesOf(engine);
     const isShared = devices.some((gpu) => users.get(gpu) > 1);
-    return { key: `rank ${engine.rank}`, rank: engine.rank, devices, isShared, x: 0, y: 0 };
+    return { key: `rank ${engine.rank}`, rank: engine.rank, devices, isShared, x: 0, y: 0, at: 0, where: "" };
   });
   for (const { index } of host.gpus) {
     if (users.has(index)) continue;
     const key = `gpu ${index} of ${host.name}`;
-    seats.push({ key, rank: null, devices: [index], isShared: false, x: 0, y: 0 });
+    seats.push({ key, rank: null, devices: [index], isShared: false, x: 0, y: 0, at: 0, where: "" });
   }
   return seats;
 }
@@ -108,7 +107,7 @@ function planHost(/** @type {Host} */ host, /** @type {number} */ room, preferre
   const captions = captionsOf(host, tree.levels > 0 ? [] : usedGroups(host, seats).map(({ group }) => group));
   const ports = dense ? [] : portsOf(host, width);
   const height = end + captions.length * CAPTION + size.pad + (ports.length ? PORT.height / 2 + 2 : 0);
-  return { host, x: 0, y: 0, width, height, columns, pad, seats, routes, plain, arcs: tree.arcs, captions, ports, hasOneLine };
+  return { host, at: 0, x: 0, y: 0, width, height, columns, pad, seats, routes, plain, arcs: tree.arcs, captions, ports, hasOneLine };
 }
 
 /** Put hosts into rows that fit the width, those of a row equally high. @param {HostPlan[]} hosts */
@@ -135,30 +134,32 @@ function placeHosts(hosts, width, size, left, below) {
 }
 
 /**
- * Place all hosts in rows that fit the width.
- * @param {Topology} state
+ * Place hosts in rows that fit the width, their seats roomy, or small and without lines.
+ * @param {Host[]} hosts
  * @param {number} width
+ * @param {boolean} dense
+ * @param {number} [first] the place of the first of them in the topology
  * @returns {Plan}
  */
-export function plan(state, width) {
-  const counts = state.hosts.map((host) => seatsOf(host).length);
-  const dense = counts.reduce((sum, count) => sum + count, 0) > MOST_ROOMY;
+export function planHosts(hosts, width, dense, first = 0) {
+  const most = hosts.reduce((count, host) => Math.max(count, seatsOf(host).length), 1);
   const size = dense ? DENSE : ROOMY;
-  const preferred = dense ? (Math.max(1, ...counts) > 16 ? 16 : 8) : state.hosts.length > 1 ? 4 : 8;
-  const hasNetwork = !dense && state.hosts.length > 1;
-  const ports = hasNetwork ? NETWORK_GAP : size.hostGap;
+  const preferred = dense ? (most > 16 ? 16 : 8) : hosts.length > 1 ? 4 : 8;
+  const hasNetwork = !dense && hosts.length > 1;
+  const below = hasNetwork ? NETWORK_GAP : size.hostGap;
   const make = (left) => {
-    const hosts = state.hosts.map((host) => planHost(host, width - left - 1, preferred, dense));
-    return { hosts, ...placeHosts(hosts, width, size, left, ports) };
+    const places = hosts.map((host, i) => ({ ...planHost(host, width - left - 1, preferred, dense), at: first + i }));
+    for (const { at, seats } of places) for (const seat of seats) seat.at = at;
+    return { places, ...placeHosts(places, width, size, left, below) };
   };
   let made = make(0);
   // Several rows of hosts need room at the left for the line that joins their networks.
   const left = hasNetwork && made.rows.length > 1 ? 9 : 0;
   if (left) made = make(left);
   const network = hasNetwork ? networkOf(made.rows) : null;
-  const hasPorts = made.hosts.some((host) => host.ports.length);
+  const hasPorts = made.places.some((host) => host.ports.length);
   const foot = network ? 26 : hasPorts ? PORT.height / 2 + 1 : 1;
-  return { dense, width, height: made.height + foot, hosts: made.hosts, network };
+  return { dense, width, height: made.height + foot, hosts: made.places, groups: [], network, grid: null };
 }
 
 /** How much smaller than planned a place of this width is drawn. @param {number} width */

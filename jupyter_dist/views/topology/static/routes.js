@@ -122,14 +122,14 @@ export function routesOf(roots, seats, { columns, pad, size }) {
 const railDepth = (node, columns) => Math.max(1, railCount([node], columns));
 
 /** The line that lights up where nothing is known to join the seats: just below each row. */
-export function plainRoute(/** @type {Seat[]} */ seats, { columns, pad, size }) {
+export function plainRoute(/** @type {Seat[]} */ seats, { pad, size }) {
   /** @type {Line[]} */
   const lines = [];
   seats.forEach((seat, i) => {
-    const row = Math.floor(i / columns);
     const from = seat.y + size.height;
-    lines[row] ??= { y: from + 4, stems: [] };
-    lines[row].stems.push({ x: seat.x + size.width / 2, from, to: from + 4, seats: new Set([i]) });
+    const to = from + 4;
+    if (lines.at(-1)?.y !== to) lines.push({ y: to, stems: [] });
+    lines.at(-1).stems.push({ x: seat.x + size.width / 2, from, to, seats: new Set([i]) });
   });
   return { group: null, seats: new Set(seats.keys()), lines, rail: lines.length > 1 ? pad - 5 : null };
 }

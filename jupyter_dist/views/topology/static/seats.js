@@ -38,7 +38,7 @@ export function makeCell(seat, dense) {
   const columns = makeColumns(node, seat, size);
   const glyph = svg("path", { class: "jd-glyph" }, node);
   const number = svg("text", {}, node);
-  const cell = { node, seat, dense, glyph, number, columns, height, ...(dense ? {} : makeWords(node, seat)) };
+  const cell = { node, seat, dense, glyph, number, columns, ...size, ...(dense ? {} : makeWords(node, seat)) };
   setAll(glyph, { transform: dense ? "translate(8.4,11.6) scale(0.6)" : "translate(9,7)" });
   const place = { class: "jd-rank", x: seat.rank === null ? 9 : 26, y: 18.5 };
   setAll(number, dense ? { class: "jd-dense-rank", x: 12, y: 9.2 } : place);
@@ -54,18 +54,17 @@ function addMarks(cell, isAwaited, isWarned) {
     cell.awaited = svg("rect", { class: "jd-awaited", x: inset, y: inset, ...size }, cell.node);
   }
   if (isWarned && !cell.warning) {
-    const transform = cell.dense ? "translate(16,-3) scale(0.75)" : `translate(${width - 8},-6)`;
+    const transform = cell.dense ? "translate(15.5,12) scale(0.75)" : `translate(${width - 8},-6)`;
     cell.warning = svg("g", { class: "jd-warning", transform }, cell.node);
     svg("path", { class: "jd-warning-plate", d: MARKS.plate }, cell.warning);
     svg("path", { class: "jd-warning-sign", d: MARKS.warning }, cell.warning);
   }
 }
 
-/** The outline of the seat that has the focus, made when it gets it. */
+/** The outline of the seat or group that has the focus, made when it gets it. */
 export function addRing(cell) {
-  const { width, height, radius } = cell.dense ? DENSE : ROOMY;
-  const size = { width: width + 6, height: height + 6, rx: radius + 2 };
-  cell.ring ??= svg("rect", { class: "jd-ring", x: -3, y: -3, ...size }, cell.node);
+  cell.ring ??= svg("rect", { class: "jd-ring", x: -3, y: -3, rx: cell.radius + 2 }, cell.node);
+  setAll(cell.ring, { width: cell.width + 6, height: cell.height + 6 });
 }
 
 /** The words and the memory bar, for which only a large seat has room. */
@@ -88,7 +87,8 @@ function makeWords(node, /** @type {Seat} */ seat) {
 function label(seat, engine, host, warnings, isAwaited) {
   const on = seat.devices.length > 1 ? `GPUs ${ranges(seat.devices)}` : `GPU ${seat.devices[0]}`;
   if (!engine) return [`${on} of ${host.name}: ${FREE.word}`, ...warnings].join(", ");
-  const parts = [`rank ${engine.rank} on ${host.name}: ${look(engine.state).word}`];
+  const where = seat.where && ` (${seat.where})`;
+  const parts = [`rank ${engine.rank}${where} on ${host.name}: ${look(engine.state).word}`];
   if (isAwaited) parts.push("awaited by other ranks");
   if (engine.cell) parts.push(engine.cell);
   if (engine.reason) parts.push(engine.reason);

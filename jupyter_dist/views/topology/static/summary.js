@@ -1,15 +1,14 @@
 /** The counts of the header, and the lines that say all about one seat or host. */
 
 import { callsOf } from "./calls.js";
-import { gpuFacts, hostFacts, nearestNics, rankFacts } from "./facts.js";
+import { gpuFacts, groupFacts, hostFacts, nearestNics, rankFacts } from "./facts.js";
 import { html, svg, written } from "./nodes.js";
 import { seatsOf } from "./plan.js";
-import { STATES, look } from "./words.js";
+import { SAID_AS, STATES, look, withoutTimes } from "./words.js";
 
 const HINT = "Point at a rank or a host, or walk with the arrow keys, to read everything known about it; Enter opens a rank.";
+const GROUP_HINT = "Point at a rank, or walk with the arrow keys, to read everything known about it; Enter shows the ranks of a group.";
 const SAY_EVERY_MS = 2000;
-/** Ranks enter and leave collectives many times a second: that is one thing to be told of. */
-const SAID_AS = { busy: "working", collective: "working" };
 
 /** @param {Engine[]} engines @param {(state: string) => string} name @returns {Record<string, number>} */
 function countBy(engines, name) {
@@ -42,16 +41,21 @@ function makeQuietVoice(/** @type {Element} */ parent) {
 /** @type {WeakMap<Element, {shown: Element, say: (words: string) => void, key: string}>} */
 const summaries = new WeakMap();
 
-/** How many ranks are in which state, glyph and words, written only when the words change. */
-export function updateSummary(/** @type {Element} */ node, /** @type {Engine[]} */ engines) {
+/**
+ * How many ranks are in which state, glyph and words, written only when the words change.
+ * @param {Element} node @param {Engine[]} engines
+ * @param {string} note what is the matter: read out with the counts
+ */
+export function updateSummary(node, engines, note) {
   let summary = summaries.get(node);
   if (!summary) {
-    node.removeAttribute("aria-live");
     const shown = html("span", "jd-counts", node);
+    shown.setAttribute("aria-hidden", "true"); // what is said instead changes less often
     summaries.set(node, (summary = { shown, say: makeQuietVoice(node), key: "" }));
   }
   const said = countBy(engines, (state) => SAID_AS[state] ?? look(state).word);
-  summary.say(Object.entries(said).map(([word, count]) => `${count} ${word}`).sort().join(", "));
+  const sentence = Object.entries(said).map(([word, count]) => `${count} ${word}`).sort().join(", ");
+  summary.say(note ? `${sentence}. ${withoutTimes(note)}` : sentence);
   const counts = countBy(engines, (state) => state);
   const names = [...Object.keys(STATES), ...Object.keys(counts).filter((name) => !(name in STATES))];
   const present = names.filter((name) => counts[name]);
@@ -79,29 +83,37 @@ function writeFacts(parent, facts) {
   });
 }
 
-/** Facts of the seat (and its host) or of the host that a key names; empty if it is not there. */
-function factsOf(/** @type {Topology} */ state, /** @type {string} */ key) {
+/** Facts of the seat (and its host), of the host, or of the group that a key names; empty if it is not there. */
+function factsOf(/** @type {Topology} */ state, /** @type {string} */ key, groups) {
+  const group = groups.find((each) => each.key === key);
+  if (group) return groupFacts(state.hosts.slice(group.first, group.first + group.count)).filter((facts) => facts.length);
+  const rank = key.startsWith("rank ") ? Number(key.slice(5)) : null;
   for (const host of state.hosts) {
     if (key === `host ${host.name}`) return [hostFacts(host)];
+    if (rank !== null && !host.engines.some((each) => each.rank === rank)) continue;
     const seat = seatsOf(host).find((each) => each.key === key);
     if (!seat) continue;
     const engine = host.engines.find((each) => each.rank === seat.rank);
     const gpus = host.gpus.filter((gpu) => seat.devices.includes(gpu.index));
     const isAwaited = engine !== undefined && callsOf(state).awaited.has(engine.rank);
-    const own = engine ? rankFacts(engine, host, isAwaited) : [];
+    const own = engine ? rankFacts(engine, host, state.axes, isAwaited) : [];
     const near = nearestNics(host, seat.devices);
     return [[...own, ...gpus.flatMap((gpu) => gpuFacts(gpu, host)), ...near], hostFacts(host)];
   }
   return [];
 }
 
-/** @param {Element} node @param {Topology} state @param {string} key */
-export function updateDetail(node, state, key) {
-  const lines = key ? factsOf(state, key) : [];
-  const text = lines.length ? JSON.stringify(lines) : HINT;
+/**
+ * @param {Element} node @param {Topology} state @param {string} key
+ * @param {{key: string, first: number, count: number}[]} [groups] of the picture
+ */
+export function updateDetail(node, state, key, groups = []) {
+  const lines = key ? factsOf(state, key, groups) : [];
+  const hint = groups.length ? GROUP_HINT : HINT;
+  const text = lines.length ? JSON.stringify(lines) : hint;
   if (written.get(node) === text) return;
   written.set(node, text);
   node.replaceChildren();
-  if (!lines.length) node.textContent = HINT;
+  if (!lines.length) node.textContent = hint;
   for (const facts of lines) writeFacts(html("div", "jd-fact-line", node), facts);
 }

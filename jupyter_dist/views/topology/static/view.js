@@ -36,9 +36,8 @@ function makeFrame(parent) {
   return parts;
 }
 
-/** What to do when nobody answers: in a notebook the kernel may be busy, elsewhere nobody is there. */
-function adviceFor({ source, stopWord }) {
-  if (stopWord) return () => `: ${stopWord}`;
+/** What to do when no answer comes: in a notebook the kernel may be busy. */
+function adviceFor({ source }) {
   if (source) return () => ` from ${source}`;
   return (/** @type {string} */ kind) => (kind === "stop" ? ": use %dist_stop" : ": use ■");
 }
@@ -47,9 +46,10 @@ function adviceFor({ source, stopWord }) {
  * Draw a topology into `parent` and keep it up to date.
  * @param {HTMLElement} parent
  * @param {(request: object) => void} send carries {id, kind, ranks?, rank?} to whoever can act on it
- * @param {{source?: string, stopWord?: string, isObserver?: boolean}} [options] `source`: who brings the news and answers
- *   requests, where that is not the kernel; `stopWord`: what to do when a request is not answered;
- *   `isObserver`: nothing is offered that would change the cluster
+ * @param {{source?: string, isObserver?: boolean,
+ *   onArranged?: (across: string) => void}} [options] `source`: who brings the news and answers
+ *   requests, where that is not the kernel;
+ *   `isObserver`: nothing is offered that would change the cluster; `onArranged`: hears by which axis ranks are arranged
  */
 export function createView(parent, send, options = {}) {
   const parts = makeFrame(parent);
@@ -64,9 +64,10 @@ export function createView(parent, send, options = {}) {
     root,
     (key) => {
       looked = key;
-      if (state) updateDetail(detail, state, looked);
+      if (state) updateDetail(detail, state, looked, drawing.groups());
     },
-    (rank) => panel.show(rank)
+    (rank) => panel.show(rank),
+    options.onArranged
   );
   const detail = html("div", "jd-detail", root);
   const panel = createRankPanel(root, requests, history, drawing.focus, options.isObserver);
@@ -74,9 +75,10 @@ export function createView(parent, send, options = {}) {
   const buttons = createButtons(parts.buttons, requests, answers);
   const width = () => Math.max(180, (root.clientWidth || 900) - 24);
   const pace = createPace((next) => {
-    updateSummary(parts.summary, next.hosts.flatMap((host) => host.engines));
+    history.take(next);
+    updateSummary(parts.summary, next.hosts.flatMap((host) => host.engines), next.note);
     drawing.update(next, width());
-    if (looked || !detail.textContent) updateDetail(detail, next, looked);
+    updateDetail(detail, next, looked, drawing.groups());
     root.dataset.sequence = String(next.sequence);
   });
 
@@ -95,7 +97,6 @@ export function createView(parent, send, options = {}) {
     if (!next?.hosts) return;
     state = next;
     newsAt = performance.now();
-    history.take(next);
     write(parts.name, "text", next.cluster);
     write(parts.badge, "text", next.state);
     write(parts.generation, "text", next.generation > 0 ? `generation ${next.generation}` : "");

@@ -19,7 +19,8 @@
  *   numa_nodes: number, sampled_s: number, gpus: Gpu[], links: LinkGroup[], nics: Nic[],
  *   engines: Engine[]}} Host
  * @typedef {{cluster: string, state: string, generation: number, sequence: number, note: string,
- *   hosts: Host[]}} Topology
+ *   hosts: Host[], axes?: Axes}} Topology
+ * @typedef {[names: string[], sizes: number[], order: number[], version: number]} Axes no names: none are named
  * @typedef {{kind: string, id: string, ok: boolean, text: string}} Reply
  */
 
@@ -43,6 +44,8 @@ export const STATES = {
   lost: { word: "lost", glyph: "M2.2 2.2L9.8 9.8M9.8 2.2L2.2 9.8" },
   left: { word: "left", glyph: "M6 4.4a1.6 1.6 0 1 0 0 3.2a1.6 1.6 0 1 0 0-3.2z" },
 };
+/** Ranks enter and leave collectives many times a second: that is one thing to be told of. */
+export const SAID_AS = { busy: "working", collective: "working" };
 export const FREE = { word: "no rank", glyph: "" };
 
 /** Paths of the marks beside states: a warning (13 × 12), a GPU that is shared, and RDMA (8 × 8). */
@@ -80,7 +83,6 @@ export function bytesOf(used, total, between = " of ") {
   return `${part.slice(-3) === whole.slice(-3) ? part.slice(0, -4) : part}${between}${whole}`;
 }
 
-
 /** @param {number} mbps */
 export function speed(mbps) {
   if (!mbps) return "";
@@ -105,6 +107,9 @@ export const share = (used, total) => (total > 0 ? Math.min(1, Math.max(0, used 
 /** @param {string} text @param {number} length */
 export const clip = (text, length) => (text.length > length ? `${text.slice(0, Math.max(1, length - 1))}…` : text);
 
+/** What stays the same while time passes. @param {string} text */
+export const withoutTimes = (text) => text.replace(/( for)? \d+(\.\d+)? (s|min|h)\b/g, "");
+
 /** @param {Engine} engine */
 export const hasNumbers = (engine) => !["lost", "left", "starting"].includes(engine.state);
 
@@ -118,7 +123,8 @@ export function devicesOf(engine) {
 export function doing(engine, isAwaited = false) {
   const inside = engine.collective?.is_running ? engine.collective : null;
   if (isAwaited) {
-    return clip(`awaited · ${engine.cell ? seconds(engine.busy_s) : look(engine.state).word}`, 14);
+    const words = `awaited · ${engine.cell ? seconds(engine.busy_s) : look(engine.state).word}`;
+    return words.length > 14 ? "awaited" : words;
   }
   if (engine.state === "hung") return `hung? ${seconds(inside ? inside.seconds : engine.busy_s)}`;
   if (engine.state === "collective" && inside) {

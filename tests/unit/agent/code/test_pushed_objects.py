@@ -31,9 +31,11 @@ def test_objects_do_not_disturb_each_other_and_can_be_removed(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["placed-r1"]
 
 
-def test_without_room_the_reason_comes_with_the_last_chunk_and_nothing_stays(tmp_path):
+def test_without_room_the_reason_is_told_once_and_at_once_and_nothing_stays(tmp_path):
     placements = PushedObjects(tmp_path / "gone")
-    placements.add(chunk(b"a"))
-    placed = placements.add(chunk(b"b", is_last=True)).placed
-    assert "[Errno 2]" in placed.problem
-    assert not list(tmp_path.iterdir())
+    assert "[Errno 2]" in placements.add(chunk(b"a")).placed.problem
+    (tmp_path / "gone").mkdir()
+    assert placements.add(chunk(b"b", is_last=True)) is None
+    assert not list((tmp_path / "gone").iterdir())
+    placements.remove("r1")
+    assert placements.add(chunk(b"c", is_last=True)).placed.path

@@ -14,7 +14,6 @@ from jupyter_dist.agent.engines import stack_dumper
 from jupyter_dist.agent.engines.process_state import ProcessState, catches, find_thread, read_state
 from jupyter_dist.agent.engines.stack_dumper import (
     StackDumper,
-    find_py_spy,
     is_whole,
     look_with_py_spy,
 )
@@ -26,6 +25,7 @@ from jupyter_dist.model.ranks.stack_thread import (
     stacks_path,
 )
 from jupyter_dist.model.ranks.stacks import RankStacks
+from jupyter_dist.probe.py_spy import find_py_spy
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 DUMP = """\

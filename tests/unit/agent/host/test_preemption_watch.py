@@ -7,6 +7,7 @@ import pytest
 from jupyter_dist.agent.host import preemption_watch as preempt_watch
 from jupyter_dist.agent.host.preemption_watch import PreemptionWatch
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from tests.patience import wait_until
 
 HEED = pb.AgentCommand(heed_notices=pb.HeedNotices(is_wanted=True))
 HEED_NO_MORE = pb.AgentCommand(heed_notices=pb.HeedNotices(is_wanted=False))
@@ -152,7 +153,7 @@ def test_a_command_that_hangs_says_nothing_and_is_ended(watched, monkeypatch):
 
 def test_the_end_of_the_watch_ends_the_command(watched):
     watched.ask("exec sleep 600")
-    watched.await_runs(1)
-    process = watched.watch._process
+    # The command has begun a moment before its process is known.
+    process = wait_until(lambda: watched.watch._process, 20, "the command runs")
     watched.watch.close()
     assert process.wait(20) != 0

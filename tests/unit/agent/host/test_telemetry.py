@@ -53,11 +53,10 @@ class Watcher:
     """What arrives, and the end."""
 
     def __init__(self, interval_s):
-        self.over = threading.Event()
         self.told = []
         self._changed = threading.Condition()
         self.engines = Engines()
-        self.telemetry = Telemetry(self.engines, self._tell, interval_s, self.over)
+        self.telemetry = Telemetry(self.engines, self._tell, interval_s)
 
     def _tell(self, event):
         with self._changed:
@@ -86,7 +85,7 @@ def observe(monkeypatch):
 
     yield begin
     for watcher in watchers:
-        watcher.over.set()
+        watcher.telemetry.end()
     for thread in set(threading.enumerate()) - before:
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
@@ -164,7 +163,7 @@ def test_engines_are_looked_at_each_time_and_the_machine_when_it_is_due(clock, m
     loads = iter(range(1, 100))
     load = telemetry_module.Load
     monkeypatch.setattr(telemetry_module, "sample_load", lambda: load(0.0, next(loads)))
-    telemetry = Telemetry(Engines(), None, 2.0, threading.Event())
+    telemetry = Telemetry(Engines(), None, 2.0)
     assert LOOK_INTERVAL_S <= 0.5, "verdicts on hangs do not wait for rare samples"
     told = []
     for _ in range(9):
@@ -175,7 +174,7 @@ def test_engines_are_looked_at_each_time_and_the_machine_when_it_is_due(clock, m
 
 
 def test_the_age_is_that_of_the_oldest_number(clock):
-    telemetry = Telemetry(Engines(), None, 1.0, threading.Event())
+    telemetry = Telemetry(Engines(), None, 1.0)
     clock.now_s = 103.0
     assert telemetry.sample().age_s == 3.0, "nothing has come from drivers"
     telemetry._devices = telemetry._devices._replace(sampled_s=102.5)
@@ -196,3 +195,47 @@ def test_an_engine_that_cannot_be_looked_at_ends_nothing_and_is_logged(observe, 
     monkeypatch.setattr(watcher.engines, "sample", damaged)
     watcher.await_one(lambda told: any(engine.rss_bytes == 99 for engine in told.engines))
     assert capfd.readouterr().err.count("a damaged record") == 2, "a traceback's two, told once"
+
+
+class TestRarely:
+    @pytest.fixture
+    def watcher(self, clock):
+        del clock
+        watcher = Watcher(1.0)
+        watcher.telemetry.observe(is_close=False)
+        return watcher
+
+    def told(self, watcher, **sample):
+        seen = pb.Telemetry(engines=[pb.EngineSample(engine="0", **sample)])
+        return len(watcher.telemetry._choose(seen).engines)
+
+    @pytest.mark.parametrize(
+        ("change", "count"),
+        [
+            ({}, 0),
+            ({"cpu_percent": 0.3}, 0),
+            ({"cpu_percent": 30.0}, 1),
+            ({"rss_bytes": (1 << 30) + 4096}, 0),
+            ({"rss_bytes": (1 << 30) + (8 << 20)}, 1),
+            ({"state": "T"}, 1),
+            ({"collective": pb.Collective(sequence=9)}, 1),
+        ],
+    )
+    def test_engines_are_told_that_have_changed(self, watcher, change, count):
+        usual = {"rss_bytes": 1 << 30, "state": "S"}
+        assert self.told(watcher, **usual) == 1, "it is new"
+        assert self.told(watcher, **usual | change) == count
+
+    def test_all_are_told_again_while_someone_looks_closely(self, watcher):
+        self.told(watcher, state="S")
+        watcher.telemetry.observe(is_close=True)
+        assert self.told(watcher, state="S") == 1
+
+
+def test_who_is_asked_to_look_closely_looks_at_once(observe):
+    watcher = observe(None)
+    watcher.await_one(lambda told: told.engines)
+    watcher.telemetry.observe(is_close=False)
+    looks = watcher.engines.looks
+    watcher.telemetry.observe(is_close=True)
+    watcher.await_one(lambda told: any(each.rss_bytes > looks + 1 for each in told.engines))

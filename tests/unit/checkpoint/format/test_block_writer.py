@@ -4,6 +4,7 @@ import errno
 import fcntl
 import itertools
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -24,6 +25,13 @@ def file(tmp_path):
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     yield fd
     os.close(fd)
+
+
+@pytest.fixture
+def writer(file):
+    made = BlockWriter(file)
+    yield made
+    made.close()
 
 
 def is_direct(fd):
@@ -65,61 +73,90 @@ class Spy:
     "nbytes",
     [0, 1, BLOCK_BYTES, LEAST_BYTES, LEAST_BYTES + 2 * BLOCK_BYTES, ROOM_BYTES + 1, len(DATA)],
 )
-def test_every_byte_comes_where_it_belongs(file, offset, nbytes):
-    writer = BlockWriter(file)
+def test_every_byte_comes_where_it_belongs(file, writer, offset, nbytes):
     os.pwrite(file, b"before" * 10_000, 0)
     before = contents(file)[:offset]
     writer.write(DATA[:nbytes], offset)
+    writer.flush()
     assert contents(file)[: offset + nbytes] == before.ljust(offset, b"\0") + DATA[:nbytes]
     assert not is_direct(file)
 
 
-def test_runs_side_by_side_leave_each_other_whole(file):
-    writer = BlockWriter(file)
+def test_runs_side_by_side_leave_each_other_whole(file, writer):
     cuts = sorted({0, len(DATA), *(int(cut) for cut in RANDOM.integers(0, len(DATA), 9))})
     runs = list(itertools.pairwise(cuts))
     RANDOM.shuffle(runs)
     for start, stop in runs:
         writer.write(DATA[start:stop], start)
+    writer.flush()
     assert contents(file) == DATA
 
 
-def test_whole_blocks_go_past_the_cache_and_nothing_else(file, monkeypatch):
+def test_whole_blocks_go_past_the_cache_and_nothing_else(file, writer, monkeypatch):
     spy = Spy(monkeypatch)
-    BlockWriter(file).write(DATA, 7)
+    writer.write(DATA, 7)
+    writer.flush()
     assert contents(file)[7:] == DATA
     assert spy.cached == (BLOCK_BYTES - 7) + (len(DATA) + 7) % BLOCK_BYTES
     assert spy.direct == len(DATA) - spy.cached
 
 
-def test_a_file_system_without_such_a_way_gets_everything_through_the_cache(file, monkeypatch):
+def test_a_file_system_without_such_a_way_gets_everything_through_the_cache(
+    file, writer, monkeypatch
+):
     def refuse(direct, data):
         if direct:
             raise OSError(errno.EINVAL, "Invalid argument")
         return len(data)
 
-    spy, writer = Spy(monkeypatch, refuse), BlockWriter(file)
+    spy = Spy(monkeypatch, refuse)
     writer.write(DATA, 0)
+    writer.flush()
     assert not writer.is_direct
     assert contents(file) == DATA
     assert spy.cached == len(DATA)
 
 
 @pytest.mark.parametrize("most", [BLOCK_BYTES, 3 * BLOCK_BYTES + 5, ROOM_BYTES - 1])
-def test_a_disk_that_takes_less_at_a_time_gets_all_of_it(file, monkeypatch, most):
+def test_a_disk_that_takes_less_at_a_time_gets_all_of_it(file, writer, monkeypatch, most):
     data = DATA[: LEAST_BYTES + 500 * most]  # each write goes to the disk
     Spy(monkeypatch, lambda _, data: min(len(data), most))
-    BlockWriter(file).write(data, 100)
+    writer.write(data, 100)
+    writer.flush()
     assert contents(file)[100:] == data
 
 
-def test_a_full_disk_is_told_and_the_file_is_as_it_was_opened(file, monkeypatch):
+def test_a_full_disk_is_told_and_the_file_is_as_it_was_opened(file, writer, monkeypatch):
     def full(direct, data):
         raise OSError(errno.ENOSPC, "")
 
     Spy(monkeypatch, full)
-    writer = BlockWriter(file)
+    writer.write(DATA[:LEAST_BYTES], 0)
     with pytest.raises(OSError, match=str(errno.ENOSPC)):
-        writer.write(DATA, 0)
+        writer.flush()
     assert writer.is_direct
     assert not is_direct(file)
+
+
+def test_what_was_given_may_change_while_it_is_on_its_way(file, writer, monkeypatch):
+    may_write, real = threading.Event(), os.pwrite
+
+    def pwrite(fd, data, offset):
+        assert may_write.wait(10)
+        return real(fd, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    data = bytearray(DATA[:LEAST_BYTES])
+    writer.write(memoryview(data), 0)
+    data[:] = bytes(len(data))
+    may_write.set()
+    writer.flush()
+    assert contents(file) == DATA[:LEAST_BYTES]
+
+
+def test_a_writer_that_is_given_up_leaves_no_descriptor(file):
+    before = os.listdir("/proc/self/fd")
+    writer = BlockWriter(file)
+    writer.write(DATA, 0)
+    writer.close()
+    assert len(os.listdir("/proc/self/fd")) == len(before)

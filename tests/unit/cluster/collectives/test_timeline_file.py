@@ -98,11 +98,11 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(path, monkeypatch, tmp
     write(path)
     before = path.read_bytes()
 
-    def refuse(timeline, part):
-        part.write_bytes(b"half")
+    def refuse(timeline):
+        yield b"half"
         raise OSError(28, "full")
 
-    monkeypatch.setattr(timeline_file, "_write", refuse)
+    monkeypatch.setattr(timeline_file, "trace_pieces", refuse)
     with pytest.raises(UsageError, match=r"trace\.json .*: full"):
         write(path)
     assert path.read_bytes() == before

@@ -11,6 +11,8 @@ READY, STOPPED = Topology(cluster="c", state="ready"), Topology(cluster="c", sta
 class Line:
     """Says what it is given, slice by slice; an error is raised."""
 
+    is_far = False
+
     def __init__(self, *slices):
         self._slices = iter(slices)
         self.is_closed = False
@@ -21,7 +23,7 @@ class Line:
     def send(self, message):
         pass
 
-    def receive(self):
+    def receive(self, *, waits_out_breaks):
         said = next(self._slices)
         if isinstance(said, Exception):
             raise said

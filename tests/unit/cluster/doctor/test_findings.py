@@ -192,7 +192,7 @@ def test_space_is_judged_by_what_is_free(free, level):
 
 def test_facts_that_a_system_does_not_tell_are_no_trouble():
     bare = HostFacts(
-        python="3.11.7", wire="jupyter-dist/2", release="0.1.0", versions={"numpy": "2.4.0"}
+        python="3.11.7", wire="jupyter-dist/4", release="0.1.0", versions={"numpy": "2.4.0"}
     )
     observation = observe("a", "b")
     observation.facts["b"] = replace(bare, machine="somewhere")

@@ -40,8 +40,8 @@ def test_a_host_that_differs_is_told_with_what_it_has(facts, where, level, words
     [
         ({"import_problem": "No module named 'jupyter_dist'"}, "bad", "/usr/bin/python3 "),
         ({"import_problem": "x: msgspec"}, "bad", "(x: msgspec)"),
-        ({"wire": "jupyter-dist/3", "release": "0.3.0"}, "bad", ("0.3.0 ", " jupyter-dist/3")),
-        ({"wire": "jupyter-dist/2", "release": "0.1.1"}, "warning", ("0.1.1 ", " 0.1.0 ")),
+        ({"wire": "jupyter-dist/9", "release": "0.3.0"}, "bad", ("0.3.0 ", " jupyter-dist/9")),
+        ({"wire": "jupyter-dist/4", "release": "0.1.1"}, "warning", ("0.1.1 ", " 0.1.0 ")),
     ],
 )
 def test_another_jupyter_dist_is_as_bad_as_what_it_says(changes, level, words):

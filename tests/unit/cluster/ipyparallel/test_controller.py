@@ -32,6 +32,8 @@ def test_without_ipyparallel_the_next_step_is_named(monkeypatch):
 class Controlled:
     """A session whose coordinator has a controller; remembers what it is asked for."""
 
+    is_far = False
+
     def __init__(self):
         self.asked = []
 

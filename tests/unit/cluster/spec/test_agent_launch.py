@@ -7,6 +7,7 @@ from jupyter_dist.cluster.spec import specification
 from jupyter_dist.cluster.spec.spec_file import read_spec, write_spec
 from jupyter_dist.cluster.spec.specification import specify
 from jupyter_dist.errors import UsageError
+from jupyter_dist.launch import for_coordinator
 from jupyter_dist.launch.batch.allocation import Allocation
 from jupyter_dist.model.spec.batch import BatchSpec
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
@@ -16,7 +17,7 @@ from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 def surroundings(monkeypatch):
     """This machine has one name, and no allocation until a test gives one."""
     around = SimpleNamespace(allocation=None)
-    monkeypatch.setattr(specification, "is_this_machine", lambda host: host == "localhost")
+    monkeypatch.setattr(for_coordinator, "is_this_machine", lambda host: host == "localhost")
     monkeypatch.setattr(specification, "free_name", lambda: "cluster-7")
     monkeypatch.setattr(launching, "find_allocation", lambda _environ: around.allocation)
     return around

@@ -3,9 +3,10 @@ from types import SimpleNamespace
 import pytest
 
 from jupyter_dist.cluster.spec import checks
-from jupyter_dist.cluster.spec.checks import check_directory, free_name, read_ranks
-from jupyter_dist.errors import UnknownRanks, UsageError
+from jupyter_dist.cluster.spec.checks import check_directory, check_system, free_name, read_ranks
+from jupyter_dist.errors import StartFailed, UnknownRanks, UsageError
 from jupyter_dist.launch.files.connection_file import connection_path
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,21 @@ def test_a_directory_that_is_missing_or_a_file_is_refused(tmp_path):
     for name in ("missing", "file"):
         with pytest.raises(UsageError, match=name):
             check_directory(tmp_path / name)
+
+
+FAR = HostSpec("far", launcher="ssh")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "more", "named"),
+    [
+        ((FAR, HostSpec("near", launcher="local")), {}, "near .* WSL"),
+        ((FAR,), {"install": True}, "--install .* pip install"),
+    ],
+)
+def test_what_windows_cannot_start_is_told_with_the_next_step(hosts, more, named):
+    spec = ClusterSpec(name="mine", hosts=hosts, **more)
+    check_system(spec, "linux")
+    with pytest.raises(StartFailed, match=named):
+        check_system(spec, "win32")
+    check_system(ClusterSpec(name="mine", hosts=(FAR,)), "win32")

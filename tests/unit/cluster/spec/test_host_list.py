@@ -46,6 +46,8 @@ def test_ranges_are_expanded_with_their_zeros(text, expanded):
         ("", "'' is not HOST "),
         ("a b:1", "'a b:1' is not HOST "),
         ("a;rm -rf:1", "is not HOST "),
+        ("8", "localhost:8"),
+        ("a:2,4", "localhost:4"),
         ("-oProxyCommand=x:1", "is not HOST "),
         ("node[1", "is not HOST "),
         ("node1]:2", "is not HOST "),

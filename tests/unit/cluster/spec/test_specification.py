@@ -6,6 +6,7 @@ from jupyter_dist.cluster.spec import specification
 from jupyter_dist.cluster.spec.host_list import parse_hosts
 from jupyter_dist.cluster.spec.specification import name_in, specify
 from jupyter_dist.errors import HostSpecError, UsageError
+from jupyter_dist.launch import for_coordinator
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 
 HERE = ("localhost", "127.0.0.1", "here", "::1")
@@ -24,7 +25,7 @@ def names(monkeypatch):
             raise UnicodeError("label empty or too long")
         raise OSError("Name or service not known")
 
-    monkeypatch.setattr(specification, "is_this_machine", is_this_machine)
+    monkeypatch.setattr(for_coordinator, "is_this_machine", is_this_machine)
     monkeypatch.setattr(specification, "free_name", lambda: "cluster-7")
 
 
@@ -57,7 +58,7 @@ def test_this_machine_needs_no_ssh_and_every_other_does(hosts, launcher):
 def test_this_machine_is_known_by_its_real_names(monkeypatch):
     from jupyter_dist.launch.local import is_this_machine
 
-    monkeypatch.setattr(specification, "is_this_machine", is_this_machine)
+    monkeypatch.setattr(for_coordinator, "is_this_machine", is_this_machine)
     assert launchers("localhost:1") == {"localhost": "local"}
     assert launchers(f"{socket.gethostname()}:1") == {socket.gethostname(): "local"}
 
@@ -201,6 +202,7 @@ def test_wishes_go_before_what_the_file_says(spec_file, tmp_path):
         keep_s=2,
         env={"A": "file", "B": "wish", "C": "wish"},
         cwd=str(tmp_path),
+        start_method="fork",
         interface="ib0",
         wheelhouse=str(wheels),
     )
@@ -288,6 +290,22 @@ def test_directories_are_checked_and_made_whole(tmp_path, monkeypatch, spec_file
             specify(**{option: "nope"})
 
 
+def test_a_directory_that_is_asked_for_is_one_of_the_machine_of_the_coordinator(
+    tmp_path, monkeypatch, spec_file
+):
+    monkeypatch.chdir(tmp_path)
+    usual = specify(coordinator="far")
+    assert (usual.cwd, usual.is_cwd_optional) == (str(tmp_path.resolve()), True)
+    for options in ({"cwd": "nope"}, {"spec": usual, "cwd": "nope"}):
+        asked = specify(coordinator="far", **options)
+        assert (asked.cwd, asked.is_cwd_optional) == ("nope", False)
+    again = specify(spec=usual)
+    assert (again.cwd, again.is_cwd_optional) == (usual.cwd, True)
+    path = spec_file('cwd = "/only/there"\n[[hosts]]\nname = "far:1"\n')
+    asked = specify(spec=path, coordinator="far")
+    assert (asked.cwd, asked.is_cwd_optional) == ("/only/there", False)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -309,3 +327,38 @@ def test_whether_a_specification_has_a_name_is_known_before_it_gets_one(spec_fil
     assert name_in(None) == name_in(spec_file('[[hosts]]\nname = "localhost:1"\n')) == ""
     assert name_in(spec_file('name = "weather"\n')) == "weather"
     assert name_in(ClusterSpec(name="mine", hosts=())) == "mine"
+
+
+def test_where_the_coordinator_is_elsewhere_names_and_ssh_are_those_of_its_machine():
+    spec = specify("here:1,far:2", coordinator="alice@far-login", ssh="ssh -F mine", python="/env")
+    assert spec.coordinator == HostSpec(
+        "far-login", launcher="ssh", user="alice", ssh=("ssh", "-F", "mine"), python="/env"
+    )
+    assert [(host.launcher, host.ssh, host.python) for host in spec.hosts] == [
+        ("auto", ("ssh",), "/env"),
+        ("auto", ("ssh",), "/env"),
+    ]
+
+
+def test_the_coordinator_is_here_unless_another_machine_is_named(spec_file):
+    path = spec_file('coordinator = "far"\n[[hosts]]\nname = "far:1"\n')
+    assert specify(spec=path).coordinator.name == "far"
+    assert specify(spec=path, coordinator="here").coordinator is None
+    assert specify(coordinator="localhost").coordinator is None
+    assert specify(coordinator="bob@localhost").coordinator.user == "bob"
+
+
+@pytest.mark.parametrize("given", ["far:2", "far,farther", "job", "join:2", "", "a b"])
+def test_a_coordinator_has_one_machine(given):
+    with pytest.raises(HostSpecError, match=r"coordinator '.*Accepted: here, or HOST"):
+        specify(coordinator=given)
+
+
+def test_what_is_installed_comes_from_the_machine_of_the_coordinator():
+    with pytest.raises(UsageError, match="install"):
+        specify("far:1", coordinator="far", install=True)
+
+
+def test_a_job_is_looked_at_where_the_coordinator_is():
+    spec = specify(coordinator="far", launcher="slurm", nodes=2, slots=1, job_dir="/scratch/there")
+    assert spec.batch.directory == "/scratch/there"

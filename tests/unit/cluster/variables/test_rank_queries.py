@@ -15,7 +15,7 @@ from jupyter_dist.cluster.variables.rank_queries import (
     ask_who,
 )
 from jupyter_dist.errors import ClusterGone, DistError, UsageError
-from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
 from jupyter_dist.model.ranks.stacks import Frame, RankStacks, ThreadStack
 from jupyter_dist.protocol.messages import (
     AskRanks,

@@ -24,6 +24,19 @@ def test_other_objects_are_refused_with_the_next_step(given):
         arguments.numbers("all_reduce", given)
 
 
+@pytest.mark.parametrize(
+    ("operation", "accepted"),
+    [
+        ("broadcast", r"numpy\.empty\(shape, dtype\).*broadcast_object"),
+        ("scatter", r"numpy\.empty\(shape, dtype\).*out=.*scatter_object"),
+        ("all_reduce", "Accepted: an array"),
+    ],
+)
+def test_none_is_answered_with_what_to_give(operation, accepted):
+    with pytest.raises(TypeError, match=f"{operation} got None.*{accepted}"):
+        arguments.numbers(operation, None)
+
+
 @pytest.mark.parametrize("given", [1.0, np.ones((3, 2))])
 def test_rows_must_be_one_for_each_rank(given):
     with pytest.raises(UsageError, match=r"shape \(4, …\)"):

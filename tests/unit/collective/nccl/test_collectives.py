@@ -11,6 +11,7 @@ from fakes.nccl_device import PER_THREAD
 
 from jupyter_dist.collective.calls.call import UFUNCS
 from jupyter_dist.errors import UsageError
+from jupyter_dist.model.hosts.axes import lay_out
 
 SIZES = (1, 2, 3, 4)
 PLAIN = ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")
@@ -278,6 +279,21 @@ def test_groups_of_ranks_have_a_communicator_of_their_own():
 
     found = on_gpus(4, check)
     assert found[3] == "<nccl communicator: group 1,3, rank 0 of 2>"
+
+
+def test_an_axis_has_a_communicator_for_arrays_on_devices_too():
+    def check(comm, cupy):
+        comm.take_axes(lay_out([("data", 2), ("model", 2)], 4))
+        along = comm.axis("model")
+        assert comm.axis("model") is along
+        same(
+            along.all_reduce(cupy.asarray(np.full(1, comm.rank))),
+            np.full(1, 1 + comm.rank // 2 * 4),
+        )
+        return repr(along)
+
+    found = on_gpus(4, check)
+    assert found[3] == "<nccl communicator: group 2-3, rank 1 of 2>"
 
 
 def test_sparse_matrices_travel_as_arrays():

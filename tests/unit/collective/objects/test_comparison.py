@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import pytest
 from fakes.control import every, on_ranks
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_dist.collective.objects import comparison
@@ -215,7 +215,6 @@ ARRAYS = hypothesis.extra.numpy.arrays(
 )
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         PLAIN | st.floats() | st.complex_numbers() | st.binary() | st.frozensets(PLAIN) | ARRAYS,
@@ -350,7 +349,7 @@ def test_shared_and_separate_parts_are_equal():
         (range(3), range(4), "", ["range(0, 3)", "range(0, 4)"]),
         (decimal.Decimal(1), decimal.Decimal(2), "", ["Decimal('1')", "Decimal('2')"]),
         (np.float32(1), np.float64(1), "", ["numpy.float32", "numpy.float64"]),
-        (np.float32(1), np.float32(2), "", ["np.float32(1.0)", "np.float32(2.0)"]),
+        (np.float32(1), np.float32(2), "", [repr(np.float32(1)), repr(np.float32(2))]),
         (np.int64(1), 1, "", ["numpy.int64", "int 1"]),
         (np.float64(1), 1.0, "", ["numpy.float64", "float 1.0"]),
         (np.array(1), np.int64(1), "", ["numpy.ndarray int64[]", "numpy.int64"]),
@@ -746,6 +745,7 @@ def test_small_floats_are_compared_as_numbers():
     assert compare(ml_dtypes.bfloat16(1), ml_dtypes.bfloat16(1)) is None
 
 
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="NumPy 1 has no such text")
 def test_text_of_any_length_in_numpy_is_compared():
     dtype = np.dtypes.StringDType()
     assert compare(np.array(["a", "b" * 100], dtype), np.array(["a", "b" * 100], dtype)) is None

@@ -4,12 +4,15 @@ import contextlib
 import socket
 import threading
 import time
+from unittest.mock import MagicMock
 
 import pytest
 
 from jupyter_dist.collective.ring.connections import Connections
 from jupyter_dist.collective.ring.handshake import HELLO_BYTES, Membership
 from jupyter_dist.collective.ring.stopped import Stopped
+from jupyter_dist.errors import CollectiveTimeout, PeerFailed
+from jupyter_dist.model.ranks.held_time import Deadline, HeldTime
 
 
 @pytest.fixture
@@ -60,10 +63,23 @@ def turn_away(listener):
     threads[0].join()
 
 
+@pytest.mark.parametrize(
+    ("problem", "kind", "rank"),
+    [(CollectiveTimeout("no word"), "timeout", 1), (PeerFailed(7, "raised"), "failed", 7)],
+)
+def test_a_call_for_which_no_address_comes_is_stopped(connections, problem, kind, rank):
+    made = connections(1)
+    made._peers = MagicMock()
+    made._peers.__getitem__.side_effect = problem
+    with pytest.raises(Stopped) as stopped:
+        made.outgoing(0, Deadline(HeldTime(), time.monotonic(), 10))
+    assert (stopped.value.breakage.kind, stopped.value.breakage.rank) == (kind, rank)
+
+
 @pytest.mark.parametrize("how", ["unheard", "heard"])
 def test_a_rank_that_was_crowded_out_is_let_in_later(listener, connections, turn_away, how):
     turn_away(5, how, lambda: connections(0, listener))
-    connection = connections(1).outgoing(0, time.monotonic() + 10)
+    connection = connections(1).outgoing(0, Deadline(HeldTime(), time.monotonic(), 10))
     assert connection.getpeername() == listener.getsockname()
 
 
@@ -71,5 +87,5 @@ def test_a_rank_that_ends_every_connection_is_given_up(connections, turn_away, m
     monkeypatch.setattr("jupyter_dist.collective.ring.connections.CROWDED_OUT_S", 0.1)
     turn_away(100, "heard")
     with pytest.raises(Stopped) as stopped:
-        connections(1).outgoing(0, time.monotonic() + 10)
+        connections(1).outgoing(0, Deadline(HeldTime(), time.monotonic(), 10))
     assert (stopped.value.breakage.kind, stopped.value.breakage.rank) == ("failed", 0)

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from jupyter_dist.collective.broken import Breakage
@@ -84,6 +85,14 @@ def test_a_breakage_comes_back_as_it_went():
     frame = pack_breakage(breakage)
     assert len(frame) == BREAKAGE_BYTES
     assert unpack_breakage(frame) == breakage
+
+
+@pytest.mark.parametrize("odd", [(2,), tuple(range(0, 200, 2))])
+def test_the_ranks_of_a_mismatch_come_back_unless_they_are_too_many_to_list(odd):
+    breakage = Breakage("mismatch", odd[0], "barrier() #1", 1, "barrier() #2", odd, (1, 3))
+    again = unpack_breakage(pack_breakage(breakage))
+    assert again in (breakage, msgspec.structs.replace(breakage, ranks=(), peers=()))
+    assert (again == breakage) == (len(odd) == 1)
 
 
 def test_a_breakage_with_a_long_text_is_cut():

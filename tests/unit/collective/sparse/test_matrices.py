@@ -43,7 +43,7 @@ def test_a_matrix_arrives_as_it_was(form, style, dtype):
     assert_same(travel(matrix), matrix)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     st.sampled_from(matrices.FORMATS),
     st.sampled_from(DTYPES),

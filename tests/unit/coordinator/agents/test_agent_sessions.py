@@ -26,6 +26,7 @@ class Desk:
     def __init__(self):
         self.witness = Watcher()
         self.told = []
+        self.rank_heard_s = 0.0
         self.sessions = Sessions(
             lambda host, event: self.told.append((host, event and event.WhichOneof("event"))),
             self.witness,
@@ -33,6 +34,9 @@ class Desk:
         )
         self.session = self.sessions.open("b", NAMES)
         self.connection = self.sessions.connect(self.session, event(1, joined=pb.Joined(host="b")))
+
+    def judge(self, now_s):
+        return self.sessions.judge(now_s, lambda: {"b": self.rank_heard_s})
 
     def end_stream(self):
         """Break the stream, and give the time of that."""
@@ -57,12 +61,12 @@ def resume(desk, secret=None, names=NAMES):
 
 def test_an_agent_whose_connection_broke_goes_on_where_it_was(desk):
     broken_s = desk.end_stream()
-    desk.sessions.judge(broken_s + 9)
+    desk.judge(broken_s + 9)
     connection = resume(desk)
     for number in (1, 2, 2, 3):  # the first one came before the break
         note = event(number, note=pb.Note(text=str(number)))
         desk.sessions.take(desk.session, connection, note)
-    desk.sessions.judge(broken_s + 30)
+    desk.judge(broken_s + 30)
     assert desk.told == [("b", "joined"), ("b", "note"), ("b", "note")]
 
 
@@ -75,7 +79,7 @@ def test_what_it_is_told_meanwhile_waits_for_it(desk):
 
 def test_an_agent_that_stays_away_is_gone_with_the_reason(desk):
     broken_s = desk.end_stream()
-    desk.sessions.judge(broken_s + LOST_AFTER_S)
+    desk.judge(broken_s + LOST_AFTER_S)
     assert desk.told[-1] == ("b", None)
     assert "10.0 s" in desk.sessions.why_gone["b"]
     assert not desk.sessions.say("b", pb.AgentCommand())
@@ -85,17 +89,34 @@ def test_an_agent_that_stays_away_is_gone_with_the_reason(desk):
 
 def test_an_agent_that_is_known_to_have_ended_is_gone_at_once(desk):
     desk.witness.ended.add("b")
-    desk.sessions.judge(desk.session.heard_s)
+    desk.judge(desk.session.heard_s)
     assert desk.told[-1] == ("b", "joined")  # what it has said is still on its way
     broken_s = desk.end_stream()
-    desk.sessions.judge(broken_s)
+    desk.judge(broken_s)
     assert desk.told[-1] == ("b", None)
     assert desk.sessions.why_gone == {}
 
 
 def test_silence_before_the_break_counts(desk):
     desk.sessions.on_break(desk.session, desk.connection, desk.session.heard_s + 5)
-    desk.sessions.judge(desk.session.heard_s + LOST_AFTER_S)
+    desk.judge(desk.session.heard_s + LOST_AFTER_S)
+    assert desk.told[-1] == ("b", None)
+
+
+def test_a_rank_that_was_heard_shows_that_the_break_came_later(desk):
+    broken_s = desk.session.heard_s + 1000  # it had nothing to say
+    desk.sessions.on_break(desk.session, desk.connection, broken_s)
+    desk.rank_heard_s = broken_s - 1
+    desk.judge(broken_s + 8.4)
+    assert desk.told[-1] != ("b", None)
+    desk.judge(broken_s + 8.6)
+    assert desk.told[-1] == ("b", None)
+
+
+def test_a_rank_that_is_heard_after_the_break_does_not_keep_its_agent(desk):
+    broken_s = desk.end_stream()
+    desk.rank_heard_s = broken_s + LOST_AFTER_S
+    desk.judge(broken_s + LOST_AFTER_S)
     assert desk.told[-1] == ("b", None)
 
 

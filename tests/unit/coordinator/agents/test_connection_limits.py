@@ -63,7 +63,7 @@ def proven():
 def limits(ports, proven):
     agents, zeromq = ports
     found = ConnectionLimits(proven, agents.number, (zeromq.number,))
-    found._most = MOST
+    found._of_strangers = found._most = MOST
     return found
 
 
@@ -86,6 +86,21 @@ def test_the_oldest_go_when_there_are_too_many(ports, limits):
     limits.look(10.0)
     assert sum(ended(old)) == 5
     assert not any(ended(new))
+
+
+def test_as_many_more_stay_as_the_cluster_itself_may_have_under_way(ports, limits):
+    limits.expect(hosts=1, ranks=4)  # 8 and 2 * 4
+    dialling = ports[0].visit(MOST + 8) + ports[1].visit(8)
+    limits.look(1.0)
+    assert not any(ended(dialling))
+    ports[0].visit(3)
+    limits.look(10.0)
+    assert sum(ended(dialling)) == 3
+
+
+def test_a_large_cluster_leaves_half_of_all_files_to_what_is_proven(limits):
+    limits.expect(hosts=1 << 20, ranks=1 << 20)
+    assert limits._most == MOST + limits._limit // 4
 
 
 def test_the_silent_ones_go_first_on_all_ports_together(ports, limits):

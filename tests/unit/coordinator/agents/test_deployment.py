@@ -2,11 +2,17 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_dist.coordinator.agents.communicator_choice import Choice
-from jupyter_dist.coordinator.agents.deployment import Deployment, describe_differences
+from jupyter_dist.coordinator.agents.deployment import (
+    RELAY_FROM_RANKS,
+    RELAYS_FROM_RANKS,
+    Deployment,
+    describe_differences,
+)
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.errors import UsageError
 from jupyter_dist.model.hosts.interfaces import LOOPBACK, Interface
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
+from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
@@ -59,6 +65,31 @@ def test_what_is_the_same_everywhere_stands_in_every_order():
     assert (told.generation, told.communicator, told.collective_timeout_s) == (3, "ring", 7.5)
     keys = (told.server_public_key, told.own_public_key, told.own_secret_key)
     assert keys == ("server", "public", "secret")
+
+
+@pytest.mark.parametrize(
+    ("relays", "slots", "others", "machine", "has_relay"),
+    [
+        ("auto", RELAY_FROM_RANKS, RELAYS_FROM_RANKS - RELAY_FROM_RANKS, "there", True),
+        ("auto", RELAY_FROM_RANKS, RELAYS_FROM_RANKS - RELAY_FROM_RANKS - 1, "there", False),
+        ("auto", RELAY_FROM_RANKS - 1, RELAYS_FROM_RANKS, "there", False),
+        ("auto", RELAY_FROM_RANKS, RELAYS_FROM_RANKS, machine_id(), False),
+        ("all", 1, 1, machine_id(), True),
+        ("none", RELAY_FROM_RANKS, RELAYS_FROM_RANKS, "there", False),
+    ],
+)
+def test_hosts_have_relays_where_that_gains(relays, slots, others, machine, has_relay):
+    hosts = HostSpec("a", slots, launcher="ssh"), HostSpec("b", others, launcher="ssh")
+    told = order_for("a", *hosts, joined={"machine": machine}, relays=relays)
+    assert bool(told.relay) == has_relay
+
+
+def test_each_agent_that_joins_has_a_relay_with_another_secret():
+    deployment, roster = deploy(specify(A, relays="all"), a={})
+    first = order(deployment, roster, "a").relay
+    assert order(deployment, roster, "a").relay == first
+    roster.take_joined("a", pb.Joined())
+    assert order(deployment, roster, "a").relay != first
 
 
 def test_the_interface_of_the_data_path_is_told_by_name_and_address():
@@ -206,6 +237,12 @@ def test_a_directory_must_exist_where_it_was_meant_for_that_host(host, cwd, is_r
     assert (told.cwd, told.is_cwd_required) == (cwd, is_required)
 
 
+@pytest.mark.parametrize(("own", "is_required"), [("", False), ("/there", True)])
+def test_a_directory_of_another_machine_need_not_be_on_that_of_the_coordinator(own, is_required):
+    host = replace(A, launcher="local", cwd=own)
+    assert order_for("a", host, is_cwd_optional=True).is_cwd_required == is_required
+
+
 # --- one machine under two names ---
 
 
@@ -248,6 +285,15 @@ def test_differences_are_told_against_the_notebook_too(monkeypatch):
     assert told.startswith("numpy ")
     deployment, roster = deploy(specify(A, B), a={"versions": {"numpy": "2.1.0"}})
     assert deployment.describe(roster) == (), "who has not told its versions is left out"
+
+
+def test_ranks_of_the_same_python_are_compared_with_none(monkeypatch):
+    monkeypatch.setattr(f"{Deployment.__module__}.list_versions", lambda: {"numpy": "2.1.0"})
+    told = {"versions": {"numpy": "1.26.4"}}
+    here = replace(A, launcher="local")
+    for host, count in ((here, 0), (replace(here, python="/other/python"), 1)):
+        deployment, roster = deploy(specify(host), a=told)
+        assert len(deployment.describe(roster)) == count
 
 
 # --- wishes for a network ---

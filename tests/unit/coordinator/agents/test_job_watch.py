@@ -95,10 +95,14 @@ def test_a_question_is_answered_by_a_look_that_began_after_it(party):
     assert f"({CANCELLED.words})" in party.watch.why_lost("nodeA")
 
 
-def test_that_a_job_runs_is_believed_only_some_time_after_its_agent_has_gone(party):
+@pytest.mark.parametrize(("lag_s", "confirm_s"), [(0.0, 0.5), (0.5, 0.0), (0.25, 0.25)])
+def test_that_a_job_runs_is_believed_only_some_time_after_its_agent_has_gone(
+    party, lag_s, confirm_s
+):
     see(party, RUNNING)
     party.job.await_look()
-    question = party.watch.ask(0.5)
+    party.watch._lag_s = lag_s
+    question = party.watch.ask(confirm_s)
     for later_s in (0.0, 0.5):
         party.clock.now_s += later_s
         for _ in range(2):

@@ -4,6 +4,7 @@ import pytest
 from fakes.outbox import RecordingSender
 
 from jupyter_dist.coordinator.cells.background_collectives import IDLE_SETS, BackgroundCollectives
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.protocol.background_ids import generation_of, standing_id
 from jupyter_dist.protocol.messages import (
     CollectiveCompleted,
@@ -30,7 +31,9 @@ class Hall:
     def __init__(self):
         self.rendezvous = FakeRendezvous()
         self.sender = RecordingSender()
-        self.standing = BackgroundCollectives(FakeRoster(), self.rendezvous, self.sender)
+        self.standing = BackgroundCollectives(
+            FakeRoster(), self.rendezvous, self.sender, HeldTime()
+        )
 
     def attend(self, rank, generation=3, now_s=0.0, topic="save 1 of 0,1"):
         message = JoinCollective(

@@ -21,9 +21,11 @@ from jupyter_dist.errors import MalformedMessage
 from jupyter_dist.model.ranks.stacks import Frame, RankStacks, ThreadStack
 from jupyter_dist.model.spec.error_policy import OnError
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.commands import PROGRAM, RELOAD, ProgramRequest
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
-    CellAdmitted,
+    AskInput,
+    AskPerson,
     CellEvents,
     CellNote,
     CellOutput,
@@ -31,14 +33,19 @@ from jupyter_dist.protocol.messages import (
     ErrorInfo,
     FetchObject,
     Hello,
+    InputAnswered,
+    InputOver,
     JoinCollective,
+    LeftDebugger,
     Output,
     RankFinished,
     RankOutput,
     ReadStacks,
     Ready,
     RunCell,
+    StoppedInDebugger,
     SubmitCell,
+    WithdrawInput,
 )
 from jupyter_dist.protocol.unreadable import Unreadable
 
@@ -91,7 +98,7 @@ def events(cluster):
 @pytest.fixture
 def answer(cluster):
     def give(cell, rank, status="ok", error=None, now_s=0.5, **more):
-        cluster.roster.end_work(rank)
+        cluster.roster[rank].end_work()
         cell.on_result(CellResult(rank, "cell-1", status, 0.5, error=error, **more), now_s)
 
     return give
@@ -110,10 +117,11 @@ def test_a_cell_goes_to_every_rank_with_the_generation(run, cluster):
     cell = run()
     sent = cluster.sender.sent_to_ranks(RunCell)
     assert sorted(sent) == [0, 1, 2, 3]
-    assert cluster.sender.told(CellAdmitted) == [], "a short cell is one delivery to its client"
+    assert cluster.sender.told(CellEvents) == [], "a short cell is one delivery to its client"
     cell.tick(FLUSH_INTERVAL_S)
     assert sent[2] == [RunCell("cell-1", 1, "print(rank)", None, 3)]
-    assert cluster.sender.told(CellAdmitted, b"me") == [CellAdmitted("r1", "cell-1", (0, 1, 2, 3))]
+    (told,) = cluster.sender.told(CellEvents, b"me")
+    assert (told.request_id, told.cell_id, told.ranks) == ("r1", "cell-1", (0, 1, 2, 3))
     assert cluster.roster.ranks_in(EngineState.BUSY) == [0, 1, 2, 3]
 
 
@@ -170,6 +178,28 @@ def test_what_comes_of_a_rank_that_has_finished_is_dropped(run, answer, events):
     assert statuses(events) == {0: "ok"}
 
 
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        (PROGRAM.write_report("sys.exit(0) at train.py:7"), "sys.exit(0) at train.py:7"),
+        (PROGRAM.write_report(""), ""),
+        (b"", ""),
+        (b"\xc1", ""),
+        (msgspec.msgpack.encode(["no", "text"]), ""),
+    ],
+)
+def test_the_call_by_which_a_program_ended_early_is_known_to_verdicts(run, answer, report, told):
+    cell = run(command=PROGRAM.order(ProgramRequest("train.py", (), ""), "python train.py"))
+    answer(cell, 1, report=report)
+    assert cell.errors == {1: told}
+
+
+def test_what_other_commands_report_is_none_of_the_coordinators_business(run, answer):
+    cell = run(command=RELOAD.order(None, "reload"))
+    answer(cell, 1, report=PROGRAM.write_report("a text"))
+    assert cell.errors == {1: ""}
+
+
 def test_a_rank_that_raises_releases_the_others_from_collectives(run, answer, cluster):
     cell = run()
     answer(cell, 1, "raised", BOOM)
@@ -215,7 +245,7 @@ def test_a_cell_that_ends_well_leaves_the_communicator_alone(run, answer, cluste
 
 def test_a_lost_rank_is_named_and_the_others_go_on(run, answer, events, cluster):
     cell = run()
-    cell.on_last_words(2, RankOutput(2, (Output("stderr", "Segmentation fault\n"),)))
+    cell.on_last_words(2, RankOutput((2,), (Output("stderr", "Segmentation fault\n"),)))
     cluster.lose(2)
     cell.on_lost(2, "killed by SIGSEGV")
     for rank in (0, 1, 3):
@@ -235,7 +265,7 @@ def test_a_rank_that_is_lost_after_its_result_keeps_its_result(run, answer, even
     cell = run(ranks=(0, 1))
     answer(cell, 0)
     cell.on_lost(0, "killed")
-    cell.on_last_words(0, RankOutput(0, (Output("stdout", "more"),)))
+    cell.on_last_words(0, RankOutput((0,), (Output("stdout", "more"),)))
     cell.tick(1.0)
     assert statuses(events) == {0: "ok"}
     assert events(RankOutput) == []
@@ -331,7 +361,7 @@ class TestInterrupt:
         for rank in (0, 1, 3):
             answer(cell, rank)
         cell.tick(20.0)
-        assert [request for *_, request in cluster.sender.signals] == ["i1", "i2"]
+        assert [request for *_, request in cluster.sender.signals] == ["i1", "wake-cell-1", "i2"]
         assert cell.is_over
         assert statuses(events) == {0: "ok", 1: "ok", 2: "unresponsive", 3: "ok"}
 
@@ -364,10 +394,10 @@ class TestWhenARankRaises:
         cell = run(on_error=OnError.INTERRUPT)
         cluster.roster.start_task(2, "apply train", 0.0)
         answer(cell, 0, "raised", BOOM)
-        cell.tick(100.0)
+        cell.tick(0.1)
         assert cluster.sender.signals == [((1, 3), signal.SIGINT, "error-cell-1")]
         cluster.roster.end_task(2)
-        cell.tick(100.1)
+        cell.tick(0.15)
         assert cluster.sender.signals[1:] == [((2,), signal.SIGINT, "error-cell-1")]
 
     def test_the_interrupted_others_are_given_up_when_they_are_unresponsive(
@@ -495,6 +525,7 @@ def test_everything_is_kept_for_a_client_that_comes_later(run, answer, cluster):
     cell = run(ranks=(0,))
     cell.on_message(CellOutput(0, "cell-1", (Output("stdout", "a\n"),)), [], 0.0)
     answer(cell, 0)
+    cell.tick(0.0)
     replayed = cluster.log.replay("r9", "In[3]")
     assert (replayed.cell.cell_id, replayed.cell.code) == ("cell-1", "print(rank)")
     assert [type(event) for event in replayed.events] == [RankOutput, RankFinished]
@@ -573,7 +604,7 @@ def test_its_client_is_told_after_an_interval_and_of_its_end_at_once(run, answer
     cell.tick(FLUSH_INTERVAL_S * 1.9)
     assert cell.is_over
     assert cluster.sender.told(CellEvents)[-1].is_last
-    assert len(cluster.sender.told(CellAdmitted)) == 1
+    assert [told.request_id for told in cluster.sender.told(CellEvents)] == ["r1", ""]
 
 
 def test_it_is_looked_who_waits_for_whom_once_in_an_interval(run):
@@ -667,3 +698,55 @@ def test_an_error_is_passed_on_as_one_short_line(run, answer, cluster, length, i
     assert "\n" not in reason
     assert reason.endswith("…") == is_cut
     assert len(reason) < 400
+
+
+def test_a_time_limit_stands_still_while_a_rank_is_in_a_debugger(run, cluster):
+    cell, held = run(timeout_s=5.0), cluster.parts.held
+    held.on_engine(cluster.roster[2], StoppedInDebugger(2, "In[3]:1"), 1.0)
+    cell.tick(100.0)
+    assert cluster.sender.signals == []
+    held.on_engine(cluster.roster[2], LeftDebugger(2), 101.0)
+    cell.tick(104.9)
+    assert cluster.sender.signals == []
+    cell.tick(105.1)
+    assert cluster.sender.signals != []
+
+
+def asks(rank, number=1):
+    return AskInput(rank, "cell-1", number, "name? ")
+
+
+def test_a_question_comes_behind_what_the_rank_has_said(run, cluster):
+    cell = run()
+    cell.on_message(CellOutput(2, "cell-1", (Output("stdout", "hello\n"),)), [], 0.001)
+    cell.on_question(asks(2))
+    told = [message for _, message, _ in cluster.sender.clients]
+    assert [type(message) for message in told] == [CellEvents, AskPerson]
+    assert told[0].events
+    cell.on_question(WithdrawInput(2, "cell-1", 1))
+    assert cluster.sender.told(InputOver) == [InputOver("cell-1", 2, 1)]
+
+
+def test_who_was_interrupted_or_has_ended_is_refused_and_others_are_not(run, answer, cluster):
+    cell = run()
+    cell.interrupt({1}, "i1", 0.1)
+    answer(cell, 3)
+    for rank in (1, 2, 3):
+        cell.on_question(asks(rank))
+    refused = cluster.sender.sent_to_ranks(InputAnswered)
+    assert {rank: each.problem for rank, (each,) in refused.items()} == {
+        1: "its cell was interrupted",
+        3: "its cell has ended",
+    }
+    assert [ask.rank for ask in cluster.sender.told(AskPerson)] == [2]
+    answer(cell, 2)
+    assert cluster.sender.sent_to_ranks(InputAnswered)[2][0].problem == "its cell has ended"
+
+
+def test_a_client_that_is_silent_for_long_is_not_waited_for(run, cluster):
+    cell = run()
+    cell.on_question(asks(2))
+    for second in range(20):
+        cell.tick(1.0 + second)
+        cell.tick(1.5 + second)
+    assert "not there" in cluster.sender.sent_to_ranks(InputAnswered)[2][0].problem

@@ -4,6 +4,7 @@ from fakes.outbox import RecordingSender
 from jupyter_dist.coordinator.cells import control_collectives as meetings_module
 from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.cells.control_collectives import LATECOMERS_S, ControlCollectives
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.protocol.messages import (
     CellResult,
     CollectiveCompleted,
@@ -22,7 +23,7 @@ class Room:
 
     def __init__(self):
         self.sender = RecordingSender()
-        self.meetings = ControlCollectives("cell-1", range(4), self.sender)
+        self.meetings = ControlCollectives("cell-1", range(4), self.sender, HeldTime())
 
     def attend(self, rank, *frames, now_s=0.0, **options):
         counts = options.pop("frame_counts", (len(frames),))
@@ -71,6 +72,17 @@ class Room:
         assert sorted(failures) == sorted(ranks)
         (failure,) = {*failures.values()}
         return failure
+
+
+def test_ranks_that_name_nobody_meet_all_that_run_the_cell(room):
+    for rank in (3, 1, 0):
+        room.attend(rank, b"%d" % rank, ranks=None)
+    assert room.held() == {}
+    room.attend(2, b"2", ranks=None)
+    assert list(room.held()[1].items()) == [(0, [b"0"]), (2, [b"2"]), (3, [b"3"])]
+    room.sender.forget()
+    room.attend(4, ranks=None)
+    assert room.the_failure(4).kind == "refused"
 
 
 @pytest.fixture

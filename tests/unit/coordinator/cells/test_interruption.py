@@ -20,9 +20,21 @@ LIBRARY = Frame("step", "train.py:12", "lib.sleep(30)")
 EARLIER = Frame("solve", "In[2]:3", "lib.solve(a)")
 
 
+class Times(dict):
+    """Of ranks that could have answered all the time."""
+
+    begin = dict.__setitem__
+
+    def look(self):
+        pass
+
+    def passed_s(self, rank, now_s):
+        return now_s - self[rank]
+
+
 @pytest.fixture
 def ladder():
-    return EscalationPolicy()
+    return EscalationPolicy(Times())
 
 
 def stacks(*frames, **more):
@@ -37,42 +49,46 @@ def place_of(answer):
 class TestLadder:
     def test_an_answer_in_time_ends_it_for_good(self, ladder):
         ladder.begin(Cause.PERSON, (0, 1), 0.0)
-        ladder.end(0)
-        ladder.end(1)
-        ladder.begin(Cause.LIMIT, (1,), 1.0)
-        assert ladder.take_due(100.0) == []
+        assert ladder.take_due(set(), 1.0) == []
+        ladder.begin(Cause.LIMIT, (1,), 1.0)  # busy still, though the cell has ended without it
+        assert ladder.take_due(set(), 100.0) == []
 
     @pytest.mark.parametrize("is_late", [False, True])
     def test_the_steps_come_in_their_order_and_once_also_after_a_late_look(self, ladder, is_late):
         ladder.begin(Cause.PERSON, (0, 2), 10.0)
         steps = []
         if not is_late:
-            assert ladder.take_due(11.9) == []
-            steps = ladder.take_due(10.0 + PATIENCE_S)
-            assert [due.ranks for due in steps] == [(0, 2)] * 2
-            assert ladder.take_due(10.0 + GIVE_UP_AFTER_S - 0.1) == []
-        ladder.end(0)
-        steps += ladder.take_due(10.0 + GIVE_UP_AFTER_S)
-        assert [due.step for due in steps] == [Step.ABORT, Step.NAME, Step.LEAVE_UNRESPONSIVE]
+            assert ladder.take_due({0, 2}, 10.1) == []
+            steps = ladder.take_due({0, 2}, 11.9)
+            assert steps == [Due(Step.WAKE, Cause.PERSON, (0, 2))]
+            steps += ladder.take_due({0, 2}, 10.0 + PATIENCE_S)
+            assert [due.ranks for due in steps] == [(0, 2)] * 3
+            assert ladder.take_due({0, 2}, 10.0 + GIVE_UP_AFTER_S - 0.1) == []
+        steps += ladder.take_due({2}, 10.0 + GIVE_UP_AFTER_S)
+        wanted = [Step.WAKE, Step.ABORT, Step.NAME, Step.LEAVE_UNRESPONSIVE]
+        assert [due.step for due in steps] == wanted
         assert steps[-1] == Due(Step.LEAVE_UNRESPONSIVE, Cause.PERSON, (2,))
-        assert ladder.take_due(100.0) == []
+        assert ladder.take_due({2}, 100.0) == []
 
     def test_each_rank_has_its_own_clock(self, ladder):
         ladder.begin(Cause.PERSON, (1,), 0.0)
         ladder.begin(Cause.PERSON, (1, 3), 1.5)
-        assert {due.ranks for due in ladder.take_due(2.0)} == {(1,)}
-        assert {due.ranks for due in ladder.take_due(3.5)} == {(1,), (3,)}
+        assert {due.ranks for due in ladder.take_due({1, 3}, 1.6)} == {(1,)}
+        assert {due.ranks for due in ladder.take_due({1, 3}, 2.0)} == {(1,), (3,)}
+        assert {due.ranks for due in ladder.take_due({1, 3}, 3.5)} == {(1,), (3,)}
 
     def test_a_time_limit_is_shorter_than_the_interrupt_before_it(self, ladder):
         ladder.begin(Cause.PERSON, (1,), 0.0)
         ladder.begin(Cause.LIMIT, (1,), 1.0)
-        assert ladder.take_due(1.0) == [Due(Step.ABORT, Cause.LIMIT, (1,))]
-        assert ladder.take_due(3.0) == [Due(Step.TIME_OUT, Cause.LIMIT, (1,))]
+        assert ladder.take_due({1}, 1.0) == [Due(Step.ABORT, Cause.LIMIT, (1,))]
+        assert ladder.take_due({1}, 2.0) == [Due(Step.WAKE, Cause.LIMIT, (1,))]
+        assert ladder.take_due({1}, 3.0) == [Due(Step.TIME_OUT, Cause.LIMIT, (1,))]
 
     def test_an_interrupt_after_the_time_limit_changes_nothing(self, ladder):
         ladder.begin(Cause.LIMIT, (1,), 1.0)
         ladder.begin(Cause.PERSON, (1,), 2.0)
-        assert [due.step for due in ladder.take_due(3.0)] == [Step.ABORT, Step.TIME_OUT]
+        steps = [due.step for due in ladder.take_due({1}, 3.0)]
+        assert steps == [Step.WAKE, Step.ABORT, Step.TIME_OUT]
 
 
 class TestWhereARankIs:

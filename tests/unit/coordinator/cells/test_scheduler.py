@@ -3,8 +3,9 @@ from types import SimpleNamespace
 import pytest
 
 from jupyter_dist.coordinator.cells.cell_run import CellRun
+from jupyter_dist.coordinator.cells.pull import Pull
 from jupyter_dist.coordinator.cells.scheduler import PATIENCE_S, REGROUP_TIMEOUT_S, CellScheduler
-from jupyter_dist.coordinator.cells.transfers import NAME_AFTER_S, Transfer
+from jupyter_dist.coordinator.cells.transfers import NAME_AFTER_S
 from jupyter_dist.coordinator.observation.verdict import HangVerdict
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.errors import ErrorCode
@@ -32,7 +33,7 @@ class Job:
     def start(self, now_s):
         self.started_s = now_s
         for rank in self.ranks:
-            self._cluster.roster.start_work(rank, "In[7]", now_s)
+            self._cluster.roster[rank].start_work("In[7]", now_s)
 
     def on_lost(self, rank, reason): ...
 
@@ -41,7 +42,7 @@ class Job:
     def finish(self):
         self.is_over = True
         for rank in self.ranks:
-            self._cluster.roster.end_work(rank)
+            self._cluster.roster[rank].end_work()
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_rank_that_still_runs_its_cell_keeps_the_fence_closed(scheduler, job, 
     unresponsive, following = job("1"), job("2", (0,))
     admit(scheduler, unresponsive, 0.0)
     for rank in (0, 1, 3):
-        cluster.roster.end_work(rank)
+        cluster.roster[rank].end_work()
     unresponsive.is_over = True
     admit(scheduler, following, 1.0)
     scheduler.advance(1.0 + PATIENCE_S)
@@ -100,7 +101,7 @@ def test_a_rank_that_still_runs_its_cell_keeps_the_fence_closed(scheduler, job, 
         assert "rank 2 " in text
         assert "In[7]" in text
     assert "%dist_heal --ranks 2 " in waiting.reason
-    cluster.roster.end_work(2)
+    cluster.roster[2].end_work()
     scheduler.advance(2.0)
     assert following.started_s == 2.0
     assert scheduler.unresponsive_ranks == ()
@@ -137,7 +138,7 @@ def test_regrouping_waits_until_the_last_rank_is_idle(scheduler, job, cluster):
     work = admit(scheduler, job(), 0.0)
     cluster.rendezvous.is_broken = True
     work.is_over = True
-    cluster.roster.end_work(0)
+    cluster.roster[0].end_work()
     scheduler.advance(1.0)
     assert cluster.sender.sent_to_ranks(Regroup) == {}
     work.finish()
@@ -261,7 +262,7 @@ def test_a_rank_that_has_not_begun_a_cell_that_is_over_is_not_called_unresponsiv
     cluster.roster.start_task(2, "apply train", 0.0)
     over = admit(scheduler, job("1"), 0.0)
     for rank in (0, 1, 3):
-        cluster.roster.end_work(rank)
+        cluster.roster[rank].end_work()
     over.is_over = True
     admit(scheduler, job("2"), 1.0)
     scheduler.advance(1.0 + PATIENCE_S)
@@ -312,7 +313,7 @@ def test_what_is_put_first_begins_its_own_wait(scheduler, job, cluster):
 
 def test_a_transfer_that_has_something_to_say_is_why_others_wait(scheduler, job, cluster):
     request = PullObject("p", "model", (0,))
-    transfer = Transfer(b"me", request, [], "t1", cluster.parts)
+    transfer = Pull(b"me", request, "t1", cluster.parts)
     transfer.start(0.0)
     scheduler.current = transfer
     assert scheduler.transfer is transfer
@@ -409,7 +410,7 @@ def test_of_ranks_busy_with_a_cell_that_is_over_none_is_named_while_other_work_r
 ):
     work = admit(scheduler, job(), 0.0)
     assert scheduler.describe_unresponsive() == ""
-    cluster.roster.end_work(0)
+    cluster.roster[0].end_work()
     work.is_over = True
     scheduler.advance(1.0)
     assert scheduler.describe_unresponsive().startswith("ranks 1-3 ")

@@ -4,28 +4,20 @@ from fakes.coming_agents import ComingAgents
 from jupyter_dist.coordinator.clients.client_registry import (
     FAILED_START_KEEP_S,
     PRESENCE_LEASE_S,
-    WATCH_LEASE_S,
     ClientRegistry,
 )
 from jupyter_dist.errors import ErrorCode
 from jupyter_dist.launch.launcher import LaunchProgress
 from jupyter_dist.model.hosts.interfaces import Interface
 from jupyter_dist.model.hosts.start_stage import StartStage
-from jupyter_dist.model.hosts.topology import Topology
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
     ClusterReady,
     Refused,
     StartProgress,
-    TopologyChanged,
-    WatchTopology,
 )
 
 KEEP_S = 100.0
-
-
-def describe(state="ready"):
-    return Topology(cluster="demo", state=state)
 
 
 @pytest.fixture
@@ -36,15 +28,6 @@ def coming():
 @pytest.fixture
 def registry(starting, coming):
     return ClientRegistry(starting.roster, starting.rendezvous, starting.sender, KEEP_S, coming)
-
-
-def watch(registry, now_s, interval_s=1.0, client=b"w"):
-    registry.hear(client, now_s)
-    registry.watch(client, WatchTopology("w1", interval_s), describe, now_s)
-
-
-def pictures(cluster, client=b"w"):
-    return len(cluster.sender.told(TopologyChanged, client))
 
 
 class TestStart:
@@ -156,60 +139,9 @@ class TestStart:
         ]
 
 
-class TestWatching:
-    def test_one_picture_only_when_no_interval_is_given(self, registry, starting):
-        watch(registry, 0.0, interval_s=0.0)
-        registry.tick(describe, 5.0)
-        assert pictures(starting) == 1
-
-    def test_a_picture_at_once_and_then_at_the_interval(self, registry, starting):
-        watch(registry, 0.0, interval_s=1.0)
-        assert pictures(starting) == 1
-        for tick in range(1, 31):
-            registry.tick(describe, tick / 10)
-        assert pictures(starting) == 4
-
-    def test_nobody_gets_pictures_faster_than_the_limit(self, registry, starting):
-        watch(registry, 0.0, interval_s=0.001)
-        for tick in range(1, 101):
-            registry.tick(describe, tick / 100)
-        assert pictures(starting) <= 6
-
-    def test_a_watcher_that_is_silent_is_forgotten_and_one_that_is_heard_is_not(
-        self, registry, starting
-    ):
-        watch(registry, 0.0)
-        watch(registry, 0.0, client=b"heard")
-        registry.hear(b"heard", 10.0)
-        registry.tick(describe, WATCH_LEASE_S)
-        assert (pictures(starting), pictures(starting, b"heard")) == (1, 2)
-
-    def test_asking_again_does_not_put_off_what_is_due(self, registry, starting):
-        """Presence is shown every 4 s; a picture wanted every 5 s must still come."""
-        for second in range(21):
-            if second % 4 == 0:
-                watch(registry, float(second), interval_s=5.0)
-            registry.tick(describe, float(second))
-        assert pictures(starting) >= 4
-
-    def test_asking_with_interval_0_ends_the_pictures(self, registry, starting):
-        watch(registry, 0.0, interval_s=1.0)
-        watch(registry, 0.5, interval_s=0.0)
-        assert pictures(starting) == 2
-        for second in range(1, 10):
-            registry.hear(b"w", float(second))
-            registry.tick(describe, float(second))
-        assert pictures(starting) == 2
-
-    def test_the_last_picture_says_that_it_is_over(self, registry, starting):
-        watch(registry, 0.0)
-        registry.say_farewell(describe)
-        assert starting.sender.told(TopologyChanged)[-1].topology.state == "stopped"
-
-
 class TestBeingAlone:
     def test_a_cluster_nobody_wants_is_gone_after_its_time(self, registry):
-        registry.tick(describe, 0.0)
+        registry.tick(0.0)
         assert not registry.is_gone(PRESENCE_LEASE_S + KEEP_S)
         assert registry.is_gone(PRESENCE_LEASE_S + KEEP_S + 0.1)
         registry.hear(b"me", 50.0)
@@ -226,10 +158,10 @@ class TestBeingAlone:
 
     def test_time_begins_with_the_first_tick(self, registry):
         assert not registry.is_gone(1e9)
-        registry.tick(describe, 1e9)
+        registry.tick(1e9)
         assert not registry.is_gone(1e9 + KEEP_S)
 
     def test_a_start_that_failed_is_kept_only_for_a_moment(self, registry):
-        registry.tick(describe, 0.0)
+        registry.tick(0.0)
         registry.tell_start_failed("no")
         assert registry.is_gone(PRESENCE_LEASE_S + FAILED_START_KEEP_S + 0.1)

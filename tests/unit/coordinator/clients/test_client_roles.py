@@ -1,7 +1,7 @@
 import pytest
 from fakes.outbox import RecordingSender
 
-from jupyter_dist.coordinator.clients.client_roles import ClientRoles
+from jupyter_dist.coordinator.clients.client_roles import SILENCE_LIMIT_S, ClientRoles
 from jupyter_dist.errors import ErrorCode
 from jupyter_dist.protocol.identity import line_identity
 from jupyter_dist.protocol.messages import (
@@ -10,8 +10,10 @@ from jupyter_dist.protocol.messages import (
     ClaimRole,
     FollowCell,
     InterruptCell,
+    KernelRole,
     ListCells,
     ListNames,
+    NoteAuto,
     OutputSeen,
     Refused,
     ReplayOutput,
@@ -39,9 +41,10 @@ class House:
         self.asked.append(pid)
         return pid not in self.dead
 
-    def take(self, pid, role="own", *, over=False, client="a", who=None):
+    def take(self, pid, role="own", *, over=False, client="a", who=None, kernel="", machine=""):
         line = line_identity(f"{client}-{pid}", 1)
-        request = ClaimRole("t1", pid, who or f"notebook {pid}", role, over)
+        who = who or f"notebook {pid}"
+        request = ClaimRole("t1", pid, who, role, over, kernel, machine=machine)
         self.sender.forget()
         self.part.take_part(line, request, self.now_s)
         [(to, answer, _)] = self.sender.clients
@@ -111,6 +114,18 @@ def test_the_place_is_kept_while_another_client_of_the_process_drives(server):
     assert isinstance(server.take(2), RoleGranted)
 
 
+def test_an_owner_that_is_silent_lives_until_its_process_ends_or_it_leaves(server):
+    assert not server.part.has_living_owner
+    server.take(1)
+    server.now_s += 3600.0
+    assert server.part.has_living_owner
+    server.dead.add(1)
+    assert not server.part.has_living_owner
+    server.take(2)
+    server.take(2, "visit")
+    assert not server.part.has_living_owner
+
+
 def test_who_was_taken_over_from_may_still_take_its_own_cell_back(server):
     server.take(1)
     server.take(2, over=True)
@@ -160,6 +175,7 @@ def test_once_who_took_over_is_gone_the_former_driver_drives_again(server):
         AskRanks("r", ListNames()),
         OutputSeen("cell-1", 5),
         WithdrawCell("s1"),
+        NoteAuto("n1", is_on=True),
         ClaimRole("r", 2, "me"),
     ],
 )
@@ -214,3 +230,90 @@ def test_an_unknown_role_is_refused(server):
     refused = server.take(1, "rule")
     assert refused.code == ErrorCode.USAGE_ERROR
     assert "own, observe, visit" in refused.reason
+
+
+def test_a_page_is_told_which_notebooks_own_and_observe_the_cluster(server):
+    server.take(1, kernel="first")
+    server.take(2, "observe", kernel="second")
+    server.take(3, "observe")
+    told = server.take(9, "visit").kernels
+    assert told == (KernelRole("first", "own"), KernelRole("second", "observe"))
+
+
+def test_a_page_is_told_whether_all_cells_of_a_notebook_run_on_ranks(server):
+    server.take(1, kernel="first")
+    line = line_identity("a-1", 2)
+    for is_on in (True, False):
+        server.part.note_auto(line, NoteAuto("n1", is_on), 100.0)
+        assert server.take(9, "visit").kernels == (KernelRole("first", "own", is_auto=is_on),)
+    server.part.note_auto(line_identity("stranger", 1), NoteAuto("n1", is_on=True), 100.0)
+
+
+def test_the_last_owner_is_known_after_its_kernel_has_ended_until_it_has_another_part(server):
+    server.take(1, kernel="first")
+    server.dead.add(1)
+    assert server.take(9, "visit").kernels == (KernelRole("first", "owned"),)
+    server.take(2, "observe", kernel="first")
+    assert server.take(9, "visit").kernels == (KernelRole("first", "observe"),)
+    server.take(3, kernel="second")
+    told = server.take(9, "visit").kernels
+    assert set(told) == {KernelRole("first", "observe"), KernelRole("second", "own")}
+
+
+def test_who_was_taken_over_observes_and_who_has_left_is_not_told_of(server):
+    server.take(1, kernel="first")
+    server.take(2, over=True, kernel="second")
+    told = server.take(9, "visit").kernels
+    assert told == (KernelRole("first", "observe"), KernelRole("second", "own"))
+    server.take(2, "visit", kernel="second")
+    server.take(1, "visit", kernel="first")
+    assert server.take(9, "visit").kernels == ()
+    server.dead.add(2)
+    assert server.take(9, "visit").kernels == (KernelRole("second", "owned"),)
+
+
+def test_a_process_of_another_machine_owns_until_it_is_silent():
+    house = House()
+    far = ClaimRole("t1", 7, "notebook far", machine="1 laptop")
+    line = line_identity("far-7", 1)
+    house.dead = {7}  # here
+    house.part.take_part(line, far, house.now_s)
+    assert not house.part.has_living_owner  # as far as is known
+    refused = house.take(7, client="near")
+    assert isinstance(refused, Refused)
+    assert "(process 7 on laptop)" in refused.reason
+    assert house.part.is_owners(line)
+    house.now_s += SILENCE_LIMIT_S + 1
+    assert isinstance(house.take(7, client="near"), RoleGranted)
+
+
+def test_kernels_of_another_machine_are_told_of_by_when_they_were_heard(server):
+    far = {"machine": "1 laptop"}
+    server.take(1, kernel="killed", **far)
+    server.take(2, "observe", kernel="silent", **far)
+    server.take(3, "observe", kernel="heard", **far)
+    assert {each.kernel for each in server.take(9, "visit").kernels} == {
+        "killed",
+        "silent",
+        "heard",
+    }
+    server.now_s += SILENCE_LIMIT_S + 1
+    server.hear(3)
+    told = server.take(9, "visit").kernels
+    assert told == (KernelRole("killed", "owned"), KernelRole("heard", "observe"))
+    assert server.objection(2), "who is silent for a while observes still"
+    server.hear(2)
+    assert KernelRole("silent", "observe") in server.take(9, "visit").kernels
+    server.now_s += 25 * 3600
+    server.take(9, "visit")
+    assert server.objection(2) == "", "after a day it is forgotten"
+
+
+def test_an_owner_on_another_machine_that_claims_its_place_again_keeps_it_while_it_is_heard(server):
+    far = {"machine": "1 laptop", "kernel": "first"}
+    server.take(1, **far)
+    server.take(1, **far)
+    server.now_s += SILENCE_LIMIT_S + 1
+    server.hear(1)
+    answer = server.take(9, "visit")
+    assert (answer.owner, answer.kernels) == ("notebook 1", (KernelRole("first", "own"),))

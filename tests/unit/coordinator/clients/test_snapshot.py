@@ -130,7 +130,7 @@ def test_a_task_of_ipyparallel_is_what_its_rank_does_and_a_cell_waits_behind_it(
     idle, busy = draw()
     assert (idle.state, idle.cell, idle.busy_s) == ("idle", "", 0.0)
     assert (busy.state, busy.cell, busy.busy_s) == ("busy", "apply train (ipyparallel)", 4.0)
-    roster.start_work(1, "In[3]", 9.0)
+    roster[1].start_work("In[3]", 9.0)
     assert draw()[1].cell == "apply train (ipyparallel), then In[3]"
     roster.end_task(1)
     assert (draw()[1].cell, draw()[1].busy_s) == ("In[3]", 1.0)

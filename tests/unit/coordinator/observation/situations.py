@@ -139,7 +139,6 @@ WAYS_TO_WAIT = {
         f"{PYTHON}/multiprocessing/connection.py:257 poll",
         f"{PYTHON}/selectors.py:415 select",
     ),
-    "a rank waits for input": ("In[5]:3: line = sys.stdin.readline()",),
     "a rank is in the debugger": (
         "In[5]:3: work()",
         f"{PYTHON}/bdb.py:90 trace_dispatch",
@@ -211,6 +210,26 @@ SITUATIONS = {
         inside(0, "send", 4, seconds=5.0, arguments="float32[9], dest=1", root=1),
         inside(1, "recv", 6, seconds=5.0, arguments="float32[9], source=0", root=0),
     ],
+    "a rank waits for a person": waiting_for(resting(2, LOAD[0], asks="waits for input")),
+    "a rank waits for a person, and others wait to ask": [
+        seen(1, asks="waits to ask for input"),
+        seen(2, asks="waits for input"),
+        seen(3, asks="waits to ask for input"),
+        inside(0, seconds=0.5),
+    ],
+    "a rank waits for a person, and no other runs": [
+        ended(0),
+        resting(1, "In[5]:3: input()", asks="waits for input", stack_s=60.0),
+    ],
+    "a rank has said that it is in the debugger": waiting_for(seen(2, stopped_at="In[5]:4")),
+    "two ranks are in the debugger, and one waits for another one that has ended": [
+        inside(0),
+        inside(1, group="1,4"),
+        seen(2, stopped_at="In[5]:4"),
+        seen(3, stopped_at="/home/me/train.py:12"),
+        ended(4, "raised", error="ValueError: boom"),
+    ],
+    "all ranks are in the debugger": [seen(rank, stopped_at="In[5]:4") for rank in range(4)],
     "a rank has not come, and nobody has looked what it does": waiting_for(seen(2)),
     "a straggler still computes, and nobody has looked where": waiting_for(computing(2)),
     "a straggler still computes": waiting_for(computing(2, *LOAD)),
@@ -282,6 +301,30 @@ SITUATIONS = {
         computing(1, *TORCH),
         resting(2, "In[5]:3: lock.acquire()"),
     ],
+    "one rank of four is in a collective of torch, and all others have finished": [
+        resting(0, *TORCH),
+        *map(ended, (1, 2, 3)),
+    ],
+    "one rank of four is in a collective of torch, and another one still runs": [
+        resting(0, *TORCH),
+        *map(ended, (1, 2)),
+        computing(3, *LOAD),
+    ],
+    "one rank of four receives by torch what no one has sent": [
+        resting(0, "/home/me/train.py:16: dist.recv(part, src=source)"),
+        *map(ended, (1, 2, 3)),
+    ],
+    "a program has ended early by sys.exit": waiting_for(
+        ended(2, error="sys.exit(0) at train.py:13")
+    ),
+    "a program waits in another file": waiting_for(
+        resting(
+            2,
+            "/home/me/train.py:40: import solver",
+            "/home/me/solver.py:2: connect()",
+            f"{PYTHON}/socket.py:706 readinto",
+        )
+    ),
     "three ranks wait in JAX, one still computes": [
         *(resting(rank, *JAX, stack_s=11.0) for rank in range(3)),
         computing(3, *LOAD),

@@ -30,12 +30,12 @@ class Asked:
 class Watched:
     """Two ranks of a running cell, on one host, and the watch that looks at them."""
 
-    def __init__(self, roster):
+    def __init__(self, roster, tells_slowest=False):
         self.roster, self.asked = roster, Asked()
-        self.watch = HangWatch((0, 1), roster, self.asked)
+        self.watch = HangWatch((0, 1), roster, self.asked, tells_slowest=tells_slowest)
         self.statuses, self.errors = {}, {}
         for rank in (0, 1):
-            roster.start_work(rank, "In[3]", 0.0)
+            roster[rank].start_work("In[3]", 0.0)
 
     def sample(self, engine, seconds=None, **more):
         """Let an agent tell of a rank; `seconds` it has been in a barrier, if it is in one."""
@@ -196,3 +196,14 @@ def test_a_rank_with_a_task_is_not_asked_for_its_stack_but_named_with_the_task(t
     two.roster.start_task(1, "apply train", -2.0)
     assert "(apply train) for 6 s" in two.wait_until(4.0).text
     assert two.asked.ranks == []
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_of_a_cell_that_runs_for_minutes_the_slowest_rank_is_told(cluster, is_wanted):
+    two = Watched(cluster.roster, is_wanted)
+    for quarter in range(4 * 70):
+        two.sample(0, 0.1)
+        verdict = two.look(quarter / 4)
+        assert not verdict.text or quarter > 4 * 59
+    assert ("rank 1 is slowest" in verdict.text) == is_wanted
+    assert verdict.kind != "hang"

@@ -134,7 +134,7 @@ class Watch:
     def __init__(self, hosts):
         self.roster = hosts.cluster.roster
         for rank in range(4):
-            self.roster.start_work(rank, "In[3]", 0.0)
+            self.roster[rank].start_work("In[3]", 0.0)
         self._watch = HangWatch(range(4), self.roster, hosts.cluster.questions, hosts.witness)
 
     def look(self, now_s):

@@ -42,6 +42,8 @@ any_rank = st.builds(
     status=st.sampled_from(["running", "running", "running", "ok", "raised", "lost"]),
     collective=st.none() | any_call,
     busy_s=st.floats(0.0, 30.0),
+    asks=st.sampled_from(["", "", "waits for input", "waits to ask for input"]),
+    stopped_at=st.sampled_from(["", "", "", "In[5]:4"]),
     task=st.sampled_from(["", "", "apply f"]),
     stack=st.sampled_from(
         [*(each[0].stack for each in SITUATIONS.values()), computing(0, *LOAD).stack]
@@ -63,6 +65,8 @@ def describe(rank):
         parts.append(rank.error)
     if rank.collective is not None:
         parts.append(describe_call(rank.collective))
+    if aside := rank.asks or (rank.stopped_at and f"in the debugger at {rank.stopped_at}"):
+        parts.append(aside)
     if rank.task:
         parts.append(f"task {rank.task} for {rank.task_s:g} s")
     if rank.is_unresponsive:

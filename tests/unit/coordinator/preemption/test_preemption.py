@@ -10,8 +10,10 @@ from jupyter_dist.model.spec.batch import JobSeen, JobState
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.commands import PREEMPTION, PreemptionRequest
 from jupyter_dist.protocol.messages import (
+    AnnounceEnd,
     CellNote,
     CellResult,
+    EndAnnounced,
     HeedNotices,
     NoticeHandled,
     NoticeOver,
@@ -67,7 +69,7 @@ class Scene:
         """Let ranks (none: all) end the running cell."""
         cell = self.scheduler.cell
         for rank in ranks or cell.ranks:
-            self.cluster.roster.end_work(rank)
+            self.cluster.roster[rank].end_work()
             cell.on_result(CellResult(rank, cell.cell_id, "ok", 0.1), self.now_s)
         self.pass_time()
 
@@ -487,3 +489,46 @@ def test_the_note_goes_when_others_are_there_in_the_place_of_the_host(scene):
     scene.cluster.roster.replace(3, scene.cluster.roster[3].info)
     scene.pass_time()
     assert scene.preemption.note == ""
+
+
+# --- a job that is ended by its command ---
+
+END = AnnounceEnd("end-1", "SIGTERM at a command")
+
+
+def answers(scene):
+    """Return what the command was answered."""
+    sent = [message for client, message, _ in scene.sender.clients if client == b"job"]
+    return [message for message in sent if isinstance(message, EndAnnounced)]
+
+
+def test_a_job_whose_ranks_want_nothing_may_end_at_once(scene):
+    scene.run_cell()
+    scene.preemption.on_request(b"job", END, scene.now_s)
+    assert answers(scene) == [EndAnnounced("end-1", "")]
+    assert scene.notices == {}
+
+
+def test_a_job_ends_when_its_ranks_have_saved(scene):
+    scene.ask_in(scene.run_cell())
+    scene.preemption.on_request(b"job", END, scene.now_s)
+    assert [*scene.notices] == [0, 1, 2, 3]
+    assert answers(scene) == []
+    scene.save()
+    (answered,) = answers(scene)
+    assert answered.outcome.startswith("every host will be taken away (SIGTERM at a command); ")
+
+
+def test_a_job_that_ends_while_a_host_goes_waits_for_the_same(scene):
+    scene.begin()
+    scene.preemption.on_request(b"job", END, scene.now_s)
+    scene.save()
+    assert len(answers(scene)) == 1
+    assert {len(told) for told in scene.notices.values()} == {1}
+
+
+def test_a_job_ends_when_the_time_to_save_is_over(scene):
+    scene.ask_in(scene.run_cell())
+    scene.preemption.on_request(b"job", END, scene.now_s)
+    scene.pass_time(100.0)
+    assert len(answers(scene)) == 1

@@ -32,7 +32,7 @@ def test_an_exit_is_reported_with_everything_its_agent_knows(cluster):
         engine="1", pid=4711, signal=signal.SIGSEGV, stderr_tail=STDERR, evidence=evidence
     )
     cluster.roster[1].offsets = (0, len("earlier\n"))
-    cluster.roster.start_work(1, "In[3]", 10.0)
+    cluster.roster[1].start_work("In[3]", 10.0)
     cluster.roster[1].offsets = (0, len(STDERR))
     report = report_exit(exited, cluster.roster[1], 64)
     assert (report.rank, report.host, report.pid, report.cell) == (1, "a", 4711, "In[3]")
@@ -70,7 +70,7 @@ def test_a_process_that_never_began_has_not_exited(cluster):
 
 
 def test_a_loss_that_nobody_has_seen_has_its_reason_only(cluster):
-    cluster.roster.start_work(1, "In[3]", 10.0)
+    cluster.roster[1].start_work("In[3]", 10.0)
     report = report_loss(cluster.roster[1], "no heartbeat")
     assert (report.rank, report.reason, report.cell) == (1, "no heartbeat", "In[3]")
 

@@ -55,9 +55,21 @@ def test_a_silent_engine_is_first_suspected_and_then_lost(server):
     assert " 4.0 s" in server.roster[0].reason
     server.losses.judge(Hearts(rank0=100.0), POLICY, 100.5)
     assert (server.roster[0].is_suspect, server.roster[0].reason) == (False, "")
-    server.losses.judge(Hearts(rank0=90.0), POLICY, 100.0)
+    server.losses.judge(Hearts(rank0=90.0), POLICY, 101.5)
     assert server.roster.ranks_in(EngineState.LOST) == [0]
     assert server.losses.crashes[0].reason == server.roster[0].reason
+
+
+def test_while_all_are_well_silence_is_looked_for_as_often_as_beats_are_asked_for(server):
+    well = {f"rank{rank}": 100.0 for rank in range(4)}
+    due_s = server.losses.judge(Hearts(**well), POLICY, 100.5)
+    assert due_s == 100.0 + POLICY.suspect_after_s
+    silent = Hearts(**well | {"rank0": 90.0})
+    later_s = 100.5 + POLICY.interval_s
+    assert server.losses.judge(silent, POLICY, later_s - 0.1) == due_s
+    assert server.roster.lost_ranks() == []
+    server.losses.judge(silent, POLICY, later_s)
+    assert server.roster.lost_ranks() == [0]
 
 
 def test_an_engine_without_a_process_yet_is_not_judged_by_its_silence(starting):

@@ -14,6 +14,8 @@ from jupyter_dist.coordinator.recovery.healing import (
 )
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.errors import ErrorCode
+from jupyter_dist.model.hosts.axes import Axes
+from jupyter_dist.model.hosts.rank import name_along
 from jupyter_dist.model.ranks.variable_facts import NameInfo, RankNames
 from jupyter_dist.model.spec.on_loss import OnLoss
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -74,7 +76,7 @@ class Ward:
         run = self.sender.sent_to_ranks(RunCell)[rank][-1]
         result = CellResult(rank, run.cell_id, status, 0.1, error=error)
         self.scheduler.cell.on_message(result, [], self.now_s)
-        self.roster.end_work(rank)
+        self.roster[rank].end_work()
         self.go_on()
 
     def go_on(self, seconds=0.0):
@@ -279,6 +281,55 @@ def test_shrinking_leaves_out_lost_ranks_and_numbers_the_others_anew(ward):
     ]
 
 
+def test_ranks_that_are_lost_while_the_cluster_shrinks_are_left_out_too(ward, data_axis):
+    ward.lose(1)
+    ward.ask(ShrinkCluster("s1"))
+    ward.rendezvous.on_hello(Hello(0, ward.rendezvous.generation, 900, "peer-0"))
+    ward.lose(1)
+    ward.go_on()
+    assert ward.told(Refused) == []
+    ward.join(0, 1)
+    (shrunk,) = ward.told(Shrunk)
+    assert (shrunk.world_size, shrunk.renumbered) == (2, {0: 0, 3: 1})
+    assert [engine.name for engine in ward.roster.engines] == ["0", "3"]
+    notes = " ".join(shrunk.notes)
+    assert "rank 2 was lost meanwhile" in notes
+    assert notes.count("data=4") == 1
+    assert ward.scheduler.current is None
+
+
+def test_a_cluster_whose_last_ranks_are_lost_cannot_shrink(ward):
+    ward.lose(1)
+    ward.ask(ShrinkCluster("s1"))
+    ward.lose(0, 1, 2)
+    ward.go_on()
+    (refused,) = ward.told(Refused)
+    assert "no rank is left" in refused.reason
+
+
+@pytest.fixture
+def data_axis(ward):
+    ward.roster.axes = Axes(("data",), (4,))
+    yield
+    name_along(Axes())
+
+
+def test_shrinking_drops_axes_and_says_so_once(ward, data_axis):
+    ward.lose(1)
+    ward.ask(ShrinkCluster("s1"))
+    ward.join(0, 1, 2)
+    (shrunk,) = ward.told(Shrunk)
+    assert any("data=4" in note for note in shrunk.notes)
+    assert not ward.roster.axes
+    assert ward.rendezvous.take_notes() == ()
+
+
+def test_healing_keeps_axes(ward, data_axis):
+    ward.lose(1)
+    ward.ask(HealRanks("h1"))
+    assert ward.roster.axes.names == ("data",)
+
+
 @pytest.mark.parametrize("request_", [HealRanks("r1"), ShrinkCluster("r1")])
 def test_who_repairs_waits_for_the_task_of_a_rank_and_says_so(ward, request_):
     ward.roster.start_task(3, "apply train", 0.0)
@@ -423,11 +474,11 @@ def test_a_rank_is_replaced_that_is_about_to_join_another_generation(ward):
 
 def test_a_cluster_that_heals_by_itself_leaves_it_to_who_has_asked(make_ward):
     ward = make_ward(on_loss=OnLoss.HEAL)
-    ward.roster.start_work(0, "In[1]", ward.now_s)
+    ward.roster[0].start_work("In[1]", ward.now_s)
     ward.recovery.on_request(b"me", HealRanks("h1", (1,)), ward.now_s)
     ward.lose(1)
     ward.go_on(1.0)
-    ward.roster.end_work(0)
+    ward.roster[0].end_work()
     ward.go_on(1.0)
     assert ward.hosts.started == [(1,)]
     ward.join(0, 1, 2, 3)
@@ -443,8 +494,7 @@ def test_cells_that_wait_are_refused_when_ranks_got_new_numbers_even_if_shrinkin
     ward.scheduler.submit(
         CellRun(b"me", SubmitCell("c1", "x", ranks=(3,)), "cell-9", ward.parts), ward.now_s
     )
-    ward.lose(2)
-    ward.go_on(1.0)
+    ward.go_on(100.0)
     assert [refused.request_id for refused in ward.told(Refused)] == ["s1", "c1"]
     assert "new numbers" in ward.told(Refused)[1].reason
 

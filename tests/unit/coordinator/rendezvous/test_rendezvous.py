@@ -13,6 +13,7 @@ from jupyter_dist.protocol.messages import (
     Regroup,
     Welcome,
 )
+from jupyter_dist.protocol.places import Place
 
 
 def say_hello(cluster, *ranks, generation=None):
@@ -26,17 +27,29 @@ def say_ready(cluster, *ranks):
         cluster.rendezvous.on_ready(Ready(rank, cluster.rendezvous.generation))
 
 
-def test_nobody_is_welcomed_before_the_last_hello_and_addresses_come_in_rank_order(starting):
+def test_nobody_is_welcomed_before_the_last_hello(starting):
     say_hello(starting, 3, 1, 0)
     assert starting.sender.engines == []
     say_hello(starting, 2)
     welcomes = starting.sender.sent_to_ranks(Welcome)
     assert sorted(welcomes) == [0, 1, 2, 3]
     (welcome,) = welcomes[2]
-    assert welcome.peers == ("peer-0", "peer-1", "peer-2", "peer-3")
+    hosts = ("a", "a", "b", "b")
+    assert welcome.peers == {rank: Place(f"peer-{rank}", hosts[rank]) for rank in range(4)}
     assert welcome.info == starting.roster[2].info
     assert (welcome.generation, welcome.communicator) == (1, "ring")
     assert starting.roster[2].pid == 102
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"), [("10.0.0.1:400{}", ((1, 4),)), ("10.0.0.{}:4000", ((4, 1),))]
+)
+def test_ranks_are_on_one_host_if_only_their_ports_differ(starting, address, hosts):
+    for rank in range(4):
+        hello = Hello(rank, 1, 100 + rank, address.format(rank))
+        starting.rendezvous.on_hello(hello)
+    told = starting.sender.sent_to_ranks(Welcome)
+    assert {each[0].hosts for each in told.values()} == {hosts}
 
 
 def test_everyone_gets_the_same_secret_and_every_generation_another(starting):
@@ -115,7 +128,7 @@ def test_a_rank_that_is_ready_after_such_a_loss_may_be_at_work_already(cluster):
     cluster.rendezvous.regroup()
     say_hello(cluster, 0, 1, 2, 3)
     cluster.lose(2)
-    cluster.roster.start_work(0, "In[1]", 0.0)
+    cluster.roster[0].start_work("In[1]", 0.0)
     say_ready(cluster, 0, 1, 3)
     assert cluster.roster[0].state is EngineState.BUSY
     assert cluster.roster.ranks_in(EngineState.IDLE) == [1, 3]

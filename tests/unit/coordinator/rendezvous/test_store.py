@@ -2,6 +2,7 @@ import pytest
 
 from jupyter_dist.coordinator.rendezvous.store import Store
 from jupyter_dist.protocol.messages import AwaitValue, PutValue, ValueFound
+from jupyter_dist.protocol.places import key_of, read_place
 
 
 @pytest.fixture
@@ -51,6 +52,19 @@ def test_a_new_generation_knows_nothing_of_the_one_before(values, cluster):
     assert found(cluster) == []
     values.on_message(PutValue(0, 2, "id"), [b"new"])
     assert found(cluster) == [(1, "id", [b"new"])]
+
+
+def test_who_asks_for_the_place_of_a_rank_is_told_in_its_generation_only(values, starting):
+    starting.join()
+    store = Store(starting.rendezvous, starting.sender)
+    starting.sender.forget()
+    store.on_message(AwaitValue(3, 1, key_of(1)), [])
+    ((rank, key, (value,)),) = found(starting)
+    assert (rank, key, read_place(value).host) == (3, key_of(1), "a")
+    starting.rendezvous.regroup()
+    starting.sender.forget()
+    store.on_message(AwaitValue(3, 2, key_of(1)), [])
+    assert found(starting) == []
 
 
 def test_messages_of_another_generation_are_dropped(values, cluster):

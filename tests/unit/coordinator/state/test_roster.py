@@ -39,20 +39,20 @@ def test_an_engine_is_found_by_its_name_until_another_has_its_place(cluster):
 
 
 def test_work_makes_an_engine_busy_until_it_is_done(cluster):
-    cluster.roster.start_work(1, "In[3]", 7.0)
+    cluster.roster[1].start_work("In[3]", 7.0)
     assert view(cluster, 1).state == "busy"
     assert (view(cluster, 1).cell, view(cluster, 1).busy_s) == ("In[3]", 3.0)
-    cluster.roster.end_work(1)
+    cluster.roster[1].end_work()
     idle = view(cluster, 1)
     assert (idle.state, idle.cell, idle.busy_s) == ("idle", "", 0)
 
 
 def test_a_lost_engine_stays_lost_with_its_first_reason_and_without_load(cluster):
     cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(1)]))
-    cluster.roster.start_work(1, "In[3]", 7.0)
+    cluster.roster[1].start_work("In[3]", 7.0)
     assert cluster.roster.lose(1, "SIGKILL")
     assert not cluster.roster.lose(1, "silence")
-    cluster.roster.end_work(1)  # a late result
+    cluster.roster[1].end_work()  # a late result
     lost = view(cluster, 1)
     assert (lost.state, lost.reason) == ("lost", "SIGKILL")
     assert (lost.beat_age_s, lost.cpu_percent, lost.rss_bytes) == (0, 0, 0)
@@ -70,7 +70,7 @@ def test_a_lost_engine_stays_lost_with_its_first_reason_and_without_load(cluster
 def test_a_busy_engine_is_shown_in_its_collective_as_hung_if_nobody_comes(
     cluster, kind, is_running, state
 ):
-    cluster.roster.start_work(0, "In[1]", 0.0)
+    cluster.roster[0].start_work("In[1]", 0.0)
     cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0, is_running)]))
     shown = view(cluster, 0, kind=kind)
     assert (shown.state, shown.collective.operation) == (state, "barrier")
@@ -176,12 +176,12 @@ def test_a_host_is_up_once_its_agent_has_joined_and_lost_when_it_is_gone(startin
 
 
 def test_an_engine_that_is_not_busy_is_in_no_collective(cluster):
-    cluster.roster.start_work(0, "In[1]", 0.0)
+    cluster.roster[0].start_work("In[1]", 0.0)
     cluster.roster.take_telemetry("a", pb.Telemetry(engines=[in_collective(0)]))
-    cluster.roster.end_work(0)
+    cluster.roster[0].end_work()
     assert view(cluster, 0).state == "idle"
     assert not view(cluster, 0).collective.is_running
-    cluster.roster.start_work(0, "In[2]", 1.0)
+    cluster.roster[0].start_work("In[2]", 1.0)
     assert view(cluster, 0).state == "busy", "the last sample was of another cell"
 
 

@@ -1,39 +1,78 @@
+import os
+import threading
 from types import SimpleNamespace
-from typing import get_args
-from unittest.mock import Mock
 
 import pytest
 
+from jupyter_dist.engine.channel import link as link_module
 from jupyter_dist.engine.channel.link import Link
-from jupyter_dist.protocol.messages import Leave, RunCell, ToEngine
+from jupyter_dist.protocol.messages import AbortCommunicator, CellOutput, Output, RunCell
+
+CELL = RunCell("cell-1", 1, "x = 1", (0,), 1)
+SAID = CellOutput(0, "cell-1", (Output("stdout", "hi\n"),), (3, 0))
+
+
+class EndOfTest(BaseException):
+    """Ends the link thread."""
 
 
 @pytest.fixture
-def handler():
-    return Mock()
+def work():
+    """What the main thread does: it has said something once, and ends the thread when told."""
+    said, is_over = [SAID], threading.Event()
+
+    def look():
+        if is_over.is_set():
+            raise EndOfTest
+
+    return SimpleNamespace(
+        look=look, take_output=lambda: said.pop() if said else None, is_over=is_over
+    )
 
 
 @pytest.fixture
-def link(handler):
-    link = Link(SimpleNamespace(info=SimpleNamespace(rank=0)), handler)
+def link(channel, work, monkeypatch):
+    ended = []
+    monkeypatch.setattr(link_module, "end_with_own_error", ended.append)
+    link = Link(channel, work, 10.0, 0)
+    link.start()
     yield link
-    link._waker.close()
+    work.is_over.set()
+    link.join(10)
+    assert [type(error) for error in ended] == [EndOfTest]
 
 
-def test_every_message_of_the_coordinator_is_handled(link):
-    assert set(link.handlers) == set(get_args(ToEngine))
+def test_a_cell_that_takes_longer_is_looked_after(home, channel, handler, link):
+    released = threading.Event()
+    handler.on_abort.side_effect = lambda *_: released.set()
+    home.say(CELL)
+    channel.next_work()
+    home.say(AbortCommunicator(1, 3, "is lost"))  # the main thread is in the cell
+    assert released.wait(10)
+    assert home.receive() == [SAID]
 
 
-def test_a_cell_is_announced_and_waits_for_the_main_thread(link, handler):
-    cell = RunCell("cell-1", "x = 1", (0,), "In[1]")
-    link.handlers[RunCell](cell, [])
-    handler.on_beginning.assert_called_once_with()
-    assert link.inbox.get().message is cell
-    assert link.is_cell_waiting
+def test_what_user_code_posts_is_sent_while_it_runs(home, channel, work, link):
+    work.take_output = lambda: None
+    home.say(CELL)
+    channel.next_work()
+    channel.post(SAID)
+    assert home.receive() == [SAID]
 
 
-def test_what_is_no_work_is_not_announced(link, handler):
-    link.handlers[Leave](Leave(), [])
-    handler.on_beginning.assert_not_called()
-    assert link.inbox.get().message == Leave()
-    assert not link.is_cell_waiting
+def test_an_idle_rank_is_looked_after_too(channel, work, link):
+    before = work.look
+    work.look = lambda: channel.hand_over(print)
+    assert channel.next_work() is print
+    work.look = before
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_rank_ends_out_of_reach_unless_its_coordinator_is_seen_to_live(
+    channel, work, monkeypatch, is_here
+):
+    left = []
+    monkeypatch.setattr(link_module, "end_out_of_reach", left.append)
+    monkeypatch.setattr(channel, "silence_s", lambda: 12.0)
+    Link(channel, work, 10.0, os.getpid() if is_here else 0)._stream()
+    assert left == ([] if is_here else [12.0])

@@ -8,6 +8,7 @@ from fakes.link import FakeLink
 
 from jupyter_dist.engine.collectives.background_collectives import BackgroundCollectives
 from jupyter_dist.errors import PeerFailed
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.protocol.messages import CollectiveCompleted, JoinCollective, WithdrawCollective
 
 RANKS = (0, 1)
@@ -18,7 +19,7 @@ class Desk:
 
     def __init__(self):
         self.link = FakeLink()
-        self.standing = BackgroundCollectives(self.link.post)
+        self.standing = BackgroundCollectives(self.link.post, HeldTime())
         has_posted = threading.Event()
         self.link.respond = lambda *_: has_posted.set()
         self._thread = ThreadPoolExecutor(1)
@@ -47,7 +48,7 @@ def desk():
 def test_it_names_the_generation_in_which_it_began_also_in_a_later_one_of_the_same_ranks(desk):
     desk.standing.enter_generation(1, 2)
     (attend,) = desk.link.said(JoinCollective)
-    assert (attend.cell_id, attend.rank, attend.ranks) == ("generation 5", 1, RANKS)
+    assert (attend.cell_id, attend.rank, attend.ranks) == ("generation 5", 1, None)
     desk.standing.on_answer(
         CollectiveCompleted(attend.cell_id, attend.topic, (0,), (1,)), [b"theirs"]
     )

@@ -16,6 +16,7 @@ from jupyter_dist.errors import (
     UsageError,
 )
 from jupyter_dist.model.hosts.rank import name_ranks
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.protocol.messages import (
     AwaitValue,
     CollectiveCompleted,
@@ -28,7 +29,7 @@ from jupyter_dist.protocol.messages import (
 from tests.patience import within
 
 RANKS = (0, 1, 2)
-TOPIC = "objects 1 of 0,1,2"
+TOPIC = "objects 1 of 0-2"
 
 
 class Desk:
@@ -36,7 +37,7 @@ class Desk:
 
     def __init__(self):
         self.link = FakeLink()
-        self.collectives = ControlCollectives(1, 4, self.link.post)
+        self.collectives = ControlCollectives(1, 4, self.link.post, HeldTime())
         self.collectives.enter_generation(7, 1, 4)
         self.next_cell("cell-1")
 
@@ -94,7 +95,7 @@ def test_a_meeting_says_all_that_was_asked(desk):
     ((message, frames),) = desk.link.posted
     assert frames == [b"a", b"b"]
     assert message == JoinCollective(
-        1, "cell-1", TOPIC, RANKS, "scatter", "c() #3", "x", "In[2]:5", 1, (1, 0, 1), 2.5
+        1, "cell-1", TOPIC, None, "scatter", "c() #3", "x", "In[2]:5", 1, (1, 0, 1), 2.5
     )
 
 
@@ -116,7 +117,7 @@ def test_meetings_are_numbered_by_purpose_and_ranks_and_anew_in_each_cell(desk):
     desk.hold()
     for options in ({}, {"ranks": (1, 2)}, {}, {"purpose": "check"}, {"ranks": (2, 1)}):
         desk.meet("barrier", (), **options)
-    numbered = ["objects 1 of 1,2", "objects 2 of 0,1,2", "check 1 of 0,1,2", "objects 1 of 2,1"]
+    numbered = ["objects 1 of 1-2", "objects 2 of 0-2", "check 1 of 0-2", "objects 1 of 2,1"]
     assert desk.topics() == [TOPIC, *numbered]
     desk.next_cell("cell-2")
     assert desk.collectives.cell_id == "cell-2"
@@ -165,7 +166,7 @@ def test_a_meeting_that_fails_raises_why_and_another_may_follow(desk, kind, rank
     desk.hold()
     desk.meet("barrier", ())
     assert desk.link.said(WithdrawCollective) == []
-    assert desk.topics()[1] == "objects 2 of 0,1,2"
+    assert desk.topics()[1] == "objects 2 of 0-2"
 
 
 def test_a_coordinator_that_says_nothing_is_not_waited_for_for_ever(desk, monkeypatch):
@@ -282,7 +283,7 @@ def test_a_signal_ends_the_wait_at_once_and_the_others_are_told(
     finally:
         signal.signal(number, before)
     assert desk.link.said(WithdrawCollective) == [
-        WithdrawCollective(1, "cell-1", TOPIC, RANKS, reason)
+        WithdrawCollective(1, "cell-1", TOPIC, None, reason)
     ]
     desk.hold()
     assert desk.meet("barrier", ()) == {}

@@ -1,3 +1,4 @@
+import importlib
 import sys
 import types
 from types import SimpleNamespace
@@ -9,7 +10,9 @@ import pytest
 from jupyter_dist.engine.collectives.frameworks import Frameworks
 from jupyter_dist.engine.collectives.rank_context import EngineRankContext
 from jupyter_dist.errors import CollectiveTimeout, FrameworkError, PeerFailed, UsageError
+from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.model.hosts.rank import RankInfo
+from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.model.ranks.initialized import Formed, FrameworkPlan
 from jupyter_dist.protocol.messages import RequestService, ServiceFound
 
@@ -53,6 +56,18 @@ class FakeFramework:
         self.heard.append((settings, reason))
         return (f"new {self.name}",)
 
+    def install(self):
+        self.heard.append("install")
+
+    def prepare_cell(self, code):
+        self.heard.append(code)
+
+    def break_off(self, failed_rank, reason):
+        self.heard.append(failed_rank)
+
+    def expect_cell(self):
+        pass
+
     def explain(self, error):
         return RuntimeError(self.name) if self.name in str(error) else None
 
@@ -72,7 +87,7 @@ def parts():
 def here(parts):
     say = parts.posted.append, parts.shown.append
     made = EngineRankContext(
-        INFO, "10.0.0.1", "/run", parts.shell, parts.collectives, parts.recorder, *say
+        INFO, "10.0.0.1", "/run", parts.shell, parts.collectives, parts.recorder, *say, HeldTime()
     )
     made.generation = 2
     return made
@@ -232,3 +247,58 @@ def test_a_bug_in_one_framework_neither_ends_the_rank_nor_hinders_others(here, c
     frameworks.look()
     frameworks.leave()
     assert capsys.readouterr().err.count("RuntimeError: a bug") == 6
+
+
+@pytest.fixture
+def hooks():
+    hooks = ImportHooks()
+    hooks.install()
+    yield hooks
+    sys.meta_path.remove(hooks)
+
+
+@pytest.fixture
+def mpi4py(tmp_path, monkeypatch):
+    (tmp_path / "mpi4py.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mpi4py", raising=False)
+    yield
+    sys.modules.pop("mpi4py", None)
+
+
+@pytest.mark.parametrize("way", ["import", "cell", "formed"])
+def test_one_that_is_expected_is_made_when_it_is_needed(here, hooks, mpi4py, way):
+    torch, mpi = FakeFramework("torch"), FakeFramework("mpi")
+    frameworks = Frameworks(here, (torch,))
+    frameworks.expect("mpi", "mpi4py", hooks, lambda: mpi)
+    frameworks.prepare_cell("x = 1")
+    assert mpi.heard == []
+    if way == "import":
+        importlib.import_module("mpi4py")
+        assert mpi.heard == ["install"]
+    elif way == "cell":
+        frameworks.prepare_cell("import mpi4py")
+        importlib.import_module("mpi4py")
+        assert mpi.heard == ["install", "import mpi4py"]
+    else:
+        frameworks.enter_generation(INFO, 7, (FrameworkPlan("mpi", False, "why", "world"),))
+        assert mpi.heard == ["install", ("world", "why")]
+    assert str(frameworks.explain(ValueError("mpi: torn"))) == "mpi"
+
+
+def test_one_whose_package_is_there_is_made_at_once(here, hooks):
+    frameworks, framework = Frameworks(here, ()), FakeFramework("jax")
+    frameworks.expect("jax", "sys", hooks, lambda: framework)
+    assert framework.heard == ["install"]
+
+
+def test_one_that_is_made_in_a_cell_learns_which_rank_of_it_has_failed(here, hooks):
+    frameworks, jax, mpi = Frameworks(here, ()), FakeFramework("jax"), FakeFramework("mpi")
+    frameworks.expect("jax", "no_such_jax", hooks, lambda: jax)
+    frameworks.expect("mpi", "no_such_mpi", hooks, lambda: mpi)
+    frameworks.break_off(2, "raised")
+    frameworks.prepare_cell("no_such_jax")
+    frameworks.expect_cell()
+    frameworks.prepare_cell("no_such_mpi")
+    assert jax.heard == ["install", 2, "no_such_jax", "no_such_mpi"]
+    assert mpi.heard == ["install", "no_such_mpi"]

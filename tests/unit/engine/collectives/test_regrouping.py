@@ -7,7 +7,7 @@ import pytest
 
 from jupyter_dist.engine import __main__ as engine_main
 from jupyter_dist.engine.__main__ import Engine
-from jupyter_dist.engine.channel.link import Delivery
+from jupyter_dist.engine.channel.channel import Delivery
 from jupyter_dist.model.ranks.initialized import Formed
 from jupyter_dist.protocol.messages import Hello, NotReady, Regroup
 
@@ -24,12 +24,12 @@ def engine(communicator, monkeypatch):
     engine_main.bind_listener.return_value.getsockname.return_value = ("10.0.0.1", 4000)
     made = object.__new__(Engine)
     made._rank = 2
-    made._config = SimpleNamespace(bind_host="10.0.0.1")
+    made._config = SimpleNamespace(bind_host="10.0.0.1", memory_proof="")
     made._executor, made._recorder = SimpleNamespace(), SimpleNamespace()
     made._frameworks = SimpleNamespace(formed=lambda: (Formed("jax", 4, 3, 7),))
     made._namespace = SimpleNamespace(communicator=communicator)
     made.posted = []
-    made._link = SimpleNamespace(post=made.posted.append)
+    made._channel = SimpleNamespace(answer=made.posted.append)
     return made
 
 

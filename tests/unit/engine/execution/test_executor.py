@@ -332,3 +332,18 @@ def test_an_interrupt_for_a_task_that_has_ended_is_not_sent(executor):
     executor.interrupt_task()
     assert run(executor, executor.interrupt_task).status == "ok"
     assert run_task(executor, lambda: None).status == "ok"
+
+
+def test_a_task_that_has_not_seen_its_interrupt_is_woken_until_it_has(executor, monkeypatch):
+    sent = []
+    monkeypatch.setattr(signal, "pthread_kill", lambda _thread, number: sent.append(number))
+
+    def task():
+        executor.look()
+        executor.interrupt_task()
+        executor.look()
+        signal.raise_signal(signal.SIGINT)
+
+    assert run_task(executor, task).status == "interrupted"
+    executor.look()
+    assert sent == [signal.SIGINT, signal.SIGURG]

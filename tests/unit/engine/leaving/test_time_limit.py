@@ -1,3 +1,4 @@
+import _thread
 import signal
 import threading
 import time
@@ -21,6 +22,22 @@ def test_code_that_takes_too_long_is_ended():
     with pytest.raises(OutOfTime), TimeLimit(0.05):
         threading.Event().wait(60)
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_a_limit_that_ends_just_before_a_system_call_ends_that_too(monkeypatch):
+    send = signal.pthread_kill
+
+    def send_early(thread, number):
+        """Have SIGINT known to Python only: the system call has not begun when it comes."""
+        _thread.interrupt_main() if number == signal.SIGINT else send(thread, number)
+
+    monkeypatch.setattr(signal, "pthread_kill", send_early)
+    before = signal.signal(signal.SIGURG, lambda *_: None)
+    try:
+        with within(5), pytest.raises(OutOfTime), TimeLimit(0.05):
+            time.sleep(60)
+    finally:
+        signal.signal(signal.SIGURG, before)
 
 
 def test_an_interrupt_by_a_person_is_one():

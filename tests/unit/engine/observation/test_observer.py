@@ -8,8 +8,12 @@ from unittest.mock import Mock
 import pytest
 
 from jupyter_dist.engine.observation.observer import MOST_WAITING, PATIENCE_S, Observer
+from jupyter_dist.model.ranks.profiles import ProfileBegun
+from jupyter_dist.model.ranks.stacks import RankStacks
 from jupyter_dist.protocol.messages import (
+    BeginProfile,
     CompleteCode,
+    EndProfile,
     InspectName,
     ListNames,
     NoAnswer,
@@ -240,3 +244,12 @@ def test_an_answer_that_fails_says_why_and_the_next_one_comes(desk, monkeypatch)
     assert "LookupError: no luck" in answer.reason
     desk.rank = 1  # in whose name the next answer is given
     assert desk.ask(ListNames()).rss_bytes > 0
+
+
+def test_a_profile_is_begun_and_ended_by_questions_while_a_cell_runs(desk):
+    begun = desk.ask(BeginProfile("p1", "sampling", 60.0))
+    assert isinstance(begun, ProfileBegun)
+    assert isinstance(desk.ask(BeginProfile("p2", "memory", 60.0)), NoAnswer)
+    assert isinstance(desk.ask(ReadStacks()), RankStacks), "other questions go on"
+    found = desk.ask(EndProfile("p1"))
+    assert (found.kind, found.began_ns >= begun.began_ns) == ("sampling", True)

@@ -1,5 +1,8 @@
 """`Outputs` without a process of its own: its streams lead to files of the test."""
 
+import array
+import contextlib
+import fcntl
 import itertools
 import os
 import sys
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 
 from jupyter_dist.engine.output import outputs as outputs_module
 from jupyter_dist.engine.output.outputs import PARTIAL_LINE_PATIENCE_S, STREAMS, Outputs
+from jupyter_dist.engine.output.stream_file import ErrorFile, StreamFile
 from jupyter_dist.protocol.messages import Output
 
 
@@ -37,10 +41,10 @@ def files(tmp_path):
 @pytest.fixture
 def outputs(tmp_path, files, clock, monkeypatch):
     # Streams that write to the test's files instead of to descriptors 1 and 2.
-    real = outputs_module._Tail
-    monkeypatch.setattr(
-        outputs_module, "_Tail", lambda name, path, _: real(name, path, files[name])
-    )
+    stdout = StreamFile(files["stdout"])
+    monkeypatch.setattr(outputs_module, "StreamFile", lambda _: stdout)
+    errors = ErrorFile(files["stderr"], beside=files["stdout"])
+    monkeypatch.setattr(outputs_module, "ErrorFile", lambda _, **_beside: errors)
     monkeypatch.setattr(outputs_module.os, "dup", lambda descriptor: descriptor)
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         monkeypatch.setattr(sys, name, getattr(sys, name))
@@ -133,6 +137,45 @@ def test_a_figure_comes_after_the_text_that_was_printed_before_it(outputs):
     ]  # fmt: skip
 
 
+def test_both_streams_are_told_in_the_order_in_which_they_were_printed(outputs):
+    outputs.install()
+    for step in range(3):
+        print("step", step)
+        print("half", end="", flush=True)
+        print("careful", step, file=sys.stderr)
+        print("more", step, file=sys.stderr)
+        print(" a line")
+    told = texts(outputs.take(is_final=True))
+    assert told[:3] == [
+        ("stdout", "step 0\n"),
+        ("stderr", "careful 0\nmore 0\n"),
+        ("stdout", "half a line\nstep 1\n"),
+    ]
+    assert told[-1] == ("stdout", "half a line\n")
+
+
+@given(st.lists(st.sampled_from(["stdout", "stderr", "look"]), max_size=12))
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_order_of_both_streams_does_not_depend_on_when_they_are_read(outputs, said):
+    outputs.install()
+    told = []
+    for number, what in enumerate(said):
+        if what == "look":
+            told += texts(outputs.take())
+        else:
+            print(number, file=getattr(sys, what))
+    told += texts(outputs.take(is_final=True))
+    lines = [(kind, line) for kind, text in told for line in text.splitlines()]
+    assert lines == [(what, str(n)) for n, what in enumerate(said) if what != "look"]
+
+
+def test_a_flood_on_stderr_is_told_at_once(outputs):
+    outputs.install()
+    for number in range(1000):
+        print(number, file=sys.stderr)
+    assert len(texts(outputs.take())) == 1
+
+
 def test_a_bar_that_has_ended_comes_before_what_clears_it(outputs):
     bar = outputs.bars.open("In_1_ab:2")
     bar.show({"n": 1}, 0.0)
@@ -172,12 +215,12 @@ def test_a_block_waits_for_the_end_of_its_last_line(outputs, files):
 
 def test_a_block_that_is_not_all_there_yet_is_waited_for_until_the_end(outputs, files):
     outputs.install()
-    sys.stdout.blocks.append((2, 10))  # as a thread does before it writes
+    sys.stdout.buffer.blocks.append((2, 10))  # as a thread does before it writes
     os.write(files["stdout"], b"a\nbcd\n")
     assert texts(outputs.take()) == [("stdout", "a\n")]
     os.write(files["stdout"], b"efg\nh\n")
     assert blocks(outputs.take()) == ["bcd\nefg\n"]
-    sys.stdout.blocks.append((13, 99))
+    sys.stdout.buffer.blocks.append((13, 99))
     os.write(files["stdout"], b"i\nj\n")
     assert texts(outputs.take()) == []
     assert texts(outputs.take(is_final=True)) == [("stdout", "i\nj\n")]
@@ -185,10 +228,9 @@ def test_a_block_that_is_not_all_there_yet_is_waited_for_until_the_end(outputs, 
     assert texts(outputs.take()) == [("stdout", "k\n")]
 
 
-def test_a_block_after_a_full_disk_is_only_text(outputs, monkeypatch):
+def test_a_block_after_a_full_disk_is_only_text(outputs, files):
     outputs.install()
-    with monkeypatch.context() as patched:
-        patched.setattr(outputs_module.os, "write", lambda *_: os.read(-1, 1))
+    with full_disk(files["stdout"]):
         sys.stdout.write("a\nb\n")
     sys.stdout.write("c\n")
     told = texts(outputs.take(is_final=True))
@@ -206,7 +248,7 @@ WRITES = st.lists(
 
 
 @given(WRITES, st.sampled_from([3, 7, 1 << 20]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_written_and_whenever_it_is_read_all_of_it_comes_in_order(
     outputs, monkeypatch, steps, size
 ):
@@ -231,16 +273,75 @@ def test_text_that_utf_8_does_not_know_can_be_printed_to_a_closed_stream(outputs
     assert texts(outputs.take()) == [("stdout", "\\ud800\n")]
 
 
-def test_text_survives_a_full_disk(outputs, monkeypatch):
+@contextlib.contextmanager
+def full_disk(descriptor):
+    # os.dup is replaced here.
+    kept, full = fcntl.fcntl(descriptor, fcntl.F_DUPFD, 3), os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, descriptor)
+    yield
+    os.dup2(kept, descriptor)
+    os.close(kept)
+    os.close(full)
+
+
+def test_text_survives_a_full_disk(outputs, files):
     outputs.install()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(outputs_module.os, "write", full)
-    sys.stdout.write("still heard\n")
+    with full_disk(files["stdout"]):
+        sys.stdout.write("still heard\n")
     assert texts(outputs.take()) == [("stdout", "still heard\n")]
     assert outputs.take()[1] == (0, 0)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), TimeoutError(110, "too long")])
+def test_what_a_signals_handler_raises_in_a_write_is_raised_and_the_text_written_once(
+    outputs, monkeypatch, error
+):
+    outputs.install()
+    real = os.write
+
+    def write_and_handle(descriptor, data):
+        real(descriptor, data)
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", write_and_handle)
+        with pytest.raises(type(error)):
+            sys.stdout.write("once\n")
+    sys.stdout.write("more\n")
+    assert texts(outputs.take(is_final=True)) == [("stdout", "once\nmore\n")]
+
+
+def test_bytes_of_a_user_keep_their_place_and_come_as_any_array(outputs):
+    outputs.install()
+    sys.stdout.write("a\n")
+    assert sys.stdout.buffer.write(array.array("B", b"b\n")) == 2
+    print("c")
+    assert texts(outputs.take()) == [("stdout", "a\nb\nc\n")]
+
+
+def test_a_handler_may_print_while_a_line_is_written(outputs, monkeypatch):
+    outputs.install()
+    real = os.write
+
+    def write_and_print(descriptor, data):
+        written = real(descriptor, data)
+        if data == b"outer\n":
+            print("inner")
+        return written
+
+    monkeypatch.setattr(os, "write", write_and_print)
+    print("outer")
+    assert texts(outputs.take()) == [("stdout", "outer\ninner\n")]
+
+
+@pytest.mark.parametrize("take_apart", ["close", "detach"])
+def test_a_stream_that_a_cell_takes_apart_works_again(outputs, take_apart):
+    outputs.install()
+    print("first")
+    getattr(sys.stdout, take_apart)()
+    outputs.repair()
+    print("second")
+    assert texts(outputs.take(is_final=True)) == [("stdout", "first\nsecond\n")]
 
 
 def test_a_write_that_takes_only_a_part_is_continued(outputs, monkeypatch):
@@ -262,13 +363,15 @@ def test_a_stream_that_a_cell_replaced_is_put_back(outputs):
 
 
 def test_a_descriptor_that_a_cell_closed_is_opened_again(outputs, monkeypatch):
-    def compare(descriptor, spare):
+    real = os.fstat
+
+    def state_of(descriptor):
         if descriptor == 2:
             raise OSError(9, "Bad file descriptor")
-        return True
+        return real(descriptor)
 
     calls = []
-    monkeypatch.setattr(outputs_module.os.path, "sameopenfile", compare)
+    monkeypatch.setattr(outputs_module.os, "fstat", state_of)
     monkeypatch.setattr(outputs_module.os, "dup2", lambda spare, to: calls.append((spare, to)))
     outputs.install()
     outputs.repair()
@@ -283,3 +386,40 @@ def test_what_one_has_said_is_not_handed_out_as_the_words_of_another(outputs, fi
     os.write(files["stdout"], b"two\n")
     assert texts(outputs.take("cell-1")) == []
     assert texts(outputs.take("task-1")) == [("stdout", "two\n")]
+
+
+class AnArea:
+    def __init__(self):
+        self.taken = []
+
+    def take(self, outputs):
+        self.taken += outputs
+
+
+def test_an_area_gets_what_is_said_while_it_is_entered(outputs, files):
+    area = AnArea()
+    os.write(files["stdout"], b"before\n")
+    outputs.enter_area(area)
+    os.write(files["stdout"], b"within\n")
+    assert outputs.take()[0] == (Output("stdout", "before\n"),)
+    assert area.taken == [Output("stdout", "within\n")], "also while it is written"
+    outputs.add(Output("display"))
+    assert outputs.leave_area() is area
+    os.write(files["stdout"], b"after\n")
+    assert outputs.take(is_final=True)[0] == (Output("stdout", "after\n"),)
+    assert area.taken == [Output("stdout", "within\n"), Output("display")]
+
+
+def test_to_clear_an_area_without_a_page_clears_nothing_outside_of_it(outputs):
+    outputs.enter_area(None)
+    outputs.add(Output("display"))
+    outputs.add(Output("clear_output"))
+    outputs.leave_area()
+    assert outputs.take(is_final=True)[0] == (Output("display"),)
+
+
+def test_an_area_that_is_never_left_ends_with_its_cell(outputs, files):
+    outputs.enter_area(AnArea())
+    outputs.take(is_final=True)
+    os.write(files["stdout"], b"next cell\n")
+    assert outputs.take(is_final=True)[0] == (Output("stdout", "next cell\n"),)

@@ -165,6 +165,9 @@ def test_a_reset_leaves_a_rank_what_it_has_from_us(shell, monkeypatch):
 
 
 def test_store_keeps_values_beyond_the_shell_for_each_rank_its_own(shell, tmp_path, capsys):
+    pytest.importorskip(
+        "IPython.external.pickleshare", reason="%store of IPython 8 needs a package"
+    )
     shell.load_store(str(tmp_path / "kept"))
     try:
         shell.own_names = {"rank": 1}
@@ -188,3 +191,10 @@ def test_no_prompt_is_set_that_programs_take_for_a_person(made, monkeypatch):
     monkeypatch.delattr(sys, "ps1", raising=False)
     made.init_prompts()
     assert not hasattr(sys, "ps1")
+
+
+def test_an_error_to_warm_up_with_leaves_nothing_to_be_seen(shell, shown, capsys):
+    before = vars(sys).get("last_value")
+    shell.warm_up_errors()
+    assert (shown, shell.last_traceback, capsys.readouterr()) == ([], (), ("", ""))
+    assert vars(sys).get("last_value") is before

@@ -49,7 +49,7 @@ def pass_on(content, **more):
 
 @pytest.mark.filterwarnings("ignore:Message serialization failed")
 @given(BUNDLES | RUBBISH)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_content_leaves_as_a_message(value):
     content = {"data": value}
     for frame in say(content, metadata={"a": content}):

@@ -260,3 +260,30 @@ def test_names_are_read_from_code_and_not_from_its_texts():
     assert "mpi4py" in find_names("from mpi4py import MPI as m")
     assert "mpi4py" in find_names("import mpi4py.MPI")
     assert "MPI" in find_names("%time MPI.COMM_WORLD")
+
+
+# --- no new processes ---
+
+
+def test_pools_that_would_wait_for_new_processes_are_refused(mpi, library):
+    (library / "futures").mkdir()
+    (library / "futures" / "__init__.py").write_text("")
+    (library / "futures" / "_core.py").write_text("class SpawnPool: ...")
+    from mpi4py.futures import _core
+
+    with pytest.raises(FrameworkError, match="MPICommExecutor"):
+        _core.SpawnPool("executor")
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "is_meant"),
+    [
+        ("mpi4py.MPI", "internal_Comm_spawn(102): MPI_Comm_spawn(command=python) failed", True),
+        ("mpi4py.MPI", "MPI_ERR_TRUNCATE: message truncated", False),
+        ("mine", "MPI_Comm_spawn is no name", False),
+    ],
+)
+def test_an_error_of_spawn_is_said_in_one_sentence(mpi, module, text, is_meant):
+    error = type("Exception", (RuntimeError,), {"__module__": module})(text)
+    meant = mpi.explain(error)
+    assert isinstance(meant, FrameworkError) == is_meant

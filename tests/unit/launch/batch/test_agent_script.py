@@ -21,9 +21,7 @@ def order(**options):
 def test_a_node_runs_an_agent_that_joins_by_file():
     script = agent_script(order(python="/opt/env/bin/python"))
     assert "p=/opt/env/bin/python" in script
-    assert (
-        "-P -m jupyter_dist.agent --join '/shared/my jobs/fit.join' --start-method fork" in script
-    )
+    assert "-P -m jupyter_dist.agent --join '/shared/my jobs/fit.join'\n" in script
 
 
 def test_its_slots_are_told_where_they_are_known():

@@ -2,7 +2,7 @@ import pytest
 
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.batch.templates import FIELDS, TEMPLATES, check_template
-from jupyter_dist.model.spec.batch import BATCH_SYSTEMS
+from jupyter_dist.model.spec.batch import BATCH_SYSTEMS, ORCHESTRATORS
 
 GOOD = "#!/bin/sh\n#SBATCH --nodes={nodes}\nsrun --ntasks-per-node=1 {agent}\n"
 
@@ -19,7 +19,7 @@ def test_our_own_templates_are_accepted(system):
 
 
 def test_every_system_with_a_queue_has_a_template():
-    assert set(TEMPLATES) == set(BATCH_SYSTEMS) - {"mpi"}
+    assert set(TEMPLATES) == set(BATCH_SYSTEMS) - {"mpi", *ORCHESTRATORS}
 
 
 @pytest.mark.parametrize("field", ["agent", "program_and_args", "program_args"])

@@ -7,13 +7,16 @@ from time import time
 import msgspec
 import pytest
 
+from jupyter_dist.errors import ClusterExists
 from jupyter_dist.launch.batch import files
 from jupyter_dist.launch.batch.files import make_job_dir
 from jupyter_dist.launch.files import connection_file
 from jupyter_dist.launch.files.connection_file import (
     ConnectionInfo,
     connection_path,
+    find_connection,
     keep_connection,
+    path_of,
     read_connection,
     running_clusters,
     write_connection,
@@ -161,3 +164,15 @@ def test_a_coordinator_keeps_its_file_there_and_young(elsewhere):
     elsewhere.unlink()
     keep_connection(elsewhere, theirs)
     assert msgspec.json.decode(elsewhere.read_bytes(), type=ConnectionInfo) == theirs
+
+
+def test_a_proxy_has_a_file_of_its_own_beside_that_of_a_machine_with_the_same_home():
+    far = msgspec.structs.replace(info("shared"), machine="1 elsewhere")
+    write_connection(connection_path("shared"), far, is_new=True)
+    assert find_connection("shared") is None
+    proxy = msgspec.structs.replace(info("shared"), coordinator_host="elsewhere")
+    write_connection(path_of(proxy), proxy, is_new=True)
+    assert running_clusters() == [proxy]
+    assert find_connection("shared") == proxy
+    with pytest.raises(ClusterExists):
+        write_connection(path_of(proxy), proxy, is_new=True)

@@ -11,7 +11,7 @@ from jupyter_dist.launch.files.join_file import STDIN, join_path, read_join_file
 from jupyter_dist.launch.launcher import JoinTicket, Ports
 
 INVITATION = JoinTicket(
-    wire="jupyter-dist/2",
+    wire="jupyter-dist/4",
     cluster="demo",
     host="",
     homes=("10.0.0.1", "fd00::1"),

@@ -5,6 +5,7 @@ import pytest
 
 from jupyter_dist.errors import DistError, StartFailed
 from jupyter_dist.launch.processes.open_files import (
+    allow_files_of_the_coordinator,
     allow_open_files,
     check_open_files,
     check_room,
@@ -51,6 +52,21 @@ def test_no_limit_is_no_limit(limits):
 @pytest.mark.parametrize(("needed", "soft"), [(10, 1024), (2000, 2000), (9000, 4096)])
 def test_the_soft_limit_is_only_raised_and_not_beyond_the_hard_one(limits, needed, soft):
     allow_open_files(needed)
+    assert limits[-1] == (soft, 4096)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "launcher", "soft"),
+    [
+        (8, "ssh", 1024),
+        (1000, "ssh", 2101),
+        (0, "local", 1024),
+        (0, "ssh", 4096),  # as many as it has GPUs
+        (0, "join", 4096),
+    ],
+)
+def test_a_coordinator_has_room_for_ranks_that_other_machines_bring(limits, ranks, launcher, soft):
+    allow_files_of_the_coordinator(spec(ranks, launcher))
     assert limits[-1] == (soft, 4096)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jupyter_dist.launch.ssh.ssh_failures import explain_ssh, last_lines, tells_end
+from jupyter_dist.launch.ssh.ssh_failures import explain_ssh, tells_end
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 
 
@@ -10,14 +10,6 @@ def test_a_command_to_try_has_the_users_own_ssh_words():
     host = HostSpec("[fd00::1]", ssh=("ssh", "-F", "/my files/config"))
     failure = explain_ssh(host, 255, "Host key verification failed.\r\n")
     assert "`ssh -F '/my files/config' fd00::1`" in failure.next_step
-
-
-def test_last_lines_leave_out_empty_ones_and_the_ends_that_terminals_want():
-    assert last_lines("a\r\n\n \nb \r\nc\n", 2) == "b\nc"
-    assert last_lines("") == ""
-    assert last_lines("\n".join(map(str, range(50)))).splitlines() == [
-        str(n) for n in range(38, 50)
-    ]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from jupyter_dist.launch.ssh.ssh_failures import explain_ssh
 from jupyter_dist.launch.ssh.ssh_launcher import SshAgent, SshLauncher
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 
-GREETED = AgentHello("jupyter-dist/2", "1.0", "/opt/env/bin/python")
+GREETED = AgentHello("jupyter-dist/4", "1.0", "/opt/env/bin/python")
 INVITATION = JoinTicket(
-    wire="jupyter-dist/2",
+    wire="jupyter-dist/4",
     cluster="demo",
     host="a",
     homes=("10.0.0.1", "10.1.0.1"),
@@ -32,7 +32,7 @@ def agent(tmp_path, monkeypatch):
     """An agent on whose behalf nothing is run; its log is what the test says."""
     monkeypatch.setattr(SshAgent, "_run", lambda _self: None)
     launcher = SshLauncher(
-        wire="jupyter-dist/2",
+        wire="jupyter-dist/4",
         version="1.0",
         start_method="fork",
         log_dir=tmp_path,
@@ -147,7 +147,7 @@ def test_an_agent_that_speaks_otherwise_gets_nothing_and_is_told_apart(agent, li
     say(agent, "last")
     told = agent.explain()
     assert "(1.0)" in told.reason
-    assert "jupyter-dist/2" in told.reason
+    assert "jupyter-dist/4" in told.reason
     assert ("0.1 (/opt/python) speaks jupyter-dist/0" in told.reason) is (line == FOREIGN)
     assert "--install" in told.next_step
     assert told.last_lines == "last"
@@ -155,7 +155,7 @@ def test_an_agent_that_speaks_otherwise_gets_nothing_and_is_told_apart(agent, li
 
 
 def test_before_an_installation_another_version_gets_nothing(agent):
-    assert attend(agent, greet(AgentHello("jupyter-dist/2", "0.9", "python"))) == b""
+    assert attend(agent, greet(AgentHello("jupyter-dist/4", "0.9", "python"))) == b""
     assert agent._wants_install()
 
 
@@ -169,7 +169,7 @@ NOT_THERE = "python: No module named 'jupyter_dist'\n"
     ("status", "said", "hello", "is_wanted"),
     [
         (0, "", GREETED, False),
-        (1, NOT_THERE, AgentHello("jupyter-dist/2", "0.9", "python"), True),
+        (1, NOT_THERE, AgentHello("jupyter-dist/4", "0.9", "python"), True),
         (1, NOT_THERE, None, True),
         (255, "ssh: connect to host a port 22: Connection refused\n", None, False),
     ],

@@ -2,12 +2,16 @@ import pytest
 
 from jupyter_dist.cluster.spec.host_list import parse_hosts
 from jupyter_dist.errors import UnknownRanks
+from jupyter_dist.model.hosts.axes import Axes, lay_out
 from jupyter_dist.model.hosts.rank import (
     RankInfo,
     assign_ranks,
     default_slots,
     format_ranks,
+    name_along,
     name_ranks,
+    naming_along,
+    number_ranks,
     parse_ranks,
 )
 
@@ -75,3 +79,26 @@ def test_ranks_of_an_iterator_are_named_too():
 )
 def test_a_host_takes_a_rank_for_each_share_of_its_devices(devices, cores, per_engine, slots):
     assert default_slots(devices, cores, per_engine) == slots
+
+
+@pytest.fixture
+def square():
+    """Axes that end with the test, in all sentences of this process."""
+    yield lay_out([("data", 2), ("model", 2)], 4)
+    name_along(Axes())
+
+
+def test_ranks_have_their_coordinates_beside_them_where_axes_are_named(square):
+    name_along(square)
+    assert name_ranks([3]) == "rank 3 (data=1, model=1)"
+    assert name_ranks([2, 3]) == "ranks 2-3 (data=1)"
+    assert name_ranks(range(4)) == "ranks 0-3"
+    assert number_ranks([3]) == "rank 3"
+
+
+def test_a_client_names_them_along_the_axes_of_the_cluster_that_it_speaks_of(square):
+    with naming_along(square):
+        assert name_ranks([3]) == "rank 3 (data=1, model=1)"
+        with naming_along(Axes()):
+            assert name_ranks([3]) == "rank 3"
+    assert name_ranks([3]) == "rank 3"

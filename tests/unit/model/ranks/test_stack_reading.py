@@ -95,6 +95,27 @@ def test_a_stack_has_what_is_the_users_below_the_cell(calls, sites):
     assert [site for site, _ in places(main)] == ["In[3]:7", *sites]
 
 
+PROGRAM = f"{OURS}/engine/execution/program.py"
+RUNPY = "<frozen runpy>"
+TRAIN = "/home/me/train.py"
+
+
+@pytest.mark.parametrize(
+    ("calls", "sites"),
+    [
+        ([(TRAIN, 7), (PROGRAM, 66), (CELL, 1)], [f"{TRAIN}:7"]),
+        ([(TRAIN, 7), (RUNPY, 88), (RUNPY, 198), (PROGRAM, 78), (CELL, 1)], [f"{TRAIN}:7"]),
+        ([(f"{OURS}/collective/host.py", 9), (TRAIN, 7), (PROGRAM, 66), (CELL, 1)], [f"{TRAIN}:7"]),
+        ([(f"{OURS}/frameworks/jax/setup.py", 9), (PROGRAM, 40), (CELL, 1)], ["In[3]:1"]),
+    ],
+    ids=["script", "module", "inside a call of ours", "before it begins"],
+)
+def test_a_stack_of_a_program_begins_in_the_program(calls, sites):
+    text = "".join(call(file, line, "f") for file, line in calls)
+    (main,) = read_faulthandler(dump(text))
+    assert [site for site, _ in places(main)] == sites
+
+
 def test_a_rank_without_a_cell_has_an_empty_stack():
     (main,) = read_faulthandler(dump(""))
     assert main == ThreadStack("MainThread", is_main=True)
@@ -130,7 +151,7 @@ def test_lines_that_are_not_known_and_rubbish_do_no_harm():
 def test_only_files_of_cells_are_taken_for_cells():
     assert name_cell_file(CELL) == "In[3]"
     assert name_cell_file("In_12_ffffffff.py") == "In[12]"
-    assert name_cell_file(write_file_name(7, "01234567")) == "In[7]", "what is written can be read"
+    assert name_cell_file(write_file_name(7, "a = 1")) == "In[7]", "what is written can be read"
     for name in ("/x/In_3_0a1b2c3d.pyc", "/x/In_3_0a1b.py", "/x/Pin_3_0a1b2c3d.py", "In[3]", ""):
         assert name_cell_file(name) == ""
 

@@ -108,7 +108,7 @@ def test_names_that_cannot_be_file_names_are_refused(name):
         ({"save_on_preempt": "/a\0b"}, "save on preempt"),
         ({"preempt_command": " "}, "preempt command ' '"),
         ({"preempt_command": "a\0b"}, "preempt command"),
-        ({"start_method": "vfork"}, "fork and spawn"),
+        ({"start_method": "vfork"}, "auto, fork, spawn"),
         ({"jax": "yes"}, "jax 'yes' .* auto, start, never"),
         ({"cpu_devices": -1}, "cpu devices -1 .* 1-1024"),
         ({"cpu_devices": 1025}, "cpu devices 1025"),

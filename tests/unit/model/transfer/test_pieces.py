@@ -1,7 +1,7 @@
 import pytest
 
 from jupyter_dist.model.transfer import pieces
-from jupyter_dist.model.transfer.pieces import Assembly, cut, join
+from jupyter_dist.model.transfer.pieces import Assembly, cut, cut_with_offsets, offsets_in_file
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +19,6 @@ def test_no_piece_goes_over_the_end_of_a_frame_and_nothing_is_copied():
     assert found[0].obj is FRAMES[1]
 
 
-def test_pieces_make_the_frames_that_they_were_cut_from():
-    assert join(list(cut(FRAMES)), SIZES) == FRAMES
-
-
 def test_frames_are_made_of_what_comes_one_after_the_other():
     assembly = Assembly()
     for frame in FRAMES:
@@ -36,8 +32,14 @@ def test_frames_are_made_of_what_comes_one_after_the_other():
 
 @pytest.mark.parametrize("lacking", [0, 1, 4])
 def test_what_has_not_come_whole_is_not_given(lacking):
+    assembly = Assembly()
+    for piece in list(cut([FRAMES[1]]))[:lacking]:
+        assembly.take(piece, len(FRAMES[1]))
+    if lacking == 4:
+        assert assembly.give([0, 10]) == [b"", FRAMES[1]]
+        return
     with pytest.raises(ValueError, match="bytes"):
-        join(list(cut(FRAMES))[:lacking], SIZES)
+        assembly.give([0, 10])
 
 
 def test_a_piece_that_is_too_long_is_refused():
@@ -48,5 +50,24 @@ def test_a_piece_that_is_too_long_is_refused():
 
 
 def test_any_buffer_can_be_cut():
-    view = memoryview(bytearray(range(10))).cast("B")
-    assert join(list(cut([view])), [10]) == [bytes(range(10))]
+    view = memoryview(bytearray(range(10))).cast("H")
+    assert b"".join(cut([view])) == bytes(range(10))
+    assert [len(piece) for piece in cut([view], 7)] == [7, 3]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "offsets"),
+    [((), [0]), ((0,), [0, 0]), ((1, 64, 0, 65, 0), [0, 64, 128, 128, 256, 193]), ((3,), [0, 3])],
+)
+def test_frames_begin_aligned_in_a_file_that_ends_with_the_last_one(sizes, offsets):
+    assert offsets_in_file(sizes) == offsets
+
+
+def test_pieces_say_where_they_lie_and_how_large_their_frame_is():
+    *offsets, end = offsets_in_file(SIZES)
+    file = bytearray(end)
+    for offset, frame_bytes, piece in cut_with_offsets(FRAMES):
+        file[offset : offset + len(piece)] = piece
+        assert frame_bytes in SIZES
+    for frame, offset in zip(FRAMES, offsets, strict=True):
+        assert file[offset : offset + len(frame)] == frame

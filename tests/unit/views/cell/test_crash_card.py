@@ -2,7 +2,7 @@ import re
 
 from msgspec.structs import replace
 
-from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
 from jupyter_dist.model.ranks.records import CallRecord
 from jupyter_dist.protocol.messages import ErrorInfo, RankFinished
 from jupyter_dist.text.sizes import tell_part

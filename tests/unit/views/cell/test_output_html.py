@@ -116,6 +116,15 @@ def test_the_strip_has_a_box_for_each_rank():
     assert "99 ok · 1 raised" in markup
 
 
+def test_above_512_ranks_a_box_is_several_and_has_the_worst_of_their_states():
+    well = tuple(rank for rank in range(4096) if rank not in (77, 78, 4000))
+    markup = render_html(CellPicture(states={"ok": well, "raised": (77, 4000), "lost": (78,)}))
+    assert markup.count("■") == 512 + 1
+    assert 'title="78: lost"' in markup
+    assert 'title="4000: raised"' in markup
+    assert "4093 ok · 2 raised · 1 lost · ■: the worst of 8 ranks" in markup
+
+
 def test_many_groups_are_folded_after_the_first_eight():
     blocks = [Block([], 0, [line((rank,), str(k)) for k in range(10)]) for rank in range(12)]
     markup = render_html(CellPicture(blocks=blocks))

@@ -19,7 +19,7 @@ def text_of(*results):
     """Return the text of a finished cell in which ranks said and ended so."""
     record = CellRecord(len(results))
     for each in results:
-        record.take_output(each.rank, [Output("stdout", each.stdout)])
+        record.take_output([each.rank], [Output("stdout", each.stdout)])
         record.take_finished(end_of(each))
     return render_text(record.final_picture())
 

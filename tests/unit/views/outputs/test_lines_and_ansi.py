@@ -1,6 +1,6 @@
 import pytest
 
-from jupyter_dist.views.outputs.ansi import ansi_to_html, keep_colours, strip_ansi
+from jupyter_dist.views.outputs.ansi import ansi_to_html, keep_colours, readable, strip_ansi
 from jupyter_dist.views.outputs.lines import LINE_CAP, LineAssembler
 
 
@@ -51,15 +51,17 @@ def test_a_flood_without_newline_is_bounded():
 
 def test_colours_become_inline_styles():
     assert ansi_to_html("\x1b[1;31mred\x1b[0m plain") == (
-        '<span style="font-weight:bold;color:rgb(217,67,59)">red</span> plain'
+        f'<span style="font-weight:bold;color:{readable("rgb(217,67,59)")}">red</span> plain'
     )
     assert "text-decoration:underline" in ansi_to_html("\x1b[4mu\x1b[24m")
     assert ansi_to_html("\x1b[4mu\x1b[24mv").endswith("</span>v")
 
 
 def test_256_and_true_colours_are_understood():
-    assert "color:rgb(255,0,0)" in ansi_to_html("\x1b[38;5;196mx")
-    assert "color:rgb(8,8,8)" in ansi_to_html("\x1b[38;5;232mx")
+    assert f"color:{readable('rgb(255,0,0)')}" in ansi_to_html("\x1b[38;5;196mx")
+    assert f"color:{readable('rgb(8,8,8)')}" in ansi_to_html("\x1b[38;5;232mx")
+    assert '"color:rgb(1,2,3)"' in ansi_to_html("\x1b[31;38;2;1;2;3mx")
+    assert readable("rgb(217,67,59)") in ansi_to_html("\x1b[38;2;1;2;3;31mx")
     assert "background-color:rgba(1,2,3,0.35)" in ansi_to_html("\x1b[48;2;1;2;3mx")
     assert ansi_to_html("\x1b[31mx\x1b[39my").endswith("</span>y")
 

@@ -275,7 +275,7 @@ def test_markup_in_a_description_is_text():
 def record():
     record = CellRecord(2)
     for rank in (0, 1):
-        record.take_output(rank, [Output("progress", data=state(10 * rank))])
+        record.take_output([rank], [Output("progress", data=state(10 * rank))])
     return record
 
 
@@ -283,7 +283,7 @@ def test_bars_are_shown_live_and_saved_as_html_and_as_text(record):
     live = live_bundle(record.live_picture())
     assert "mean 5/100" in live["text/html"]
     for rank in (0, 1):
-        record.take_output(rank, [Output("progress", data=state(100, is_closed=True))])
+        record.take_output([rank], [Output("progress", data=state(100, is_closed=True))])
         record.take_finished(RankFinished(rank, "ok", 1.0))
     saved = saved_bundle(record.final_picture())
     assert "100/100" in copied(saved["text/html"])

@@ -53,7 +53,7 @@ def view(cell, notebook, now):
 
 def test_one_line_says_what_is_measured_now(view, notebook, now):
     for op, nbytes in (("all_reduce", 8), ("all_reduce", 64), ("reduce", 1 << 20)):
-        view.on_output(0, [progress(op, nbytes)])
+        view.on_output([0], [progress(op, nbytes)])
         now[0] += 1
         view.on_tick()
         view.on_tick()
@@ -63,7 +63,7 @@ def test_one_line_says_what_is_measured_now(view, notebook, now):
 
 def test_a_notebook_is_not_redrawn_more_often_than_it_can_be_read(view, notebook, now):
     for nbytes in range(1, 100):
-        view.on_output(0, [progress("reduce", nbytes)])
+        view.on_output([0], [progress("reduce", nbytes)])
         view.on_tick()
         now[0] += 0.01
     assert 3 <= len(notebook.bundles) <= 6
@@ -82,16 +82,16 @@ def test_tables_take_the_place_of_the_line(view, notebook, cell, was_seen):
 
 def test_what_ranks_say_besides_is_shown_as_of_any_cell(view, cell):
     said = Output("stderr", "NCCL WARN\n")
-    view.on_output(0, [progress("reduce", 8)])
+    view.on_output([0], [progress("reduce", 8)])
     view.on_tick()
     assert cell.told == []
-    view.on_output(1, [progress("reduce", 64), said])
+    view.on_output([1], [progress("reduce", 64), said])
     view.on_note("rank 1: silence")
     finished = RankFinished(1, "ok", 0.1)
     view.on_finished(finished)
     view.on_tick()
     assert cell.told == [
-        ("on_output", 1, [said]),
+        ("on_output", [1], [said]),
         ("on_note", "rank 1: silence"),
         ("on_finished", finished),
         ("on_tick",),
@@ -108,7 +108,7 @@ def test_a_failure_is_shown_as_of_any_cell(view, notebook, cell):
 def test_a_terminal_shows_the_line_only_while_it_is_true(cell):
     written = []
     view = BenchView(cell, display=Terminal(written.append, is_tty=True))
-    view.on_output(0, [progress("reduce", 8)])
+    view.on_output([0], [progress("reduce", 8)])
     view.on_tick()
     assert "".join(written) == "reduce 8 B …"
     view.finish(RESULT, REPORT)
@@ -118,7 +118,7 @@ def test_a_terminal_shows_the_line_only_while_it_is_true(cell):
 def test_without_a_tty_only_the_end_is_written(cell):
     written = []
     view = BenchView(cell, display=Terminal(written.append, is_tty=False))
-    view.on_output(0, [progress("reduce", 8)])
+    view.on_output([0], [progress("reduce", 8)])
     view.on_tick()
     view.fail(None)
     assert written == []

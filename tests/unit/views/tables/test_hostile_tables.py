@@ -3,27 +3,29 @@
 import json
 
 from fakes.notebook import StrictNotebook
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_dist.cluster.variables.names_table import tabulate_names
 from jupyter_dist.model.hosts.topology import Topology
-from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
 from jupyter_dist.model.ranks.stacks import RankStacks
 from jupyter_dist.model.ranks.variable_facts import RankNames
 from jupyter_dist.protocol.messages import KeptCell
-from jupyter_dist.server.page_messages import Clusters, TopologySeen, to_text
+from jupyter_dist.protocol.plain_values import to_text
+from jupyter_dist.server.page_messages import Clusters, TopologySeen
 from jupyter_dist.server.summaries import row_of
 from jupyter_dist.views.cell.crash_card import crash_html, crash_lines
 from jupyter_dist.views.cell.display_place import Place
 from jupyter_dist.views.tables.kept_cells import kept_cells_text, name_start
 from jupyter_dist.views.tables.stacks_table import stacks_html, stacks_text
 from jupyter_dist.views.tables.variables_table import names_html, names_text
+from jupyter_dist.views.topology.changes import Teller
 from jupyter_dist.views.topology.snapshot import topology_html, topology_text
 from tests.rubbish import of_type
 
 RANKS = st.integers(0, 5)
-briefly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+briefly = settings(max_examples=40)
 
 
 def show(bundle):
@@ -61,5 +63,6 @@ def test_cells_that_are_kept(cells):
 @briefly
 def test_the_picture_that_stays_and_what_pages_are_told(topology):
     show({"text/plain": topology_text(topology), "text/html": topology_html(topology)})
-    json.loads(to_text(TopologySeen(cluster="\ud800", topology=topology)).encode())
+    told = Teller().tell(topology, 0.0)
+    json.loads(to_text(TopologySeen(cluster="\ud800", told=told)).encode())
     json.loads(to_text(Clusters(clusters=(row_of(topology),))))

@@ -6,11 +6,11 @@ import pytest
 from fakes.named import names, number
 from fakes.recorded import call, host, rank
 
+from jupyter_dist.cluster.cells.followed_cells import Replay
 from jupyter_dist.cluster.collectives.recorded_calls import CollectiveLog
-from jupyter_dist.cluster.followed_cells import Replay
 from jupyter_dist.cluster.variables.names_table import tabulate_names
 from jupyter_dist.errors import ClusterGone, DistError, UsageError
-from jupyter_dist.model.ranks.crash import CrashReport
+from jupyter_dist.model.ranks.crashes.crash import CrashReport
 from jupyter_dist.model.ranks.stacks import Frame, RankStacks, ThreadStack
 from jupyter_dist.protocol.messages import (
     ErrorInfo,
@@ -66,7 +66,7 @@ def cluster():
 
 
 def said(by, text, kind="stdout"):
-    return RankOutput(by, (Output(kind, text),))
+    return RankOutput((by,), (Output(kind, text),))
 
 
 # --- the whole ---
@@ -136,7 +136,7 @@ def test_lines_look_as_in_a_terminal_but_without_colours():
 
 def test_a_rich_output_is_told_as_its_text():
     picture = Output("display", data={"image/png": b"x", "text/plain": "<Figure>"})
-    text = last_lines_text(Replay(CELL, (RankOutput(1, (picture,)),)), 1)
+    text = last_lines_text(Replay(CELL, (RankOutput((1,), (picture,)),)), 1)
     assert text.splitlines()[1:] == ["<Figure>"]
 
 

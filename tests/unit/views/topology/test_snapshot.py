@@ -8,6 +8,7 @@ import pytest
 from fakes.notebook import Page
 from msgspec.structs import replace
 
+from jupyter_dist.model.hosts.axes import Axes
 from jupyter_dist.model.hosts.topology import (
     CollectiveView,
     EngineView,
@@ -18,7 +19,12 @@ from jupyter_dist.model.hosts.topology import (
     NicView,
     Topology,
 )
-from jupyter_dist.views.topology.snapshot import GLYPHS, topology_html, topology_text
+from jupyter_dist.views.topology.snapshot import (
+    GLYPHS,
+    topology_html,
+    topology_text,
+    when_taken,
+)
 
 EVIL = '<b onclick="x">&'
 
@@ -127,9 +133,9 @@ def test_names_from_outside_are_escaped():
 
 
 def test_the_html_says_that_it_is_not_live_and_when_it_was():
-    assert "Snapshot of 2026-01-02 03:04:05, not live." in topology_html(
-        a_topology(), "2026-01-02 03:04:05"
-    )
+    when = when_taken("2026-01-02 03:04:05")
+    assert "Snapshot of 2026-01-02 03:04:05, not live." in topology_html(a_topology(), when)
+    assert "not live: the cluster is gone." in when_taken("today", "gone")
     assert "Snapshot, not live." in topology_html(a_topology())
 
 
@@ -266,3 +272,22 @@ def test_two_large_hosts_fit_into_a_page():
     for host in topology.hosts:
         assert host.name in words_of(page)
     assert words_of(page).count("NVLink ×18 through NVSwitch: GPUs 0-7") == 2  # noqa: RUF001
+
+
+def test_ranks_stand_by_their_axes_where_these_are_named():
+    topology = replace(two_large_hosts(), axes=Axes(("data", "model"), (4, 4)))
+    lines = topology_text(topology).splitlines()
+    assert lines[2].split() == ["data", "model=0", "model=1", "model=2", "model=3", "on"]
+    assert lines[3].split()[:2] == ["0", "0"]
+    assert lines[3].endswith("hgx-a")
+    assert "data=3" not in topology_text(topology, "")
+    across = topology_text(topology, "data").splitlines()
+    assert "data=3" in across[2]
+    assert across[3].endswith("hgx-a, hgx-b")
+    assert words_of(topology_html(topology, across="data")).count("data=3") == 1
+
+
+def test_axes_that_are_not_over_these_ranks_are_not_drawn():
+    for axes in (Axes(("data",), (8,)), Axes(("data",), ()), Axes(("data",), (-16,))):
+        topology = replace(two_large_hosts(), axes=axes)
+        assert topology_text(topology) == topology_text(two_large_hosts())

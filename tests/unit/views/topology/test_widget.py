@@ -1,5 +1,6 @@
 """The widget beside a cluster that only pretends."""
 
+import json
 import subprocess
 import sys
 import time
@@ -10,10 +11,13 @@ import msgspec
 import pytest
 from comm import DummyComm
 from fakes.view_replies import Replies
+from msgspec.structs import replace
 
+from jupyter_dist.model.hosts.axes import Axes
 from jupyter_dist.model.hosts.topology import EngineView, HostView, Topology
 from jupyter_dist.views.topology import widget as topology_widget
 from jupyter_dist.views.topology.widget import TopologyWidget, show_topology
+from tests.told_page import ToldPage
 
 
 def a_topology(sequence=1, state="ready"):
@@ -91,11 +95,20 @@ def outputs(monkeypatch):
     return shown
 
 
-def a_large_topology(sequence):
-    """Give one of about 0.4 megabytes."""
-    engines = tuple(EngineView(rank=n, local_rank=n, reason="x" * 700) for n in range(500))
-    host = HostView(name="node-a", state="up", engines=engines)
-    return Topology(cluster="demo", state="ready", sequence=sequence, hosts=(host,))
+def model_of(output):
+    """Return which widget an output shows."""
+    return output.bundles[0]["application/vnd.jupyter.widget-view+json"]["model_id"]
+
+
+def state_of(widget):
+    """Return what a page that comes now is told."""
+    said = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(widget, "send", said.append)
+        widget._handle_custom_msg({"kind": "script"}, [])
+    page = ToldPage()
+    page.take(said[0]["told"])
+    return page.state
 
 
 def ask(widget, kind, request_id="a"):
@@ -105,27 +118,89 @@ def ask(widget, kind, request_id="a"):
 def test_the_state_follows_the_cluster_at_most_four_times_a_second(widget, cluster):
     assert cluster.asked == ["watch every 0.25 s"]
     cluster.tell(a_topology(7))
-    assert widget.state["sequence"] == 7
-    assert msgspec.convert(widget.state, Topology) == a_topology(7)
+    assert msgspec.convert(state_of(widget), Topology) == a_topology(7)
 
 
-@pytest.mark.parametrize(("make", "shown"), [(a_topology, [7, 8, 9]), (a_large_topology, [7, 9])])
-def test_a_large_picture_comes_less_often_and_the_last_one_always(
-    widget, cluster, monkeypatch, make, shown
+@pytest.fixture
+def page(widget, monkeypatch):
+    """Give a page that hears what the widget sends."""
+    page = ToldPage()
+    monkeypatch.setattr(widget, "send", lambda content: page.take(content["told"]))
+    widget._handle_custom_msg({"kind": "whole"}, [])
+    return page
+
+
+def test_a_page_hears_what_changes_and_the_whole_now_and_then(widget, cluster, page, monkeypatch):
+    now_s = 100.0
+    clock = SimpleNamespace(monotonic=lambda: now_s, strftime=lambda _form: str(now_s))
+    monkeypatch.setattr(topology_widget, "time", clock)
+    snapshots = []
+    widget.observe(lambda change: snapshots.append(change.new), "snapshot")
+    first, widget._next_whole_s = page.wholes, now_s
+    for sequence in range(2, 90):
+        cluster.tell(a_topology(sequence))
+        assert page.state["sequence"] == sequence
+        now_s += 0.25
+    assert page.wholes - first == len(snapshots) == 3
+
+
+def test_the_script_comes_after_the_beginning_without_being_asked_for(cluster, monkeypatch):
+    sent = []
+
+    class Line(DummyComm):
+        def publish_msg(self, msg_type, data=None, **_more):
+            sent.append((msg_type, data))
+
+    monkeypatch.setattr(comm, "create_comm", Line)
+    widget = TopologyWidget(cluster)
+    (opening, opened), (_, second), (_, third) = sent[-3:]
+    assert opening == "comm_open"
+    assert opened["state"]["script_follows"]
+    assert second["content"]["kind"] == "script"
+    assert "export default" in second["content"]["script"]
+    assert third["state"] == {"script_follows": False}
+    widget.freeze()
+    widget.close()
+
+
+def test_a_notebook_that_keeps_its_widgets_keeps_10_kb_of_8_ranks_and_how_they_were(cluster):
+    engines = tuple(EngineView(rank=rank, local_rank=rank, state="idle") for rank in range(8))
+    host = HostView(name="node-a", state="up", memory_total_bytes=1 << 35, engines=engines)
+    cluster.topology = lambda: Topology(cluster="demo", state="ready", hosts=(host,))
+    widget = TopologyWidget(cluster)
+    state = widget.get_state()
+    assert len(json.dumps(state, default=str)) < 10_000
+    assert time.strftime("%Y-%m-%d") in state["snapshot"]
+    assert "not live" in state["snapshot"]
+    widget.freeze()
+    widget.close()
+
+
+@pytest.mark.parametrize(("took_s", "shown"), [(0.001, [7, 8, 9]), (0.02, [7, 9])])
+def test_what_takes_long_to_compare_comes_less_often_and_the_last_one_always(
+    widget, cluster, monkeypatch, took_s, shown
 ):
     now_s = 100.0
     clock = SimpleNamespace(monotonic=lambda: now_s, strftime=time.strftime)
     monkeypatch.setattr(topology_widget, "time", clock)
+    tell = widget._teller.tell
+
+    def tell_slowly(topology, told_s):
+        nonlocal now_s
+        now_s += took_s
+        return tell(topology, told_s)
+
+    monkeypatch.setattr(widget._teller, "tell", tell_slowly)
     seen = []
     for sequence in (7, 8, 9):
-        cluster.tell(make(sequence))
-        if widget.state["sequence"] == sequence:
+        cluster.tell(a_topology(sequence))
+        if state_of(widget)["sequence"] == sequence:
             seen.append(sequence)
         now_s += 0.26
     assert seen == shown
     now_s -= 0.25
     cluster.tell(a_topology(10, "stopped"))
-    assert widget.state["sequence"] == 10
+    assert state_of(widget)["sequence"] == 10
 
 
 def test_a_request_is_answered_by_a_message_with_its_id(widget, cluster, replies):
@@ -154,13 +229,16 @@ def test_a_display_has_the_widget_and_a_text_for_those_who_cannot_draw_it(widget
 def test_the_end_of_the_cluster_turns_each_display_into_a_snapshot(widget, cluster, outputs, end):
     widget._ipython_display_()
     widget._ipython_display_()
+    cluster.tell(a_topology(7))
+    cluster.tell(a_topology(8, "stopping"))
     cluster.tell(a_topology(9, end))
     for output in outputs:
         last = output.bundles[-1]
         assert set(last) == {"text/html", "text/plain"}
-        assert end in last["text/html"]
-        assert "not live" in last["text/html"]
-    assert widget.state["sequence"] == 9
+        for text in last.values():
+            assert f"not live: the cluster is {end}." in text
+            assert "stopping" not in text, "how it was before"
+    assert state_of(widget)["sequence"] == 9
     assert widget.comm is None
 
 
@@ -177,7 +255,7 @@ def test_freeze_stops_watching_and_replaces_each_display_once(widget, cluster, o
     cluster.tell(a_topology(9))
     assert "unwatch" in cluster.asked
     assert len(outputs[0].bundles) == 2
-    assert widget.state["sequence"] == 1
+    assert state_of(widget)["sequence"] == 1
 
 
 def test_a_frozen_widget_is_displayed_as_its_snapshot(widget, outputs):
@@ -222,13 +300,11 @@ def test_a_cluster_that_is_shown_again_has_one_widget_with_one_more_view(cluster
     other = FakeCluster()
     for each in (cluster, cluster, other):
         show_topology(each)
-    first, again, of_other = [shown.bundles[0] for shown in outputs]
-    assert first is again
-    assert of_other is not first
+    first, again, of_other = map(model_of, outputs)
+    assert first == again != of_other
     assert cluster.asked == other.asked == ["watch every 0.25 s"]
-    for widget in (first, of_other):
+    for widget in list(topology_widget._shown.values()):
         widget.freeze()
-        widget.close()
 
 
 @pytest.mark.usefixtures("notebook")
@@ -236,12 +312,60 @@ def test_a_cluster_that_is_shown_after_its_widget_has_ended_gets_a_new_one(clust
     show_topology(cluster)
     cluster.tell(a_topology(9, "stopped"))
     show_topology(cluster)
-    ended, new = [shown.bundles[0] for shown in outputs]
-    assert new is not ended
-    new.freeze()
+    ended, new = map(model_of, outputs)
+    assert new != ended
+    topology_widget._shown[cluster].freeze()
     assert topology_widget._shown == {}
-    for widget in (ended, new):
-        widget.close()
+
+
+@pytest.mark.usefixtures("notebook")
+def test_what_is_shown_unasked_says_nothing_that_another_run_would_not(cluster, outputs):
+    measured = EngineView(
+        rank=0,
+        local_rank=0,
+        pid=4711,
+        state="busy",
+        cell="In[3]",
+        busy_s=4.2,
+        cpu_percent=71.0,
+        rss_bytes=2**28,
+    )
+    hosts = (
+        HostView(
+            name="node-a", state="up", cpu_count=8, cpu_percent=71.0, memory_total_bytes=2**35,
+            memory_used_bytes=2**31, engines=(measured,),
+        ),
+    )  # fmt: skip
+    show_topology(cluster, has_measures=False)
+    show_topology(cluster)
+    cluster.tell(replace(a_topology(7), hosts=hosts, generation=3, note="rank 0 waits for 12 s"))
+    cluster.tell(a_topology(9, "stopped"))
+    plain, measured = [shown.bundles[-1]["text/plain"] for shown in outputs]
+    assert plain == (
+        "cluster demo · ready · 1 started\n\nnode-a · 8 cores · memory 32 GiB\n  rank  state\n"
+        "     0  ● started\n\nSnapshot, not live: the cluster is stopped."
+    )
+    for told in ("71%", "256 MiB", "In[3]", "12 s", "generation 3"):
+        assert told in measured
+        assert told not in outputs[0].bundles[-1]["text/html"]
+
+
+def test_what_stands_still_is_arranged_as_a_page_has_arranged_it(cluster, outputs):
+    engines = tuple(EngineView(rank=rank, local_rank=rank, state="idle") for rank in range(4))
+    axes = Axes(("data", "model"), (2, 2))
+    cluster.topology = lambda: replace(
+        a_topology(), hosts=(HostView(name="node-a", state="up", engines=engines),), axes=axes
+    )
+    widget = TopologyWidget(cluster)
+    assert "model=1" not in widget.snapshot
+    widget._handle_custom_msg({"kind": "arrange", "across": "model"}, [])
+    assert "model=1" in widget.snapshot
+    widget._ipython_display_()
+    assert "data  model=0   model=1   on" in outputs[0].bundles[0]["text/plain"]
+    for odd in ("data=7", 7, None):
+        widget._handle_custom_msg({"kind": "arrange", "across": odd}, [])
+        assert "model=1" not in widget.snapshot
+    widget.freeze()
 
 
 def test_the_views_package_alone_loads_no_widgets():

@@ -178,6 +178,16 @@ def test_a_broken_launch_that_nobody_explains_names_itself_and_its_line(scene):
     assert NEWS_S <= scene.now_s - 100 < NEWS_S + 0.2
 
 
+def test_an_array_of_a_launch_that_broke_in_an_earlier_cell_does_not_break_the_mesh_of_now(scene):
+    error = break_off_unseen(scene)
+    scene.launches.begin_generation(range(2))
+    meant = scene.launches.explain(error)
+    assert isinstance(meant, FrameworkError)
+    assert "earlier cell" in str(meant)
+    assert not scene.launches.is_broken
+    assert scene.now_s < 100 + NEWS_S, "nobody is waited for"
+
+
 def test_a_cell_that_catches_the_error_of_a_broken_launch_does_not_end_well(scene):
     break_off_unseen(scene)
     with pytest.raises(FrameworkError, match=r"#1 .*In\[1\]:1 "):
@@ -344,6 +354,10 @@ def test_they_are_found_behind_what_user_code_makes_of_them():
 def test_it_is_shortened_to_what_people_read():
     assert shorten(JaxRuntimeError(GLOO + "\nmore")) == GLOO.removeprefix("UNKNOWN: ")
     assert len(shorten(JaxRuntimeError("x" * 999))) == 201
+    repeated = JaxRuntimeError(
+        "INTERNAL: " + "Error dispatching computation: " * 40 + "Gloo failed"
+    )
+    assert shorten(repeated) == "INTERNAL: Error dispatching computation: Gloo failed"
 
 
 class Unspeakable(RuntimeError):

@@ -41,7 +41,7 @@ def test_meshes_shardings_and_devices_of_before_are_named_and_local_arrays_are_n
     namespace = {
         "local": jax.numpy.ones(2),
         "mesh": mesh,
-        "place": jax.NamedSharding(mesh, jax.P()),
+        "place": jax.NamedSharding(mesh, jax.sharding.PartitionSpec()),
         "inside": {"a": [(jax.devices()[0],)]},
         "abstract": mesh.abstract_mesh,
     }

@@ -12,7 +12,11 @@ import pytest
 from jupyter_dist.errors import FrameworkError
 from jupyter_dist.frameworks.jax.forming.cluster_env import put_first
 from jupyter_dist.frameworks.jax.private import runtime as private_runtime
-from jupyter_dist.frameworks.jax.private.runtime import PrivateRuntime, call_before_backends
+from jupyter_dist.frameworks.jax.private.runtime import (
+    PrivateRuntime,
+    call_before_backends,
+    provide_threads,
+)
 from jupyter_dist.model.hosts.rank import RankInfo
 
 EXEMPT = "no_grpc_proxy"
@@ -164,6 +168,31 @@ def test_a_call_comes_before_backends_are_looked_for(monkeypatch):
     bare = types.ModuleType("jax._src.xla_bridge")
     call_before_backends(bare, lambda: calls.append(1))
     assert not hasattr(bare, "backends")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "flags", "given", "found"),
+    [
+        (2, "", "1", "4"),
+        (4, "", "nonsense", "8"),
+        (4, "--xla_force_host_platform_device_count=2", "3", "8"),
+        (-1, "--xla_a=1 --xla_force_host_platform_device_count=3", "2", "6"),
+        (2, "", "9", "9"),
+        (-1, "", "1", "1"),
+        (1, "--xla_force_host_platform_device_count=3", "1", "1"),
+    ],
+)
+def test_devices_of_one_process_have_the_threads_to_meet_those_of_others(
+    monkeypatch, wanted, flags, given, found
+):
+    jax = types.ModuleType("jax")
+    jax.config = types.SimpleNamespace(jax_num_cpu_devices=wanted)
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    monkeypatch.setenv("NPROC", given)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    provide_threads()
+    assert os.environ["NPROC"] == found
 
 
 def test_side_effects_of_what_was_broken_off_do_not_keep_jax_from_forgetting(monkeypatch):

@@ -1,0 +1,1 @@
+"""`jupyter dist demo`: the notebooks that a wheel brings along, copied to where a person is."""

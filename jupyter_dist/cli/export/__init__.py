@@ -1,0 +1,1 @@
+"""`jupyter dist export`: a notebook becomes a program that runs without this package."""

@@ -1,0 +1,1 @@
+"""`jupyter dist run`: programs and notebooks as jobs."""

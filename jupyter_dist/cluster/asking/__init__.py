@@ -1,0 +1,1 @@
+"""What ranks ask a person: whether one can be asked here, and how."""

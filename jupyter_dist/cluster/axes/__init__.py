@@ -1,0 +1,1 @@
+"""Which ranks are meant: by host, and by coordinates along axes, which a mesh may name."""

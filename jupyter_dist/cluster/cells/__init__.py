@@ -1,0 +1,1 @@
+"""Cells that run behind the notebook, or ran before it was there, and programs in their place."""

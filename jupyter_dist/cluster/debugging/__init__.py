@@ -1,0 +1,1 @@
+"""One address for clients of the Debug Adapter Protocol, as VS Code: ranks are its sessions."""

@@ -1,0 +1,1 @@
+"""What people let AI agents do with a cluster."""

@@ -1,0 +1,1 @@
+"""Profiles of all ranks on one clock: begun, gathered, and told who is slow and where."""

@@ -1,0 +1,1 @@
+"""Memory that ranks on one host share, and how collectives go through it."""

@@ -1,0 +1,98 @@
+"""How ranks on one host come to share memory: they agree on it over their connections.
+
+Each rank opens a mailbox, a Unix socket of a name that it draws, and tells it to the last one. That
+one sends the descriptors of a new room to each of them, with a proof that only ranks can make. What
+they agree on is whether all could enter it; otherwise none stays.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import os
+import socket
+from collections.abc import Callable
+
+import numpy as np
+
+from jupyter_dist.collective.ring import algorithms
+from jupyter_dist.collective.ring.handshake import Membership
+from jupyter_dist.collective.ring.memory.room import Room, close_all, open_room
+
+NAME_BYTES = 32
+_PROOF_BYTES = hashlib.sha256().digest_size
+_DESCRIPTORS = 4
+
+Move = Callable[..., None]
+"""Carries out one of `algorithms` on arrays, together with all ranks."""
+
+
+def share_room(me: Membership, move: Move) -> Room | None:
+    """Return the memory that all ranks share, or None on all of them; raises what `move` does."""
+    name = os.urandom(NAME_BYTES)
+    with contextlib.ExitStack() as undo, _open_mailbox(name) as mailbox:
+        # By trees alone, and of one root: so that few pairs are connected, however few ranks.
+        inviter = me.size - 1
+        names = np.empty((me.size, NAME_BYTES), np.uint8) if me.rank == inviter else None
+        move(algorithms.gather, np.frombuffer(name, np.uint8), names, inviter)
+        room = None if names is None else _enter(me, _invite(me, names, mailbox), undo)
+        sent = np.zeros(1, np.uint8)
+        move(algorithms.broadcast, sent, inviter)
+        if names is None:
+            room = _enter(me, _find_invitation(me, name, mailbox), undo)
+        is_inside = np.array([room is not None], np.uint8)
+        move(algorithms.reduce, is_inside, is_inside, inviter, np.minimum)
+        move(algorithms.broadcast, is_inside, inviter)
+        if not is_inside[0]:
+            return None
+        undo.pop_all()
+        return room
+
+
+def _open_mailbox(name: bytes) -> socket.socket:
+    mailbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    mailbox.setblocking(False)
+    with contextlib.suppress(OSError):  # without it this rank shares nothing
+        mailbox.bind(b"\0" + name)
+    return mailbox
+
+
+def _invite(me: Membership, names: np.ndarray, mailbox: socket.socket) -> list[int]:
+    """Send a new room to all others whose mailboxes can be found here; return it."""
+    try:
+        fds = open_room(me.size)
+    except OSError:
+        return []
+    for name in (row.tobytes() for row in names[:-1]):
+        with contextlib.suppress(OSError):
+            mailbox.connect(b"\0" + name)
+            socket.send_fds(mailbox, [_prove(me, name)], fds)
+    return fds
+
+
+def _find_invitation(me: Membership, name: bytes, mailbox: socket.socket) -> list[int]:
+    """Return the room that came; what strangers have sent is let go."""
+    while True:
+        try:
+            proof, fds, _flags, _sender = socket.recv_fds(mailbox, _PROOF_BYTES, _DESCRIPTORS)
+        except OSError:
+            return []
+        if len(fds) == _DESCRIPTORS and hmac.compare_digest(proof, _prove(me, name)):
+            return fds
+        close_all(fds)
+
+
+def _enter(me: Membership, fds: list[int], undo: contextlib.ExitStack) -> Room | None:
+    """Return the room of these descriptors, which `undo` closes; None without them, or memory."""
+    if not fds:
+        return None
+    try:
+        room = Room(fds, me.rank, me.size)
+    except OSError:
+        close_all(fds)
+        return None
+    undo.callback(room.close)
+    return room
+
+
+def _prove(me: Membership, name: bytes) -> bytes:
+    return hmac.new(me.key, b"room" + name, hashlib.sha256).digest()

@@ -1,0 +1,99 @@
+"""A rank's end of the control channel: its own connection, or its host's relay while that moves."""
+
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+import zmq
+
+from jupyter_dist.control.connection_events import CONNECTION_EVENTS, ConnectionEvent
+from jupyter_dist.control.dealer import Dealer, dial, secure_client
+from jupyter_dist.control.ledger import Ledger
+from jupyter_dist.protocol.codec import Frame, to_engine
+from jupyter_dist.protocol.credentials import Credentials
+from jupyter_dist.protocol.messages import ToEngine
+
+ALIVE_S, SILENT_S = 1.0, 3.0
+"""How often a relay says that it lives, and after which silence its ranks leave it.
+
+libzmq's own pings would not tell: they wait behind what is said to a relay that reads nothing.
+"""
+LONGEST_HANDSHAKE_MS = 30_000
+"""With the coordinator, which may have many at once; libzmq's own."""
+
+
+class EngineDealer(Dealer[ToEngine]):
+    """A Dealer that asks the coordinator for no signs of life: the heartbeats show those.
+
+    Of pings libzmq would keep a timer for each rank, and walk through all with each message; that
+    a connection is cut the kernel notices.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        credentials: Credentials,
+        identity: bytes,
+        context: "zmq.Context[Any]",
+    ) -> None:
+        super().__init__(address, credentials, to_engine(), identity, context)
+
+    def _dial(self) -> None:
+        secure_client(self._socket, self._credentials)
+        dial(self._socket, self._address)
+
+
+class RelayedDealer(EngineDealer):
+    """One that speaks through a relay; it leaves that for good when it is gone, or silent.
+
+    Before its owner asks for `silence_s` it has to receive what has come.
+    """
+
+    _events = CONNECTION_EVENTS | zmq.EVENT_CONNECT_RETRIED
+    """A relay that has ended before this connects is noticed by that alone."""
+
+    def __init__(
+        self,
+        address: str,
+        credentials: Credentials,
+        identity: bytes,
+        context: "zmq.Context[Any]",
+        relay: str,
+    ) -> None:
+        """Connect to the relay that listens at this path."""
+        self._relay = f"ipc://{relay}"
+        self._heard_s = monotonic()
+        super().__init__(address, credentials, identity, context)
+
+    def silence_s(self) -> float:
+        """Tell for how long the coordinator is out of reach (0 while it is not)."""
+        if self._relay and monotonic() - self._heard_s > SILENT_S:
+            self._leave_relay()
+        return super().silence_s()
+
+    def _take(self, ledger: Ledger, head: list[bytes], buffers: Sequence[Frame]) -> bool:
+        self._heard_s = monotonic()
+        return super()._take(ledger, head, buffers)
+
+    def _dial(self) -> None:
+        if self._relay:
+            self._socket.setsockopt(zmq.HANDSHAKE_IVL, int(1000 * SILENT_S))
+            self._socket.connect(self._relay)
+        else:
+            self._socket.setsockopt(zmq.HANDSHAKE_IVL, LONGEST_HANDSHAKE_MS)
+            super()._dial()
+
+    def _take_event(self, event: ConnectionEvent) -> None:
+        if event.address.startswith("ipc:"):
+            if not self._relay:
+                return  # it was left before
+            if not event.stands:
+                self._leave_relay()
+        super()._take_event(event)
+
+    def _leave_relay(self) -> None:
+        """Dial the coordinator itself: the relay is gone, or does not move."""
+        self._socket.disconnect(self._relay)
+        self._relay = ""
+        self._connections = max(1, self._connections)  # what it was to carry may be lost
+        self._dial()

@@ -1,0 +1,163 @@
+"""The relay itself: a loop that packs what ranks say, and unpacks what they are told.
+
+It numbers nothing and keeps nothing: each rank and the coordinator number what they say to each
+other (ledger.py), so whatever a relay loses when it ends is sent again over another way.
+"""
+
+import socket
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any, NamedTuple
+
+import zmq
+from zmq.backend import zmq_poll
+
+from jupyter_dist.control.connection_events import CONNECTION_EVENTS, read_event
+from jupyter_dist.control.dealer import dial, secure_client
+from jupyter_dist.control.frames import receive_frames, send_frames, size_of
+from jupyter_dist.control.ledger import Sign, bare_sign
+from jupyter_dist.control.relay.engine_dealer import ALIVE_S
+from jupyter_dist.control.relay.envelope import Letter, pack, unpack
+from jupyter_dist.control.router import notice_cuts
+from jupyter_dist.control.sockets import Sockets
+from jupyter_dist.errors import MalformedMessage
+from jupyter_dist.protocol.codec import Frame
+from jupyter_dist.protocol.credentials import Credentials
+
+ENVELOPE_BYTES = 256 << 10
+"""An envelope is closed once so much is in it: what one rank says waits for no more of others."""
+_MOST_UNDER_WAY = 8
+"""So many envelopes wait for the network; then ranks are not read, and each keeps what it says.
+They are read in turn, so an error waits behind these envelopes, and not behind all output."""
+_MOST_READ_AHEAD = 8
+"""Messages of one rank that libzmq reads before they are wanted."""
+_READABLE, _WRITABLE = int(zmq.POLLIN), int(zmq.POLLOUT)
+
+
+class Home(NamedTuple):
+    """Where the coordinator is, and how a relay proves itself there."""
+
+    address: str
+    credentials: Credentials
+    identity: bytes
+
+
+class Relay:
+    """One connection to the coordinator for many ranks; of one thread only."""
+
+    def __init__(self, context: "zmq.Context[Any]", listening: socket.socket, home: Home) -> None:
+        """Take in ranks that connect to this Unix socket, which listens already; it is closed."""
+        self._sockets = Sockets(self, context)
+        ranks = self._ranks = self._sockets.make(zmq.ROUTER)
+        ranks.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        ranks.setsockopt(zmq.SNDHWM, 0)
+        ranks.setsockopt(zmq.RCVHWM, _MOST_READ_AHEAD)
+        path = listening.getsockname()
+        ranks.setsockopt(zmq.USE_FD, listening.detach())
+        ranks.bind(f"ipc://{path}")
+        uplink = self._uplink = self._sockets.make(zmq.DEALER)
+        secure_client(uplink, home.credentials)
+        uplink.identity = home.identity
+        notice_cuts(uplink)
+        uplink.setsockopt(zmq.SNDHWM, _MOST_UNDER_WAY)
+        uplink.setsockopt(zmq.RCVHWM, 0)
+        self._monitor = self._sockets.monitor(uplink, CONNECTION_EVENTS)
+        dial(uplink, home.address)
+        self._is_cut = True
+        self._alive_s = 0.0
+        """When ranks are told next that this relay lives."""
+        self._known: set[bytes] = set()
+        """Ranks that have said something."""
+
+    def wait(self, timeout_s: float = ALIVE_S) -> Sequence[Any]:
+        """Return which sockets have something; ranks are asked only where there is room for it."""
+        wanted = [(self._uplink, _READABLE), (self._monitor, _READABLE)]
+        if self._has_room:
+            wanted.append((self._ranks, _READABLE))
+        else:
+            wanted[0] = (self._uplink, _READABLE | _WRITABLE)
+        return [source for source, _ in zmq_poll(wanted, round(timeout_s * 1000))]
+
+    def carry(self, ready: Sequence[Any]) -> None:
+        """Carry what has come from these sockets."""
+        if self._monitor in ready:
+            self._take_events()
+        if self._uplink in ready:  # first: an abort must not wait for what ranks say
+            self._carry_down()
+        if self._ranks in ready:
+            self._carry_up()
+        if (now_s := monotonic()) >= self._alive_s:
+            self._alive_s = now_s + ALIVE_S
+            self._tell_ranks(Sign.CONFIRMS)
+
+    def close(self) -> None:
+        """Close all sockets."""
+        self._sockets.close()
+
+    @property
+    def _has_room(self) -> bool:
+        return bool(int(self._uplink.getsockopt(zmq.EVENTS)) & _WRITABLE)
+
+    def _carry_up(self) -> None:
+        """Send what ranks have said until now in one envelope."""
+        letters: list[Letter] = []
+        buffers: list[Frame] = []
+        size_bytes = 0
+        while size_bytes < ENVELOPE_BYTES:
+            arrived = receive_frames(self._ranks, small=3)
+            if arrived is None:
+                break
+            head, more = arrived
+            if len(head) == 3:
+                name, first, body = head
+                if name not in self._known:
+                    self._meet(name)
+                letters.append(Letter([name], [first], body, len(more)))
+                buffers += more
+                size_bytes += size_of(head, more)
+        if letters:
+            send_frames(self._uplink, pack(letters, buffers), copy=not buffers)
+
+    def _carry_down(self) -> None:
+        """Hand out what the coordinator has said."""
+        while (arrived := receive_frames(self._uplink, small=2)) is not None:
+            try:
+                for letter, buffers in unpack(*arrived):
+                    for name, first in zip(letter.names, letter.firsts, strict=True):
+                        frames = (name, first, letter.body, *buffers)
+                        send_frames(self._ranks, frames, copy=not buffers)
+            except MalformedMessage:  # of another version: its ranks are refused as well
+                continue
+
+    def _meet(self, name: bytes) -> None:
+        """Take in a rank; one that comes during a cut has to know of that."""
+        self._known.add(name)
+        if self._is_cut:
+            send_frames(self._ranks, (name, *bare_sign(Sign.CUT)))
+
+    def _take_events(self) -> None:
+        """Tell ranks when the connection is cut, and when there is another one.
+
+        What was under way is lost then; they and the coordinator know what that was.
+        """
+        while (event := read_event(self._monitor)) is not None:
+            self._is_cut = not event.stands
+            self._tell_ranks(Sign.MENDED if event.stands else Sign.CUT)
+
+    def _tell_ranks(self, sign: Sign) -> None:
+        frames = bare_sign(sign)
+        for name in self._known:
+            send_frames(self._ranks, (name, *frames))
+
+
+def listen_at(path: str) -> socket.socket:
+    """Return a Unix socket that listens at this path. Raise OSError, as for a path too long."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(path)
+        listening.listen(socket.SOMAXCONN)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening

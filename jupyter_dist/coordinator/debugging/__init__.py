@@ -1,0 +1,1 @@
+"""Ranks in debuggers: who is stopped, that nothing runs out meanwhile, and who debugs them."""

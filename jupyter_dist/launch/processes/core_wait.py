@@ -1,0 +1,37 @@
+"""For how long threads could have run, and had no core: what waits for one is not stuck."""
+
+import os
+from typing import NamedTuple
+
+
+class CoreTime(NamedTuple):
+    """Of a thread, since it was born; in seconds."""
+
+    had_s: float = 0.0
+    """For which it had a core."""
+    waited_s: float = 0.0
+    """For which it could have run, and had none."""
+
+
+def main_core_time(pid: int) -> CoreTime:
+    """Return that of a process's main thread; 0.0 where Linux does not tell, or it is gone."""
+    return _core_time(f"/proc/{pid}/schedstat")
+
+
+def all_waited_s(pid: int) -> float:
+    """Return for how long all threads of a process that live have waited for a core, together."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0.0
+    return sum(_core_time(f"/proc/{pid}/task/{thread}/schedstat").waited_s for thread in threads)
+
+
+def _core_time(path: str) -> CoreTime:
+    """Read two of three numbers: on a core, waiting for one, how often; in nanoseconds."""
+    try:
+        with open(path, "rb") as file:
+            had, waited = file.read().split()[:2]
+            return CoreTime(int(had) / 1e9, int(waited) / 1e9)
+    except (OSError, ValueError):
+        return CoreTime()

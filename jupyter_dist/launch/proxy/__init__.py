@@ -1,0 +1,1 @@
+"""A coordinator on another machine as clients here find it: one process, which keeps one ssh."""

@@ -1,0 +1,1 @@
+"""How a process of a rank has ended, and why."""

@@ -1,0 +1,1 @@
+"""JupyterLab's debugger on a rank: messages between a page and the rank, by no kernel."""
