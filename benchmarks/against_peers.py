@@ -45,7 +45,7 @@ PAUSE_S = 0.01
 """Between two cells: what a contender still tidies up belongs to nobody else's figure."""
 CELLS_IN_A_ROW = 10
 MIB = 2**20
-PUSHES_MIB = (1, 64)
+TRANSFERS_MIB = {"push": (1, 64), "pull": (64,)}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Plan:
     ranks: tuple[int, ...]
     starts: dict[int, int]
     cells: dict[int, int]
-    pushes: dict[int, int]
+    transfers: dict[int, int]
     releases: tuple[str, ...] = ()
     """Commits of earlier releases of ours, oldest first."""
     is_for_the_ledger: bool = False
@@ -78,14 +78,14 @@ DEFAULT = Plan(
     (2, 4, 8, 32),
     starts={2: 3, 4: 5, 8: 3, 32: 2},
     cells={2: 12, 8: 10, 32: 5},
-    pushes={2: 5, 8: 5},
+    transfers={2: 5, 8: 5},
 )
 QUICK = Plan(
     ALL,
     (2, 8),
     starts={2: 1, 4: 1, 8: 1, 32: 1},
     cells={2: 4, 8: 4, 32: 3},
-    pushes={2: 1, 8: 1},
+    transfers={2: 1, 8: 1},
 )
 
 
@@ -142,7 +142,7 @@ def measure_memory(worker: Worker, ranks: int, record: Record) -> None:
 
 
 def measure_cells(arena: Arena, plan: Plan, ranks: int, record: Record) -> None:
-    """With all contenders up at once, run cells and pushes through each in random order."""
+    """With all contenders up at once, run cells, pushes and pulls through each in random order."""
     if ranks not in plan.cells:
         return
     tell(f"cells on {ranks} ranks")
@@ -155,13 +155,14 @@ def measure_cells(arena: Arena, plan: Plan, ranks: int, record: Record) -> None:
         if (way, cell) != ("ping", "printing")
     ]
     measure_in_turns(trials, plan.cells[ranks], record, warm_ups=1)
-    pushes = [
-        (worker, Entry(f"push {mib} MiB", ranks, worker.name, way))
+    transfers = [
+        (worker, Entry(f"{transfer} {mib} MiB", ranks, worker.name, way))
         for worker in workers
-        for way in worker.ways["push"]
-        for mib in PUSHES_MIB
+        for transfer, sizes_mib in TRANSFERS_MIB.items()
+        for way in worker.ways[transfer]
+        for mib in sizes_mib
     ]
-    measure_in_turns(pushes, plan.pushes.get(ranks, 0), record)
+    measure_in_turns(transfers, plan.transfers.get(ranks, 0), record)
     for worker in workers:
         arena.close(worker)
 
@@ -199,7 +200,7 @@ def measure_in_turns(
 
 
 def add_samples(record: Record, entry: Entry, answer: float | list[float]) -> None:
-    """Take in a push, or a row of cells: the first came when others had just used the machine."""
+    """Take in a transfer, or a row of cells, of which the first came behind other contenders."""
     if not isinstance(answer, list):
         record.add(entry, answer * 1000)
         return
@@ -210,8 +211,9 @@ def add_samples(record: Record, entry: Entry, answer: float | list[float]) -> No
 
 def command_for(entry: Entry) -> dict[str, str | int]:
     """Say to a worker what is to be measured."""
-    if entry.what.startswith("push"):
-        return {"do": "push", "way": entry.way, "mib": int(entry.what.split()[1])}
+    if entry.what.startswith(tuple(TRANSFERS_MIB)):
+        transfer, mib, _ = entry.what.split()
+        return {"do": transfer, "way": entry.way, "mib": int(mib)}
     cell = entry.what.removesuffix(" cell")
     return {"do": "run", "way": entry.way, "cell": cell, "times": CELLS_IN_A_ROW}
 

@@ -57,7 +57,7 @@ class Run:
 
     def say(self, output: Callable[[int], Output]) -> None:
         said = [(rank, (output(rank),)) for rank in range(self.ranks)]
-        self._measure(lambda: [self.view.on_output(rank, outputs) for rank, outputs in said])
+        self._measure(lambda: [self.view.on_output([rank], outputs) for rank, outputs in said])
 
     def wait(self, seconds: float) -> None:
         ticks = max(1, round(seconds / TICK_S))

@@ -49,12 +49,12 @@ class Watcher:
         self.expected = 0
         self.ended_s: list[float] = []
 
-    def on_output(self, rank: int, outputs: Sequence[Output]) -> None:
-        """Take in when a rank began."""
+    def on_output(self, ranks: Sequence[int], outputs: Sequence[Output]) -> None:
+        """Take in when ranks began."""
         for output in outputs:
             for line in output.text.splitlines():
                 if line.startswith("at "):
-                    self.began_s[rank] = float(line.split()[1])
+                    self.began_s |= dict.fromkeys(ranks, float(line.split()[1]))
         if len(self.began_s) >= self.expected:
             self.all_began.set()
 
@@ -143,9 +143,9 @@ def time_of_attaching(cluster: Cluster) -> float:
     said = threading.Event()
 
     class Ears(Watcher):
-        def on_output(self, rank: int, outputs: Sequence[Output]) -> None:
+        def on_output(self, ranks: Sequence[int], outputs: Sequence[Output]) -> None:
             if "all said" in "".join(output.text for output in outputs):
-                self.began_s[rank] = time.monotonic()
+                self.began_s |= dict.fromkeys(ranks, time.monotonic())
             if len(self.began_s) == cluster.world_size:
                 said.set()
 

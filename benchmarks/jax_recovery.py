@@ -15,6 +15,7 @@ import statistics
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -62,8 +63,8 @@ class _Arrivals:
         self._missing = set(range(4))
         self.is_complete = threading.Event()
 
-    def on_output(self, rank: int, _outputs: Any) -> None:
-        self._missing.discard(rank)
+    def on_output(self, ranks: Sequence[int], _outputs: Any) -> None:
+        self._missing.difference_update(ranks)
         if not self._missing:
             self.is_complete.set()
 

@@ -31,9 +31,10 @@ QUOTED = {
     ("printing cell", "%%spmd"): "100 lines printed by each rank (`%%spmd`)",
     ("push 1 MiB", "cluster.push"): "push of 1 MiB to all ranks",
     ("push 64 MiB", "cluster.push"): "push of 64 MiB to all ranks",
+    ("pull 64 MiB", "cluster.pull"): "pull of 64 MiB from each rank",
     ("engine memory", ""): "memory of a rank",
 }
-"""What README.md quotes, by figure and way."""
+"""What pages quote, by figure and way."""
 BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
 Line = dict[str, str]
 
@@ -129,19 +130,43 @@ def _last_run(lines: Sequence[Line]) -> list[Line]:
 
 def _costs(run: Sequence[Line]) -> str:
     """Draw what today's commit costs, and what that is to ipyparallel."""
-    last = run[-1]
-    today = [line for line in run if line["commit"] == last["commit"]]
-    cells = {(line["figure"], line["way"], int(line["ranks"])): line for line in today}
+    last, cells = run[-1], _cells_of_today(run)
     ranks = sorted({n for what, way, n in cells if what == "empty cell"})
-    rows = [row(["", *(f"{n} ranks" for n in ranks)]), row(["---"] + ["---:"] * len(ranks))]
+    rows = [row(["what", *(f"{n} ranks" for n in ranks)]), row(["---"] + ["---:"] * len(ranks))]
     for (what, way), words in QUOTED.items():
         rows.append(row([words, *(_quote(cells.get((what, way, n))) for n in ranks)]))
     return _page(
         f"Medians of {last['date'][:10]}, commit {last['commit']}, {last['machine']}, load "
         f"{last['load']} before the run;\nin brackets the same divided by what ipyparallel takes "
-        "in its best way, in the same run.",
+        "in the same run (cells and objects in its fastest way).",
         rows,
     )
+
+
+def _rivals(run: Sequence[Line]) -> str:
+    """Draw what eight ranks take, and how many times as much two rivals take."""
+    last, cells = run[-1], _cells_of_today(run)
+    rivals = ("ipyparallel", "jupyter-distributed")
+    rows = [row(["with 8 ranks", "jupyter-dist", *rivals]), row(["---", *(["---:"] * 3)])]
+    for (what, way), words in QUOTED.items():
+        if line := cells.get((what, way, 8)):
+            value = f"{short(float(line['value']))} {line['unit']}"
+            rows.append(row([words, value, *(_times(line[f"over {rival}"]) for rival in rivals)]))
+    return _page(
+        f"Medians of one run, {last['date'][:10]}, {last['machine']}. For the others it says "
+        "how many times as much they take, with cells and objects in the fastest of their ways:",
+        rows,
+    )
+
+
+def _cells_of_today(run: Sequence[Line]) -> dict[tuple[str, str, int], Line]:
+    """Find the lines of the last commit of a run, by figure, way and ranks."""
+    today = [line for line in run if line["commit"] == run[-1]["commit"]]
+    return {(line["figure"], line["way"], int(line["ranks"])): line for line in today}
+
+
+def _times(ratio: str) -> str:
+    return f"{1 / float(ratio):.1f} times" if ratio else ""
 
 
 def _quote(line: Line | None) -> str:
@@ -174,7 +199,11 @@ def _page(words: str, rows: Iterable[str]) -> str:
     return "\n".join([words, "", *rows, ""])
 
 
-TABLES: dict[str, Callable[[Sequence[Line]], str]] = {"costs": _costs, "drift": _drift}
+TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
+    "costs": _costs,
+    "drift": _drift,
+    "rivals": _rivals,
+}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ UNITS = {
     "lone printing cell": "ms",
     "push 1 MiB": "ms",
     "push 64 MiB": "ms",
+    "pull 64 MiB": "ms",
 }
 
 

@@ -26,16 +26,21 @@ class Goal:
 
 
 GOALS = (
-    Goal("ready", (8,), "ipyparallel", 0.15),
+    Goal("ready", (8,), "ipyparallel", 0.07),
     Goal("ready", (32,), "ipyparallel", 0.2),
-    Goal("ready", (4,), "jupyter-distributed", 1.0),
-    Goal("engine memory", (2, 8, 32), "ipyparallel", 0.4),
-    Goal("empty cell", (2, 8, 32), "ipyparallel", 0.2),
+    Goal("ready", (4,), "jupyter-distributed", 0.5),
+    Goal("engine memory", (2, 32), "ipyparallel", 0.4),
+    Goal("engine memory", (8,), "ipyparallel", 0.15),
+    Goal("everything's memory", (8,), "ipyparallel", 0.3),
+    Goal("empty cell", (2,), "ipyparallel", 0.18),
+    Goal("empty cell", (8, 32), "ipyparallel", 0.14),
     Goal("printing cell", (2, 8, 32), "ipyparallel", 0.2),
     Goal("lone empty cell", (2, 8, 32), "ipyparallel", 0.2),
     Goal("lone printing cell", (2, 8, 32), "ipyparallel", 0.2),
-    Goal("empty cell", (8,), FLOOR, 2.0, "run_cell"),
+    Goal("empty cell", (8,), FLOOR, 1.5, "run_cell"),
     Goal("printing cell", (8,), FLOOR, 2.0, "run_cell"),
+    Goal("push 64 MiB", (2,), "ipyparallel", 0.4),
+    Goal("push 64 MiB", (8,), "ipyparallel", 0.2),
 )
 
 

@@ -32,12 +32,13 @@ PAGE = """<!doctype html><meta charset="utf-8"><style>%s</style><div id="place">
 # The door is a default export, which an inline module cannot pass on on its own.
 START = """
 const heard = [];
-const model = { state: {}, get: () => model.state, send: () => {}, off: () => {},
-  on: (event, call) => event === 'change:state' && heard.push(call) };
+const model = { get: () => '', send: () => {}, off: () => {},
+  on: (event, call) => event === 'msg:custom' && heard.push(call) };
 const { initialize, render } = door();
 initialize({ model });
 render({ model, el: document.getElementById('place') });
-window.show = (state) => { model.state = state; heard.forEach((call) => call()); };
+const told = (change) => ({ base: 0, number: 1, passed_s: 0, change });
+window.show = (state) => heard.forEach((call) => call({ kind: 'change', told: told(state) }));
 """
 RUN = """async ({states, hz, seconds}) => {
   const parsed = JSON.parse(states);

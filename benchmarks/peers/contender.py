@@ -49,6 +49,8 @@ class Contender(ABC):
     """The names under which this contender offers to run a cell."""
     push_ways: ClassVar[tuple[str, ...]] = ()
     """The names under which it offers to push an array; empty when it cannot."""
+    pull_ways: ClassVar[tuple[str, ...]] = ()
+    """The same, to pull one from each engine."""
     collapses_output: ClassVar[tuple[str, ...]] = ()
     """The ways that show equal lines of several ranks once."""
 
@@ -66,6 +68,10 @@ class Contender(ABC):
     def push(self, array: Any, way: str) -> None:  # noqa: ARG002
         """Put the array into every engine's namespace as `pushed`, wait until it is there."""
         raise NotOfferedError(f"{type(self).__name__} has no push")
+
+    def pull(self, way: str) -> list[Any]:  # noqa: ARG002
+        """Return what every engine has under the name `pulled`."""
+        raise NotOfferedError(f"{type(self).__name__} has no pull")
 
     @abstractmethod
     def memory(self) -> Memory:

@@ -26,6 +26,7 @@ class Ipyparallel(Contender):
     packages = ("ipyparallel", "ipykernel", "ipython", "pyzmq", "numpy")
     run_ways = ("DirectView", "BroadcastView", "%%px")
     push_ways = ("DirectView", "BroadcastView")
+    pull_ways = ("DirectView",)
     config: ClassVar[Config] = Config()
     options: ClassVar[dict[str, Any]] = {}
 
@@ -70,6 +71,9 @@ class Ipyparallel(Contender):
 
     def push(self, array: Any, way: str) -> None:
         self.views[way].push({"pushed": array}, block=False).get(timeout=CELL_TIMEOUT_S)
+
+    def pull(self, way: str) -> list[Any]:
+        return list(self.views[way].pull("pulled", block=False).get(timeout=CELL_TIMEOUT_S))
 
     def memory(self) -> Memory:
         parts: dict[str, list[Any]] = {"engine": [], "nanny": [], "controller": []}

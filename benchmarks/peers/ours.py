@@ -28,6 +28,7 @@ class Ours(Contender):
     packages = ("jupyter-dist", "ipython", "pyzmq", "msgspec", "numpy")
     run_ways = ("cluster.run",)
     push_ways: ClassVar[tuple[str, ...]] = ("cluster.push",)
+    pull_ways: ClassVar[tuple[str, ...]] = ("cluster.pull",)
 
     def __init__(self) -> None:
         self.cluster: Cluster | None = None
@@ -49,6 +50,10 @@ class Ours(Contender):
         assert self.cluster is not None
         self.cluster.push({"pushed": array})
 
+    def pull(self, way: str) -> list[Any]:  # noqa: ARG002
+        assert self.cluster is not None
+        return list(self.cluster.pull("pulled").values())
+
     def memory(self) -> Memory:
         parts: dict[str, list[psutil.Process]] = {}
         for process in descendants():
@@ -67,6 +72,7 @@ class OursFromTheNotebook(Ours):
 
     run_ways = ("%%spmd",)
     push_ways = ()
+    pull_ways = ()
     collapses_output = ("%%spmd",)
 
     def __init__(self) -> None:

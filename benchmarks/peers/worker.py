@@ -48,7 +48,7 @@ def main(name: str) -> None:
     except Exception as error:
         _answer(answers, {"error": _explain(error)})
         return
-    ways = {"run": contender.run_ways, "push": contender.push_ways}
+    ways = {"run": contender.run_ways, "push": contender.push_ways, "pull": contender.pull_ways}
     _answer(answers, {"value": {"versions": contender.versions(), "ways": ways}})
     desk = Desk(contender)
     try:
@@ -99,6 +99,16 @@ class Desk:
         there = f"pushed.nbytes == {array.nbytes} and pushed[-1] == {array[-1]!r}"
         there = there.replace("np.float64", "float")
         self.contender.run(f"assert {there}; del pushed", self.contender.run_ways[0])
+        return seconds
+
+    def do_pull(self, way: str, mib: int) -> float:
+        make = f"import numpy as np; pulled = np.arange({mib << 17}, dtype=np.float64)"
+        self.contender.run(make, self.contender.run_ways[0])
+        began = time.perf_counter()
+        pulled = self.contender.pull(way)
+        seconds = time.perf_counter() - began
+        assert [(each.size, each[-1]) for each in pulled] == [(mib << 17, (mib << 17) - 1)] * self.n
+        self.contender.run("del pulled", self.contender.run_ways[0])
         return seconds
 
     def do_memory(self) -> dict[str, Any]:

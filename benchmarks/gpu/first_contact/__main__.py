@@ -1,4 +1,4 @@
-"""First contact with a GPU: run facts, tests and benchmarks, and write the table of docs/gpu.md.
+"""First contact with a GPU: run facts, tests and benchmarks, write docs/explanation/gpu.md's table.
 
 python benchmarks/gpu/first_contact [--steps all|1-2|none] [--minutes 26] [--folder out/gpu]
 

@@ -13,7 +13,7 @@ from plan import ROOT, make_steps, read_steps
 from running import PATIENCE_S, environment, install_kit, perform
 from table import make_text, write_into
 
-PAGE = ROOT / "docs" / "gpu.md"
+PAGE = ROOT / "docs" / "explanation" / "gpu.md"
 SHORTEST_S = 20.0
 """A run that would have less is left out: it would only spoil what an earlier one has found."""
 

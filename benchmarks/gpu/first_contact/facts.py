@@ -4,7 +4,8 @@ python benchmarks/gpu/first_contact/facts.py [--json FILE]
 
 While the main thread waits in the driver behind a kernel that hangs, another one asks for an event,
 by CuPy and by ctypes, and sets the device. The longest wait of each is told, and that of a thread
-which does nothing (tick): what is long there was kept from running at all.
+which does nothing (tick): what is long there was kept from running at all. And while the main
+thread captures a graph, another one asks for an event from before, in each of the capture modes.
 """
 
 import argparse
@@ -89,6 +90,43 @@ def wait_behind(what: Callable[[], None], spin: Any) -> dict[str, float]:
     return {"main": main_s, **longest}
 
 
+def capture_beside(mode: int | None, stream: Any) -> str:
+    """Say what becomes of a capture while a thread in this mode asks for an event of a stream."""
+    driver, over, array = ctypes.CDLL("libcuda.so.1"), threading.Event(), cupy.zeros(1024, "f4")
+    event = cupy.cuda.Event()
+    with stream:
+        array += 1
+        event.record()
+    codes: set[int] = set()
+    device = cupy.cuda.runtime.getDevice()
+
+    def look() -> None:
+        cupy.cuda.runtime.setDevice(device)
+        if mode is not None:
+            driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int(mode)))
+        while not over.wait(0.01):
+            codes.add(driver.cuEventQuery(ctypes.c_void_p(event.ptr)))
+
+    other = threading.Thread(target=look, daemon=True)
+    capturing = cupy.cuda.Stream(non_blocking=True)
+    try:
+        with capturing:
+            capturing.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
+            other.start()
+            array *= 2
+            time.sleep(0.2)
+            capturing.end_capture()
+        said = "captured"
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+    over.set()
+    other.join(10)
+    return f"{said}; the query gave {sorted(codes)}"
+
+
+CAPTURE_MODES = {"as threads begin": None, "thread-local": 1, "relaxed": 2}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write them there too")
@@ -115,6 +153,12 @@ def main() -> None:
         "first use of a library": lambda: cupy.linalg.svd(cupy.eye(64)),
     }
     found["blocked_s"] = {what: wait_behind(call, spin) for what, call in behind.items()}
+    streams = {"legacy": cupy.cuda.Stream.null, "other": cupy.cuda.Stream(non_blocking=True)}
+    found["captures"] = {
+        f"{mode}, event on the {which} stream": capture_beside(CAPTURE_MODES[mode], stream)
+        for mode in CAPTURE_MODES
+        for which, stream in streams.items()
+    }
     print(json.dumps(found, indent=2))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:

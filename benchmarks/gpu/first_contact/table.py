@@ -23,7 +23,7 @@ def write_into(page: Path, text: str) -> None:
 def make_text(found: Found) -> str:
     """Return all of it as Markdown."""
     parts = [_machine(found), _runs(found), _tests(found), _measured(found), _hung(found)]
-    parts += [_overhead(found), _bandwidth(found)]
+    parts += [_captures(found), _overhead(found), _bandwidth(found)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -74,8 +74,9 @@ def _tests(found: Found) -> str:
         )
         for run in found.values()
         for test in run["tests"]
+        if test["outcome"] != "passed"
     ]
-    return _grid(("test", "NCCL", "outcome", "s", "reason"), rows)
+    return _grid(("test that did not pass", "NCCL", "outcome", "s", "reason"), rows)
 
 
 def _measured(found: Found) -> str:
@@ -94,6 +95,13 @@ def _hung(found: Found) -> str:
     names = list(next(iter(waits.values()), {}))
     rows = [(what, *(f"{row[name]:.3f}" for name in names)) for what, row in waits.items()]
     return _grid(("behind a hung kernel", *(f"{name}, s" for name in names)), rows)
+
+
+def _captures(found: Found) -> str:
+    """What became of a graph's capture while another thread asked for an event from before."""
+    captures = _report(found, "facts").get("captures", {})
+    rows = [(mode, _escape(said)) for mode, said in captures.items()]
+    return _grid(("capture beside a thread that asks for an event", "outcome"), rows)
 
 
 def _overhead(found: Found) -> str:

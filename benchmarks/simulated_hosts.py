@@ -1,0 +1,153 @@
+"""Simulated hosts, as the program that measures sees them: worker processes, and faults."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+ANSWER_TIMEOUT_S = 60.0
+RANKS_OF_A_WORKER = 1024
+"""At most: each has some six descriptors and a thread in it."""
+LEAST_WORKERS = 2
+FOLDER = Path(__file__).parent
+
+
+class WorkerError(RuntimeError):
+    """A process that simulates hosts has ended, or does not answer."""
+
+
+class Worker:
+    """One process that simulates hosts."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        log.with_suffix("").mkdir(mode=0o700)
+        self._unread = b""
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "simulation.worker", str(log.with_suffix(""))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                cwd=FOLDER,
+                bufsize=0,
+            )
+
+    def tell(self, do: str, **values: Any) -> None:
+        """Give an order; `hear` returns the answer."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # `hear` says what has happened
+            self.process.stdin.write(json.dumps({"do": do, **values}).encode() + b"\n")
+
+    def hear(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, float]:
+        """Return the next answer. Raise WorkerError where there is none."""
+        assert self.process.stdout is not None
+        deadline_s = time.monotonic() + timeout_s
+        while b"\n" not in self._unread:
+            left_s = max(0.0, deadline_s - time.monotonic())
+            if not select.select([self.process.stdout], [], [], left_s)[0]:
+                raise WorkerError(f"worker {self.process.pid} did not answer in {timeout_s:g} s")
+            piece = os.read(self.process.stdout.fileno(), 4096)
+            if not piece:
+                raise WorkerError(f"a worker has ended: {self._log.read_text()[-2000:]}")
+            self._unread += piece
+        line, _, self._unread = self._unread.partition(b"\n")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End it, however it is."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.send_signal(signal.SIGCONT)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+class SimulatedHosts:
+    """Hosts in worker processes; the last one has a process of its own, and suffers what is to be.
+
+    A context manager: at its end no process and no file of it is left.
+    """
+
+    def __init__(self, hosts: int, slots: int) -> None:
+        self.hosts, self.slots = hosts, slots
+        self._stack = contextlib.ExitStack()
+        self._workers: list[Worker] = []
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            for number in range(len(share_hosts(self.hosts, self.slots))):
+                worker = Worker(folder / f"worker-{number}.log")
+                stack.callback(worker.close)
+                self._workers.append(worker)
+            for worker in self._workers:
+                worker.hear()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def join(self, file: Path) -> None:
+        """Have all hosts join with this file; returns at once."""
+        first = 0
+        shares = share_hosts(self.hosts, self.slots)
+        for worker, hosts in zip(self._workers, shares, strict=True):
+            worker.tell("join", file=str(file), first=first, hosts=hosts, slots=self.slots)
+            first += hosts
+        for worker in self._workers:
+            worker.hear()
+
+    def await_held(self) -> None:
+        """Wait until every rank is held in a cell."""
+        for worker in self._workers:
+            worker.tell("await held")
+        for worker in self._workers:
+            worker.hear()
+
+    def be_late(self, seconds: float) -> None:
+        """Let the ranks of the last host end their cells so much later from now on."""
+        self._workers[-1].tell("be late", seconds=seconds)
+        self._workers[-1].hear()
+
+    def kill_a_rank(self) -> float:
+        """Let the last rank of the last host die; return when that was, in monotonic seconds."""
+        self._workers[-1].tell("kill a rank")
+        return self._workers[-1].hear()["at_s"]
+
+    def silence_the_last_host(self) -> float:
+        """Stop all that the last host does; return when that was, in monotonic seconds.
+
+        Its connections stay open, and its kernel takes what is sent: only its silence tells.
+        """
+        self._workers[-1].process.send_signal(signal.SIGSTOP)
+        return time.monotonic()
+
+    def cpu_s(self) -> float:
+        """Return the CPU time that simulating has taken so far, in seconds."""
+        times = [psutil.Process(worker.process.pid).cpu_times() for worker in self._workers]
+        return sum(each.user + each.system for each in times)
+
+
+def share_hosts(hosts: int, slots: int) -> Sequence[int]:
+    """Return how many hosts each worker simulates; the last one has one host only."""
+    others = hosts - 1
+    workers = min(others, max(LEAST_WORKERS, -(-others * slots // RANKS_OF_A_WORKER)))
+    shares = [others // workers + (number < others % workers) for number in range(workers)]
+    return [*shares, 1]

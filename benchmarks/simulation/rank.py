@@ -1,0 +1,192 @@
+"""A rank without a process: it has the connections of a rank, and says what a rank says.
+
+No code is run: see cells.py for what becomes of a cell.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import zmq
+from simulation.cells import HELD, LINE
+
+from jupyter_dist.control.heartbeat import echo_heartbeats
+from jupyter_dist.control.relay.engine_dealer import EngineDealer, RelayedDealer
+from jupyter_dist.model.ranks.variable_facts import RankNames
+from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.credentials import Credentials
+from jupyter_dist.protocol.messages import (
+    AbortCommunicator,
+    Answered,
+    CellResult,
+    ErrorInfo,
+    FetchObject,
+    Hello,
+    Leave,
+    ListNames,
+    Message,
+    NoAnswer,
+    ObjectFetched,
+    ObjectsStored,
+    Output,
+    Question,
+    Ready,
+    Regroup,
+    RunCell,
+    StoreObjects,
+    ToEngine,
+    Welcome,
+)
+
+PID_OFFSET = 1 << 24
+"""Above the highest process id of Linux: whatever is done with such a number reaches no process."""
+
+
+class ControlChannel(NamedTuple):
+    """How ranks of a host reach the coordinator."""
+
+    context: "zmq.Context[Any]"
+    engines_address: str
+    beats_address: str
+    credentials: Credentials
+    relay: str = ""
+    """Path of the relay's Unix socket; empty: there is none."""
+
+
+class Crowd:
+    """All ranks of this process, as far as the benchmark asks of them."""
+
+    def __init__(self) -> None:
+        self.late_s = 0.0
+        """So much later than at once ranks end a cell."""
+        self.size = 0
+        """Ranks that live."""
+        self._held = 0
+        self._waiting: list[Callable[[], None]] = []
+
+    def on_held(self, change: int) -> None:
+        """Take in that a rank is held in a cell, or is not any more."""
+        self._held += change
+        self._tell()
+
+    def when_all_are_held(self, call: Callable[[], None]) -> None:
+        """Call back as soon as every rank is held in a cell."""
+        self._waiting.append(call)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._held == self.size:
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                call()
+
+
+class SimulatedRank:
+    """One rank; used on the thread of the loop only."""
+
+    def __init__(
+        self,
+        place: pb.RankPlace,
+        channel: ControlChannel,
+        crowd: Crowd,
+        on_left: Callable[["SimulatedRank"], None],
+    ) -> None:
+        """Call `on_left` with the rank once it has left as it was told to."""
+        self.engine = place.engine
+        """Name of its engine."""
+        self.pid = PID_OFFSET + place.rank
+        self._rank = place.rank
+        self._crowd, self._on_left = crowd, on_left
+        self._held: RunCell | None = None
+        self._loop = asyncio.get_running_loop()
+        identity = place.engine.encode()
+        home = channel.engines_address, channel.credentials, identity, channel.context
+        if channel.relay:
+            self._dealer: EngineDealer = RelayedDealer(*home, channel.relay)
+        else:
+            self._dealer = EngineDealer(*home)
+        echo_heartbeats(channel.context, channel.beats_address, channel.credentials, identity)
+        self._fileno = self._dealer.fileno
+        self._loop.add_reader(self._fileno, self.serve)
+        crowd.size += 1
+
+    def serve(self) -> None:
+        """Do what has arrived."""
+        for message, _ in self._dealer.receive():
+            self._obey(message)
+
+    def mend(self) -> None:
+        """Send again what was lost with a connection that broke; to be called about each second."""
+        self.serve()
+        self._dealer.silence_s()
+        self.serve()
+
+    def say_hello(self, generation: int) -> None:
+        """Say where peers would reach this rank."""
+        address = f"10.{self._rank >> 16}.{self._rank >> 8 & 255}.{self._rank & 255}:40000"
+        self._say(Hello(self._rank, generation, self.pid, address))
+
+    def interrupt(self) -> None:
+        """End what is held, as SIGINT does."""
+        self._release("interrupted", ErrorInfo("KeyboardInterrupt", ""))
+
+    def end(self) -> None:
+        """End without a word, as a process that is killed."""
+        self._loop.remove_reader(self._fileno)
+        self._dealer.close(0)
+        if self._held is not None:
+            self._held = None
+            self._crowd.on_held(-1)
+        self._crowd.size -= 1
+
+    def _obey(self, message: ToEngine) -> None:
+        match message:
+            case Welcome():
+                self._rank = message.info.rank
+                self._say(Ready(self._rank, message.generation))
+            case Regroup():
+                self._rank = message.rank
+                self.say_hello(message.generation)
+            case RunCell():
+                self._run(message)
+            case AbortCommunicator():
+                failed, reason = message.failed_rank, message.reason
+                text = f"rank {failed} {reason}"
+                error = ErrorInfo("PeerFailed", text, peer_rank=failed, peer_reason=reason)
+                self._release("peer_failed", error)
+            case StoreObjects():
+                self._say(ObjectsStored(self._rank, message.request_id))
+            case FetchObject():
+                self._say(ObjectFetched(self._rank, message.request_id, "it is simulated"))
+            case Question():
+                is_names = isinstance(message.about, ListNames)
+                answer = RankNames(()) if is_names else NoAnswer("it is simulated")
+                self._say(Answered(self._rank, message.request_id, answer))
+            case Leave():
+                self.end()
+                self._on_left(self)
+            case _:
+                pass  # meetings, values, controllers and notices: no cell here asks for them
+
+    def _run(self, cell: RunCell) -> None:
+        if cell.code == HELD:
+            self._held = cell
+            self._crowd.on_held(1)
+        elif self._crowd.late_s:
+            self._loop.call_later(self._crowd.late_s, self._finish, cell)
+        else:
+            self._finish(cell)
+
+    def _finish(self, cell: RunCell, status: str = "ok", error: ErrorInfo | None = None) -> None:
+        text = f"rank {self._rank}\n" if cell.code == LINE else ""
+        outputs = (Output("stdout", text=text),) if text else ()
+        self._say(CellResult(self._rank, cell.cell_id, status, 0.0, None, error, outputs))
+
+    def _release(self, status: str, error: ErrorInfo) -> None:
+        if self._held is not None:
+            cell, self._held = self._held, None
+            self._crowd.on_held(-1)
+            self._finish(cell, status, error)
+
+    def _say(self, message: Message) -> None:
+        self._dealer.send(message)

@@ -1,0 +1,101 @@
+"""A process that simulates some hosts: orders in, answers out, a line of JSON each.
+
+    {"do": "join", "file": PATH, "first": 0, "hosts": 32, "slots": 8}  -> {}
+    {"do": "be late", "seconds": 2.0}    -> {}         every rank ends cells so much later
+    {"do": "await held"}                 -> {}         once all ranks are held in a cell
+    {"do": "kill a rank"}                -> {"at_s": monotonic}   the last one of the last host
+
+Its argument is a folder for sockets. It says `{}` as soon as it can join, and ends with its stdin,
+or with its parent.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import zmq
+from simulation.host import SimulatedHost
+from simulation.rank import Crowd
+
+from jupyter_dist.control.context import new_context
+from jupyter_dist.launch.files.join_file import read_join_file
+from jupyter_dist.launch.processes.process_life import die_with_parent
+
+MEND_INTERVAL_S = 1.0
+_STACK_BYTES = 256 << 10
+"""Of each thread: there is one for the heartbeats of each rank, and there are thousands."""
+_MOST_SOCKETS = 60_000
+
+
+class Worker:
+    """The simulated hosts of this process."""
+
+    def __init__(self, folder: str) -> None:
+        self._crowd = Crowd()
+        self._hosts: list[SimulatedHost] = []
+        self._folder = folder
+        """For the sockets of relays."""
+        self._context = new_context()
+        self._context.set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
+        self._loop = asyncio.get_running_loop()
+        self._mend()
+
+    def obey(self, order: dict[str, Any]) -> None:
+        """Do what a line says, and answer it."""
+        match order["do"]:
+            case "join":
+                ticket = read_join_file(Path(order["file"]))
+                for number in range(order["first"], order["first"] + order["hosts"]):
+                    host = SimulatedHost(
+                        number, order["slots"], self._folder, ticket, self._context, self._crowd
+                    )
+                    self._hosts.append(host)
+                    host.start()
+                answer()
+            case "be late":
+                self._crowd.late_s = order["seconds"]
+                answer()
+            case "await held":
+                self._crowd.when_all_are_held(answer)
+            case "kill a rank":
+                host, at_s = self._hosts[-1], time.monotonic()
+                host.kill(list(host.ranks.values())[-1])
+                answer(at_s=at_s)
+
+    def _mend(self) -> None:
+        for host in self._hosts:
+            for rank in list(host.ranks.values()):
+                rank.mend()
+        self._loop.call_later(MEND_INTERVAL_S, self._mend)
+
+
+def answer(**values: float) -> None:
+    """Answer an order."""
+    sys.stdout.write(json.dumps(values) + "\n")
+    sys.stdout.flush()
+
+
+async def serve() -> None:
+    """Obey what comes on stdin until it ends."""
+    worker, loop, over = Worker(sys.argv[1]), asyncio.get_running_loop(), asyncio.Event()
+
+    def read() -> None:
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(worker.obey, json.loads(line))
+        loop.call_soon_threadsafe(over.set)
+
+    threading.Thread(target=read, name="orders", daemon=True).start()
+    answer()
+    await over.wait()
+
+
+if __name__ == "__main__":
+    die_with_parent(os.getppid())
+    threading.stack_size(_STACK_BYTES)
+    asyncio.run(serve())
+    os._exit(0)  # threads sit in libzmq, which waits for each socket
