@@ -6,7 +6,7 @@ CHECKPOINTS = [
         """# Checkpoints
 
 What all ranks have is saved together: as a whole or not at all, and so that any number of ranks can
-take it up again. All of it is in [docs/checkpoints.md](../docs/checkpoints.md).""",
+take it up again. All of it is in [docs/how_to/checkpoints.md](../docs/how_to/checkpoints.md).""",
     ),
     ("py", "%load_ext jupyter_dist\n%dist_start -n 4"),
     (

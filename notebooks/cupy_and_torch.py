@@ -7,8 +7,8 @@ CUPY_AND_TORCH = [
 
 `torch.distributed.init_process_group()` and `cupyx.distributed.init_process_group(n, rank)` work
 in a cell without address and port. The part about torch needs no GPU; the part about CuPy says
-so where there is none. More: [docs/torch.md](../docs/torch.md),
-[docs/cupy_and_mpi.md](../docs/cupy_and_mpi.md).""",
+so where there is none. More: [docs/how_to/torch.md](../docs/how_to/torch.md),
+[docs/how_to/cupy_and_mpi.md](../docs/how_to/cupy_and_mpi.md).""",
     ),
     ("py", "%load_ext jupyter_dist\n%dist_start -n 2"),
     (

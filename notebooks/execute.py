@@ -4,13 +4,44 @@ python notebooks/execute.py notebooks/01_first_cell.ipynb out/01_first_cell.ipyn
 """
 
 import argparse
+import asyncio
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
+from debug_and_profile import TYPED
 from nbclient import NotebookClient
 
 CELL_TIMEOUT_S = 120
+
+
+class AnsweringClient(NotebookClient):
+    """Executes a notebook, and types at prompts what a person would."""
+
+    async def async_execute_cell(self, cell: nbformat.NotebookNode, *rest: Any, **more: Any) -> Any:
+        """Execute a cell, and answer what it asks; where nothing is typed, no person is there."""
+        typed = typed_in(cell)
+        self.kc.allow_stdin = bool(typed)
+        answering = asyncio.ensure_future(self._answer(iter(typed)))
+        try:
+            return await super().async_execute_cell(cell, *rest, **more)
+        finally:
+            answering.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await answering
+
+    async def _answer(self, typed: Iterator[str]) -> None:
+        while True:
+            await self.kc.stdin_channel.get_msg(timeout=None)
+            self.kc.input(next(typed, "c"))
+
+
+def typed_in(cell: nbformat.NotebookNode) -> list[str]:
+    """Return what is typed while this cell runs."""
+    return next((TYPED[line] for line in cell.source.splitlines() if line in TYPED), [])
 
 
 def main() -> None:
@@ -20,7 +51,7 @@ def main() -> None:
     parser.add_argument("executed", type=Path)
     arguments = parser.parse_args()
     notebook = nbformat.read(arguments.notebook, as_version=4)
-    client = NotebookClient(
+    client = AnsweringClient(
         notebook,
         timeout=CELL_TIMEOUT_S,
         store_widget_state=False,  # what is left in the end is static text and HTML

@@ -7,7 +7,7 @@ IPYPARALLEL_ON_RANKS = [
 
 Views, `%px` and joblib need no second cluster: the ranks are engines of ipyparallel too, with the
 same processes and the same variables. All of it is in
-[docs/ipyparallel.md](../docs/ipyparallel.md).""",
+[docs/how_to/ipyparallel.md](../docs/how_to/ipyparallel.md).""",
     ),
     ("py", "%load_ext jupyter_dist\n%dist_start -n 4"),
     ("md", "Cells prepare what tasks will find: here a model, fitted by all ranks together."),

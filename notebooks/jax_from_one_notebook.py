@@ -8,7 +8,7 @@ JAX_FROM_ONE_NOTEBOOK = [
 JAX runs one process for each host or GPU, and all of them have to run the same program: its
 guide says that one notebook cannot do that. Here every rank is such a process, `%%spmd` gives
 all of them the same cell, and `jax.distributed.initialize()` needs no argument. This notebook
-needs no GPU. All of it is in [docs/jax.md](../docs/jax.md).""",
+needs no GPU. All of it is in [docs/how_to/jax.md](../docs/how_to/jax.md).""",
     ),
     ("py", "%load_ext jupyter_dist\n%dist_start -n 4"),
     (

@@ -7,7 +7,7 @@ LOSE_A_RANK = [
 
 A process dies: it ran out of memory, a library crashed, someone killed it. The ranks that live
 keep everything, and the one that is gone can be replaced. All of it is in
-[docs/failures.md](../docs/failures.md).""",
+[docs/explanation/failures.md](../docs/explanation/failures.md).""",
     ),
     ("py", "%load_ext jupyter_dist\n%dist_start -n 4"),
     (

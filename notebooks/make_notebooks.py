@@ -8,10 +8,13 @@ from pathlib import Path
 import nbformat
 from checkpoints import CHECKPOINTS
 from cupy_and_torch import CUPY_AND_TORCH
+from debug_and_profile import DEBUG, END
 from ipyparallel_on_ranks import IPYPARALLEL_ON_RANKS
 from jax_from_one_notebook import JAX_FROM_ONE_NOTEBOOK
 from lose_a_rank import LOSE_A_RANK
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from profiles import PROFILES
+from values_and_background import VALUES_AND_BACKGROUND
 
 HERE = Path(__file__).parent
 FIRST_CELL = [
@@ -79,6 +82,12 @@ comm.barrier()
 "all here again\"""",
     ),
     ("py", "%dist_status"),
+    (
+        "md",
+        """The picture is live while the cluster runs. When it has been stopped, a table stays: how
+the ranks were at last, and when that was.""",
+    ),
+    ("py", "%dist_topology"),
     ("py", "%dist_stop"),
 ]
 MANY_HOSTS = [
@@ -147,7 +156,7 @@ COLLECTIVES = [
 
 `comm` exchanges arrays between ranks by the collectives of MPI and NCCL, and objects of any kind.
 On ranks with GPUs arrays of CuPy travel by NCCL; this notebook needs no GPU. All of it is in
-[docs/collectives.md](../docs/collectives.md).""",
+[docs/reference/collectives.md](../docs/reference/collectives.md).""",
     ),
     ("py", "%load_ext jupyter_dist\n%dist_start -n 4"),
     (
@@ -242,3 +251,5 @@ if __name__ == "__main__":
     nbformat.write(build(CUPY_AND_TORCH), HERE / "06_cupy_and_torch.ipynb")
     nbformat.write(build(IPYPARALLEL_ON_RANKS), HERE / "07_ipyparallel_on_ranks.ipynb")
     nbformat.write(build(CHECKPOINTS), HERE / "08_checkpoints.ipynb")
+    nbformat.write(build(VALUES_AND_BACKGROUND), HERE / "09_values_and_background.ipynb")
+    nbformat.write(build([*DEBUG, *PROFILES, *END]), HERE / "10_debug_and_profile.ipynb")
