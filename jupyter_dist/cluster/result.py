@@ -42,6 +42,9 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     """One of ok, raised, interrupted, peer_failed, timed_out, unresponsive (still busy), lost."""
     stdout: str = ""
     stderr: str = ""
+    omitted: tuple[str, ...] = ()
+    """What stdout and stderr lack, a sentence each, which stands there as a line too; empty where
+    they are whole. The log on the rank's host has all of it."""
     value_repr: str | None = None
     """`repr` of the cell's last expression, or None."""
     displays: tuple[Output, ...] = ()

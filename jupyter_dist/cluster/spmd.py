@@ -19,6 +19,7 @@ from jupyter_dist.control.dealer import AnswersLost
 from jupyter_dist.errors import CellOutOfSight, UsageError
 from jupyter_dist.model.hosts.axes import NO_AXES, Axes
 from jupyter_dist.protocol.messages import (
+    OMITTED_LINES,
     AskPerson,
     CellEvent,
     CellEvents,
@@ -226,6 +227,8 @@ def _ask_person(
 class _RankParts:
     streams: dict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
     kept: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    dropped: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    omitted: list[str] = field(default_factory=list)
     displays: list[Output] = field(default_factory=list)
     finished: RankFinished | None = None
 
@@ -233,13 +236,36 @@ class _RankParts:
         """Keep what was said; of very long text the tail."""
         for output in outputs:
             if output.kind in ("stdout", "stderr"):
-                pieces = self.streams[output.kind]
-                pieces.append(output.text)
-                self.kept[output.kind] += len(output.text)
-                while self.kept[output.kind] > KEPT_CHARACTERS and len(pieces) > 1:
-                    self.kept[output.kind] -= len(pieces.popleft())
+                self._add_text(output.kind, output.text)
             elif output.kind in ("display", "update_display", "value"):
                 self.displays.append(output)
+            elif output.kind == "note" and OMITTED_LINES in output.data:
+                self.omit(output.text)
+
+    def omit(self, sentence: str) -> None:
+        """Say at its place in the text that something is missing."""
+        self.omitted.append(sentence)
+        pieces = self.streams["stdout"]
+        start = "\n" if pieces and not pieces[-1].endswith("\n") else ""
+        self._add_text("stdout", f"{start}{sentence}\n")
+
+    def _add_text(self, kind: str, text: str) -> None:
+        pieces = self.streams[kind]
+        pieces.append(text)
+        self.kept[kind] += len(text)
+        while self.kept[kind] > KEPT_CHARACTERS and len(pieces) > 1:
+            size = len(pieces.popleft())
+            self.kept[kind] -= size
+            self.dropped[kind] += size
+
+    def text(self, kind: str) -> str:
+        """Return a stream; where its beginning was dropped, its first line says so."""
+        pieces = self.streams[kind]
+        if self.dropped[kind]:
+            sentence = f"[{self.dropped[kind]:,} older characters of {kind} are not kept]"
+            self.omitted.append(sentence)
+            pieces.appendleft(f"{sentence}\n")
+        return "".join(pieces)
 
 
 class Gathering:
@@ -318,7 +344,7 @@ class Gathering:
             self._on_cell(message.cell)
         if message.omitted_bytes:
             size = tell_size(message.omitted_bytes)
-            self.note(f"{size} of older output not kept; each host's log has all of it")
+            self._omit(f"{size} of older output not kept; each host's log has all of it")
 
     def _take_event(self, event: CellEvent) -> None:
         match event:
@@ -333,7 +359,16 @@ class Gathering:
                 for finished in event.one_by_one():
                     self._finish(finished)
             case CellNote():
-                self.note(Passing(event.text) if event.is_passing else event.text)
+                if event.omits_output:
+                    self._omit(event.text)
+                else:
+                    self.note(Passing(event.text) if event.is_passing else event.text)
+
+    def _omit(self, sentence: str) -> None:
+        """Say that some output of all ranks is missing, where people and programs look for it."""
+        for parts in self._parts.values() if self._keeps_output else ():
+            parts.omit(f"[{sentence}]")
+        self.note(sentence)
 
     def _finish(self, finished: RankFinished) -> None:
         self._parts[finished.rank].finished = finished
@@ -380,8 +415,9 @@ def _rank_result(rank: int, parts: _RankParts, values: ValuesOfCell | None) -> R
     return RankResult(
         rank=rank,
         status=finished.status,
-        stdout="".join(parts.streams["stdout"]),
-        stderr="".join(parts.streams["stderr"]),
+        stdout=parts.text("stdout"),
+        stderr=parts.text("stderr"),
+        omitted=tuple(parts.omitted),
         value_repr=finished.value_repr,
         displays=tuple(parts.displays),
         error=finished.error,

@@ -22,14 +22,10 @@ ONLY = {
     "agent_killed": (*EVERYWHERE, "idle", "forming"),
     "agent_stopped": ("idle", "in_a_collective"),
     "relay_killed": (*EVERYWHERE, "idle", "rendezvous", "forming"),
-    "relay_stopped": ("computing", "in_a_collective", "pushing", "healing", "idle", "rendezvous"),
+    "relay_stopped": (*EVERYWHERE, "idle", "rendezvous"),
     "zygote_killed": (*EVERYWHERE, "idle", "rendezvous"),
 }
-"""Who raises outside of a cell has no cell to fail: the other pairs make no sense, or are slow.
-
-What is printed while a relay is stopped comes at once in the end, and may be more than a client
-is sent: it is told how many lines are left out.
-"""
+"""Who raises outside of a cell has no cell to fail: the other pairs make no sense, or are slow."""
 PAIRS = [(fault, moment) for fault, moments in ONLY.items() for moment in moments]
 
 

@@ -10,15 +10,22 @@ class Listener:
 
     def __init__(self):
         self._news = threading.Condition()
-        self.text = {}
+        self._pieces = {}
         self.finished = []
         self.notes = []
+
+    @property
+    def text(self):
+        """Return by rank what each has said."""
+        with self._news:
+            return {rank: "".join(pieces) for rank, pieces in self._pieces.items()}
 
     def on_output(self, ranks, outputs):
         """Remember what ranks said."""
         with self._news:
-            said = "".join(output.text for output in outputs)
-            self.text |= {rank: self.text.get(rank, "") + said for rank in ranks}
+            said = [output.text for output in outputs]
+            for rank in ranks:
+                self._pieces.setdefault(rank, []).extend(said)
             self._news.notify_all()
 
     def on_finished(self, result):

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from jupyter_dist.coordinator.state.sender import Sender
 from jupyter_dist.protocol.messages import (
+    OMITTED_LINES,
     CellEvent,
     CellEvents,
     CellNote,
@@ -23,6 +24,7 @@ TAIL_CHARACTERS = 64 << 10
 STREAMS = ("stdout", "stderr")
 BATCH_BYTES = 1 << 20
 """What has been said before travels in messages of about this size."""
+TOO_SLOW = "this client read too slowly; each host's log has all of it"
 
 _Text = tuple[tuple[str, str, bool], ...]
 """Kind, text, and whether it is a block, of each output."""
@@ -202,6 +204,8 @@ class HeldText:
         self._pieces: deque[Output] = deque()
         self._characters = 0
         self._omitted_lines = 0
+        self._torn: set[str] = set()
+        """Streams of which the end of a line is kept, and not its beginning."""
 
     def take(self, pieces: Sequence[Output]) -> None:
         """Keep pieces of text, and of what there is by now the tail."""
@@ -211,10 +215,22 @@ class HeldText:
             dropped = self._pieces.popleft()
             self._characters -= len(dropped.text)
             self._omitted_lines += dropped.text.count("\n")
+            (self._torn.discard if dropped.text.endswith("\n") else self._torn.add)(dropped.kind)
 
     def outputs(self) -> tuple[Output, ...]:
-        """Return the tail, headed by what was left out."""
+        """Return the tail in whole lines, headed by what was left out."""
+        tail = [self._mend(output) for output in self._pieces]
         if not self._omitted_lines:
-            return tuple(self._pieces)
-        note = f"[{self._omitted_lines} lines left out: this client read too slowly]"
-        return (Output("note", note), *self._pieces)
+            return tuple(tail)
+        note = f"[{self._omitted_lines} lines left out: {TOO_SLOW}]"
+        return (Output("note", note, {OMITTED_LINES: self._omitted_lines}), *tail)
+
+    def _mend(self, output: Output) -> Output:
+        """Leave out the rest of a line whose beginning was left out."""
+        if output.kind not in self._torn:
+            return output
+        _, newline, rest = output.text.partition("\n")
+        if newline:
+            self._torn.remove(output.kind)
+            self._omitted_lines += 1
+        return replace(output, text=rest)

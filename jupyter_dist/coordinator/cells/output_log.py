@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from jupyter_dist.coordinator.cells.event_flow import BATCH_BYTES, WINDOW_BYTES, size_of
+from jupyter_dist.coordinator.cells.event_flow import (
+    BATCH_BYTES,
+    TOO_SLOW,
+    WINDOW_BYTES,
+    size_of,
+)
 from jupyter_dist.coordinator.state.sender import Sender
 from jupyter_dist.errors import ErrorCode
 from jupyter_dist.protocol.messages import (
@@ -31,7 +36,7 @@ KEPT_BYTES_IN_ALL = 64 << 20
 PIECE_CHARACTERS = 256 << 10
 _EVENT_BYTES = 400
 """What an event takes in memory besides its text."""
-_LEFT_OUT = "[older output left out: this client read too slowly; each host's log has all of it]"
+_LEFT_OUT = f"older output left out: {TOO_SLOW}"
 
 
 class CellLog:
@@ -197,7 +202,7 @@ class LogFlow:
             # One that is missing after that has given way to a newer one that says the same.
             if event is None and self._known_gap <= self._next < self._source.dropped_until:
                 self._known_gap = self._source.dropped_until
-                event = CellNote(_LEFT_OUT)
+                event = CellNote(_LEFT_OUT, omits_output=True)
             weight = 0 if event is None else size_of(event)
             if events and size + weight > BATCH_BYTES:
                 break

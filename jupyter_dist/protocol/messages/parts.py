@@ -69,6 +69,10 @@ class ErrorInfo(msgspec.Struct, frozen=True):
         return f"{self.ename}: {self.evalue}" if self.evalue else self.ename
 
 
+OMITTED_LINES = "omitted_lines"
+"""What a note's data has where lines of its rank are left out: how many."""
+
+
 class Output(msgspec.Struct, frozen=True):
     """One piece of output of a rank."""
 
@@ -77,7 +81,8 @@ class Output(msgspec.Struct, frozen=True):
     text: str = ""
     """For streams and notes."""
     data: dict[str, Any] = {}
-    """MIME bundle of display, update_display and value; what a bar shows, of progress."""
+    """MIME bundle of display, update_display and value; what a bar shows, of progress; of a note
+    that stands for lines OMITTED_LINES."""
     metadata: dict[str, Any] = {}
     display_id: str = ""
     is_block: bool = False
@@ -120,12 +125,14 @@ class RanksOk(msgspec.Struct, frozen=True, tag=True):
         return [RankFinished(rank, "ok", duration_s) for rank, duration_s in pairs]
 
 
-class CellNote(msgspec.Struct, frozen=True, tag=True):
+class CellNote(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """A sentence about the running cell: who waits for whom, who does not respond to ■."""
 
     text: str
     is_passing: bool = False
     """It holds while the cell runs; with an empty text, what was said so holds no longer."""
+    omits_output: bool = False
+    """What ranks have said before it is missing."""
 
 
 CellEvent = RankOutput | RankFinished | RanksOk | CellNote

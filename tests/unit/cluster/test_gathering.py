@@ -8,6 +8,7 @@ from jupyter_dist.cluster import spmd
 from jupyter_dist.cluster.spmd import ACKNOWLEDGE_BYTES, Gathering, check_syntax, run_cell
 from jupyter_dist.errors import CellRefused, ErrorCode, WireError
 from jupyter_dist.protocol.messages import (
+    OMITTED_LINES,
     CellEvents,
     CellNote,
     CellWaiting,
@@ -139,9 +140,32 @@ def test_of_endless_text_the_tail_is_kept(gathering, monkeypatch):
     monkeypatch.setattr(spmd, "KEPT_CHARACTERS", 100)
     for number in range(1000):
         tell(gathering, text(0, f"{number:09}\n"))
-    kept = finish(gathering).rank(0).stdout
+    result = finish(gathering).rank(0)
+    said, _, kept = result.stdout.partition("\n")
+    assert (said,) == result.omitted
+    assert "9,900 " in said
     assert len(kept) == 100
     assert kept.endswith("000000999\n")
+
+
+def test_lines_that_a_slow_client_lacks_are_told_at_their_place(gathering, watcher):
+    note = Output("note", "[7 lines]", {OMITTED_LINES: 7})
+    tell(gathering, text(0, "a\nb"), RankOutput((0,), (note, Output("stdout", "c\n"))))
+    tell(gathering, text(2, "d\n"), RankOutput((2,), (Output("note", "which is not of that"),)))
+    result = finish(gathering)
+    assert (result.rank(0).stdout, result.rank(0).omitted) == (
+        "a\nb\n[7 lines]\nc\n",
+        ("[7 lines]",),
+    )
+    assert (result.rank(2).stdout, result.rank(2).omitted) == ("d\n", ())
+
+
+def test_what_all_ranks_lack_is_told_of_each(gathering, watcher):
+    tell(gathering, CellNote("older output", omits_output=True), CellNote("who waits for whom"))
+    assert [(each.stdout, each.omitted) for each in finish(gathering)] == [
+        ("[older output]\n", ("[older output]",))
+    ] * 2
+    assert "older output" in watcher.seen
 
 
 def test_what_ranks_say_can_be_left_to_the_watcher(watcher):

@@ -1,14 +1,19 @@
 import pytest
 from fakes.outbox import RecordingSender
+from hypothesis import given
+from hypothesis import strategies as st
 
+from jupyter_dist.coordinator.cells import event_flow
 from jupyter_dist.coordinator.cells.event_flow import (
     TAIL_CHARACTERS,
     WINDOW_BYTES,
     EventBatch,
     EventFlow,
+    HeldText,
     size_of,
 )
 from jupyter_dist.protocol.messages import (
+    OMITTED_LINES,
     CellEvents,
     CellNote,
     Output,
@@ -94,6 +99,19 @@ def test_a_client_that_lagged_gets_the_tail_and_the_count_of_lines_left_out(full
     assert note.text.startswith(f"[{lines - len(kept)} lines ")
     assert sum(len(output.text) for output in kept) <= TAIL_CHARACTERS
     assert kept[-1].text.startswith("999 ")
+
+
+@given(st.lists(st.text("abc\n", max_size=8), max_size=40))
+def test_the_tail_has_whole_lines_and_all_others_are_counted(pieces):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(event_flow, "TAIL_CHARACTERS", 20)
+        held = HeldText()
+        for piece in pieces:
+            held.take([Output("stdout", piece)])
+        outputs = held.outputs()
+    omitted = sum(output.data.get(OMITTED_LINES, 0) for output in outputs)
+    tail = "".join(output.text for output in outputs if output.kind == "stdout")
+    assert tail == "".join("".join(pieces).splitlines(keepends=True)[omitted:])
 
 
 def test_text_held_back_without_loss_comes_without_a_note(full, sender):
