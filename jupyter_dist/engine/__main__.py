@@ -96,9 +96,9 @@ class Engine:
         self._link = Link(self._channel, self, config.lost_after_s, config.coordinator_pid)
         self._outputs = _take_streams(config)
         self._told_offsets = self._outputs.offsets
-        self._comms = RankComms(lambda: self._rank, post)
+        self._comms = RankComms(lambda: self._rank, post, self._outputs.add)
         hooks = self._watch_libraries(shell)
-        shell.tell_where(self._outputs.add, config.memory_dir, config.info.local_rank == 0)
+        shell.tell_where(self._comms.show, config.memory_dir, config.info.local_rank == 0)
         if (imports := present_imports()) is not None:
             shell.events.register("post_run_cell", imports.forget_missing)
         self._recorder = CollectiveRecorder(record_path(config.memory_dir, config.engine))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_dist.errors import UsageError
 from jupyter_dist.frameworks.import_hooks import ImportHooks
 from jupyter_dist.protocol.codec import Frame
-from jupyter_dist.protocol.messages import CommSent, Message
+from jupyter_dist.protocol.messages import WIDGET_VIEW, CommSent, Message, Output
 from jupyter_dist.text.sizes import tell_size
 
 if TYPE_CHECKING:
@@ -29,10 +29,13 @@ class RankComms:
     """Makes and finds comms, and sends what they say."""
 
     def __init__(
-        self, rank: Callable[[], int], post: Callable[[Message, Sequence[Frame]], None]
+        self,
+        rank: Callable[[], int],
+        post: Callable[[Message, Sequence[Frame]], None],
+        show: Callable[[Output], None],
     ) -> None:
         self._rank = rank
-        self._post = post
+        self._post, self._show = post, show
         self.are_shown = False
         """Who has sent the current cell, or else the last one, shows widgets live."""
         self._manager: Any = None
@@ -49,6 +52,17 @@ class RankComms:
 
         self._manager = package.get_comm_manager()
         package.create_comm = create_comm  # type: ignore[attr-defined]
+
+    def show(self, output: Output) -> None:
+        """Show an output; of a widget the page is told first that it is displayed next.
+
+        Outputs go another way than comms, and a view of a model as it was some messages ago may
+        fail: the page makes it once all has come that was said until now.
+        """
+        view = output.data.get(WIDGET_VIEW)
+        if isinstance(view, dict):
+            self.say(str(view.get("model_id")), "shown", {}, ())
+        self._show(output)
 
     def find(self, comm_id: str) -> Any:
         """Return the comm with this id, or None."""

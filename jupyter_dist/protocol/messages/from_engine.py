@@ -203,7 +203,7 @@ class CommSent(Report, frozen=True):
 
     comm_id: str
     kind: str
-    """open, msg or close."""
+    """open, msg, close; or shown: the widget is displayed next, and all that led to it was said."""
     content: bytes
     """JSON of what Jupyter's message has: `data`, `metadata`, and to open also `target_name`."""
 

@@ -69,6 +69,8 @@ class ErrorInfo(msgspec.Struct, frozen=True):
         return f"{self.ename}: {self.evalue}" if self.evalue else self.ename
 
 
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+"""MIME type of a widget in what is displayed: `{"model_id": …}`."""
 OMITTED_LINES = "omitted_lines"
 """What a note's data has where lines of its rank are left out: how many."""
 

@@ -325,7 +325,7 @@ class CommArrived(Reply, frozen=True):
     rank: int
     comm_id: str
     kind: str
-    """open, msg or close."""
+    """As in CommSent."""
     content: bytes
     """As in CommSent."""
 

@@ -14,7 +14,7 @@ from jupyter_dist.cluster.spmd import CellWatcher
 from jupyter_dist.model.hosts.axes import NO_AXES, Axes
 from jupyter_dist.model.hosts.rank import naming_along
 from jupyter_dist.options.output_options import OutputStyle
-from jupyter_dist.protocol.messages import Output, RankFinished
+from jupyter_dist.protocol.messages import WIDGET_VIEW, Output, RankFinished
 from jupyter_dist.views.cell.cell_picture import CellPicture, CellRecord, end_of
 from jupyter_dist.views.cell.display_place import Display, Place, can_replace
 from jupyter_dist.views.cell.output_html import live_bundle, saved_bundle
@@ -28,7 +28,6 @@ from jupyter_dist.views.cell.shown_once import (
 from jupyter_dist.views.cell.terminal import Terminal, TerminalScreen, write_text
 from jupyter_dist.views.cell.undrawn import drawn_or_told, explain_undrawn, undrawn_bundle
 from jupyter_dist.views.outputs.grouping import Entry
-from jupyter_dist.views.outputs.rich_outputs import WIDGET_VIEW
 
 REDRAW_INTERVAL_S = 0.22
 """Shortest time between two redraws of a running cell."""

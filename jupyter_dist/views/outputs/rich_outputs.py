@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from jupyter_dist.protocol.messages import WIDGET_VIEW
 from jupyter_dist.text.lists import name_some
 from jupyter_dist.views.outputs.lines import encodable
 
@@ -34,8 +35,6 @@ _OF_ANY_TYPE = ("text/plain", "application/json")
 _MOST_PIXELS = 100_000
 _TOLD_CAP = 4096
 _PROBLEM_CAP = 300
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-"""The representation of a widget that is live."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 

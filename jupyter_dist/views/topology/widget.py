@@ -19,8 +19,8 @@ from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
 
 from jupyter_dist.model.hosts.topology import Topology
+from jupyter_dist.protocol.messages import WIDGET_VIEW
 from jupyter_dist.protocol.plain_values import to_text
-from jupyter_dist.views.outputs.rich_outputs import WIDGET_VIEW
 from jupyter_dist.views.topology.changes import Teller, Told
 from jupyter_dist.views.topology.kernel_status import stay_busy
 from jupyter_dist.views.topology.script_modules import joined_modules, joined_styles

@@ -21,8 +21,13 @@ from IPython.display import display
 
 from jupyter_dist.cluster.widget_line import WidgetLine
 from jupyter_dist.protocol.codec import Frame
-from jupyter_dist.protocol.messages import CommAnswered, CommArrived, Output, SendComm
-from jupyter_dist.views.outputs.rich_outputs import WIDGET_VIEW
+from jupyter_dist.protocol.messages import (
+    WIDGET_VIEW,
+    CommAnswered,
+    CommArrived,
+    Output,
+    SendComm,
+)
 from jupyter_dist.views.widgets.mirror import Mirror
 from jupyter_dist.views.widgets.widget_place import WidgetPlace, order_places
 
@@ -30,7 +35,8 @@ if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
 
 MODEL_PATIENCE_S = 5.0
-"""A model comes just before it is displayed, on another line; later it is not waited for."""
+"""What a widget is made of comes about when it is displayed, on another line. It is not waited for
+longer: it was told to another kernel, which had the widgets before."""
 BUSY_AFTER_S = 0.5
 """An event that waits for so long is told of."""
 _SLICE_S = 0.1
@@ -59,6 +65,8 @@ class _Process:
 
     def __init__(self) -> None:
         self.models: dict[str, Mirror] = {}
+        self.shown: set[str] = set()
+        """Models of which all has come that was said before they were displayed."""
         self.numbers = count(1)
         self.sent: dict[int, tuple[str, float]] = {}
         """Events that are on their way or wait: the comm of each, and when it was sent."""
@@ -108,8 +116,8 @@ class RankWidgets:
         with self._door:
             while True:
                 for process in self._processes.values():
-                    if model_id in process.models:
-                        return process
+                    if model_id in process.shown:
+                        return process if model_id in process.models else None
                 if self.have_ended or monotonic() >= deadline_s:
                     return None
                 self._arrival.wait(_SLICE_S)  # so that Ctrl-C works
@@ -125,7 +133,10 @@ class RankWidgets:
         with self._door:
             process = self._processes[message.engine]
             mirror = process.models.get(message.comm_id)
-            if message.kind == "open" and mirror is None:
+            if message.kind == "shown":
+                process.shown.add(message.comm_id)
+                self._arrival.notify_all()
+            elif message.kind == "open" and mirror is None:
                 self._open(process, message, content, buffers)
             elif mirror is not None and message.kind == "msg":
                 mirror.take(content, buffers)
@@ -145,7 +156,6 @@ class RankWidgets:
         mirror = Mirror(message.comm_id, content, buffers)
         mirror.connect(partial(self._send, message.engine, message.comm_id))
         process.models[message.comm_id] = mirror
-        self._arrival.notify_all()
 
     def on_answer(self, message: CommAnswered) -> None:
         """Take in that a rank has done with events, and show what callbacks have said."""

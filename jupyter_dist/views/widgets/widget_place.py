@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from jupyter_dist.protocol.messages import Output
+from jupyter_dist.protocol.messages import WIDGET_VIEW, Output
 from jupyter_dist.text.plurals import count_of, fit
 from jupyter_dist.views.cell.display_place import Display, Place, line_bundle
 from jupyter_dist.views.outputs.ansi import ansi_to_html
-from jupyter_dist.views.outputs.rich_outputs import WIDGET_VIEW, read_bundle
+from jupyter_dist.views.outputs.rich_outputs import read_bundle
 
 _KEPT_LINES = 20
 _CAPTION = "opacity:0.75;font-size:90%"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_dist.cli.jobs.json_events import JsonEvents, write_json
 from jupyter_dist.cluster.jobs.job_events import JobEvent, NoteTold, SpmdBegan, SpmdEnded
-from jupyter_dist.protocol.messages import RankFinished, RankOutput
+from jupyter_dist.protocol.messages import WIDGET_VIEW, RankFinished, RankOutput
 from jupyter_dist.text.lists import Passing, cut
 from jupyter_dist.views.cell.cell_output import CellOutputView
 from jupyter_dist.views.cell.terminal import Terminal, has_colours, write_text
@@ -17,7 +17,6 @@ from jupyter_dist.views.outputs.ansi import keep_colours, strip_ansi
 if TYPE_CHECKING:
     from jupyter_dist.views.cell.cell_output import CellView
 
-_WIDGET = "application/vnd.jupyter.widget-view+json"
 _DISPLAYS = {
     "display_data": "display",
     "update_display_data": "update_display",
@@ -71,7 +70,7 @@ class NotebookShow(ABC):
         """Take in a message of the kernel about the notebook itself."""
         if kind == "stream":
             self._tell_text(content["name"], content["text"])
-        elif kind in _DISPLAYS and not self._is_of_ranks and _WIDGET not in content["data"]:
+        elif kind in _DISPLAYS and not self._is_of_ranks and WIDGET_VIEW not in content["data"]:
             display_id = (content.get("transient") or {}).get("display_id", "")
             self._tell_display(_DISPLAYS[kind], content["data"], display_id)
         elif kind == "error" and self.failure is None:

@@ -11,6 +11,7 @@ from jupyter_dist.engine.widgets import rank_comms
 from jupyter_dist.engine.widgets.rank_comms import RankComms
 from jupyter_dist.errors import UsageError
 from jupyter_dist.frameworks.import_hooks import ImportHooks
+from jupyter_dist.protocol.messages import WIDGET_VIEW, Output
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def posted():
 @pytest.fixture
 def comms(posted, monkeypatch):
     monkeypatch.setattr(comm, "create_comm", comm.create_comm)
-    made = RankComms(lambda: 1, lambda message, frames: posted.append((message, frames)))
+    made = RankComms(lambda: 1, lambda *said: posted.append(said), posted.append)
     made.watch(ImportHooks())
     made.are_shown = True
     yield made
@@ -83,3 +84,12 @@ def test_what_cannot_be_sent_is_refused_where_it_is_sent(comms, monkeypatch):
     monkeypatch.setattr(rank_comms, "MOST_BYTES", 100)
     with pytest.raises(UsageError, match="at most 100"):
         made.send({}, buffers=[bytes(101)])
+
+
+def test_the_page_is_told_of_a_widget_before_it_is_displayed(comms, posted):
+    text, widget = (Output("display", data=data) for data in ({}, {WIDGET_VIEW: {"model_id": "w"}}))
+    comms.show(text)
+    comms.show(widget)
+    first, (told, _), last = posted
+    assert (first, last) == (text, widget)
+    assert (told.comm_id, told.kind) == ("w", "shown")

@@ -1,14 +1,14 @@
 """Widgets of ranks in the kernel: comms that stand for those of ranks, and where they are shown."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import comm
 import pytest
 from ipywidgets.widgets import widget as of_ipywidgets
 
-from jupyter_dist.protocol.messages import CommAnswered, CommArrived, Output
-from jupyter_dist.views.outputs.rich_outputs import WIDGET_VIEW
+from jupyter_dist.protocol.messages import WIDGET_VIEW, CommAnswered, CommArrived, Output
 from jupyter_dist.views.widgets import rank_widgets, widget_place
 from jupyter_dist.views.widgets.rank_widgets import BUSY_AFTER_S, RankWidgets
 
@@ -80,6 +80,7 @@ def arrive(kernel, comm_id, kind, data, buffers=(), engine="1", **more):
 def open_widget(kernel, comm_id="w", engine="1", **state):
     data = {"state": {**STATE, **state}, "buffer_paths": []}
     arrive(kernel, comm_id, "open", data, engine=engine, target_name="jupyter.widget")
+    arrive(kernel, comm_id, "shown", {}, engine=engine)
 
 
 def show(kernel, comm_id="w", **more):
@@ -234,6 +235,23 @@ def test_a_widget_that_has_ended_says_so_in_its_new_place_too(kernel):
     (_, first), (heading, second) = shown_as_first(kernel)
     assert (first, second) == ("0a", "ended")
     assert "rank 1 is lost" in heading
+
+
+def test_a_widget_waits_for_all_that_was_said_before_it_was_displayed(kernel, monkeypatch):
+    monkeypatch.setattr(rank_widgets, "MODEL_PATIENCE_S", 60.0)
+    arrive(kernel, "w", "open", {"state": STATE}, target_name="jupyter.widget")
+    with ThreadPoolExecutor() as pool:
+        place = pool.submit(show, kernel)
+        arrive(kernel, "w", "msg", {"method": "update", "state": {"toolbar": "IPY_MODEL_t"}})
+        assert kernel.places == []
+        arrive(kernel, "w", "shown", {})
+        assert place.result(10) is not None
+
+
+def test_a_widget_whose_model_was_not_kept_is_not_waited_for(kernel, monkeypatch):
+    monkeypatch.setattr(rank_widgets, "MODEL_PATIENCE_S", 60.0)
+    arrive(kernel, "w", "shown", {})
+    assert show(kernel) is None
 
 
 def test_what_the_notebook_closes_is_closed_on_the_rank(kernel):
