@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from jupyter_dist.cluster.profiling.collecting import Profiling
     from jupyter_dist.cluster.profiling.profile import Profile
     from jupyter_dist.cluster.variables.shown_values import ShownValues
+    from jupyter_dist.cluster.widget_line import WidgetLine
 
 ANSWER_TIMEOUT_S = 10.0
 """Seconds to wait for an answer that needs no rank; a working coordinator gives it at once."""
@@ -82,6 +83,7 @@ class ObservedCluster:
         # answered at once, have lines of their own, and so has every question to ranks.
         self._cells = self._new_line()
         self._control = self._new_line()
+        self._widget_line: WidgetLine | None = None
         self._watch = StatusWatch(self._new_line(), connection.name)
         finalize(self, self._watch.leaving.want).atexit = False  # one that is dropped is detached
         self._world_size = connection.world_size
@@ -346,6 +348,8 @@ class ObservedCluster:
         """Check what is asked of ranks; return which they are."""
         self._check_open()
         check_timeout(timeout_s)
+        if self._widget_line is not None:
+            self._widget_line.settle()
         return read_ranks(ranks, self.world_size) if on is None else self.select(ranks, on)
 
     def _name_ranks(self, ranks: Ranks, on: On) -> tuple[int, ...]:

@@ -162,7 +162,7 @@ class Session(ObservedCluster):
         """Tell a watcher what widgets of ranks say, on a thread; its line speaks to them."""
         from jupyter_dist.cluster.widget_line import WidgetLine
 
-        following = WidgetLine(self._new_line(), watcher)
+        following = self._widget_line = WidgetLine(self._new_line(), watcher)
         following.start()
         return following
 

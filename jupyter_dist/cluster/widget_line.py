@@ -4,6 +4,7 @@ import queue
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from time import monotonic
 from typing import Protocol
 
 from jupyter_dist.cluster.connection.connection import SLICE_S, Connection, raise_refusal
@@ -16,10 +17,14 @@ from jupyter_dist.protocol.messages import (
     CommArrived,
     CommsEnded,
     CommsSeen,
+    CommsSettled,
     FollowComms,
     SendComm,
+    SettleComms,
 )
 
+SETTLED_WITHIN_S = 2.0
+"""Where it takes longer the coordinator is out of reach, and the next request says so."""
 _SEEN_EVERY_BYTES = 1 << 20
 _GONE = "the cluster has ended, or this notebook was detached from it"
 _LOST = "messages of widgets were lost while the connection was cut; make the widgets again"
@@ -47,14 +52,38 @@ class WidgetLine(threading.Thread):
     def __init__(self, line: Connection, watcher: WidgetWatcher) -> None:
         super().__init__(name="widgets-of-ranks", daemon=True)
         self._line, self._watcher = line, watcher
-        self._outbox: queue.SimpleQueue[tuple[SendComm, Sequence[Frame]]] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[tuple[SendComm | SettleComms, Sequence[Frame]]] = (
+            queue.SimpleQueue()
+        )
+        self._unsettled = False
+        """Something was sent since it was asked last whether all is on its way."""
+        self._asking: dict[str, threading.Event] = {}
         self._waker = Waker()
         self._is_over = False
 
     def send(self, message: SendComm, buffers: Sequence[Frame]) -> None:
         """Send a message of the page; from any thread, without waiting."""
+        self._unsettled = True
         self._outbox.put((message, buffers))
         self._waker.wake()
+
+    def settle(self) -> None:
+        """Wait until what was sent is on its way to ranks: what they are asked for comes after it.
+
+        So a cell that follows a click sees what the click has done. Where the coordinator is out of
+        reach, or comms are followed no longer, it is not waited for.
+        """
+        if not self._unsettled or threading.current_thread() is self:
+            return
+        self._unsettled = False
+        request, is_settled = SettleComms(self._line.new_request_id()), threading.Event()
+        self._asking[request.request_id] = is_settled
+        self._outbox.put((request, ()))
+        self._waker.wake()
+        deadline_s = monotonic() + SETTLED_WITHIN_S
+        while self.is_alive() and monotonic() < deadline_s:
+            if is_settled.wait(SLICE_S):
+                return
 
     def run(self) -> None:
         """Follow; whatever ends that, the watcher is told why."""
@@ -90,6 +119,8 @@ class WidgetLine(threading.Thread):
                     self._watcher.on_comm(message, buffers)
                 elif isinstance(message, CommAnswered):
                     self._watcher.on_answer(message)
+                elif isinstance(message, CommsSettled):
+                    self._asking.pop(message.request_id).set()
                 elif isinstance(message, CommsEnded):
                     self._is_over = not message.engine
                     self._watcher.on_ended(message.engine, message.reason)

@@ -69,6 +69,7 @@ from jupyter_dist.protocol.messages import (
     SendCode,
     SendComm,
     SendPiece,
+    SettleComms,
     ShrinkCluster,
     StopCluster,
     StoppedInDebugger,
@@ -137,8 +138,7 @@ class Requests:
             WithdrawCell: self._withdraw,
             InterruptCell: self._interrupt,
             StopRanks: parts.cell.held.on_request,
-            FollowComms: parts.widgets.follow,
-            CommsSeen: parts.widgets.on_seen,
+            **dict.fromkeys((FollowComms, CommsSeen, SettleComms), parts.widgets.on_request),
             **dict.fromkeys((OpenDap, TellDap, CloseDap), self.debuggers.on_request),
         }
         """By the type of the message; `_framed` has those that frames may follow."""

@@ -43,7 +43,11 @@ import matplotlib.pyplot as plt
 clicks = []
 figure, axes = plt.subplots()
 axes.plot([1, 2, 3])
-figure.canvas.mpl_connect("button_press_event", lambda event: clicks.append(event.button.name))
+def on_click(event):
+    clicks.append(event.button.name)
+    axes.set_title("clicked")
+    figure.canvas.draw_idle()
+figure.canvas.mpl_connect("button_press_event", on_click)
 plt.show()"""
 RETITLE = "%%spmd --ranks 1\naxes.set_title('from the rank'); figure.canvas.draw_idle()"
 # What the figure shows, as a page has it.
@@ -105,7 +109,10 @@ def test_an_ipympl_figure_takes_the_mouse_and_leaves_a_picture_when_its_rank_has
 ) -> None:
     notebook = on_a_rank("ipympl", IPYMPL, "%%spmd --ranks 1\nprint(clicks)", RETITLE, "%dist_stop")
     canvas = part(notebook, ".jupyter-matplotlib-canvas-div canvas")
+    before = canvas.evaluate(DRAWN)
     canvas.click(position={"x": 150, "y": 150}, force=True)
+    # A click may take another way through the kernel than a cell that is run right after it.
+    notebook.page.wait_for_function(f"before => ({DRAWN})() !== before", arg=before)
     assert "['LEFT']" in notebook.run(3)
     before = canvas.evaluate(DRAWN)
     notebook.run(4)

@@ -88,6 +88,16 @@ def test_a_change_in_a_page_is_made_on_the_rank_between_cells(two, page):
     assert page.hear(comm_id).content["data"]["state"] == {"value": 9}
 
 
+def test_what_ranks_are_asked_after_an_event_comes_after_it(two, page):
+    comm_id, engine = open_slider(two, page)
+    for number in range(1, 41):
+        page.say(engine, comm_id, number, {"method": "update", "state": {"value": number}})
+        if number % 2:
+            assert two.run("slider.value", [1]).rank(1).value_repr == str(number)
+        else:
+            assert two.pull("slider.value", [1]) == {1: number}
+
+
 def test_events_wait_for_a_cell_and_binary_data_comes_whole(two, page, tmp_path):
     comm_id, engine = open_slider(two, page)
     gate = tmp_path / "go_on"

@@ -22,9 +22,11 @@ from jupyter_dist.protocol.messages import (
     CommReceived,
     CommsEnded,
     CommsSeen,
+    CommsSettled,
     FollowComms,
     FromWidgets,
     SendComm,
+    SettleComms,
 )
 
 KEPT_BYTES = 16 << 20
@@ -110,7 +112,19 @@ class WidgetRelay:
 
     # --- clients ---
 
-    def follow(self, line: bytes, request: FollowComms, _now_s: float) -> None:
+    def on_request(
+        self, line: bytes, message: FollowComms | CommsSeen | SettleComms, _now_s: float
+    ) -> None:
+        """Take in what a line wants, or has taken in."""
+        match message:
+            case FollowComms():
+                self.follow(line, message)
+            case CommsSeen():
+                self.on_seen(line, message)
+            case SettleComms():  # what this line has sent before went on when it came
+                self._sender.to_client(line, CommsSettled(message.request_id))
+
+    def follow(self, line: bytes, request: FollowComms) -> None:
         """Tell this line from now on, and what was said before; who was told before is let go."""
         self.let_go(TAKEN_OVER)
         self._follower = _Follower(line, request.request_id)
@@ -118,7 +132,7 @@ class WidgetRelay:
         for arrived, buffers in kept:
             self._tell(self._follower, arrived, buffers)
 
-    def on_seen(self, line: bytes, message: CommsSeen, _now_s: float) -> None:
+    def on_seen(self, line: bytes, message: CommsSeen) -> None:
         """Take in how much the follower has taken in."""
         if self._follower is not None and line == self._follower.line:
             self._follower.unseen_bytes -= message.seen_bytes

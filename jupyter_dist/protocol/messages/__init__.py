@@ -113,6 +113,8 @@
       | -- CommsSeen * ------------------>|  so that a slow reader never fills memory
       | -- SendComm * ------------------->|
       | <---- CommAnswered, CommsEnded * -|
+      | -- SettleComms ------------------>|  before ranks are asked for something on another line
+      | <----------------- CommsSettled --|
       | -- OpenDap ----------------->|  of one rank, by who stands for its client
       | -- TellDap * --------------->|
       | <---------------- DapSpoke * |

@@ -312,6 +312,10 @@ class SendComm(Request, frozen=True):
     """As in CommSent."""
 
 
+class SettleComms(Request, frozen=True):
+    """Tell me when all that I have sent to comms is on its way: so other lines come after it."""
+
+
 class OpenDap(Request, frozen=True):
     """Load a debugger into this rank, and connect it with this line until DapEnded."""
 
@@ -350,7 +354,7 @@ _Grants = GiveGrant | ListGrants | RevokeGrants
 _Axes = LocateRanks | NameAxes
 _Ranks = _Axes | AskRanks | Explain | HealRanks | ShrinkCluster | ReadCollectives
 _Bridge = StartController | EndController
-_Widgets = FollowComms | CommsSeen | SendComm
+_Widgets = FollowComms | CommsSeen | SendComm | SettleComms
 _Dap = OpenDap | TellDap | CloseDap
 _Others = _Dap | AwaitReady | AnnounceEnd | StopCluster
 _Work = _Cells | _Objects | CodeRequest

@@ -342,6 +342,10 @@ class CommAnswered(Reply, frozen=True):
     """What callbacks have said outside of output areas."""
 
 
+class CommsSettled(Reply, frozen=True):
+    """All that came before the request has gone on to the processes that have the comms."""
+
+
 class CommsEnded(Reply, frozen=True):
     """Nothing of this process's comms (empty: of any) is told, or handed to it, any more."""
 
@@ -381,7 +385,7 @@ _Views = TopologyChanged | RanksLocated | RoleGranted | CellsListed | OutputRepl
 _Grants = GrantGiven | GrantsListed
 _Ranks = RanksAnswered | Explained | HealProgress | RanksHealed | Shrunk | CollectivesRead
 _Bridge = ControllerReady | ControllerEnded
-_Widgets = CommArrived | CommAnswered | CommsEnded
+_Widgets = CommArrived | CommAnswered | CommsSettled | CommsEnded
 _Dap = DapSpoke | DapEnded
 _Others = _Bridge | _Widgets | _Dap | EndAnnounced | ClusterStopping
 ToClient = _Start | _Cells | _Objects | _Code | _Views | _Grants | _Ranks | _Others

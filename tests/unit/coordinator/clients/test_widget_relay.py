@@ -13,10 +13,12 @@ from jupyter_dist.protocol.messages import (
     CommsEnded,
     CommSent,
     CommsSeen,
+    CommsSettled,
     FollowComms,
     Output,
     Refused,
     SendComm,
+    SettleComms,
 )
 
 LINE = b"notebook"
@@ -35,7 +37,7 @@ def say(relay, rank=1, content=b"{}", buffers=(), kind="open"):
 
 
 def follow(relay, line=LINE):
-    relay.follow(line, FollowComms("f1"), 0.0)
+    relay.on_request(line, FollowComms("f1"), 0.0)
 
 
 def told(relay, kind, line=LINE):
@@ -71,6 +73,12 @@ def test_a_message_of_the_page_goes_to_the_process_that_has_the_comm(relay):
     assert told(relay, CommAnswered) == [CommAnswered("f1", name, 1, "comm-1", 1, said)]
 
 
+def test_who_asks_is_told_that_all_has_gone_on(relay):
+    follow(relay)
+    relay.on_request(LINE, SettleComms("s1"), 0.0)
+    assert told(relay, CommsSettled) == [CommsSettled("s1")]
+
+
 def test_nobody_but_the_follower_speaks_to_widgets(relay):
     say(relay)
     follow(relay)
@@ -104,7 +112,7 @@ def test_a_follower_that_takes_nothing_in_is_let_go_before_memory_is_full(relay,
     monkeypatch.setattr(widget_relay, "UNSEEN_BYTES", 10)
     follow(relay)
     say(relay, buffers=[b"12345678"])
-    relay.on_seen(LINE, CommsSeen(10), 0.0)
+    relay.on_request(LINE, CommsSeen(10), 0.0)
     say(relay, buffers=[b"12345678"], kind="msg")
     assert told(relay, CommsEnded) == []
     say(relay, buffers=[b"12345678"], kind="msg")
