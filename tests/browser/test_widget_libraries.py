@@ -97,6 +97,13 @@ def test_a_plotly_figure_of_a_rank_is_changed_from_both_sides(
 ) -> None:
     retitle = "%%spmd --ranks 1\nfigure.update_layout(title='from the rank', width=500)"
     notebook = on_a_rank("plotly", PLOTLY, retitle, "%%spmd --ranks 1\nprint(changes)")
+    # On a busy machine plotly may draw a figure without its data, and hear nothing more of it: on
+    # a plain kernel in 2 of 18 runs beside five others. A person runs the cell again.
+    for _ in range(5):
+        part(notebook, ".modebar-btn[data-val=pan]").wait_for(state="attached")
+        if part(notebook, ".scatterlayer .trace").count():
+            break
+        notebook.run(SHOWN)
     part(notebook, ".modebar-btn[data-val=pan]").dispatch_event("click")
     notebook.run(3)
     notebook.wait_for_text(SHOWN, "from the rank")
