@@ -79,7 +79,7 @@ def assert_nothing_else_lives(cluster, home):
 
 
 _UNSENT = re.compile(r"\n\[\d+ bytes that it had not sent [^\n]*\]\n[^\n]*\n")
-_LEFT_OUT = re.compile(r"\[(\d+) lines left out: .*\]")
+_LEFT_OUT = re.compile(r"\[([\d,]+) lines? left out: .*\]")
 _NOT_KEPT = re.compile(r"\[.* older output not kept; .*\]")
 
 
@@ -104,7 +104,7 @@ def _assert_numbered(text, expected, *, may_be_cut):
         lines.pop()
     for place, line in enumerate(lines):
         if left_out := _LEFT_OUT.fullmatch(line):
-            expected += int(left_out[1])
+            expected += int(left_out[1].replace(",", ""))
         elif _NOT_KEPT.fullmatch(line):
             assert place == 0, "what is not kept was the oldest"
             expected = None

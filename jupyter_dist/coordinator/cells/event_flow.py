@@ -16,6 +16,7 @@ from jupyter_dist.protocol.messages import (
     RankOutput,
     RanksOk,
 )
+from jupyter_dist.text.plurals import count_of
 
 WINDOW_BYTES = 8 << 20
 """So much may be on its way to a client that has not taken it in yet."""
@@ -218,12 +219,17 @@ class HeldText:
             (self._torn.discard if dropped.text.endswith("\n") else self._torn.add)(dropped.kind)
 
     def outputs(self) -> tuple[Output, ...]:
-        """Return the tail in whole lines, headed by what was left out."""
+        """Return the tail, headed by what was left out; whole lines, but of one without an end."""
+        is_torn = bool(self._torn)
+        self._torn &= {output.kind for output in self._pieces if "\n" in output.text}
         tail = [self._mend(output) for output in self._pieces]
-        if not self._omitted_lines:
+        if not (self._omitted_lines or is_torn):
             return tuple(tail)
-        note = f"[{self._omitted_lines} lines left out: {TOO_SLOW}]"
-        return (Output("note", note, {OMITTED_LINES: self._omitted_lines}), *tail)
+        what = count_of(self._omitted_lines, "line") if self._omitted_lines else "part of a line"
+        note = Output(
+            "note", f"[{what} left out: {TOO_SLOW}]", {OMITTED_LINES: self._omitted_lines}
+        )
+        return (note, *tail)
 
     def _mend(self, output: Output) -> Output:
         """Leave out the rest of a line whose beginning was left out."""

@@ -109,9 +109,14 @@ def test_the_tail_has_whole_lines_and_all_others_are_counted(pieces):
         for piece in pieces:
             held.take([Output("stdout", piece)])
         outputs = held.outputs()
-    omitted = sum(output.data.get(OMITTED_LINES, 0) for output in outputs)
+    notes = [output.data[OMITTED_LINES] for output in outputs if output.kind == "note"]
     tail = "".join(output.text for output in outputs if output.kind == "stdout")
-    assert tail == "".join("".join(pieces).splitlines(keepends=True)[omitted:])
+    rest = "".join("".join(pieces).splitlines(keepends=True)[sum(notes) :])
+    assert rest.endswith(tail)
+    assert bool(notes) is (tail != "".join(pieces))
+    if tail != rest:
+        assert "\n" not in rest.removesuffix(tail), "it is the end of one line"
+        assert "\n" not in tail, "which has no end yet"
 
 
 def test_text_held_back_without_loss_comes_without_a_note(full, sender):
