@@ -283,7 +283,15 @@ class CellRecord:
             return tuple(self.notes)
         if all(each.status == "ok" for each in self.finished.values()):
             return tuple(note for note in self.notes if not isinstance(note, Passing))
-        kept = (note for note in self.notes if not isinstance(note, Momentary))
+        # What ranks end with is shown: a note of the same, which comes only after some time, adds
+        # nothing, and would make two runs differ.
+        ends = [str(each.error) for each in self.finished.values() if each.error is not None]
+        kept = (
+            note
+            for note in self.notes
+            if not isinstance(note, Momentary)
+            and not (isinstance(note, Passing) and any(end.endswith(note) for end in ends))
+        )
         said = (_OF_THE_MOMENT.sub("", note) for note in kept)
         return tuple(said) if self._style.times else tuple(_SINCE.sub("", note) for note in said)
 

@@ -641,6 +641,16 @@ def test_a_cell_that_ended_badly_says_who_waited():
     assert record.final_picture().notes == ("rank 0 waits",)
 
 
+def test_a_note_that_says_what_ranks_end_with_is_not_shown_beside_that():
+    record = CellRecord(2)
+    error = ErrorInfo("PeerFailed", "rank 1 raised ValueError: bad")
+    for note in ("rank 1 raised ValueError: bad", "rank 0 waits"):
+        record.take_note(Passing(note))
+    record.take_finished(RankFinished(0, "peer_failed", 1.0, error=error))
+    record.take_finished(RankFinished(1, "raised", 1.0, error=ErrorInfo("ValueError", "bad")))
+    assert record.final_picture().notes == ("rank 0 waits",)
+
+
 def test_how_long_ranks_waited_is_kept_when_asked_for():
     record = CellRecord(1, style=OutputStyle(times=True))
     record.take_note("rank 0 waits for 5 s")
