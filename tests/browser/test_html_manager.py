@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 
 import pytest
 
+from tests.kernels import with_files
 from tests.processes.leftovers import Home, wait_until
 
 from .lab import WIDGET, a_meeting, wait_until_all_are, wait_until_all_wait_for_rank_0
@@ -57,7 +58,7 @@ def saved_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     notebook = v4.new_notebook(cells=[v4.new_code_cell(source) for source in CELLS])
     home = Home(tmp_path)
     home.enter(monkeypatch)
-    nbclient.NotebookClient(notebook, timeout=60).execute()
+    nbclient.NotebookClient(notebook, config=with_files(), timeout=60).execute()
     wait_until(lambda: not home.leftovers(), 15, "the cluster has ended with the notebook")
     body, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
     return str(body)

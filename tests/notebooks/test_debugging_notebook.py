@@ -6,7 +6,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from jupyter_client.manager import start_new_kernel
+
+from tests.kernels import start_new_kernel
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "10_debug_and_profile.ipynb"
 TYPED = runpy.run_path(str(NOTEBOOK.parent / "debug_and_profile.py"))["TYPED"]
@@ -19,7 +20,7 @@ def person(tmp_path, monkeypatch):
     for variable in ("JUPYTER_RUNTIME_DIR", "TMPDIR", "IPYTHONDIR"):
         (tmp_path / variable).mkdir()
         monkeypatch.setenv(variable, str(tmp_path / variable))
-    manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+    manager, client = start_new_kernel(cwd=str(tmp_path))
 
     def run(code, typed):
         prompts, shown = [], []

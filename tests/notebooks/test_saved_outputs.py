@@ -4,6 +4,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.kernels import with_files
+
 CELLS = {
     "load": "%load_ext jupyter_dist\n%dist_output --final",
     "start": "%dist_start -n 2",
@@ -42,7 +44,7 @@ def client(tmp_path, monkeypatch):
         (tmp_path / variable).mkdir()
         monkeypatch.setenv(variable, str(tmp_path / variable))
     cells = [nbformat.v4.new_code_cell(code) for code in CELLS.values()]
-    client = Client(nbformat.v4.new_notebook(cells=cells), timeout=60, kernel_name="python3")
+    client = Client(nbformat.v4.new_notebook(cells=cells), config=with_files(), timeout=60)
     client.execute()
     return client
 

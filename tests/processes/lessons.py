@@ -15,6 +15,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
+from tests.kernels import with_files
+
 TIMEOUT_S = 100
 STEP = re.compile(
     r"(?:^<!-- press ■ at: (?P<pressed_at>.+) -->\n)?"
@@ -91,6 +93,7 @@ def reader_in(folder):
         timeout=TIMEOUT_S,
         allow_errors=True,
         store_widget_state=False,
+        config=with_files(),
         resources={"metadata": {"path": str(folder)}},
     )
     with reader.setup_kernel():

@@ -4,7 +4,8 @@ import sys
 
 import pexpect
 import pytest
-from jupyter_client.manager import start_new_kernel
+
+from tests.kernels import start_new_kernel
 
 PROGRAM = """
 from jupyter_dist import Cluster
@@ -53,7 +54,7 @@ def ended(terminal):
 @pytest.fixture
 def kernel(cluster):
     """Run cells in a kernel that drives the cluster; gives the text of what they show."""
-    manager, client = start_new_kernel(kernel_name="python3")
+    manager, client = start_new_kernel()
 
     def run(code, answer=None):
         shown = []

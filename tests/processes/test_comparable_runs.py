@@ -7,6 +7,7 @@ from nbclient import NotebookClient
 from jupyter_dist.errors import RankRaised
 from jupyter_dist.magics.spmd import find_failure
 from jupyter_dist.views.cell.cell_output import CellOutputView
+from tests.kernels import with_files
 
 from .corpus import cells
 from .pages import Page
@@ -69,7 +70,7 @@ def saved_notebook(tmp_path, monkeypatch):
         cells = [nbformat.v4.new_code_cell(code) for code in NOTEBOOK]
         cells[CARD].metadata["tags"] = ["raises-exception"]
         notebook = nbformat.v4.new_notebook(cells=cells)
-        NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+        NotebookClient(notebook, config=with_files(), timeout=60).execute()
         return [
             [
                 {key: each.get(key) for key in ("output_type", "text")} | shown(each)

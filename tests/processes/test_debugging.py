@@ -7,9 +7,9 @@ from time import perf_counter
 
 import pexpect
 import pytest
-from jupyter_client.manager import start_new_kernel
 
 from tests.facts import assert_tells
+from tests.kernels import start_new_kernel
 
 from .leftovers import kill_ranks, wait_until
 from .listener import Listener
@@ -166,7 +166,7 @@ class Kernel:
     """A kernel and its page, which is asked at the prompts of the debugger."""
 
     def __init__(self):
-        self._manager, self._client = start_new_kernel(kernel_name="python3")
+        self._manager, self._client = start_new_kernel()
         self.asked = []
 
     def run(self, code, commands=()):
@@ -186,7 +186,7 @@ class Kernel:
             )
         except KernelRestarted:  # on other ports: those of a kernel that has ended may be taken
             self.close()
-            self._manager, self._client = start_new_kernel(kernel_name="python3")
+            self._manager, self._client = start_new_kernel()
             raise
 
     def close(self):
