@@ -227,7 +227,8 @@ def _ask_person(
 class _RankParts:
     streams: dict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
     kept: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    dropped: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Of each stream, how many characters of its beginning, if any."""
     omitted: list[str] = field(default_factory=list)
     displays: list[Output] = field(default_factory=list)
     finished: RankFinished | None = None
@@ -256,16 +257,14 @@ class _RankParts:
         while self.kept[kind] > KEPT_CHARACTERS and len(pieces) > 1:
             size = len(pieces.popleft())
             self.kept[kind] -= size
-            self.dropped[kind] += size
+            self.dropped[kind] = self.dropped.get(kind, 0) + size
 
-    def text(self, kind: str) -> str:
-        """Return a stream; where its beginning was dropped, its first line says so."""
-        pieces = self.streams[kind]
-        if self.dropped[kind]:
-            sentence = f"[{self.dropped[kind]:,} older characters of {kind} are not kept]"
+    def tell_dropped(self) -> None:
+        """Say in the first line of a stream that its beginning was dropped."""
+        for kind, size in self.dropped.items():
+            sentence = f"[{size:,} older characters of {kind} are not kept]"
             self.omitted.append(sentence)
-            pieces.appendleft(f"{sentence}\n")
-        return "".join(pieces)
+            self.streams[kind].appendleft(f"{sentence}\n")
 
 
 class Gathering:
@@ -412,11 +411,13 @@ class Gathering:
 def _rank_result(rank: int, parts: _RankParts, values: ValuesOfCell | None) -> RankResult:
     finished = parts.finished
     assert finished is not None, "a cell is over only when every rank has finished"
+    if parts.dropped:
+        parts.tell_dropped()
     return RankResult(
         rank=rank,
         status=finished.status,
-        stdout=parts.text("stdout"),
-        stderr=parts.text("stderr"),
+        stdout="".join(parts.streams["stdout"]),
+        stderr="".join(parts.streams["stderr"]),
         omitted=tuple(parts.omitted),
         value_repr=finished.value_repr,
         displays=tuple(parts.displays),
