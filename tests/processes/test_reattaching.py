@@ -145,8 +145,10 @@ def test_several_follow_one_cell_and_each_sees_all(driver, start, hold, in_backg
 def test_a_follower_that_stops_reading_harms_nobody(start, hold):
     cluster = start("localhost:2", name="kept")
     coordinator = coordinator_of(cluster)
-    line = "x" * 199_999
-    flood = f"for k in range(200):\n    print({line!r})\n    time.sleep(0.01)"
+    line = "x" * 399_999
+    flood = (
+        f"for k in range(200):\n    print({line!r})\n    time.sleep(0.01)"  # 76 MiB, or twice that
+    )
     cluster.run(f"import time\n{flood}")  # buffers for what passes through are there now
     reader = Driver()
     try:
@@ -166,7 +168,9 @@ def test_a_follower_that_stops_reading_harms_nobody(start, hold):
         grown = coordinator.memory_info().rss - before
         print(f"memory grew by {grown / MIB:.0f} MiB")
         assert not writer.is_alive()
-        assert grown < 50 * MIB  # a log of 16 MiB, 8 MiB on the way, and what malloc keeps
+        # A log of 16 MiB; for each of two clients 8 MiB on the way, kept until they are confirmed;
+        # and what malloc keeps. On a busy machine the writer lags behind, too.
+        assert grown < 70 * MIB
         assert cluster.run("rank").ok
     finally:
         resume(reader.pid)
