@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_dist import Cluster
-from jupyter_dist.errors import HealFailed, UsageError
+from jupyter_dist.errors import CellRefused, HealFailed, UsageError
 from tests.matrix import only
 from tests.suspending import resume, suspend
 
@@ -214,7 +214,11 @@ def test_a_cluster_may_go_on_without_by_itself(start):
     cluster = start("localhost:3", on_loss="continue")
     cluster.run("import os\nrank == 1 and os._exit(3)\ncomm.barrier()")
     wait_until(lambda: cluster.status().ranks == {0: "idle", 1: "idle"}, 5, "two ranks go on")
-    assert values(cluster.run(SUM)) == ["2.0"] * 2
+    try:
+        result = cluster.run(SUM)
+    except CellRefused:  # it waited when ranks had new numbers already: "Run it again"
+        result = cluster.run(SUM)
+    assert values(result) == ["2.0"] * 2
 
 
 @pytest.mark.slow
