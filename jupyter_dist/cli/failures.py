@@ -26,7 +26,7 @@ def end_badly(
     options: argparse.Namespace,
     words: Sequence[str],
 ) -> int:
-    """Write why a command has failed; return the exit status. A defect of ours is raised again."""
+    """Write why a command failed; return the exit status. Raise again what is a bug of our own."""
     status = _status_of(problem)
     kind = type(problem).__name__
     text = tell_problem(str(problem) or _WITHOUT_WORDS.get(kind, kind), status)

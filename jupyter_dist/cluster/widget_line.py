@@ -24,7 +24,7 @@ from jupyter_dist.protocol.messages import (
 )
 
 SETTLED_WITHIN_S = 2.0
-"""Where it takes longer the coordinator is out of reach, and the next request says so."""
+"""It takes a millisecond. Of a coordinator that is out of reach the next request tells."""
 _SEEN_EVERY_BYTES = 1 << 20
 _GONE = "the cluster has ended, or this notebook was detached from it"
 _LOST = "messages of widgets were lost while the connection was cut; make the widgets again"

@@ -149,7 +149,7 @@ class Room:
         return self._headers[self._begun[peer] & 1][start : start + HEADER_BYTES]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._typed.clear()
         del self._begun, self._agreed, self._headers, self._slots
         close_all([self._memory, self._gate, *self.bells])
