@@ -10,12 +10,14 @@ from functools import cache
 
 import msgspec
 import zmq
-from simulation.rank import ControlChannel, Crowd, SimulatedRank
+from simulation.rank import Crowd, SimulatedRank
 
 from jupyter_dist.agent.connection.coordinator_stream import CoordinatorStream
 from jupyter_dist.agent.connection.dial import Found, find_home
 from jupyter_dist.agent.host.telemetry import LOOK_INTERVAL_S, RARE_INTERVAL_S
-from jupyter_dist.control.relay.relay import Home, Relay, listen_at
+from jupyter_dist.control.relay.doors import Home, open_doors
+from jupyter_dist.control.relay.engine_dealer import RankHome
+from jupyter_dist.control.relay.relay import Relay
 from jupyter_dist.errors import DistError
 from jupyter_dist.launch.launcher import JoinTicket
 from jupyter_dist.model.hosts.addresses import join_address
@@ -135,29 +137,25 @@ class SimulatedHost(threading.Thread):
     def _start(self, command: pb.StartEngines) -> None:
         own = KeyPair(command.own_public_key, command.own_secret_key)
         home, ports = self._found.address, self._ticket.ports
-        channel = ControlChannel(
-            self._context,
+        proof = Home(
             f"tcp://{join_address(home, ports.engines)}",
             f"tcp://{join_address(home, ports.beats)}",
             Credentials(command.server_public_key, own),
-            relay_path(self._folder) if command.relay else "",
+            command.relay.encode(),
         )
-        if command.relay and not self._has_relay:
+        relay = relay_path(self._folder) if command.relay else ""
+        if relay and not self._has_relay:
             self._has_relay = True
-            threading.Thread(target=self._relay, args=(command.relay, channel), daemon=True).start()
+            # Open before there is a rank, which would go its own way.
+            own_relay = Relay(self._context, open_doors(relay), proof)
+            threading.Thread(target=_serve, args=(own_relay,), daemon=True).start()
         for place in command.places:
-            rank = SimulatedRank(place, channel, self._crowd, self._on_left)
+            own_proof = RankHome(*proof[:3], place.engine.encode(), relay)
+            rank = SimulatedRank(place, self._context, own_proof, self._crowd, self._on_left)
             self.ranks[place.engine] = rank
             started = pb.EngineStarted(engine=place.engine, pid=rank.pid)
             self._stream.tell(pb.AgentEvent(engine_started=started))
             rank.say_hello(command.generation)
-
-    def _relay(self, name: str, channel: ControlChannel) -> None:
-        """Carry the messages of these ranks, as a process of its own does on a real host."""
-        home = Home(channel.engines_address, channel.credentials, name.encode())
-        relay = Relay(self._context, listen_at(channel.relay), home)
-        while True:
-            relay.carry(relay.wait())
 
     def _send_signal(self, command: pb.SendSignal) -> None:
         reached = [self.ranks[name] for name in command.engines if name in self.ranks]
@@ -212,6 +210,12 @@ class SimulatedHost(threading.Thread):
     def _stop_telemetry(self) -> None:
         if self._next_telemetry is not None:
             self._next_telemetry.cancel()
+
+
+def _serve(relay: Relay) -> None:
+    """Carry the messages of a host's ranks, as a process of its own does on a real host."""
+    while True:
+        relay.carry(relay.wait())
 
 
 def _exited(rank: SimulatedRank, **how: int) -> pb.EngineExited:

@@ -5,16 +5,14 @@ No code is run: see cells.py for what becomes of a cell.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import zmq
 from simulation.cells import HELD, LINE
 
-from jupyter_dist.control.heartbeat import echo_heartbeats
-from jupyter_dist.control.relay.engine_dealer import EngineDealer, RelayedDealer
+from jupyter_dist.control.relay.engine_dealer import RankHome, open_line
 from jupyter_dist.model.ranks.variable_facts import RankNames
 from jupyter_dist.protocol import host_agent_pb2 as pb
-from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
     Answered,
@@ -40,17 +38,6 @@ from jupyter_dist.protocol.messages import (
 
 PID_OFFSET = 1 << 24
 """Above the highest process id of Linux: whatever is done with such a number reaches no process."""
-
-
-class ControlChannel(NamedTuple):
-    """How ranks of a host reach the coordinator."""
-
-    context: "zmq.Context[Any]"
-    engines_address: str
-    beats_address: str
-    credentials: Credentials
-    relay: str = ""
-    """Path of the relay's Unix socket; empty: there is none."""
 
 
 class Crowd:
@@ -87,7 +74,8 @@ class SimulatedRank:
     def __init__(
         self,
         place: pb.RankPlace,
-        channel: ControlChannel,
+        context: "zmq.Context[Any]",
+        home: RankHome,
         crowd: Crowd,
         on_left: Callable[["SimulatedRank"], None],
     ) -> None:
@@ -99,13 +87,7 @@ class SimulatedRank:
         self._crowd, self._on_left = crowd, on_left
         self._held: RunCell | None = None
         self._loop = asyncio.get_running_loop()
-        identity = place.engine.encode()
-        home = channel.engines_address, channel.credentials, identity, channel.context
-        if channel.relay:
-            self._dealer: EngineDealer = RelayedDealer(*home, channel.relay)
-        else:
-            self._dealer = EngineDealer(*home)
-        echo_heartbeats(channel.context, channel.beats_address, channel.credentials, identity)
+        self._dealer = open_line(context, home)
         self._fileno = self._dealer.fileno
         self._loop.add_reader(self._fileno, self.serve)
         crowd.size += 1

@@ -169,10 +169,15 @@ class Dealer(Generic[Incoming]):
 
 
 def secure_client(socket: "zmq.Socket[bytes]", credentials: Credentials) -> None:
-    """Make a dialling socket encrypt and prove its key, and try again soon where it must."""
+    """Make a dialling socket encrypt and prove its key; it tries again soon where it must."""
     socket.setsockopt(zmq.CURVE_SERVERKEY, credentials.server_public.encode())
     socket.setsockopt(zmq.CURVE_PUBLICKEY, credentials.own.public.encode())
     socket.setsockopt(zmq.CURVE_SECRETKEY, credentials.own.secret.encode())
+    try_again_soon(socket)
+
+
+def try_again_soon(socket: "zmq.Socket[bytes]") -> None:
+    """Make a dialling socket try again soon where it must, and keep nobody waiting at its end."""
     socket.setsockopt(zmq.CONNECT_TIMEOUT, 2000)
     socket.setsockopt(zmq.RECONNECT_IVL, 100)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)

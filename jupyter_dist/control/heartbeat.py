@@ -7,13 +7,13 @@ import contextlib
 import math
 import struct
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Any
 
 import zmq
 
-from jupyter_dist.control.dealer import dial, secure_client
+from jupyter_dist.control.dealer import dial, secure_client, try_again_soon
 from jupyter_dist.control.frames import receive_frames, send_frames
 from jupyter_dist.control.router import Listener, notice_cuts
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
@@ -22,21 +22,26 @@ _STAMP = struct.Struct("<d")
 
 
 def echo_heartbeats(
-    context: "zmq.Context[Any]", address: str, credentials: Credentials, identity: bytes
+    context: "zmq.Context[Any]", address: str, credentials: Credentials | None, identity: bytes
 ) -> None:
-    """Send beats back to the coordinator from now on, until the context ends.
+    """Send beats back to the coordinator, or to a relay, from now on, until the context ends.
 
-    That is the engine's side: a thread that sits inside libzmq without the GIL.
+    That is the engine's side: a thread that sits inside libzmq without the GIL. A relay asks for no
+    credentials. Raises RuntimeError where there can be no more threads.
     """
     socket = context.socket(zmq.DEALER)
-    secure_client(socket, credentials)
     socket.setsockopt(zmq.IDENTITY, identity)
-    notice_cuts(socket)
+    if credentials is not None:
+        secure_client(socket, credentials)
+        notice_cuts(socket)
+    else:
+        try_again_soon(socket)
     dial(socket, address)
 
     def echo() -> None:
         with contextlib.suppress(zmq.ContextTerminated, zmq.ZMQError):
             zmq.proxy(socket, socket)
+        socket.close(0)
 
     threading.Thread(target=echo, name="heartbeat-echo", daemon=True).start()
 
@@ -45,28 +50,48 @@ class HeartbeatMonitor(Listener):
     """The coordinator's side: asks each engine for a beat, and knows when that was answered last.
 
     A beat brings back when it was asked for, and counts as of then: so nothing has to wake up for
-    it, and it is read when someone wants to know.
+    it, and it is read when someone wants to know. Engines that have a relay are asked through it.
     """
 
-    def __init__(self, context: "zmq.Context[Any]", domain: str, key: KeyPair) -> None:
+    def __init__(
+        self,
+        context: "zmq.Context[Any]",
+        domain: str,
+        key: KeyPair,
+        relays: Mapping[bytes, bytes],
+    ) -> None:
+        """`relays` has the relay of each engine that has one, now."""
         super().__init__(context, domain, key)
+        self._relays = relays
         notice_cuts(self._socket)
         self._last_beat_s: dict[bytes, float] = {}
         self._answered_s: dict[bytes, float] = {}
 
     def ask(self, identities: Iterable[bytes]) -> None:
         """Ask these engines for a beat."""
-        stamp = _STAMP.pack(monotonic())
+        now_s, relays = monotonic(), self._relays
+        stamp = _STAMP.pack(now_s)
+        by_relay: dict[bytes, list[bytes]] = {}
         for identity in identities:
-            self._last_beat_s.setdefault(identity, monotonic())
-            send_frames(self._socket, (identity, stamp))
+            self._last_beat_s.setdefault(identity, now_s)
+            if identity in relays:
+                by_relay.setdefault(relays[identity], []).append(identity)
+            else:
+                send_frames(self._socket, (identity, stamp))
+        for relay, names in by_relay.items():
+            send_frames(self._socket, (relay, stamp, b" ".join(names)))
 
     def receive(self) -> None:
         """Take in the beats that have arrived."""
-        while (arrived := receive_frames(self._socket, small=2)) is not None:
+        while (arrived := receive_frames(self._socket, small=3)) is not None:
             head, _ = arrived
             if len(head) == 2 and len(head[1]) == _STAMP.size:
                 self._take(head[0], _STAMP.unpack(head[1])[0])
+            elif len(head) == 3 and len(head[1]) == _STAMP.size:
+                relay, (asked_s,), names = head[0], _STAMP.unpack(head[1]), head[2].split()
+                for name in names:
+                    if self._relays.get(name) == relay:  # it speaks for its own ranks only
+                        self._take(name, asked_s)
 
     def _take(self, identity: bytes, asked_s: float) -> None:
         self._answered_s[identity] = asked_s

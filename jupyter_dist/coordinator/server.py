@@ -147,7 +147,7 @@ class CoordinatorServer:
         beats_doorkeeper.admit("beats", keys.engine.public)
         engines = EngineRouter(context, "engines", keys.server)
         clients = Router(context, "clients", keys.server, codec.from_client())
-        beats = HeartbeatMonitor(beats_context, "beats", keys.server)
+        beats = HeartbeatMonitor(beats_context, "beats", keys.server, engines.relays)
         for router in (engines, clients, beats):
             self._stack.callback(router.close)
         return engines, clients, beats

@@ -10,7 +10,6 @@ import msgspec
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.control.context import new_context
-from jupyter_dist.control.heartbeat import echo_heartbeats
 from jupyter_dist.control.memory_file import can_open
 from jupyter_dist.engine.channel.channel import AboutDebugger, AboutNotices, Channel, Delivery
 from jupyter_dist.engine.channel.failed_orders import answer_failure
@@ -192,12 +191,9 @@ class Engine:
 
     def live(self) -> NoReturn:
         """Join, serve, leave."""
-        context, config = new_context(), self._config
-        self._channel.open(context)
-        identity = config.engine.encode()
-        echo_heartbeats(context, config.beats_address, config.credentials, identity)
+        self._channel.open(new_context())
         self._link.start()
-        self._say_hello(config.generation)
+        self._say_hello(self._config.generation)
         while True:
             work = self._channel.next_work()
             if isinstance(work, Delivery):

@@ -175,7 +175,7 @@ class InProcess:
         self.agents = Agents()
         engines = EngineRouter(_Context(self.engines), "engines", keys.server)
         clients = Router(_Context(self.clients), "clients", keys.server, codec.from_client())
-        monitor = HeartbeatMonitor(_Context(self.beats), "beats", keys.server)
+        monitor = HeartbeatMonitor(_Context(self.beats), "beats", keys.server, {})
         self.now_s = 1000.0
         self.coordinator = Coordinator(
             spec, engines, clients, monitor, self.agents, Arrivals(), keys.for_engine()

@@ -1,14 +1,18 @@
 """A rank's end of the control channel: its own connection, or its host's relay while that moves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import zmq
 
 from jupyter_dist.control.connection_events import CONNECTION_EVENTS, ConnectionEvent
 from jupyter_dist.control.dealer import Dealer, dial, secure_client
+from jupyter_dist.control.heartbeat import echo_heartbeats
 from jupyter_dist.control.ledger import Ledger
+from jupyter_dist.control.relay.doors import beats_path
 from jupyter_dist.protocol.codec import Frame, to_engine
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import ToEngine
@@ -20,6 +24,17 @@ libzmq's own pings would not tell: they wait behind what is said to a relay that
 """
 LONGEST_HANDSHAKE_MS = 30_000
 """With the coordinator, which may have many at once; libzmq's own."""
+
+
+class RankHome(NamedTuple):
+    """Where the coordinator is for a rank, and how that proves itself there."""
+
+    address: str
+    beats_address: str
+    credentials: Credentials
+    identity: bytes
+    relay: str
+    """Path of its host's relay; empty: it speaks through none."""
 
 
 class EngineDealer(Dealer[ToEngine]):
@@ -59,9 +74,14 @@ class RelayedDealer(EngineDealer):
         identity: bytes,
         context: "zmq.Context[Any]",
         relay: str,
+        on_left: Callable[[], None],
     ) -> None:
-        """Connect to the relay that listens at this path."""
+        """Connect to the relay that listens at this path; `on_left` is called once it is left.
+
+        It is called again each time that `silence_s` is asked for, while it raises RuntimeError.
+        """
         self._relay = f"ipc://{relay}"
+        self._on_left: Callable[[], None] | None = on_left
         self._heard_s = monotonic()
         super().__init__(address, credentials, identity, context)
 
@@ -69,6 +89,10 @@ class RelayedDealer(EngineDealer):
         """Tell for how long the coordinator is out of reach (0 while it is not)."""
         if self._relay and monotonic() - self._heard_s > SILENT_S:
             self._leave_relay()
+        if not self._relay and self._on_left is not None:
+            with suppress(RuntimeError):
+                self._on_left()
+                self._on_left = None
         return super().silence_s()
 
     def _take(self, ledger: Ledger, head: list[bytes], buffers: Sequence[Frame]) -> bool:
@@ -97,3 +121,17 @@ class RelayedDealer(EngineDealer):
         self._relay = ""
         self._connections = max(1, self._connections)  # what it was to carry may be lost
         self._dial()
+
+
+def open_line(context: "zmq.Context[Any]", home: RankHome) -> EngineDealer:
+    """Return a rank's end of the control channel; its heartbeats are answered from now on.
+
+    Raise WireError for an address that cannot be dialled, RuntimeError without a thread more.
+    """
+    address, beats_address, credentials, identity, relay = home
+    answer = partial(echo_heartbeats, context, beats_address, credentials, identity)
+    if not relay:
+        answer()
+        return EngineDealer(address, credentials, identity, context)
+    echo_heartbeats(context, f"ipc://{beats_path(relay)}", None, identity)
+    return RelayedDealer(address, credentials, identity, context, relay, answer)

@@ -25,14 +25,14 @@ class EngineRouter(Router[ToCoordinator]):
 
     def __init__(self, context: "zmq.Context[Any]", domain: str, key: KeyPair) -> None:
         super().__init__(context, domain, key, from_engine(), survives_breaks=True)
-        self._relays: dict[bytes, bytes] = {}
+        self.relays: dict[bytes, bytes] = {}
         """The relay of each engine that has one."""
         self._has_relays = False
         """Some have had one, and the relay may still be there."""
 
     def give_to_relay(self, relay: str, engines: Iterable[str]) -> None:
         """Let these engines, which are about to start, speak through this relay."""
-        self._relays.update((engine.encode(), relay.encode()) for engine in engines)
+        self.relays.update((engine.encode(), relay.encode()) for engine in engines)
         self._has_relays, self._send = True, self._send_by_relay
 
     def send_to_all(self, identities: Sequence[bytes], message: Message) -> None:
@@ -45,7 +45,7 @@ class EngineRouter(Router[ToCoordinator]):
         for identity in identities:
             ledger = self._ledgers.get(identity)
             stamped = frames if ledger is None else ledger.enter(frames)
-            relay = self._relays.get(identity)
+            relay = self.relays.get(identity)
             if relay is None:
                 send_frames(self._socket, (identity, *stamped))
                 continue
@@ -76,19 +76,19 @@ class EngineRouter(Router[ToCoordinator]):
     ) -> Iterator[tuple[bytes, list[bytes], list[Frame]]]:
         """Yield messages with the engines that they come from."""
         if not is_relay(identity):
-            self._relays.pop(identity, None)
+            self.relays.pop(identity, None)
             yield identity, head, buffers
             return
         with suppress(MalformedMessage):  # of who has the secret of a relay, and is none
             for letter, own in unpack(head, buffers):
                 for name, first in zip(letter.names, letter.firsts, strict=True):
-                    if self._relays.get(name) == identity:
+                    if self.relays.get(name) == identity:
                         yield name, [first, letter.body], own
 
     def _send_by_relay(self, frames: Sequence[Frame], *, copy: bool = True) -> None:
         identity, first, body, *buffers = frames
         name = bytes(identity)
-        relay = self._relays.get(name)
+        relay = self.relays.get(name)
         if relay is not None:
             letter = Letter([name], [bytes(first)], bytes(body), len(buffers))
             frames = (relay, *pack([letter], buffers))

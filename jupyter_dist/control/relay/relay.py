@@ -4,10 +4,9 @@ It numbers nothing and keeps nothing: each rank and the coordinator number what 
 other (ledger.py), so whatever a relay loses when it ends is sent again over another way.
 """
 
-import socket
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import zmq
 from zmq.backend import zmq_poll
@@ -16,13 +15,14 @@ from jupyter_dist.control.connection_events import CONNECTION_EVENTS, read_event
 from jupyter_dist.control.dealer import dial, secure_client
 from jupyter_dist.control.frames import receive_frames, send_frames, size_of
 from jupyter_dist.control.ledger import Sign, bare_sign
+from jupyter_dist.control.relay.beat_relay import BeatRelay
+from jupyter_dist.control.relay.doors import Doors, Home, let_in
 from jupyter_dist.control.relay.engine_dealer import ALIVE_S
 from jupyter_dist.control.relay.envelope import Letter, pack, unpack
 from jupyter_dist.control.router import notice_cuts
 from jupyter_dist.control.sockets import Sockets
 from jupyter_dist.errors import MalformedMessage
 from jupyter_dist.protocol.codec import Frame
-from jupyter_dist.protocol.credentials import Credentials
 
 ENVELOPE_BYTES = 256 << 10
 """An envelope is closed once so much is in it: what one rank says waits for no more of others."""
@@ -34,34 +34,25 @@ _MOST_READ_AHEAD = 8
 _READABLE, _WRITABLE = int(zmq.POLLIN), int(zmq.POLLOUT)
 
 
-class Home(NamedTuple):
-    """Where the coordinator is, and how a relay proves itself there."""
-
-    address: str
-    credentials: Credentials
-    identity: bytes
-
-
 class Relay:
-    """One connection to the coordinator for many ranks; of one thread only."""
+    """One connection to the coordinator for many ranks, and one for beats; of one thread only."""
 
-    def __init__(self, context: "zmq.Context[Any]", listening: socket.socket, home: Home) -> None:
-        """Take in ranks that connect to this Unix socket, which listens already; it is closed."""
-        self._sockets = Sockets(self, context)
-        ranks = self._ranks = self._sockets.make(zmq.ROUTER)
+    def __init__(self, context: "zmq.Context[Any]", doors: Doors, home: Home) -> None:
+        """Take in ranks that come to these doors, which are open already; they are closed."""
+        sockets = self._sockets = Sockets(self, context)
+        self._beats = BeatRelay(sockets, doors.beats, home)
+        ranks = self._ranks = sockets.make(zmq.ROUTER)
         ranks.setsockopt(zmq.ROUTER_HANDOVER, 1)
         ranks.setsockopt(zmq.SNDHWM, 0)
         ranks.setsockopt(zmq.RCVHWM, _MOST_READ_AHEAD)
-        path = listening.getsockname()
-        ranks.setsockopt(zmq.USE_FD, listening.detach())
-        ranks.bind(f"ipc://{path}")
-        uplink = self._uplink = self._sockets.make(zmq.DEALER)
+        let_in(ranks, doors.messages)
+        uplink = self._uplink = sockets.make(zmq.DEALER)
         secure_client(uplink, home.credentials)
         uplink.identity = home.identity
         notice_cuts(uplink)
         uplink.setsockopt(zmq.SNDHWM, _MOST_UNDER_WAY)
         uplink.setsockopt(zmq.RCVHWM, 0)
-        self._monitor = self._sockets.monitor(uplink, CONNECTION_EVENTS)
+        self._monitor = sockets.monitor(uplink, CONNECTION_EVENTS)
         dial(uplink, home.address)
         self._is_cut = True
         self._alive_s = 0.0
@@ -71,7 +62,11 @@ class Relay:
 
     def wait(self, timeout_s: float = ALIVE_S) -> Sequence[Any]:
         """Return which sockets have something; ranks are asked only where there is room for it."""
-        wanted = [(self._uplink, _READABLE), (self._monitor, _READABLE)]
+        beats = self._beats
+        timeout_s = min(timeout_s, max(0.0, beats.due_s - monotonic()))
+        wanted = [
+            (each, _READABLE) for each in (self._uplink, self._monitor, beats.uplink, beats.ranks)
+        ]
         if self._has_room:
             wanted.append((self._ranks, _READABLE))
         else:
@@ -80,6 +75,7 @@ class Relay:
 
     def carry(self, ready: Sequence[Any]) -> None:
         """Carry what has come from these sockets."""
+        self._beats.carry(ready)
         if self._monitor in ready:
             self._take_events()
         if self._uplink in ready:  # first: an abort must not wait for what ranks say
@@ -148,16 +144,3 @@ class Relay:
         frames = bare_sign(sign)
         for name in self._known:
             send_frames(self._ranks, (name, *frames))
-
-
-def listen_at(path: str) -> socket.socket:
-    """Return a Unix socket that listens at this path. Raise OSError, as for a path too long."""
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listening.bind(path)
-        listening.listen(socket.SOMAXCONN)
-        listening.setblocking(False)
-    except OSError:
-        listening.close()
-        raise
-    return listening

@@ -10,6 +10,9 @@ LINGER_S = 2.0
 """Agents go on with looking closely for so long: after a cell often comes the next one."""
 BRIEF_S = 0.1
 """Work that ends sooner is not looked at closely: agents would take the processors from it."""
+_BRIEF_BY_RANK_S = 0.25e-3
+"""The same, for each rank: where there are thousands an empty cell takes longer, and to tell all
+agents to look closely, and back, is most of what it would cost."""
 _BUSY = (EngineState.STARTING, EngineState.BUSY)
 
 
@@ -32,7 +35,8 @@ class Attention:
         """
         is_busy = has_work or self._is_any_rank_busy()
         self._busy_s = min(self._busy_s, now_s) if is_busy else NEVER
-        if is_looked_at or (is_busy and (self._is_close or now_s >= self._busy_s + BRIEF_S)):
+        closely_s = self._busy_s + max(BRIEF_S, _BRIEF_BY_RANK_S * self._roster.world_size)
+        if is_looked_at or (is_busy and (self._is_close or now_s >= closely_s)):
             self._until_s = now_s + LINGER_S
         is_close = now_s < self._until_s
         if is_close != self._is_close:
@@ -40,7 +44,7 @@ class Attention:
             command = pb.AgentCommand(observe=pb.Observe(is_close=is_close))
             for host in self._roster.hosts:
                 self._sender.to_agent(host, command)
-        return self._until_s if is_close else self._busy_s + BRIEF_S
+        return self._until_s if is_close else closely_s
 
     def is_fresh(self) -> bool:
         """Return whether every host has told what is seen there since it is looked at closely."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, get_args
 
 from jupyter_dist.control.dealer import AnswersLost
 from jupyter_dist.control.poller import Waker
-from jupyter_dist.control.relay.engine_dealer import EngineDealer, RelayedDealer
+from jupyter_dist.control.relay.engine_dealer import RankHome, open_line
 from jupyter_dist.engine.channel.failed_orders import refuse
 from jupyter_dist.engine.channel.waiting import Answer
 from jupyter_dist.engine.leaving.exit_reason import end_normally
@@ -136,11 +136,14 @@ class Channel:
     def open(self, context: Any) -> None:
         """Dial the coordinator, in this context of ZeroMQ. Raise WireError for a wrong address."""
         config = self._config
-        home = config.engines_address, config.credentials, config.engine.encode(), context
-        if config.relay:
-            self._dealer: EngineDealer = RelayedDealer(*home, relay_path(config.run_dir))
-        else:
-            self._dealer = EngineDealer(*home)
+        home = RankHome(
+            config.engines_address,
+            config.beats_address,
+            config.credentials,
+            config.engine.encode(),
+            relay_path(config.run_dir) if config.relay else "",
+        )
+        self._dealer = open_line(context, home)
         self._poll.register(self.fileno, select.POLLIN)
         self._connection = self._dealer.monitor_fileno
         self._poll.register(self._connection, select.POLLIN)

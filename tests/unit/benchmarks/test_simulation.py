@@ -57,8 +57,7 @@ def crowd(benchmark_module):
 def loop(benchmark_module, monkeypatch):
     loop, module = FakeLoop(), benchmark_module("simulation.rank")
     monkeypatch.setattr(module.asyncio, "get_running_loop", lambda: loop)
-    monkeypatch.setattr(module, "EngineDealer", FakeDealer)
-    monkeypatch.setattr(module, "echo_heartbeats", lambda *_: None)
+    monkeypatch.setattr(module, "open_line", FakeDealer)
     return loop
 
 

@@ -45,7 +45,9 @@ def monitor(clock, monkeypatch):
     monkeypatch.setattr(frames, "has_arrived", lambda socket: socket.has_arrived)
     monkeypatch.setattr(frames, "send_frame", Socket.send)
     context = SimpleNamespace(socket=lambda _kind: Socket())
-    return HeartbeatMonitor(context, "beats", KeyPair("public", "secret"))
+    return HeartbeatMonitor(
+        context, "beats", KeyPair("public", "secret"), {b"2": b"relay-a", b"3": b"relay-a"}
+    )
 
 
 def come(monitor, stamp, identity=b"0"):

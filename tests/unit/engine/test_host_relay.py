@@ -1,9 +1,11 @@
 import os
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
-from jupyter_dist.engine.host_relay import HostRelay
+from jupyter_dist.engine import host_relay
+from jupyter_dist.engine.host_relay import AGAIN_AFTER_S, HostRelay
 from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.protocol.births import EngineConfig, relay_path
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
@@ -30,6 +32,13 @@ def births(tmp_path):
         )
         for rank in range(2)
     ]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = SimpleNamespace(now_s=100.0)
+    monkeypatch.setattr(host_relay, "monotonic", lambda: clock.now_s)
+    return clock
 
 
 class Forks:
@@ -59,8 +68,22 @@ def test_one_relay_is_started_for_all_and_another_one_when_it_has_ended(births):
     relay.on_end(PID + 1, ENDED)
     assert relay.pid == PID
     relay.on_end(PID, ENDED)
+    assert relay.pid == 0, "one that ends at once is not followed by the next"
     relay.serve(births, forks)
     assert (relay.pid, forks.count) == (PID, 2)
+
+
+def test_another_relay_takes_the_place_of_one_that_ends(births, clock):
+    relay, forks = HostRelay(), Forks()
+    relay.serve(births, forks)
+    for count in (2, 3):
+        clock.now_s += AGAIN_AFTER_S
+        relay.on_end(PID, ENDED)
+        assert (relay.pid, forks.count) == (PID, count)
+    clock.now_s += AGAIN_AFTER_S
+    forks.error = OSError("no more processes")
+    relay.on_end(PID, ENDED)
+    assert relay.pid == 0
 
 
 def test_ranks_that_are_to_have_none_get_none(births):

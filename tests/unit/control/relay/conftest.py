@@ -3,11 +3,13 @@
 import pytest
 import zmq
 
+from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.keys import make_cluster_keys
-from jupyter_dist.control.relay.engine_dealer import RelayedDealer
+from jupyter_dist.control.relay.doors import Home, open_doors
+from jupyter_dist.control.relay.engine_dealer import RankHome, open_line
 from jupyter_dist.control.relay.engine_router import EngineRouter
 from jupyter_dist.control.relay.envelope import new_relay
-from jupyter_dist.control.relay.relay import Home, Relay, listen_at
+from jupyter_dist.control.relay.relay import Relay
 from jupyter_dist.control.router import Doorkeeper
 from tests.patience import wait_until
 
@@ -21,9 +23,13 @@ class Host:
         self.context, self.path = context, f"{folder}/relay"
         self.keys = make_cluster_keys()
         self.doorkeeper = Doorkeeper(context)
-        self.doorkeeper.admit("engines", self.keys.engine.public)
+        for domain in ("engines", "beats"):
+            self.doorkeeper.admit(domain, self.keys.engine.public)
         self.router = EngineRouter(context, "engines", self.keys.server)
-        self.address = f"tcp://127.0.0.1:{self.router.bind('127.0.0.1')}"
+        self.beats = HeartbeatMonitor(context, "beats", self.keys.server, self.router.relays)
+        self.address, self.beats_address = (
+            f"tcp://127.0.0.1:{each.bind('127.0.0.1')}" for each in (self.router, self.beats)
+        )
         self.name = new_relay()
         self.relay = self.start_relay(self.name)
         self.ranks = []
@@ -32,15 +38,17 @@ class Host:
 
     def start_relay(self, name):
         """A relay, with a context of its own so that it can end as a process does."""
-        home = Home(self.address, self.keys.for_engine(), name.encode())
+        proof = self.keys.for_engine()
+        home = Home(self.address, self.beats_address, proof, name.encode())
         self.relay_context = zmq.Context()
-        return Relay(self.relay_context, listen_at(self.path), home)
+        return Relay(self.relay_context, open_doors(self.path), home)
 
     def rank(self, name):
         """A rank that was given to the relay."""
         self.router.give_to_relay(self.name, [name])
-        home = self.address, self.keys.for_engine(), name.encode(), self.context
-        self.ranks.append(RelayedDealer(*home, self.path))
+        proof = self.keys.for_engine()
+        home = RankHome(self.address, self.beats_address, proof, name.encode(), self.path)
+        self.ranks.append(open_line(self.context, home))
         return self.ranks[-1]
 
     def move(self):
@@ -84,5 +92,6 @@ def host(tmp_path):
     for rank in host.ranks:
         rank.close(0)
     host.router.close()
+    host.beats.close()
     host.doorkeeper.close()
-    context.destroy(0)
+    context.term()  # which ends the threads that answer beats

@@ -7,9 +7,9 @@ import psutil
 import pytest
 
 from jupyter_dist.control.frames import receive_frames, send_frames
+from jupyter_dist.control.relay.doors import open_doors
 from jupyter_dist.control.relay.engine_dealer import SILENT_S
 from jupyter_dist.control.relay.envelope import Letter, new_relay, pack, unpack
-from jupyter_dist.control.relay.relay import listen_at
 from jupyter_dist.errors import MalformedMessage
 from jupyter_dist.protocol.codec import VERSION, encode
 from jupyter_dist.protocol.messages import Leave, ObjectFetched, ObjectsStored, Ready, Regroup
@@ -142,12 +142,12 @@ def test_a_rank_leaves_a_relay_that_is_silent_and_what_that_still_brings_is_old(
 
 
 def test_a_rank_that_finds_a_relay_stopped_before_it_has_said_hello_goes_without_it(host):
-    listening = listen_at(f"{host.path}-that-accepts-nothing")
-    host.path = listening.getsockname()
+    host.path += "-that-accepts-nothing"
+    doors = open_doors(host.path)
     rank = host.rank("0")
     rank.send(ready(0, 1))
     assert host.hear(1, rank) == [("0", ready(0, 1))]
-    listening.close()
+    doors.close()
 
 
 def test_a_rank_whose_relay_has_ended_before_it_connects_goes_without_it(host):

@@ -57,6 +57,18 @@ def test_work_that_is_soon_done_is_left_alone(attention, cluster):
     assert told(cluster, "a") == [False, True]
 
 
+def test_the_more_ranks_there_are_the_longer_work_is_left_alone(attention, cluster, monkeypatch):
+    attention.tick(False, False, LINGER_S)
+    few_s = attention.tick(False, True, 10.0)
+    monkeypatch.setattr(type(cluster.roster), "world_size", 4096)
+    many_s = attention.tick(False, True, 10.0)
+    assert few_s < many_s < 10.0 + LINGER_S
+    attention.tick(False, True, few_s)
+    assert told(cluster, "a") == [False]
+    attention.tick(False, True, many_s)
+    assert told(cluster, "a") == [False, True]
+
+
 def test_what_is_known_is_fresh_when_every_host_has_looked_again(attention, cluster):
     for host in cluster.roster.hosts:
         cluster.roster.hosts[host].joined = pb.Joined(host=host)

@@ -24,6 +24,7 @@ class Home:
             engine="0",
             relay="",
             engines_address=f"tcp://127.0.0.1:{self.router.bind('127.0.0.1')}",
+            beats_address="tcp://127.0.0.1:9",  # where no one answers
             credentials=keys.for_engine(),
         )
 

@@ -1,12 +1,13 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from types import SimpleNamespace
 from typing import get_args
 from unittest.mock import Mock
 
 import pytest
 
-from jupyter_dist.control.relay.relay import listen_at
+from jupyter_dist.control.relay.doors import open_doors
 from jupyter_dist.engine.channel.channel import Channel
 from jupyter_dist.protocol.births import relay_path
 from jupyter_dist.protocol.messages import (
@@ -39,11 +40,11 @@ def test_every_message_of_the_coordinator_is_handled(closed):
 
 def test_an_idle_rank_whose_relay_ends_dials_the_coordinator(home, open_channel, tmp_path):
     home.config.relay, home.config.run_dir = "relay-secret", str(tmp_path)
-    with listen_at(relay_path(tmp_path)) as listening:
+    with closing(open_doors(relay_path(tmp_path))) as doors:
         channel = open_channel()
         channel.answer(ObjectsStored(0, "hello", ""))
-        listening.settimeout(10)
-        listening.accept()[0].close()
+        doors.messages.settimeout(10)
+        doors.messages.accept()[0].close()
     with ThreadPoolExecutor(1) as main:
         work = main.submit(channel.next_work)
         assert home.receive() == [ObjectsStored(0, "hello", "")]
