@@ -16,6 +16,7 @@ from simulated_hosts import SimulatedHosts
 from simulation.cells import EMPTY, HELD, LINE
 
 from jupyter_dist import Cluster
+from jupyter_dist.coordinator.agents.deployment import RELAY_FROM_RANKS, RELAYS_FROM_RANKS
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.files.connection_file import running_clusters
 from jupyter_dist.launch.files.join_file import join_path
@@ -32,7 +33,8 @@ def measure_simulated(
     hosts: int, slots: int, options: argparse.Namespace, row: dict[str, Any]
 ) -> None:
     """Write the figures into the row as they come; names end in their units."""
-    raise_file_limit(files_of_the_coordinator(hosts * slots, hosts))
+    has_relays = hosts * slots >= RELAYS_FROM_RANKS and slots >= RELAY_FROM_RANKS
+    raise_file_limit(files_of_the_coordinator(hosts if has_relays else hosts * slots, hosts))
     with SimulatedHosts(hosts, slots) as simulated:
         bench = Bench(simulated, options, row)
         with bench.start():
