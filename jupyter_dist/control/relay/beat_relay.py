@@ -14,8 +14,10 @@ from jupyter_dist.control.relay.doors import Home, let_in
 from jupyter_dist.control.router import notice_cuts
 from jupyter_dist.control.sockets import Sockets
 
-GATHER_S = 0.1
-"""So long the answers of ranks wait for those of the others; then they go without them."""
+GATHER_S = 0.05
+"""After a question answers are read once, and not as each comes: that would wake the relay for
+each rank. For those that are missing then it looks again, each time after twice as long.
+"""
 
 
 class BeatRelay:
@@ -27,7 +29,7 @@ class BeatRelay:
 
     def __init__(self, sockets: Sockets, door: socket.socket, home: Home) -> None:
         """Take in ranks that come to this door, and dial the coordinator."""
-        ranks = self.ranks = sockets.make(zmq.ROUTER)
+        ranks = self._ranks = sockets.make(zmq.ROUTER)
         ranks.setsockopt(zmq.ROUTER_HANDOVER, 1)
         let_in(ranks, door)
         uplink = self.uplink = sockets.make(zmq.DEALER)
@@ -35,22 +37,18 @@ class BeatRelay:
         uplink.identity = home.identity
         notice_cuts(uplink)
         dial(uplink, home.beats_address)
-        self._stamp = b""
+        self._stamp, self._asked_s = b"", 0.0
         """Of the last question."""
         self._missing: set[bytes] = set()
-        """Who has not answered it."""
-        self._answered: list[bytes] = []
-        """Who has, and was not told of yet."""
+        """Who has not answered that."""
         self.due_s = math.inf
-        """When that is told, whoever is missing (monotonic)."""
+        """When answers are read next (monotonic); no socket is looked at for them before."""
 
     def carry(self, ready: Sequence[Any]) -> None:
-        """Carry what has come from these sockets."""
+        """Carry what has come, given the sockets that have something."""
         if self.uplink in ready:
             self._ask()
-        if self.ranks in ready:
-            self._gather()
-        if self._answered and (not self._missing or monotonic() >= self.due_s):
+        if monotonic() >= self.due_s:
             self._answer()
 
     def _ask(self) -> None:
@@ -59,21 +57,20 @@ class BeatRelay:
                 self._answer()
                 self._stamp, names = arrived[0]
                 self._missing = set(names.split())
-                self.due_s = monotonic() + GATHER_S
+                self._asked_s = monotonic()
+                self.due_s = self._asked_s + GATHER_S
                 for name in self._missing:
-                    send_frames(self.ranks, (name, self._stamp))
-
-    def _gather(self) -> None:
-        while (arrived := receive_frames(self.ranks, small=2)) is not None:
-            name, *rest = arrived[0]
-            if rest == [self._stamp]:
-                self._missing.discard(name)
-                self._answered.append(name)
-            elif rest:  # of a question before, which it may have been too slow for
-                send_frames(self.uplink, (rest[0], name))
+                    send_frames(self._ranks, (name, self._stamp))
 
     def _answer(self) -> None:
-        """Tell of those that have answered until now."""
-        if self._answered:
-            send_frames(self.uplink, (self._stamp, b" ".join(self._answered)))
-        self._answered, self.due_s = [], math.inf
+        """Tell who has answered until now, and to which question."""
+        answered: dict[bytes, list[bytes]] = {}
+        while (arrived := receive_frames(self._ranks, small=2)) is not None:
+            name, *stamp = arrived[0]
+            if stamp:
+                answered.setdefault(stamp[0], []).append(name)
+        for asked, names in answered.items():
+            send_frames(self.uplink, (asked, b" ".join(names)))
+        self._missing.difference_update(answered.get(self._stamp, ()))
+        now_s = monotonic()
+        self.due_s = now_s + (now_s - self._asked_s) if self._missing else math.inf

@@ -4,6 +4,7 @@ It numbers nothing and keeps nothing: each rank and the coordinator number what 
 other (ledger.py), so whatever a relay loses when it ends is sent again over another way.
 """
 
+import math
 from collections.abc import Sequence
 from time import monotonic
 from typing import Any
@@ -64,14 +65,12 @@ class Relay:
         """Return which sockets have something; ranks are asked only where there is room for it."""
         beats = self._beats
         timeout_s = min(timeout_s, max(0.0, beats.due_s - monotonic()))
-        wanted = [
-            (each, _READABLE) for each in (self._uplink, self._monitor, beats.uplink, beats.ranks)
-        ]
+        wanted = [(each, _READABLE) for each in (self._uplink, self._monitor, beats.uplink)]
         if self._has_room:
             wanted.append((self._ranks, _READABLE))
         else:
             wanted[0] = (self._uplink, _READABLE | _WRITABLE)
-        return [source for source, _ in zmq_poll(wanted, round(timeout_s * 1000))]
+        return [source for source, _ in zmq_poll(wanted, math.ceil(timeout_s * 1000))]
 
     def carry(self, ready: Sequence[Any]) -> None:
         """Carry what has come from these sockets."""
