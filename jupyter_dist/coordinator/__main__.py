@@ -142,7 +142,7 @@ def _arrivals(spec: "ClusterSpec", log_dir: "Path", early: EarlyAgent | None) ->
 
     job = None
     if spec.batch is not None:
-        from jupyter_dist.coordinator.agents.job_watch import make_job_watch
+        from jupyter_dist.coordinator.agents.cluster_job import make_job_watch
 
         job = make_job_watch(spec, log_dir)
     local = LocalLauncher(log_dir, spec.start_method, early)

@@ -15,7 +15,7 @@ from jupyter_dist.text.plurals import count_of
 from jupyter_dist.text.said_lines import last_lines
 
 if TYPE_CHECKING:
-    from jupyter_dist.coordinator.agents.job_watch import JobWatch
+    from jupyter_dist.launch.batch.job_watch import JobWatch
 
 OTHERS_GRACE_S = 3.0
 """After one host failed, the others may fail as well for so long: all of them are told at once."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from jupyter_dist.coordinator.agents.job_watch import JobWatch
 from jupyter_dist.coordinator.observation.verdict import HangVerdict
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.roster import EngineRecord, HostRecord, Roster
+from jupyter_dist.launch.batch.job_watch import JobWatch
 from jupyter_dist.model.hosts.topology import EngineView, HostView, Topology
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import WIDGET_EVENT

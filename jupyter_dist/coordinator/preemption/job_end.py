@@ -2,7 +2,7 @@
 
 from time import time
 
-from jupyter_dist.coordinator.agents.job_watch import JobWatch
+from jupyter_dist.launch.batch.job_watch import JobWatch
 from jupyter_dist.model.ranks.preemption_agreement import is_end_near
 
 SAME_END_S = 90.0

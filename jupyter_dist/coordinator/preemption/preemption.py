@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from jupyter_dist.coordinator.agents.job_watch import JobWatch
 from jupyter_dist.coordinator.agents.message_sender import NOBODY
 from jupyter_dist.coordinator.cells.cell_run import CellParts, CellRun
 from jupyter_dist.coordinator.cells.output_log import OutputLog
@@ -11,6 +10,7 @@ from jupyter_dist.coordinator.preemption.job_end import JobEnd
 from jupyter_dist.coordinator.preemption.notice import Notice
 from jupyter_dist.coordinator.state.clock import NEVER, TICK_S
 from jupyter_dist.coordinator.state.roster import EngineRecord
+from jupyter_dist.launch.batch.job_watch import JobWatch
 from jupyter_dist.model.ranks.preemption_agreement import choose_save_point, time_to_save_s
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.commands import PREEMPTION, PreemptionRequest

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
-from jupyter_dist.coordinator.agents.job_watch import JobWatch
 from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler, RecoveryPolicy
 from jupyter_dist.coordinator.recovery.exit_reports import last_words, report_exit, report_loss
@@ -14,6 +13,7 @@ from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
 from jupyter_dist.coordinator.state.clock import NEVER, TICK_S
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.coordinator.state.roster import EngineRecord, Roster
+from jupyter_dist.launch.batch.job_watch import JobWatch
 from jupyter_dist.model.hosts.rank import name_rank
 from jupyter_dist.model.ranks.crashes.crash import CrashReport
 from jupyter_dist.model.spec.liveness import HealthPolicy, Liveness, assess

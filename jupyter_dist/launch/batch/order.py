@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from jupyter_dist.model.spec.batch import BatchSpec
+from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 
 
 class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,3 +36,20 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
     def cores(self) -> int:
         """Cores to ask for on each node: one for each engine."""
         return max(1, self.slots)
+
+
+def order_for(spec: ClusterSpec, join_path: Path, log_dir: Path) -> BatchOrder:
+    """Return what the job of this cluster needs to know."""
+    assert spec.batch is not None
+    host = spec.hosts[0]
+    return BatchOrder(
+        cluster=spec.name,
+        spec=spec.batch,
+        join_path=join_path,
+        python=host.python,
+        setup=host.setup,
+        start_method=spec.start_method,
+        slots=host.slots,
+        directory=join_path.parent.parent,
+        log_dir=log_dir,
+    )

@@ -3,7 +3,7 @@ from fakes.agent_process import FakeLauncher
 from fakes.batch_job import PENDING, RUNNING, FakeJob
 
 from jupyter_dist.coordinator.agents.arrivals import OTHERS_GRACE_S, Arrivals
-from jupyter_dist.coordinator.agents.job_watch import JobWatch
+from jupyter_dist.launch.batch.job_watch import JobWatch
 from jupyter_dist.launch.launcher import Failure, LaunchProgress
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 

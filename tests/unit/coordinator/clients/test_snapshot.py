@@ -2,11 +2,11 @@ import pytest
 from fakes.batch_job import FakeJob
 from msgspec.msgpack import encode
 
-from jupyter_dist.coordinator.agents.job_watch import JobWatch
 from jupyter_dist.coordinator.clients.snapshot import Snapshot
 from jupyter_dist.coordinator.observation.verdict import HangVerdict
 from jupyter_dist.coordinator.state.engine_state import EngineEvent
 from jupyter_dist.coordinator.state.roster import Roster
+from jupyter_dist.launch.batch.job_watch import JobWatch
 from jupyter_dist.model.hosts.topology import GpuProcess, GpuView, LinkGroup, NicView
 from jupyter_dist.model.spec.batch import JobSeen, JobState
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec

@@ -4,9 +4,9 @@ from fakes.outbox import RecordingSender
 from fakes.recovery import make_hosts
 
 from jupyter_dist.cluster.spec.host_list import parse_hosts
-from jupyter_dist.coordinator.agents.job_watch import JobWatch
 from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
 from jupyter_dist.coordinator.state.roster import Roster
+from jupyter_dist.launch.batch.job_watch import JobWatch
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.version import WIRE

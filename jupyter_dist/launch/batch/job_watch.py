@@ -1,7 +1,7 @@
 """The batch job whose nodes run our agents: submitted, looked at, and ended, on its own thread.
 
-A scheduler may take seconds to answer, so the coordinator's loop never asks it: it reads what the
-thread has seen last, and wakes it where an answer is wanted at once.
+A scheduler may take seconds to answer, so no loop asks it: it reads what the thread has seen last,
+and wakes it where an answer is wanted at once.
 """
 
 import threading
@@ -10,7 +10,8 @@ from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_dist.coordinator.agents.batch_text import (
+from jupyter_dist.errors import DistError
+from jupyter_dist.launch.batch.batch_text import (
     describe_end,
     describe_job,
     describe_loss,
@@ -18,10 +19,8 @@ from jupyter_dist.coordinator.agents.batch_text import (
     stage_of_end,
     waits_in_vain,
 )
-from jupyter_dist.errors import DistError
 from jupyter_dist.launch.launcher import Failure
-from jupyter_dist.model.spec.batch import BATCH_TITLES, ORCHESTRATORS, JobSeen, JobState
-from jupyter_dist.model.spec.cluster_spec import ClusterSpec
+from jupyter_dist.model.spec.batch import JobSeen, JobState
 
 if TYPE_CHECKING:
     from jupyter_dist.launch.batch.jobs import BatchJob
@@ -52,7 +51,7 @@ class _Question(NamedTuple):
 
 
 class JobWatch:
-    """What the coordinator knows of its job; attributes are written by the thread only."""
+    """What is known of a job; attributes are written by the thread only."""
 
     def __init__(
         self,
@@ -287,39 +286,3 @@ class JobWatch:
             with self._wake:
                 if was_tried or not self._is_cancelled:
                     self._wake.wait(SETTLE_INTERVAL_S)
-
-
-def make_job_watch(spec: ClusterSpec, log_dir: Path) -> JobWatch | None:
-    """Make the watch over the job of this cluster, submitted once it is started; None: no job.
-
-    `log_dir` is the coordinator's own.
-    """
-    batch = spec.batch
-    if batch is None:
-        return None
-    host = spec.hosts[0]
-
-    def start(join_path: Path) -> "BatchJob":
-        from jupyter_dist.launch.batch.order import BatchOrder
-
-        order = BatchOrder(
-            cluster=spec.name,
-            spec=batch,
-            join_path=join_path,
-            python=host.python,
-            setup=host.setup,
-            start_method=spec.start_method,
-            slots=host.slots,
-            directory=join_path.parent.parent,
-            log_dir=log_dir,
-        )
-        if batch.system in ORCHESTRATORS:
-            from jupyter_dist.launch.orchestrators.job import OrchestratedJob
-
-            return OrchestratedJob(order)
-        # Late: it brings ipyparallel, which no other start needs.
-        from jupyter_dist.launch.batch.submission import submit
-
-        return submit(order)
-
-    return JobWatch(start, f"the {BATCH_TITLES[batch.system]} job")

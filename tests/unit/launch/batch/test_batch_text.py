@@ -1,6 +1,6 @@
 import pytest
 
-from jupyter_dist.coordinator.agents.batch_text import (
+from jupyter_dist.launch.batch.batch_text import (
     describe_end,
     describe_job,
     describe_loss,
