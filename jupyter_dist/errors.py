@@ -195,9 +195,13 @@ def no_free_port(host: str) -> str:
 class ClusterGone(DistError):
     """The coordinator ended or does not answer."""
 
-    def __init__(self, name: str, reason: str, next_step: str = "") -> None:
+    def __init__(
+        self, name: str, reason: str, next_step: str = "", *, may_go_on: bool = False
+    ) -> None:
         self.name = name
         self.reason = reason
+        self.may_go_on = may_go_on
+        """It is only out of sight: what stood for it here has ended."""
         next_step = next_step or "Start a new one with %dist_start."
         super().__init__(f"cluster {name!r} is gone: {reason}. {next_step}")
 

@@ -108,7 +108,7 @@ class Cluster(Session):
         check_room(StartFailed)
         is_named_by_us = not (options.get("name") or name_in(options.get("spec")))
         spec = specify(hosts, **options)
-        if spec.coordinator is None:
+        if spec.coordinator is None or spec.is_coordinator_in_job:
             check_launcher(spec.batch)
         return cls._begin(spec, is_named_by_us, on_progress)
 
@@ -173,7 +173,7 @@ class Cluster(Session):
         begun: list[CoordinatorProcess] = []
         cluster = log = None
         try:
-            process, info = start_coordinator(spec, begun, is_named_by_us=is_named_by_us)
+            process, info = start_coordinator(spec, begun, is_named_by_us, on_progress)
             log = OpenLog(info)
             cluster = cls(info, process)
             cluster._take_part("own")
@@ -280,7 +280,7 @@ class Cluster(Session):
             left = self._control.ask(request, ClusterStopping, timeout_s=patience_s)[0].left
         except ClusterGone as gone:
             patience_s, was_gone = _LAST_MOMENTS_S, True
-            left = str(gone) if self._connection.coordinator_host else ""  # it may go on there
+            left = str(gone) if gone.may_go_on else ""
         # The cluster has left nothing behind only once the coordinator's process has ended.
         has_ended = self._control.wait_for_end if self._process is None else self._process.wait
         if not has_ended(patience_s):

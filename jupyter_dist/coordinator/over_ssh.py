@@ -19,20 +19,18 @@ from typing import NoReturn
 
 import msgspec
 
-from jupyter_dist.errors import ClusterExists, DistError, StartFailed, UsageError
+from jupyter_dist.errors import ClusterExists, DistError, StartFailed
 from jupyter_dist.launch.files.connection_file import (
     ConnectionInfo,
     StartReport,
-    check_name_is_free,
     connection_path,
     read_connection,
     running_clusters,
 )
 from jupyter_dist.launch.files.plain_file import read_plain_file
-from jupyter_dist.launch.for_coordinator import check_launcher, resolve_launchers
+from jupyter_dist.launch.for_coordinator import settle_here
 from jupyter_dist.launch.launcher import AgentHello
 from jupyter_dist.launch.local import coordinator_command
-from jupyter_dist.launch.processes.open_files import check_open_files
 from jupyter_dist.launch.processes.private_dir import this_machine
 from jupyter_dist.launch.processes.process_life import await_end, own_session
 from jupyter_dist.launch.processes.starter import tell_starter
@@ -45,7 +43,6 @@ from jupyter_dist.launch.proxy.conversation import (
     RemoteOrder,
 )
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
-from jupyter_dist.model.spec.sendable import shorten
 from jupyter_dist.text.lists import name_some
 from jupyter_dist.version import WIRE, __version__
 
@@ -63,6 +60,8 @@ def main() -> None:
         if order.spec is not None:
             _start(order.spec)
         else:
+            if order.runtime_dir:
+                os.environ["JUPYTER_RUNTIME_DIR"] = order.runtime_dir
             _find(order.name)
     except (OSError, DistError) as error:
         is_name_taken = isinstance(error, ClusterExists)
@@ -76,30 +75,12 @@ class _NoSuchCluster(StartFailed):
 
 def _start(spec: ClusterSpec) -> NoReturn:
     """Start the coordinator, which reports by our stdout, and stay with it."""
-    check_name_is_free(spec.name)
-    check_open_files(spec)
-    check_launcher(spec.batch)
-    given = ",".join(host.name for host in spec.hosts)
-    spec = msgspec.structs.replace(
-        spec, coordinator=None, hosts=resolve_launchers(spec, given), cwd=_find_directory(spec)
-    )
+    spec = settle_here(spec)
     process = subprocess.Popen(coordinator_command(spec), stdin=subprocess.PIPE, **own_session())
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
         stdin.write(msgspec.json.encode(spec) + b"\n")
     _stay(process.pid, lambda: process.wait() is not None, is_kept=False)
-
-
-def _find_directory(spec: ClusterSpec) -> str:
-    """Return where ranks work, from the root on. Raise UsageError for one that must be here."""
-    home = os.path.expanduser("~")
-    directory = os.path.realpath(os.path.join(home, os.path.expanduser(spec.cwd)))
-    if not (spec.is_cwd_optional or os.path.isdir(directory)):
-        raise UsageError(
-            f"working directory {shorten(spec.cwd)} does not exist there, where --cwd is read. "
-            "One that only other hosts have is named in a spec file, as cwd of those hosts."
-        )
-    return directory
 
 
 def _find(name: str) -> NoReturn:

@@ -1,13 +1,17 @@
 """What must be so on the machine of the coordinator, from which agents are started."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 from msgspec.structs import replace
 
-from jupyter_dist.errors import HostSpecError
+from jupyter_dist.errors import HostSpecError, UsageError
+from jupyter_dist.launch.files.connection_file import check_name_is_free
 from jupyter_dist.launch.local import is_this_machine
+from jupyter_dist.launch.processes.open_files import check_open_files
 from jupyter_dist.model.spec.batch import ORCHESTRATORS, BatchSpec
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
+from jupyter_dist.model.spec.sendable import shorten
 
 _LOOKUPS_AT_ONCE = 32
 
@@ -36,6 +40,31 @@ def resolve_launchers(spec: ClusterSpec, given: str) -> tuple[HostSpec, ...]:
         else host
         for host in spec.hosts
     )
+
+
+def settle_here(spec: ClusterSpec) -> ClusterSpec:
+    """Return what a coordinator that was to be elsewhere starts here, whatever that depends on.
+
+    Raise DistError for what this machine cannot start.
+    """
+    check_name_is_free(spec.name)
+    check_open_files(spec)
+    check_launcher(spec.batch)
+    given = ",".join(host.name for host in spec.hosts)
+    hosts = resolve_launchers(spec, given)
+    return replace(spec, coordinator=None, hosts=hosts, cwd=_find_directory(spec))
+
+
+def _find_directory(spec: ClusterSpec) -> str:
+    """Return where ranks work, from the root on. Raise UsageError for one that must be here."""
+    home = os.path.expanduser("~")
+    directory = os.path.realpath(os.path.join(home, os.path.expanduser(spec.cwd)))
+    if not (spec.is_cwd_optional or os.path.isdir(directory)):
+        raise UsageError(
+            f"working directory {shorten(spec.cwd)} does not exist there, where --cwd is read. "
+            "One that only other hosts have is named in a spec file, as cwd of those hosts."
+        )
+    return directory
 
 
 def check_launcher(batch: BatchSpec | None) -> None:

@@ -84,8 +84,8 @@ class PlaceOptions(TypedDict, total=False):
         str | None,
         Option(
             "machine on which the coordinator runs, which hosts connect to, reached from here by "
-            "one ssh connection that may break (default: here)",
-            metavar="here|HOST",
+            "one ssh connection that may break; job: the first node of a batch job (default: here)",
+            metavar="here|HOST|job",
         ),
     ]
 

@@ -27,6 +27,7 @@ from jupyter_dist.errors import (
 from jupyter_dist.launch.files.connection_file import ConnectionInfo, path_of
 from jupyter_dist.launch.processes.open_files import check_room
 from jupyter_dist.launch.processes.process_life import process_lives
+from jupyter_dist.launch.proxy.last_word import LastWord
 from jupyter_dist.protocol.codec import Frame, to_client
 from jupyter_dist.protocol.messages import Message, Refused, ToClient
 
@@ -73,6 +74,7 @@ class Connection:
         self._is_closed = False
         self.is_far = bool(info.coordinator_host)
         """The coordinator is on another machine, and a process here stands for it."""
+        self._last_word = LastWord(info.log_path) if self.is_far else None
 
     @property
     def pollable(self) -> Any:
@@ -127,8 +129,10 @@ class Connection:
             raise self._unreachable()
 
     def _ended(self) -> ClusterGone:
-        if not self.is_far:
+        if self._last_word is None:
             return ClusterGone(self._info.name, "its coordinator has ended")
+        if word := self._last_word.read():
+            return ClusterGone(self._info.name, word)
         from jupyter_dist.cluster.connection.unreachable import out_of_sight
 
         return out_of_sight(self._info)
@@ -198,6 +202,8 @@ class Connection:
         self._is_closed = True
         if self._pid != os.getpid():
             return  # it is the parent's
+        if self._last_word is not None:
+            self._last_word.close()
         if self.lock.acquire(timeout=CLOSE_PATIENCE_S):
             try:
                 if process_lives(self._info.coordinator_pid):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -26,7 +27,8 @@ from jupyter_dist.launch.processes.open_files import check_open_files, name_limi
 from jupyter_dist.launch.processes.process_life import own_session
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec
 from jupyter_dist.model.spec.sendable import check_sendable
-from jupyter_dist.model.spec.shutdown_time import longest_end_s
+from jupyter_dist.model.spec.shutdown_time import JOB_END_S, longest_end_s
+from jupyter_dist.protocol.messages import StartProgress
 
 if TYPE_CHECKING:
     from jupyter_dist.launch.proxy.conversation import ProxyOrder
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 _PROXY = (sys.executable, "-P", "-m", "jupyter_dist.launch.proxy")
 _SLICE_S = 0.1
 _END_TIMEOUT_S = 8.0
+_CANCEL_S = JOB_END_S + 3.0
+"""A start in a job that takes too long says so itself, once the job is cancelled."""
 _MOST_WORDS = 2000
 """Characters of what it has said instead of a report."""
 
@@ -76,10 +80,15 @@ class CoordinatorProcess:
         # Not every system can wait for a pipe with a deadline.
         threading.Thread(target=self._listen, name="coordinator-start", daemon=True).start()
 
-    def wait_for_report(self, timeout_s: float) -> ConnectionInfo:
-        """Wait until it says how the start ended; raises StartFailed or ClusterExists."""
+    def wait_for_report(
+        self, timeout_s: float, on_progress: Callable[[StartProgress], None] | None = None
+    ) -> ConnectionInfo:
+        """Wait until it says how the start ended; raises StartFailed or ClusterExists.
+
+        `on_progress` is told what it does meanwhile.
+        """
         try:
-            report = self._read_report(timeout_s)
+            report = self._read_report(timeout_s, on_progress)
         except TimeoutError:
             why = explain_silence(self._process.pid, self._stage, self._spec.timeout_s)
             raise self._failure(why) from None
@@ -120,7 +129,9 @@ class CoordinatorProcess:
                 self._process.wait()
         self._close_pipes()
 
-    def _read_report(self, timeout_s: float) -> StartReport | None:
+    def _read_report(
+        self, timeout_s: float, on_progress: Callable[[StartProgress], None] | None
+    ) -> StartReport | None:
         """Return its last report, None when it ends without; raises TimeoutError."""
         deadline_s = monotonic() + timeout_s
         while monotonic() < deadline_s:
@@ -133,6 +144,8 @@ class CoordinatorProcess:
             report = self._take(line)
             if not report.stage:
                 return report
+            if on_progress is not None:
+                on_progress(StartProgress("", report.stage, 0, self._spec.world_size))
         raise TimeoutError
 
     def _listen(self) -> None:
@@ -172,12 +185,16 @@ class CoordinatorProcess:
 
 
 def start_coordinator(
-    spec: ClusterSpec, begun: list[CoordinatorProcess], *, is_named_by_us: bool
+    spec: ClusterSpec,
+    begun: list[CoordinatorProcess],
+    is_named_by_us: bool,
+    on_progress: Callable[[StartProgress], None] | None,
 ) -> tuple[CoordinatorProcess, ConnectionInfo]:
     """Start a coordinator that others can connect to; raises StartFailed or ClusterExists.
 
     What is started is appended to `begun` at once: an interrupt may come at any moment until the
-    caller has what is returned, who ends it then.
+    caller has what is returned, who ends it then. `on_progress` is told what a job waits for that
+    has the coordinator in it.
     """
     folder = tempfile.gettempdir()
     parts = {name: getattr(spec, name) for name in spec.__struct_fields__}
@@ -185,15 +202,17 @@ def start_coordinator(
     check_system(spec)
     if spec.coordinator is None:
         check_open_files(spec)
+    if not spec.is_coordinator_in_job:
+        on_progress = None
     if not is_named_by_us:
-        return _start_once(spec, begun, spec.timeout_s)
+        return _start_once(spec, begun, spec.timeout_s, on_progress)
     deadline_s = monotonic() + spec.timeout_s
     taken: set[str] = set()
     while True:
         with contextlib.closing(reserve_free_name(taken)) as reserved:
             try:
                 named = msgspec.structs.replace(spec, name=reserved.name)
-                return _start_once(named, begun, deadline_s - monotonic())
+                return _start_once(named, begun, deadline_s - monotonic(), on_progress)
             except ClusterExists:
                 if spec.coordinator is not None:
                     taken.add(reserved.name)  # there, where we see no files
@@ -203,7 +222,10 @@ def start_coordinator(
 
 
 def _start_once(
-    spec: ClusterSpec, begun: list[CoordinatorProcess], timeout_s: float
+    spec: ClusterSpec,
+    begun: list[CoordinatorProcess],
+    timeout_s: float,
+    on_progress: Callable[[StartProgress], None] | None,
 ) -> tuple[CoordinatorProcess, ConnectionInfo]:
     check_name_is_free(spec.name)
     order = None
@@ -214,8 +236,10 @@ def _start_once(
     process = CoordinatorProcess(spec, order)
     begun.append(process)
     process.send_order()
+    if spec.is_coordinator_in_job:
+        timeout_s += _CANCEL_S
     try:
-        return process, process.wait_for_report(timeout_s)
+        return process, process.wait_for_report(timeout_s, on_progress)
     except BaseException:
         process.end()
         raise

@@ -11,7 +11,7 @@ from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.files.connection_file import ConnectionInfo, find_connection
 from jupyter_dist.launch.for_coordinator import is_here
 from jupyter_dist.launch.proxy.conversation import ProxyOrder, RemoteOrder
-from jupyter_dist.model.spec.cluster_spec import ClusterSpec, parse_ssh
+from jupyter_dist.model.spec.cluster_spec import JOIN, ClusterSpec, parse_ssh
 
 _TIMEOUT_S = 60.0
 
@@ -25,6 +25,11 @@ def reach_cluster(
     name is known here on another machine, and StartFailed.
     """
     host = parse_coordinator(coordinator)
+    if host is not None and host.launcher == JOIN:
+        raise UsageError(
+            f"coordinator {coordinator!r} is no machine at which a cluster can be looked for. Name "
+            "the node that it runs on, as the scheduler does (Slurm: squeue)."
+        )
     if host is None or (is_here(host.address) and not host.user):
         return name
     if name is None:

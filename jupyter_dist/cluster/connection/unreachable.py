@@ -33,4 +33,5 @@ def out_of_sight(info: ConnectionInfo) -> ClusterGone:
         "ended, as it does with the cluster",
         f"If it was killed, the cluster goes on there: %dist_attach {info.name} --coordinator "
         f"{host} finds it, or says that it has ended. Or start a new one with %dist_start.",
+        may_go_on=True,
     )

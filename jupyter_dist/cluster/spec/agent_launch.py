@@ -10,7 +10,13 @@ from jupyter_dist.cluster.spec.checks import find_directory, read_text_file
 from jupyter_dist.cluster.spec.host_list import hosts_of_job
 from jupyter_dist.errors import UsageError
 from jupyter_dist.launch.batch.allocation import Allocation, check_room, find_allocation
-from jupyter_dist.model.spec.batch import BATCH_SYSTEMS, BATCH_TITLES, BatchSpec, check_batch
+from jupyter_dist.model.spec.batch import (
+    BATCH_SYSTEMS,
+    BATCH_TITLES,
+    WITH_COORDINATOR,
+    BatchSpec,
+    check_batch,
+)
 from jupyter_dist.model.spec.cluster_spec import (
     JOIN,
     MOST_HOSTS,
@@ -54,6 +60,8 @@ def apply_launcher(
         raise UsageError(
             f"launcher {launcher!r} is unknown. Accepted: {', '.join(START_LAUNCHERS)}."
         )
+    if draft.is_coordinator_in_job:
+        _check_job_for_coordinator(launcher, draft, named)
     is_around_us = launcher == "auto" and not named and draft.coordinator is None
     allocation = find_allocation(environ) if is_around_us else None
     if launcher in BATCH_SYSTEMS or draft.batch is not None or allocation is not None:
@@ -92,7 +100,7 @@ def _read_batch(launcher: str | None, asked: Mapping[str, Any], spec: ClusterSpe
     if template:
         batch = replace(batch, template=_read_template(template))
     directory = asked.get("job_dir", batch.directory)
-    if spec.coordinator is None:  # else it is looked at there
+    if spec.coordinator is None or spec.is_coordinator_in_job:  # else it is looked at there
         directory = _check_job_directory(directory)
     arguments = tuple(asked.get("launcher_args", batch.arguments))
     return replace(batch, arguments=arguments, directory=os.fspath(directory))
@@ -157,6 +165,27 @@ def _check_job_directory(given: str | os.PathLike[str]) -> str:
             "you can write. Give one that all nodes see as well, for example in your home."
         )
     return directory
+
+
+def _check_job_for_coordinator(launcher: str | None, draft: ClusterSpec, named: str) -> None:
+    """Raise UsageError unless a job is submitted whose first node can reach the others."""
+    system = launcher
+    if launcher not in BATCH_SYSTEMS and draft.batch is not None:
+        system = draft.batch.system
+    if system in WITH_COORDINATOR and not named:
+        return
+    given = f"launcher {system!r}" if system is not None else "no launcher"
+    if named:
+        given = f"hosts {named!r}"
+    elif system in BATCH_SYSTEMS:
+        given += ", whose jobs cannot start a program on their other nodes from the first one,"
+    else:
+        given += ", which submits no job,"
+    raise UsageError(
+        f"coordinator 'job' and {given} do not go together: it runs on the first node of a job "
+        f"that is submitted for it. Say --launcher {'|'.join(WITH_COORDINATOR)} and --nodes N, "
+        "or --coordinator here or HOST."
+    )
 
 
 def _check_no_hosts(launcher: str | None, draft: ClusterSpec, named: str) -> None:

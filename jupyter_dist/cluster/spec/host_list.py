@@ -50,27 +50,29 @@ def parse_hosts(text: str) -> tuple[HostSpec, ...]:
     return hosts
 
 
-_JOB = "job"
-HERE = "here"
-"""In place of the machine of a coordinator: this one."""
+HERE, IN_JOB = "here", "job"
+"""In place of the machine of a coordinator: this one, and the first node of a job."""
 
 
 def parse_coordinator(text: str) -> HostSpec | None:
-    """Read where the coordinator is to be, `here` (None) or `alice@login`; raise HostSpecError."""
+    """Read where the coordinator is to be, `here` (None), `job` or `alice@login`.
+
+    That of a job is a host that joins. Raise HostSpecError.
+    """
     if text == HERE:
         return None
+    if text == IN_JOB:
+        return HostSpec(name=IN_JOB, launcher=JOIN)
     try:
         named, problem = parse_hosts(text), ""
         if len(named) > 1:
             problem = "it is one machine"
         elif named[0].slots or named[0].launcher == JOIN:
             problem = "it has a name, and no number of ranks"
-        elif text == _JOB:
-            problem = "no node of a job can be it; name a machine that nodes reach (a login node)"
     except HostSpecError as error:
         problem = error.problem
     if problem:
-        accepted = "here, or HOST or user@HOST as ssh knows it"
+        accepted = "here, job (the first node of a batch job), or HOST or user@HOST as ssh knows it"
         raise HostSpecError(text, problem, where="coordinator", accepted=accepted)
     return replace(named[0], launcher="ssh")
 

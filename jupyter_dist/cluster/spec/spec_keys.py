@@ -120,7 +120,9 @@ HOST = {"name": _text("node[01-04]"), "launcher": _one_of(*LAUNCHERS), **DEFAULT
 CLUSTER = {
     "name": _text("weather"),
     "coordinator": Kind(
-        '"here" or a machine, for example "alice@login"', _read_coordinator, write_coordinator
+        '"here", "job" or a machine, for example "alice@login"',
+        _read_coordinator,
+        write_coordinator,
     ),
     "communicator": _one_of(*COMMUNICATOR_KINDS),
     "oversubscribe": _FLAG,

@@ -138,7 +138,7 @@ def _place_coordinator(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterS
     host = draft.coordinator
     if "coordinator" in asked:
         host = parse_coordinator(asked["coordinator"])
-    if host is None or (is_here(host.address) and not host.user):
+    if host is None or _is_this_machine(host):
         return replace(draft, coordinator=None)
     if asked.get("install", draft.install) or asked.get("wheelhouse", draft.wheelhouse):
         raise UsageError(
@@ -148,6 +148,11 @@ def _place_coordinator(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterS
         )
     ssh = parse_ssh(asked["ssh"]) if "ssh" in asked else host.ssh
     return replace(draft, coordinator=replace(host, ssh=ssh, python=asked.get("python", "")))
+
+
+def _is_this_machine(coordinator: HostSpec) -> bool:
+    is_named = coordinator.launcher != JOIN and not coordinator.user
+    return is_named and is_here(coordinator.address)
 
 
 def _apply(asked: Mapping[str, Any], draft: ClusterSpec) -> ClusterSpec:

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from jupyter_dist.launch.batch.batch_text import explain_long_wait, with_last_lines
 from jupyter_dist.launch.launcher import AgentProcess, Failure, JoinTicket, Launcher, LaunchProgress
 from jupyter_dist.model.spec.cluster_spec import HostSpec
 from jupyter_dist.model.spec.shutdown_time import AGENT_END_S, JOB_END_S
@@ -117,7 +118,7 @@ class Arrivals:
     def problem(self, missing: Collection[str], now_s: float) -> str:
         """Return why the start cannot succeed, once all that will fail has failed; else empty."""
         if missing and self.job is not None and (why := self.job.why_nobody_comes):
-            return _with_last_lines(why, self.job)
+            return with_last_lines(why, self.job.said)
         started = [host for host in missing if host in self._agents]
         failed = [host for host in started if self._agents[host].poll() is not None]
         if not failed:
@@ -186,21 +187,13 @@ def _explain_late(count: int, job: "JobWatch") -> str:
     """Return why hosts of a job that has not ended are not there in time, and what may help."""
     state = f"{job.label}: {job.words}"
     if job.is_pending:
-        return (
-            f"{state}. It is being cancelled. A longer --timeout waits longer, for example "
-            "--timeout 2h; fewer --nodes may start sooner, as may another --queue or a shorter "
-            "--time-limit where there are some."
-        )
-    return _with_last_lines(
+        return explain_long_wait(state)
+    return with_last_lines(
         f"{state}; {count_of(count, 'agent')} did not join. Each node must see the directory of "
         "the join file (--job-dir DIR), have this jupyter-dist (--python PATH), and reach this "
         "machine (--interface, --ports).",
-        job,
+        job.said,
     )
-
-
-def _with_last_lines(text: str, job: "JobWatch") -> str:
-    return f"{text}\n--- the job said last ---\n{job.said}" if job.said else text
 
 
 def _describe(failures: dict[str, Failure]) -> str:

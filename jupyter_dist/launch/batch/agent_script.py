@@ -41,23 +41,28 @@ def agent_script(
     With an output, each node writes what it says into a file beside it. One that hides signals
     ends well when its agent was killed: mpiexec would end all others, too.
     """
-    arguments = ["-P", "-m", "jupyter_dist.agent", "--join", str(order.join_path)]
-    if order.slots:
-        arguments += ["--slots", str(order.slots)]
-    arguments += start_words(order.start_method)
     forget = " ".join(
         f"-e 's/^\\({prefix}[A-Za-z0-9_]*\\)=.*/\\1/p'" for prefix in VARIABLES_OF_MPI
     )
     # Ranks are no part of what mpiexec or srun have started.
     lines = [
         "#!/bin/sh",
-        "# One agent of jupyter-dist; written for a batch job, and removed at its end.",
+        "# A process of jupyter-dist; written for a batch job, and removed at its end.",
         f'for name in $(env | sed -n {forget}); do unset "$name"; done',
     ]
     if output is not None:
         lines.insert(2, f'exec >>{shlex.quote(str(output))}."$(hostname)" 2>&1')
-    program = python_script(_node(order), arguments)
+    program = python_script(_node(order), _arguments(order))
     return "\n".join([*lines, _HIDING.format(program=program) if hides_signals else program, ""])
+
+
+def _arguments(order: BatchOrder) -> list[str]:
+    if order.has_coordinator:
+        return ["-P", "-m", "jupyter_dist.coordinator.in_job", str(order.join_path)]
+    words = ["-P", "-m", "jupyter_dist.agent", "--join", str(order.join_path)]
+    if order.slots:
+        words += ["--slots", str(order.slots)]
+    return words + start_words(order.start_method)
 
 
 def _node(order: BatchOrder) -> HostSpec:

@@ -66,8 +66,8 @@ FROM_NODES = (
         "Try it by hand in a job of your own.",
     ),
     ErrorPattern(
-        r"jupyter-dist: join file (?P<name>.+?) cannot be read",
-        "a node of the job cannot read the join file {name}",
+        r"jupyter-dist: (?P<name>(?:join|order) file .+?) cannot be read",
+        "a node of the job cannot read the {name}",
         "Give a directory that all nodes see with --job-dir.",
     ),
     ErrorPattern(

@@ -37,6 +37,20 @@ def describe_end(label: str, seen: JobSeen) -> str:
     return f"{label} {text} ({seen.words})" if seen.words else f"{label} {text}"
 
 
+def explain_long_wait(state: str) -> str:
+    """Return why a job that waits in a queue is given up, and what may help."""
+    return (
+        f"{state}. It is being cancelled. A longer --timeout waits longer, for example "
+        "--timeout 2h; fewer --nodes may start sooner, as may another --queue or a shorter "
+        "--time-limit where there are some."
+    )
+
+
+def with_last_lines(text: str, said: str) -> str:
+    """Add what a job has said last to a sentence about it; empty: it has said nothing."""
+    return f"{text}\n--- the job said last ---\n{said}" if said else text
+
+
 def describe_loss(label: str, seen: JobSeen | None, host: str) -> str:
     """Return what the scheduler knows of the loss of a host; empty: nothing.
 

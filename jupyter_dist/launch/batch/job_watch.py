@@ -21,6 +21,7 @@ from jupyter_dist.launch.batch.batch_text import (
 )
 from jupyter_dist.launch.launcher import Failure
 from jupyter_dist.model.spec.batch import JobSeen, JobState
+from jupyter_dist.model.spec.shutdown_time import JOB_END_S
 
 if TYPE_CHECKING:
     from jupyter_dist.launch.batch.jobs import BatchJob
@@ -58,12 +59,15 @@ class JobWatch:
         submit: "Callable[[Path], BatchJob]",
         title: str,
         clock: Callable[[], float] = monotonic,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_end` is called by the thread when the job ends before it is to, or does not begin."""
         self._submit = submit
         self._clock = clock
+        self._on_end = on_end
         self._thread: threading.Thread | None = None
         self._wake = threading.Condition()
-        self._is_closing = self._is_cancelled = False
+        self._is_closing = self._is_cancelled = self._is_let_go = False
         self._asked = 0
         self._open: dict[int, _Question] = {}
         self._told_stage = 0
@@ -194,6 +198,11 @@ class JobWatch:
         if self._thread is not None:
             self._thread.join(timeout_s)
 
+    def let_go(self) -> None:
+        """Look at the job no longer: it goes on, and its files are removed."""
+        self._is_let_go = True
+        self.end(JOB_END_S)
+
     # --- the thread ---
 
     def _run(self, join_path: Path) -> None:
@@ -201,6 +210,7 @@ class JobWatch:
             self._serve(self._submit(join_path))
         except (DistError, OSError) as error:
             self.problem = str(error)
+            self._on_end()
         except BaseException as error:
             self.problem = f"{type(error).__name__}: {error}"
             raise
@@ -212,12 +222,16 @@ class JobWatch:
             while not self._is_closing and self._look(job) is not JobState.ENDED:
                 self._rest()
             if self.problem:
+                self._on_end()
                 with self._wake:  # its output stays as long as the cluster
                     self._wake.wait_for(lambda: self._is_closing)
-            else:
+            elif not self._is_let_go:
                 self._close(job)
         finally:
-            self.left = job.end()
+            if self._is_let_go:
+                job.remove_files()
+            else:
+                self.left = job.end()
 
     def _look(self, job: "BatchJob") -> JobState:
         """Look at it, and answer what was asked before this look."""

@@ -46,6 +46,10 @@ class BatchJob(ABC):
         """Return the last lines of its output, as far as it can be read here."""
         return self._files.last_lines()
 
+    def remove_files(self) -> None:
+        """Remove its files; it goes on."""
+        self._files.remove()
+
     @abstractmethod
     def cancel(self) -> str:
         """End it; harmless when it has ended. Blocks for a few seconds at most.

@@ -15,6 +15,8 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
     spec: BatchSpec
     join_path: Path
     """The file with which the agents join, in the job's own directory; every node reads it."""
+    has_coordinator: bool = False
+    """The first node alone runs something: the coordinator, which reads that file."""
     python: str = ""
     """Interpreter or environment directory on the nodes; empty: the same path as here."""
     setup: tuple[str, ...] = ()
@@ -38,7 +40,9 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
         return max(1, self.slots)
 
 
-def order_for(spec: ClusterSpec, join_path: Path, log_dir: Path) -> BatchOrder:
+def order_for(
+    spec: ClusterSpec, join_path: Path, log_dir: Path, *, has_coordinator: bool = False
+) -> BatchOrder:
     """Return what the job of this cluster needs to know."""
     assert spec.batch is not None
     host = spec.hosts[0]
@@ -52,4 +56,5 @@ def order_for(spec: ClusterSpec, join_path: Path, log_dir: Path) -> BatchOrder:
         slots=host.slots,
         directory=join_path.parent.parent,
         log_dir=log_dir,
+        has_coordinator=has_coordinator,
     )

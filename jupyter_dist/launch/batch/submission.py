@@ -31,7 +31,7 @@ from jupyter_dist.launch.batch.programs import (
     mpiexec_options,
     srun_words,
 )
-from jupyter_dist.launch.batch.templates import TEMPLATES, check_template
+from jupyter_dist.launch.batch.templates import check_template, template_for
 from jupyter_dist.model.spec.batch import BATCH_TITLES
 
 IPYPARALLEL = 9
@@ -130,7 +130,7 @@ def _submit_script(order: BatchOrder, files: JobFiles) -> str:
     files.write_agent(agent_script(order, files.output if spec.system == "pbs" else None))
     agent = shlex.join(agent_words(order, files.agent))
     fields = {
-        "template": spec.template or TEMPLATES[spec.system],
+        "template": spec.template or template_for(spec.system, is_on_first=order.has_coordinator),
         "agent": agent,
         "nodes": spec.nodes,
         "slots": order.slots,

@@ -85,6 +85,21 @@ queue {{nodes}}
 }
 
 
+_FROM_FIRST = {"slurm": "[ -z", "pbs": "for host", "lsf": "exec blaunch"}
+"""Begins what starts agents on all nodes from the first one, which runs the script."""
+
+
+def template_for(system: str, *, is_on_first: bool = False) -> str:
+    """Return our script for a batch system; one that is on the first node runs nothing elsewhere.
+
+    Of those alone in which the first node can start programs on the others (WITH_COORDINATOR).
+    """
+    whole = TEMPLATES[system]
+    if not is_on_first:
+        return whole
+    return whole[: whole.index(f"\n{_FROM_FIRST[system]}")] + "\nexec {agent}\n"
+
+
 _SAMPLE: dict[str, object] = {
     **dict.fromkeys(FIELDS, "x"),
     **dict.fromkeys(("n", "nodes", "slots", "cores"), 1),

@@ -23,6 +23,7 @@ from jupyter_dist.launch.processes.private_dir import make_memory_dir
 from jupyter_dist.launch.processes.starter import redirect_output, tell_starter
 from jupyter_dist.launch.proxy.conversation import ProxyOrder
 from jupyter_dist.launch.proxy.proxy import Proxy
+from jupyter_dist.model.spec.cluster_spec import JOIN
 
 
 def main() -> None:
@@ -48,7 +49,8 @@ def _stand_in(order: ProxyOrder, folder: Path) -> None:
         def on_stage(report: StartReport) -> None:
             tell_starter(msgspec.structs.replace(report, log_path=str(log_path)))
 
-        on_stage(StartReport(stage=f"connecting to {order.host.name} by ssh"))
+        if order.host.launcher != JOIN:  # a job says on its own what it waits for
+            on_stage(StartReport(stage=f"connecting to {order.host.name} by ssh"))
         try:
             info = proxy.open(on_stage)
         except (OSError, DistError) as error:

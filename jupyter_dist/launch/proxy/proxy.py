@@ -9,14 +9,17 @@ from time import time
 
 import msgspec
 
-from jupyter_dist.errors import ClusterExists, StartFailed
+from jupyter_dist.errors import ClusterExists, DistError, StartFailed
 from jupyter_dist.launch.files.connection_file import ConnectionInfo, StartReport
 from jupyter_dist.launch.processes.private_dir import this_machine
 from jupyter_dist.launch.proxy.conversation import END, ProxyOrder, RemoteOrder
 from jupyter_dist.launch.proxy.forwarding import explain_no_way
+from jupyter_dist.launch.proxy.job import CoordinatorJob
+from jupyter_dist.launch.proxy.last_word import last_word_path
 from jupyter_dist.launch.proxy.outage import Outage, outage_path, tell_outage
 from jupyter_dist.launch.proxy.published import Published
 from jupyter_dist.launch.proxy.remote_session import LoginRefused, RemoteSession
+from jupyter_dist.model.spec.cluster_spec import JOIN
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 """Between two attempts to dial: at first, and after many."""
@@ -49,12 +52,18 @@ class Proxy:
         self._far: ConnectionInfo | None = None
         """The cluster as it is found on its own machine."""
         self._published: Published | None = None
+        self._job: CoordinatorJob | None = None
+        self._is_kept = self._is_let_go = False
+        if order.host.launcher == JOIN and order.remote.spec is not None:
+            self._job = CoordinatorJob(order.remote.spec, folder, self._end_with_job)
 
     def open(self, on_stage: Callable[[StartReport], None]) -> ConnectionInfo:
         """Start or find the coordinator, and return how clients of this machine reach it.
 
         Raise StartFailed and ClusterExists; what was started has ended then.
         """
+        if self._job is not None:
+            return self._open_in_job(self._job, on_stage)
         with contextlib.ExitStack() as starting:
             if self._remote.spec is not None:
                 start = self._dial(self._remote)
@@ -65,6 +74,29 @@ class Proxy:
             info = self._publish()
             if self._remote.spec is not None:
                 self._keep(start)
+        return info
+
+    def _open_in_job(
+        self, job: CoordinatorJob, on_stage: Callable[[StartReport], None]
+    ) -> ConnectionInfo:
+        try:
+            self._host, self._far = job.start(self._host, on_stage, self._over)
+            self._remote = RemoteOrder(self._remote.name, runtime_dir=job.runtime_dir)
+            on_stage(StartReport(stage=f"opening its connection to {self._host.name}"))
+            try:
+                self._reach()
+            except StartFailed as problem:
+                raise StartFailed(
+                    f"{problem} The coordinator is on that node of {job.label}, and ssh has to get "
+                    "there from here: --ssh says how. Where it cannot, leave --coordinator out."
+                ) from problem
+            info = self._publish()
+        except BaseException as problem:
+            left = job.end(is_failed=True)
+            if left and isinstance(problem, (OSError, DistError)):
+                raise StartFailed(f"{problem} {left}") from problem
+            raise
+        self._is_kept = True
         return info
 
     def _keep(self, start: RemoteSession) -> None:
@@ -88,7 +120,12 @@ class Proxy:
                 return
 
     def close(self) -> None:
-        """End the connection, and remove what clients find."""
+        """End the connection and a job whose coordinator has ended; remove what clients find."""
+        if self._job is not None and self._is_kept:
+            if self._is_let_go:
+                self._job.let_go()
+            elif words := self._job.end():
+                last_word_path(self._log_path).write_text(words, encoding="utf-8")
         if self._published is not None:
             self._published.close()
         if self._session is not None:
@@ -98,11 +135,16 @@ class Proxy:
         """Have the coordinator end, as the handler of a signal does; `serve` returns then."""
         if self._session is not None:
             self._session.say(END)
-        if self._is_cut:
+        if self._is_cut or (self._job is not None and not self._is_kept):
             self._over.set()
 
     def leave(self) -> None:
         """Let go of a coordinator that lives on, as the handler of a signal does."""
+        self._is_let_go = True
+        self._end_with_job()
+
+    def _end_with_job(self) -> None:
+        """Have `serve` return, as the thread that watches the job does at its end."""
         self._over.set()
         if self._session is not None:
             self._session.terminate()
@@ -122,7 +164,7 @@ class Proxy:
 
     def _reach(self) -> None:
         """Connect so that clients reach the coordinator. Raise StartFailed, and ClusterEnded."""
-        order = RemoteOrder(self._remote.name)
+        order = RemoteOrder(self._remote.name, runtime_dir=self._remote.runtime_dir)
         if self._far is None:
             with contextlib.closing(self._dial(order)) as first:
                 self._far = self._take(first, first.read_report())
@@ -147,6 +189,7 @@ class Proxy:
             machine=this_machine(),
             coordinator_host=self._host.name,
         )
+        last_word_path(self._log_path).touch()
         self._published = Published(info)
         return info
 

@@ -9,6 +9,9 @@ from jupyter_dist.errors import UsageError
 ORCHESTRATORS = ("ray", "dask", "kubernetes")
 """Systems that have nodes at hand, and are asked through a client of their own."""
 BATCH_SYSTEMS = ("slurm", "pbs", "sge", "lsf", "htcondor", "mpi", *ORCHESTRATORS)
+WITH_COORDINATOR = ("slurm", "pbs", "lsf")
+"""Systems whose jobs may have the coordinator in them: one job, whose script its first node runs,
+and from where programs can be started on the others."""
 BATCH_TITLES = {
     "slurm": "Slurm",
     "pbs": "PBS",

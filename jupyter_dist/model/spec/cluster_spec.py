@@ -134,7 +134,15 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     batch: BatchSpec | None = None
     """The job whose nodes are its hosts, which all join then; None: there is no job."""
     coordinator: HostSpec | None = None
-    """The machine on which the coordinator runs, reached by ssh; None: on this one."""
+    """The machine on which the coordinator runs, reached by ssh; None: on this one.
+
+    One that joins is a node of the job, which has no name before.
+    """
+
+    @property
+    def is_coordinator_in_job(self) -> bool:
+        """The coordinator runs on a node of the job, which is submitted from here."""
+        return self.coordinator is not None and self.coordinator.launcher == JOIN
 
     @property
     def world_size(self) -> int:

@@ -55,6 +55,9 @@ class FakeJob:
             self.is_cancelled.set()
         return self.hindrance
 
+    def remove_files(self):
+        self.told.append("remove_files")
+
     def end(self):
         self.told.append("end")
         return self.hindrance

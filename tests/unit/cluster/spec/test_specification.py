@@ -348,10 +348,43 @@ def test_the_coordinator_is_here_unless_another_machine_is_named(spec_file):
     assert specify(coordinator="bob@localhost").coordinator.user == "bob"
 
 
-@pytest.mark.parametrize("given", ["far:2", "far,farther", "job", "join:2", "", "a b"])
+@pytest.mark.parametrize("given", ["far:2", "far,farther", "join:2", "", "a b"])
 def test_a_coordinator_has_one_machine(given):
-    with pytest.raises(HostSpecError, match=r"coordinator '.*Accepted: here, or HOST"):
+    with pytest.raises(HostSpecError, match=r"coordinator '.*Accepted: here, job .*, or HOST"):
         specify(coordinator=given)
+
+
+def test_a_coordinator_in_a_job_is_on_a_node_that_has_no_name_yet(tmp_path, spec_file):
+    spec = specify(
+        coordinator="job", launcher="slurm", nodes=2, job_dir=tmp_path, python="/env", ssh="ssh -v"
+    )
+    assert spec.is_coordinator_in_job
+    assert (spec.coordinator.name, spec.coordinator.ssh) == ("job", ("ssh", "-v"))
+    assert [host.python for host in spec.hosts] == ["/env"] * 2
+    assert spec.batch.directory == str(tmp_path)
+    path = spec_file('coordinator = "job"\n[batch]\nsystem = "pbs"\nnodes = 1\n')
+    assert specify(spec=path).is_coordinator_in_job
+    with pytest.raises(UsageError, match="job directory"):
+        specify(coordinator="job", launcher="slurm", nodes=2, job_dir="/no/such")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"launcher": "auto"},
+        {"launcher": "mpi", "nodes": 2},
+        {"launcher": "sge", "nodes": 2},
+        {"launcher": "kubernetes", "nodes": 2},
+        {"hosts": "far:1"},
+        {"hosts": "far:1", "launcher": "slurm"},
+    ],
+)
+def test_a_coordinator_in_a_job_wants_a_job_that_is_submitted_for_it(given, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")  # around us, with nodes of its own
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "a,b")
+    with pytest.raises(UsageError, match=r"coordinator 'job' .*--launcher slurm\|pbs\|lsf"):
+        specify(**given, coordinator="job")
 
 
 def test_what_is_installed_comes_from_the_machine_of_the_coordinator():

@@ -24,6 +24,12 @@ def test_a_node_runs_an_agent_that_joins_by_file():
     assert "-P -m jupyter_dist.agent --join '/shared/my jobs/fit.join'\n" in script
 
 
+def test_the_coordinator_of_a_job_reads_its_order():
+    script = agent_script(order(has_coordinator=True, slots=8))
+    assert "-P -m jupyter_dist.coordinator.in_job '/shared/my jobs/fit.join'\n" in script
+    assert "--slots" not in script
+
+
 def test_its_slots_are_told_where_they_are_known():
     assert "--slots 8 --start-method spawn" in agent_script(order(slots=8, start_method="spawn"))
     assert "--slots" not in agent_script(order())

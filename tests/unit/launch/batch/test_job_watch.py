@@ -305,3 +305,26 @@ def wait_until(holds):
             return True
         patience.wait(0.01)
     return False
+
+
+def test_who_looks_on_is_told_that_a_job_has_ended_by_itself():
+    job, has_ended = FakeJob(), threading.Event()
+    watch = JobWatch(lambda _path: job, "the Slurm job", on_end=has_ended.set)
+    watch.start(JOIN_PATH)
+    job.show(RUNNING)
+    assert not has_ended.is_set()
+    job.show(CANCELLED)
+    watch.ask()
+    assert has_ended.wait(PATIENCE_S)
+    assert "CANCELLED by root" in watch.problem
+    watch.end(PATIENCE_S)
+
+
+def test_a_job_that_nobody_watches_any_more_goes_on_without_its_files():
+    job = FakeJob()
+    watch = JobWatch(lambda _path: job, "the Slurm job")
+    watch.start(JOIN_PATH)
+    job.show(RUNNING)
+    job.await_look()
+    watch.let_go()
+    assert job.told == ["remove_files"]

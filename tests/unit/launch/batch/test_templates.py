@@ -1,8 +1,8 @@
 import pytest
 
 from jupyter_dist.errors import UsageError
-from jupyter_dist.launch.batch.templates import FIELDS, TEMPLATES, check_template
-from jupyter_dist.model.spec.batch import BATCH_SYSTEMS, ORCHESTRATORS
+from jupyter_dist.launch.batch.templates import FIELDS, TEMPLATES, check_template, template_for
+from jupyter_dist.model.spec.batch import BATCH_SYSTEMS, ORCHESTRATORS, WITH_COORDINATOR
 
 GOOD = "#!/bin/sh\n#SBATCH --nodes={nodes}\nsrun --ntasks-per-node=1 {agent}\n"
 
@@ -77,3 +77,16 @@ def test_an_odd_brace_is_told_with_its_line(line):
 @pytest.mark.parametrize("field", ["", "a b", "nodes +"])
 def test_braces_around_something_else_are_told(field):
     assert f"line 4: {{{field}}} " in problem(f"{GOOD}{{{field}}}\n")
+
+
+@pytest.mark.parametrize("system", WITH_COORDINATOR)
+def test_the_first_node_alone_runs_a_coordinator(system):
+    script = template_for(system, is_on_first=True)
+    directives, _, rest = (
+        script.rpartition("\n\n") if "\n\n" in script else script.rpartition("exec")
+    )
+    assert rest.strip() == "{agent}"
+    assert all(line.startswith("#") for line in directives.splitlines())
+    assert TEMPLATES[system].startswith(directives)
+    check_template(script)
+    assert template_for(system) == TEMPLATES[system]
