@@ -107,6 +107,11 @@ class HostsLab:
     # Where things are
 
     @property
+    def main_network(self):
+        """The one that all hosts and the head are on."""
+        return self._networks[MAIN]
+
+    @property
     def head_address(self):
         """This machine's IPv4 address, as the hosts see it."""
         return self._networks[MAIN].address(HEAD)
