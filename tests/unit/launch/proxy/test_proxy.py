@@ -9,6 +9,7 @@ from jupyter_dist.errors import StartFailed
 from jupyter_dist.launch.files.connection_file import ConnectionInfo, StartReport, find_connection
 from jupyter_dist.launch.proxy import proxy as module
 from jupyter_dist.launch.proxy.conversation import END, ProxyOrder, RemoteOrder
+from jupyter_dist.launch.proxy.last_word import LastWord
 from jupyter_dist.launch.proxy.outage import read_outage
 from jupyter_dist.launch.proxy.proxy import Proxy
 from jupyter_dist.launch.proxy.remote_session import LoginRefused
@@ -131,3 +132,59 @@ def test_whose_login_is_refused_does_not_dial_again_soon(ssh):
     assert proxy._over.pauses_s == [0.5, 1.0, 300.0, 15.0, 300.0]
     assert "5 minutes" in read_outage(str(ssh.folder / "proxy.log")).why
     proxy.close()
+
+
+class Job:
+    """The job that has the coordinator in it, as its proxy sees it."""
+
+    label, runtime_dir = "Slurm job 12", "/there"
+
+    def __init__(self, _spec, _log_dir, on_end):
+        self.on_end, self.told = on_end, []
+
+    def start(self, host, _on_stage, _given_up):
+        return HostSpec("node7", ssh=host.ssh), FAR
+
+    def end(self, *, is_failed=False):
+        self.told.append("cancel" if is_failed else "end")
+        return "" if is_failed else "Slurm job 12 was cancelled"
+
+    def let_go(self):
+        self.told.append("let go")
+
+
+@pytest.fixture
+def in_job(ssh, monkeypatch):
+    """Return a proxy whose coordinator is in a job."""
+    monkeypatch.setattr(module, "CoordinatorJob", Job)
+    spec = ClusterSpec(name="demo", hosts=(HostSpec("slurm-1", launcher="join"),))
+    order = ProxyOrder(HostSpec("job", launcher="join"), RemoteOrder("demo", spec))
+    return Proxy(order, ssh.folder, ssh.folder / "proxy.log")
+
+
+def test_the_end_of_a_job_ends_its_proxy_whose_last_word_says_how(in_job, ssh):
+    info = in_job.open(ignore)
+    assert info.coordinator_host == "node7"
+    word = LastWord(info.log_path)
+    threading.Timer(0.05, in_job._job.on_end).start()
+    in_job.serve()
+    in_job.close()
+    assert in_job._job.told == ["end"]
+    assert word.read() == "Slurm job 12 was cancelled"
+    assert find_connection("demo") is None
+
+
+def test_who_lets_go_of_a_job_does_not_end_it(in_job):
+    in_job.open(ignore)
+    in_job.leave()
+    in_job.serve()
+    in_job.close()
+    assert in_job._job.told == ["let go"]
+
+
+def test_a_node_that_ssh_does_not_reach_has_its_job_cancelled(in_job, ssh):
+    ssh.ways = [StartFailed("node7: no way.")]
+    with pytest.raises(StartFailed, match=r"no way.*Slurm job 12.*--ssh"):
+        in_job.open(ignore)
+    in_job.close()
+    assert in_job._job.told == ["cancel"]
