@@ -64,12 +64,22 @@ class Worker:
         line, _, self._unread = self._unread.partition(b"\n")
         return json.loads(line)
 
+    def processes(self) -> Sequence[psutil.Process]:
+        """Return itself, and the one with its relays."""
+        own = psutil.Process(self.process.pid)
+        return [own, *own.children()]
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to both."""
+        for each in self.processes():
+            each.send_signal(number)
+
     def close(self) -> None:
         """End it, however it is."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        self.process.send_signal(signal.SIGCONT)
+        self.send_signal(signal.SIGCONT)
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
@@ -136,12 +146,12 @@ class SimulatedHosts:
 
         Its connections stay open, and its kernel takes what is sent: only its silence tells.
         """
-        self._workers[-1].process.send_signal(signal.SIGSTOP)
+        self._workers[-1].send_signal(signal.SIGSTOP)
         return time.monotonic()
 
     def cpu_s(self) -> float:
         """Return the CPU time that simulating has taken so far, in seconds."""
-        times = [psutil.Process(worker.process.pid).cpu_times() for worker in self._workers]
+        times = [each.cpu_times() for worker in self._workers for each in worker.processes()]
         return sum(each.user + each.system for each in times)
 
 

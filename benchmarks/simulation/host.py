@@ -11,13 +11,13 @@ from functools import cache
 import msgspec
 import zmq
 from simulation.rank import Crowd, SimulatedRank
+from simulation.relays import RelayProcess
 
 from jupyter_dist.agent.connection.coordinator_stream import CoordinatorStream
 from jupyter_dist.agent.connection.dial import Found, find_home
 from jupyter_dist.agent.host.telemetry import LOOK_INTERVAL_S, RARE_INTERVAL_S
-from jupyter_dist.control.relay.doors import Home, open_doors
+from jupyter_dist.control.relay.doors import Home
 from jupyter_dist.control.relay.engine_dealer import RankHome
-from jupyter_dist.control.relay.relay import Relay
 from jupyter_dist.errors import DistError
 from jupyter_dist.launch.launcher import JoinTicket
 from jupyter_dist.model.hosts.addresses import join_address
@@ -42,12 +42,15 @@ class SimulatedHost(threading.Thread):
         ticket: JoinTicket,
         context: "zmq.Context",
         crowd: Crowd,
+        *,
+        relays: RelayProcess,
     ) -> None:
         """Make one; its relay listens in a folder of its own below this one."""
         super().__init__(name=f"host-{number}", daemon=True)
         self.ranks: dict[str, SimulatedRank] = {}
         """Those that live, by the names of their engines."""
         self._number, self._slots, self._context, self._crowd = number, slots, context, crowd
+        self._relays = relays
         # As on a machine of its own, where no process of the coordinator's can be seen.
         self._ticket = msgspec.structs.replace(ticket, machine="", coordinator_pid=0)
         self._loop = asyncio.get_running_loop()
@@ -146,9 +149,7 @@ class SimulatedHost(threading.Thread):
         relay = relay_path(self._folder) if command.relay else ""
         if relay and not self._has_relay:
             self._has_relay = True
-            # Open before there is a rank, which would go its own way.
-            own_relay = Relay(self._context, open_doors(relay), proof)
-            threading.Thread(target=_serve, args=(own_relay,), daemon=True).start()
+            self._relays.start(relay, proof)  # before there is a rank, which would go its own way
         for place in command.places:
             own_proof = RankHome(*proof[:3], place.engine.encode(), relay)
             rank = SimulatedRank(place, self._context, own_proof, self._crowd, self._on_left)
@@ -210,12 +211,6 @@ class SimulatedHost(threading.Thread):
     def _stop_telemetry(self) -> None:
         if self._next_telemetry is not None:
             self._next_telemetry.cancel()
-
-
-def _serve(relay: Relay) -> None:
-    """Carry the messages of a host's ranks, as a process of its own does on a real host."""
-    while True:
-        relay.carry(relay.wait())
 
 
 def _exited(rank: SimulatedRank, **how: int) -> pb.EngineExited:

@@ -21,6 +21,7 @@ from typing import Any
 import zmq
 from simulation.host import SimulatedHost
 from simulation.rank import Crowd
+from simulation.relays import RelayProcess
 
 from jupyter_dist.control.context import new_context
 from jupyter_dist.launch.files.join_file import read_join_file
@@ -42,6 +43,7 @@ class Worker:
         """For the sockets of relays."""
         self._context = new_context()
         self._context.set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
+        self._relays = RelayProcess()
         self._loop = asyncio.get_running_loop()
         self._mend()
 
@@ -52,7 +54,13 @@ class Worker:
                 ticket = read_join_file(Path(order["file"]))
                 for number in range(order["first"], order["first"] + order["hosts"]):
                     host = SimulatedHost(
-                        number, order["slots"], self._folder, ticket, self._context, self._crowd
+                        number,
+                        order["slots"],
+                        self._folder,
+                        ticket,
+                        self._context,
+                        self._crowd,
+                        relays=self._relays,
                     )
                     self._hosts.append(host)
                     host.start()
