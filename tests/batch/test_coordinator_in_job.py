@@ -11,9 +11,9 @@ from jupyter_dist.errors import ClusterGone
 from tests.facts import assert_tells
 from tests.hosts.lab.cable import Cable
 from tests.hosts.lab.system import program
-from tests.processes.leftovers import coordinator_of, wait_until
+from tests.processes.leftovers import command_of, coordinator_of, wait_until
 
-from .clusters import SUM, values
+from .clusters import SUM, values, wait_for_stage
 
 
 @pytest.fixture
@@ -201,6 +201,25 @@ srun --kill-on-bad-exit=0 --no-kill --mpi=none {agent}
     cluster = start(slots=1, template=str(template), **inside)
     assert values(cluster.run(SUM)) == ["3.0"] * 2
     cluster.stop()
+    start.assert_nothing_left()
+
+
+@pytest.mark.slow
+def test_a_job_whose_proxy_is_killed_while_it_waits_ends_without_a_client(
+    slurm, start, home, in_background, busy_nodes
+):
+    told = []
+    options = {"coordinator": "job", "ssh": slurm.hosts.ssh, "python": sys.executable}
+    future = in_background(start, keep_s=1, on_progress=told.append, **options)
+    wait_for_stage(told, "PENDING")
+    (proxy,) = [
+        each for each in home.processes() if "jupyter_dist.launch.proxy" in command_of(each)
+    ]
+    proxy.kill()
+    assert future.exception(20) is not None
+    slurm.scancel(busy_nodes)
+    start.assert_no_process_left(40)
+    start(slots=1, **options).stop()  # the next job removes what that one has left beside it
     start.assert_nothing_left()
 
 
