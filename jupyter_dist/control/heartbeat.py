@@ -4,7 +4,6 @@ They prove that a process lives, not that its rank moves on.
 """
 
 import contextlib
-import math
 import struct
 import threading
 from collections.abc import Iterable, Mapping
@@ -94,9 +93,9 @@ class HeartbeatMonitor(Listener):
                         self._take(name, asked_s)
 
     def _take(self, identity: bytes, asked_s: float) -> None:
-        self._answered_s[identity] = asked_s
-        if self._last_beat_s.get(identity, -math.inf) < asked_s <= monotonic():
-            self._last_beat_s[identity] = asked_s
+        if self._answered_s.get(identity, 0.0) < asked_s <= monotonic():  # an older one comes late
+            self._answered_s[identity] = asked_s
+            self._last_beat_s[identity] = max(asked_s, self._last_beat_s.get(identity, 0.0))
 
     def last_beat_s(self, identity: bytes) -> float:
         """Monotonic time of the last question that was answered, else of the first, else of now."""

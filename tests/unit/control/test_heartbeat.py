@@ -67,6 +67,18 @@ def test_a_beat_counts_as_of_the_time_at_which_it_was_asked_for(monitor, clock):
     assert (monitor.last_beat_s(b"1"), monitor.answered_s(b"1")) == (100.0, 0.0)
 
 
+def test_an_answer_that_comes_after_a_later_one_changes_nothing(monitor, clock):
+    for clock.now_s in (100.0, 101.0):
+        monitor.ask([b"0", b"2", b"3"])
+    first, *_, last = [frame for frame in monitor._socket.asked if len(frame) == 8]
+    for stamp in (last, first):
+        come(monitor, stamp)
+        monitor._socket.come.append([b"relay-a", stamp, b"2 3"])
+        monitor.receive()
+    for name in (b"0", b"2", b"3"):
+        assert (monitor.answered_s(name), monitor.last_beat_s(name)) == (101.0, 101.0)
+
+
 def test_beats_from_before_a_time_in_which_nobody_listened_make_no_rank_older(monitor, clock):
     monitor.ask([b"0"])
     clock.now_s = 150.0
