@@ -240,14 +240,24 @@ def cut_output(event: RankOutput) -> Iterator[RankOutput]:
     piece: list[Output] = []
     size = 0
     for output in event.outputs:
-        for start in range(0, max(1, len(output.text)), PIECE_CHARACTERS):
-            part = replace(output, text=output.text[start : start + PIECE_CHARACTERS])
+        for text in _cut_text(output.text):
+            part = replace(output, text=text)
             if piece and size + len(part.text) > PIECE_CHARACTERS:
                 yield RankOutput(event.ranks, tuple(piece))
                 piece, size = [], 0
             piece.append(part)
             size += len(part.text)
     yield RankOutput(event.ranks, tuple(piece))
+
+
+def _cut_text(text: str) -> Iterator[str]:
+    """Cut at ends of lines, so that what is left of a text begins with a whole line."""
+    begin = 0
+    while len(text) - begin > PIECE_CHARACTERS:
+        end = text.rfind("\n", begin, begin + PIECE_CHARACTERS) + 1 or begin + PIECE_CHARACTERS
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
 
 
 class OutputLog:

@@ -167,6 +167,18 @@ def test_large_outputs_are_kept_in_pieces_of_the_same_text_in_the_same_order(log
     assert [output.kind for output in outputs[-2:]] == ["stderr", "stdout"]
 
 
+@pytest.mark.parametrize("length", [1, 100, PIECE_CHARACTERS // 2])
+def test_what_is_left_of_a_text_begins_with_a_whole_line(log, length):
+    lines = [f"{number} {'x' * length}\n" for number in range(KEPT_BYTES // (length + 3) + 9)]
+    log.add([text("".join(lines))])
+    replayed = log.replay("r1", "")
+    assert isinstance(replayed, OutputReplayed)
+    assert replayed.cell.kept_bytes
+    left = "".join(output.text for event in replayed.events for output in event.outputs)
+    assert left.splitlines(keepends=True) == lines[-left.count("\n") :]
+    assert len(left) < sum(map(len, lines))
+
+
 def test_so_many_cells_are_kept(log):
     for number in range(2, 2 * KEPT_CELLS):
         log.finish()
