@@ -92,10 +92,15 @@ def _be_relay(config: EngineConfig, doors: "Doors", zygote_pid: int) -> NoReturn
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     from jupyter_dist.control.context import new_context
     from jupyter_dist.control.relay.doors import Home
+    from jupyter_dist.control.relay.engine_dealer import alive_interval_s
     from jupyter_dist.control.relay.relay import Relay
 
     home = Home(
-        config.engines_address, config.beats_address, config.credentials, config.relay.encode()
+        config.engines_address,
+        config.beats_address,
+        config.credentials,
+        config.relay.encode(),
+        alive_interval_s(config.lost_after_s),
     )
     relay = Relay(new_context(), doors, home)
     while True:

@@ -17,6 +17,8 @@ class Home(NamedTuple):
     beats_address: str
     credentials: Credentials
     identity: bytes
+    alive_interval_s: float = 1.0
+    """How often ranks are told that it lives."""
 
 
 class Doors(NamedTuple):

@@ -1,5 +1,6 @@
 """A rank's end of the control channel: its own connection, or its host's relay while that moves."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,11 +18,14 @@ from jupyter_dist.protocol.codec import Frame, to_engine
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import ToEngine
 
-ALIVE_S, SILENT_S = 1.0, 3.0
-"""How often a relay says that it lives, and after which silence its ranks leave it.
+_LONGEST_PAUSE_S = 1.0
+_MISSED = 3
+"""After so many signs of life that did not come ranks leave their relay.
 
 libzmq's own pings would not tell: they wait behind what is said to a relay that reads nothing.
 """
+LOST_AFTER_S = 10.0
+"""A silence after which ranks are lost, where nothing else is said."""
 LONGEST_HANDSHAKE_MS = 30_000
 """With the coordinator, which may have many at once; libzmq's own."""
 
@@ -35,6 +39,15 @@ class RankHome(NamedTuple):
     identity: bytes
     relay: str
     """Path of its host's relay; empty: it speaks through none."""
+    lost_after_s: float = LOST_AFTER_S
+
+
+def alive_interval_s(lost_after_s: float) -> float:
+    """Return how often a relay says that it lives, in seconds.
+
+    A rank that leaves it has to answer heartbeats itself well before it counts as lost.
+    """
+    return min(_LONGEST_PAUSE_S, lost_after_s / 10)
 
 
 class EngineDealer(Dealer[ToEngine]):
@@ -43,6 +56,9 @@ class EngineDealer(Dealer[ToEngine]):
     Of pings libzmq would keep a timer for each rank, and walk through all with each message; that
     a connection is cut the kernel notices.
     """
+
+    look_interval_s = math.inf
+    """How often its owner has to ask for `silence_s`, at least."""
 
     def __init__(
         self,
@@ -68,26 +84,23 @@ class RelayedDealer(EngineDealer):
     """A relay that has ended before this connects is noticed by that alone."""
 
     def __init__(
-        self,
-        address: str,
-        credentials: Credentials,
-        identity: bytes,
-        context: "zmq.Context[Any]",
-        relay: str,
-        on_left: Callable[[], None],
+        self, context: "zmq.Context[Any]", home: RankHome, on_left: Callable[[], None]
     ) -> None:
-        """Connect to the relay that listens at this path; `on_left` is called once it is left.
+        """Connect to the relay of this home; `on_left` is called once it is left.
 
         It is called again each time that `silence_s` is asked for, while it raises RuntimeError.
         """
-        self._relay = f"ipc://{relay}"
+        self._relay = f"ipc://{home.relay}"
+        self.look_interval_s = alive_interval_s(home.lost_after_s)
+        self.silent_s = _MISSED * self.look_interval_s
+        """It leaves the relay after a silence of so long."""
         self._on_left: Callable[[], None] | None = on_left
         self._heard_s = monotonic()
-        super().__init__(address, credentials, identity, context)
+        super().__init__(home.address, home.credentials, home.identity, context)
 
     def silence_s(self) -> float:
         """Tell for how long the coordinator is out of reach (0 while it is not)."""
-        if self._relay and monotonic() - self._heard_s > SILENT_S:
+        if self._relay and monotonic() - self._heard_s > self.silent_s:
             self._leave_relay()
         if not self._relay and self._on_left is not None:
             with suppress(RuntimeError):
@@ -101,7 +114,7 @@ class RelayedDealer(EngineDealer):
 
     def _dial(self) -> None:
         if self._relay:
-            self._socket.setsockopt(zmq.HANDSHAKE_IVL, int(1000 * SILENT_S))
+            self._socket.setsockopt(zmq.HANDSHAKE_IVL, int(1000 * self.silent_s))
             self._socket.connect(self._relay)
         else:
             self._socket.setsockopt(zmq.HANDSHAKE_IVL, LONGEST_HANDSHAKE_MS)
@@ -128,10 +141,10 @@ def open_line(context: "zmq.Context[Any]", home: RankHome) -> EngineDealer:
 
     Raise WireError for an address that cannot be dialled, RuntimeError without a thread more.
     """
-    address, beats_address, credentials, identity, relay = home
-    answer = partial(echo_heartbeats, context, beats_address, credentials, identity)
-    if not relay:
+    proof = home.credentials, home.identity
+    answer = partial(echo_heartbeats, context, home.beats_address, *proof)
+    if not home.relay:
         answer()
-        return EngineDealer(address, credentials, identity, context)
-    echo_heartbeats(context, f"ipc://{beats_path(relay)}", None, identity)
-    return RelayedDealer(address, credentials, identity, context, relay, answer)
+        return EngineDealer(home.address, *proof, context)
+    echo_heartbeats(context, f"ipc://{beats_path(home.relay)}", None, home.identity)
+    return RelayedDealer(context, home, answer)

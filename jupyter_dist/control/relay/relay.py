@@ -18,7 +18,6 @@ from jupyter_dist.control.frames import receive_frames, send_frames, size_of
 from jupyter_dist.control.ledger import Sign, bare_sign
 from jupyter_dist.control.relay.beat_relay import BeatRelay
 from jupyter_dist.control.relay.doors import Doors, Home, let_in
-from jupyter_dist.control.relay.engine_dealer import ALIVE_S
 from jupyter_dist.control.relay.envelope import Letter, pack, unpack
 from jupyter_dist.control.router import notice_cuts
 from jupyter_dist.control.sockets import Sockets
@@ -56,15 +55,16 @@ class Relay:
         self._monitor = sockets.monitor(uplink, CONNECTION_EVENTS)
         dial(uplink, home.address)
         self._is_cut = True
-        self._alive_s = 0.0
+        self._alive_interval_s, self._alive_s = home.alive_interval_s, 0.0
         """When ranks are told next that this relay lives."""
         self._known: set[bytes] = set()
         """Ranks that have said something."""
 
-    def wait(self, timeout_s: float = ALIVE_S) -> Sequence[Any]:
+    def wait(self, timeout_s: float = math.inf) -> Sequence[Any]:
         """Return which sockets have something; ranks are asked only where there is room for it."""
         beats = self._beats
-        timeout_s = min(timeout_s, max(0.0, beats.due_s - monotonic()))
+        rest_s = min(beats.due_s, self._alive_s) - monotonic()
+        timeout_s = min(timeout_s, max(0.0, rest_s))
         wanted = [(each, _READABLE) for each in (self._uplink, self._monitor, beats.uplink)]
         if self._has_room:
             wanted.append((self._ranks, _READABLE))
@@ -82,7 +82,7 @@ class Relay:
         if self._ranks in ready:
             self._carry_up()
         if (now_s := monotonic()) >= self._alive_s:
-            self._alive_s = now_s + ALIVE_S
+            self._alive_s = now_s + self._alive_interval_s
             self._tell_ranks(Sign.CONFIRMS)
 
     def close(self) -> None:

@@ -142,6 +142,7 @@ class Channel:
             config.credentials,
             config.engine.encode(),
             relay_path(config.run_dir) if config.relay else "",
+            config.lost_after_s,
         )
         self._dealer = open_line(context, home)
         self._poll.register(self.fileno, select.POLLIN)
@@ -219,6 +220,11 @@ class Channel:
     def send(self, message: Message) -> None:
         """Send a message now; for the thread in charge."""
         self._dealer.send(message)
+
+    @property
+    def look_interval_s(self) -> float:
+        """How often `silence_s` has to be asked for, at least."""
+        return self._dealer.look_interval_s
 
     def silence_s(self) -> float:
         """Return for how long there is no connection (0 while there is one); when in charge."""

@@ -108,7 +108,8 @@ class Link(threading.Thread):
             now_s = monotonic()
             if now_s >= self._next_look_s:
                 is_busy = not self._channel.is_main_idle
-                self._next_look_s = now_s + (STREAM_INTERVAL_S if is_busy else IDLE_INTERVAL_S)
+                idle_s = min(IDLE_INTERVAL_S, self._channel.look_interval_s)
+                self._next_look_s = now_s + (STREAM_INTERVAL_S if is_busy else idle_s)
                 self._stream()
                 self._channel.serve()
 

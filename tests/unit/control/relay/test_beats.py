@@ -3,8 +3,10 @@
 import struct
 from time import monotonic
 
+import pytest
+
 from jupyter_dist.control.frames import receive_frames, send_frames
-from jupyter_dist.control.relay.engine_dealer import SILENT_S
+from jupyter_dist.control.relay.engine_dealer import alive_interval_s
 from jupyter_dist.protocol.messages import Ready
 
 NAMES = (b"0", b"1", b"2.4")
@@ -99,7 +101,14 @@ def test_a_rank_without_a_thread_for_its_own_beats_tries_again(host, monkeypatch
         answer()
 
     monkeypatch.setattr(rank, "_on_left", refuse)
-    monkeypatch.setattr(rank, "_heard_s", rank._heard_s - SILENT_S - 1)
+    monkeypatch.setattr(rank, "_heard_s", rank._heard_s - rank.silent_s - 1)
     for _ in range(5):
         rank.silence_s()
     assert len(begun) == 3
+
+
+@pytest.mark.parametrize("lost_after_s", [1.0, 4.0, 10.0, 60.0])
+def test_a_rank_leaves_a_silent_relay_well_before_it_counts_as_lost(lost_after_s):
+    interval_s = alive_interval_s(lost_after_s)
+    missed, until_it_looks, until_it_is_asked = 3 * interval_s, interval_s, lost_after_s / 3
+    assert missed + until_it_looks + until_it_is_asked < lost_after_s

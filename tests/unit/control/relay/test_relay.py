@@ -8,7 +8,6 @@ import pytest
 
 from jupyter_dist.control.frames import receive_frames, send_frames
 from jupyter_dist.control.relay.doors import open_doors
-from jupyter_dist.control.relay.engine_dealer import SILENT_S
 from jupyter_dist.control.relay.envelope import Letter, new_relay, pack, unpack
 from jupyter_dist.errors import MalformedMessage
 from jupyter_dist.protocol.codec import VERSION, encode
@@ -133,7 +132,7 @@ def test_a_rank_leaves_a_relay_that_is_silent_and_what_that_still_brings_is_old(
     assert host.relay._ranks.poll(5000)  # it lies in a relay that does not move
     stopped, host.relay = host.relay, None
     assert rank.silence_s() == 0
-    monkeypatch.setattr(rank, "_heard_s", rank._heard_s - SILENT_S)
+    monkeypatch.setattr(rank, "_heard_s", rank._heard_s - rank.silent_s)
     assert host.hear(1, rank) == [("0", ready(0, 2))]
     host.relay = stopped
     rank.send(ObjectsStored(0, "it"))

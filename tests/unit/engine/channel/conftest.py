@@ -23,6 +23,7 @@ class Home:
             info=SimpleNamespace(rank=0),
             engine="0",
             relay="",
+            lost_after_s=10.0,
             engines_address=f"tcp://127.0.0.1:{self.router.bind('127.0.0.1')}",
             beats_address="tcp://127.0.0.1:9",  # where no one answers
             credentials=keys.for_engine(),
