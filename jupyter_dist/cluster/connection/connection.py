@@ -118,6 +118,8 @@ class Connection:
     def _check_alive(self, waits_out_breaks: bool) -> None:
         silence_s = self._dealer.silence_s()
         if silence_s and not process_lives(self._info.coordinator_pid):
+            if self._dealer.wait(0):
+                return  # its last words have come meanwhile
             raise self._ended()
         if self._patience.count(silence_s) <= SILENCE_LIMIT_S:
             return

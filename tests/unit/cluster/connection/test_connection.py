@@ -69,6 +69,17 @@ def test_after_a_long_one_a_coordinator_here_is_gone_and_one_elsewhere_out_of_re
     assert hear(there, SILENCE_LIMIT_S + 1, waits_out_breaks=True) == []
 
 
+def test_what_a_coordinator_said_before_it_ended_is_read_first(lines, monkeypatch):
+    here, _ = lines
+    monkeypatch.setattr(connection, "process_lives", lambda _pid: False)
+    comes = iter([False, True, True, False, False])  # the first one just before we look
+    monkeypatch.setattr(here._dealer, "wait", lambda _timeout_s: next(comes))
+    monkeypatch.setattr(here._dealer, "receive", lambda: ["why"], raising=False)
+    assert [hear(here, 1.0), hear(here, 1.0)] == [[], ["why"]]
+    with pytest.raises(ClusterGone):
+        hear(here, 1.0)
+
+
 def test_a_break_is_described_as_long_as_it_lasts(lines, tmp_path):
     here, there = lines
     tell_outage(tmp_path / "log", Outage(0.0, "refused."))
