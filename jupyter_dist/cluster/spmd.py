@@ -163,7 +163,7 @@ def gather(
 
     The first Ctrl-C, or wish, calls `interrupt`, the second one is raised. What ranks ask is left
     to the desk, or else asked here. Raises CellOutOfSight
-    where the connection was cut for so long that messages are lost.
+    where messages were lost because the connection was down.
     """
     with line.lock, _count_interrupts() if wishes is None else nullcontext(wishes) as interrupts:
         line.send(gathering.request)

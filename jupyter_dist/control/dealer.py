@@ -177,7 +177,7 @@ def secure_client(socket: "zmq.Socket[bytes]", credentials: Credentials) -> None
 
 
 def try_again_soon(socket: "zmq.Socket[bytes]") -> None:
-    """Make a dialling socket try again soon where it must, and keep nobody waiting at its end."""
+    """Make a dialling socket reconnect soon, and drop what is unsent when it is closed."""
     socket.setsockopt(zmq.CONNECT_TIMEOUT, 2000)
     socket.setsockopt(zmq.RECONNECT_IVL, 100)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)

@@ -3,7 +3,7 @@
     python -P -m jupyter_dist.coordinator.in_job ORDER
 
 It reads its order from that file, and turns into the coordinator, whose agents are on the nodes of
-the job around it. It reports into a file beside its order, where nobody else can read that.
+the job around it. It reports into a file beside its order that only its user can read.
 """
 
 import os

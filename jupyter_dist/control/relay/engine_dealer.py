@@ -93,7 +93,7 @@ class RelayedDealer(EngineDealer):
         self._relay = f"ipc://{home.relay}"
         self.look_interval_s = alive_interval_s(home.lost_after_s)
         self.silent_s = _MISSED * self.look_interval_s
-        """It leaves the relay after a silence of so long."""
+        """It leaves a relay from which it has received nothing for this time."""
         self._on_left: Callable[[], None] | None = on_left
         self._heard_s = monotonic()
         super().__init__(home.address, home.credentials, home.identity, context)

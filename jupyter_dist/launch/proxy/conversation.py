@@ -38,7 +38,7 @@ class JobOrder(msgspec.Struct, frozen=True):
     wire: str
     """Version of all else that is said; another one reads no further."""
     good_until_s: float
-    """In seconds since 1970: from then on nobody waits for it."""
+    """In seconds since 1970; after that the start has been given up."""
     spec: msgspec.Raw
     """The ClusterSpec, for one of the same version."""
 

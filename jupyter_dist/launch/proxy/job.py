@@ -33,7 +33,7 @@ class CoordinatorJob:
     """Submits it, and finds out where the coordinator is."""
 
     def __init__(self, spec: ClusterSpec, log_dir: Path, on_end: Callable[[], None]) -> None:
-        """`on_end` is called by another thread once the job has ended by itself."""
+        """`on_end` is called by another thread when the job ends without being cancelled here."""
         assert spec.batch is not None
         self._spec, self._log_dir = spec, log_dir
         self._watch = JobWatch(

@@ -6,6 +6,7 @@ from time import monotonic
 import pytest
 
 from jupyter_dist.control.frames import receive_frames, send_frames
+from jupyter_dist.control.relay import engine_dealer
 from jupyter_dist.control.relay.engine_dealer import alive_interval_s
 from jupyter_dist.protocol.messages import Ready
 
@@ -110,5 +111,6 @@ def test_a_rank_without_a_thread_for_its_own_beats_tries_again(host, monkeypatch
 @pytest.mark.parametrize("lost_after_s", [1.0, 4.0, 10.0, 60.0])
 def test_a_rank_leaves_a_silent_relay_well_before_it_counts_as_lost(lost_after_s):
     interval_s = alive_interval_s(lost_after_s)
-    missed, until_it_looks, until_it_is_asked = 3 * interval_s, interval_s, lost_after_s / 3
+    missed = engine_dealer._MISSED * interval_s
+    until_it_looks, until_it_is_asked = interval_s, lost_after_s / 3
     assert missed + until_it_looks + until_it_is_asked < lost_after_s
