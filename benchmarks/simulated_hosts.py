@@ -30,6 +30,8 @@ class Worker:
     """One process that simulates hosts."""
 
     def __init__(self, log: Path) -> None:
+        self.processes: Sequence[psutil.Process] = ()
+        """Itself, and the one with its relays."""
         self._log = log
         log.with_suffix("").mkdir(mode=0o700)
         self._unread = b""
@@ -59,20 +61,31 @@ class Worker:
                 raise WorkerError(f"worker {self.process.pid} did not answer in {timeout_s:g} s")
             piece = os.read(self.process.stdout.fileno(), 4096)
             if not piece:
-                raise WorkerError(f"a worker has ended: {self._log.read_text()[-2000:]}")
+                raise self.problem
             self._unread += piece
         line, _, self._unread = self._unread.partition(b"\n")
         return json.loads(line)
 
-    def processes(self) -> Sequence[psutil.Process]:
-        """Return itself, and the one with its relays."""
+    @property
+    def has_ended(self) -> bool:
+        """It has met an error of its own."""
+        return self.process.poll() is not None
+
+    @property
+    def problem(self) -> WorkerError:
+        """Why it has ended."""
+        return WorkerError(f"a worker has ended: {self._log.read_text()[-2000:]}")
+
+    def await_start(self) -> None:
+        """Wait until it can join. Raise WorkerError where it cannot."""
         own = psutil.Process(self.process.pid)
-        return [own, *own.children()]
+        self.processes = (own, psutil.Process(int(self.hear()["relays"])))
 
     def send_signal(self, number: int) -> None:
-        """Send a signal to both."""
-        for each in self.processes():
-            each.send_signal(number)
+        """Send a signal to all of it that lives."""
+        for each in self.processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.send_signal(number)
 
     def close(self) -> None:
         """End it, however it is."""
@@ -86,6 +99,7 @@ class Worker:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
+        psutil.wait_procs(self.processes)  # relays end with it
 
 
 class SimulatedHosts:
@@ -107,12 +121,16 @@ class SimulatedHosts:
                 stack.callback(worker.close)
                 self._workers.append(worker)
             for worker in self._workers:
-                worker.hear()
+                worker.await_start()
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        """End all. Raise WorkerError where that is why what was measured has failed."""
+        with self._stack:
+            ended = [worker for worker in self._workers if worker.has_ended]
+            if error is not None and ended:
+                raise ended[0].problem from error
 
     def join(self, file: Path) -> None:
         """Have all hosts join with this file; returns at once."""
@@ -151,7 +169,7 @@ class SimulatedHosts:
 
     def cpu_s(self) -> float:
         """Return the CPU time that simulating has taken so far, in seconds."""
-        times = [each.cpu_times() for worker in self._workers for each in worker.processes()]
+        times = [each.cpu_times() for worker in self._workers for each in worker.processes]
         return sum(each.user + each.system for each in times)
 
 

@@ -38,14 +38,13 @@ class SimulatedHost(threading.Thread):
         self,
         number: int,
         slots: int,
-        folder: str,
         ticket: JoinTicket,
         context: "zmq.Context",
         crowd: Crowd,
         *,
         relays: RelayProcess,
     ) -> None:
-        """Make one; its relay listens in a folder of its own below this one."""
+        """Make one; its relay listens in a folder of its own below the one it works in."""
         super().__init__(name=f"host-{number}", daemon=True)
         self.ranks: dict[str, SimulatedRank] = {}
         """Those that live, by the names of their engines."""
@@ -54,7 +53,7 @@ class SimulatedHost(threading.Thread):
         # As on a machine of its own, where no process of the coordinator's can be seen.
         self._ticket = msgspec.structs.replace(ticket, machine="", coordinator_pid=0)
         self._loop = asyncio.get_running_loop()
-        self._folder, self._has_relay = f"{folder}/{number}", False
+        self._folder, self._has_relay = str(number), False
         os.mkdir(self._folder)
         self._is_close = True
         self._next_telemetry: asyncio.TimerHandle | None = None

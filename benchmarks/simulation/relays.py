@@ -2,7 +2,7 @@
 
 As threads of the process that plays the ranks they would wait for its lock of Python, which on a
 real host nothing but the relay holds. Orders come in on stdin, a line of JSON each (a RelayOrder);
-a line comes back as soon as the relay listens.
+a line comes back as soon as the relay listens. Its argument is the folder of their paths.
 """
 
 import os
@@ -33,13 +33,14 @@ class RelayOrder(msgspec.Struct):
 class RelayProcess:
     """The other end of that process."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "simulation.relays"],
+            [sys.executable, "-m", "simulation.relays", folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parent.parent,
         )
+        self.pid = self._process.pid
 
     def start(self, path: str, home: Home) -> None:
         """Start a relay; it listens once this returns. Raise RuntimeError where it cannot."""
@@ -73,4 +74,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     die_with_parent(os.getppid())
+    os.chdir(sys.argv[1])
     main()

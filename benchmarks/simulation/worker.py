@@ -5,8 +5,9 @@
     {"do": "await held"}                 -> {}         once all ranks are held in a cell
     {"do": "kill a rank"}                -> {"at_s": monotonic}   the last one of the last host
 
-Its argument is a folder for sockets. It says `{}` as soon as it can join, and ends with its stdin,
-or with its parent.
+Its argument is a folder for sockets, in which it works: their paths have to be short, whichever
+folder that is. It says `{"relays": PID}`, the process with its relays, as soon as it can join, and
+ends with its stdin, with its parent, or with the first error.
 """
 
 import asyncio
@@ -36,14 +37,12 @@ _MOST_SOCKETS = 60_000
 class Worker:
     """The simulated hosts of this process."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self) -> None:
         self._crowd = Crowd()
         self._hosts: list[SimulatedHost] = []
-        self._folder = folder
-        """For the sockets of relays."""
         self._context = new_context()
         self._context.set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
-        self._relays = RelayProcess()
+        self.relays = RelayProcess(Path.cwd())
         self._loop = asyncio.get_running_loop()
         self._mend()
 
@@ -56,11 +55,10 @@ class Worker:
                     host = SimulatedHost(
                         number,
                         order["slots"],
-                        self._folder,
                         ticket,
                         self._context,
                         self._crowd,
-                        relays=self._relays,
+                        relays=self.relays,
                     )
                     self._hosts.append(host)
                     host.start()
@@ -88,9 +86,18 @@ def answer(**values: float) -> None:
     sys.stdout.flush()
 
 
+def fail(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """End with what went wrong on stderr: ranks would be missing, and no one knew why."""
+    loop.default_exception_handler(context)
+    sys.stderr.flush()
+    os._exit(1)
+
+
 async def serve() -> None:
     """Obey what comes on stdin until it ends."""
-    worker, loop, over = Worker(sys.argv[1]), asyncio.get_running_loop(), asyncio.Event()
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    loop.set_exception_handler(fail)
+    worker = Worker()
 
     def read() -> None:
         for line in sys.stdin:
@@ -98,12 +105,13 @@ async def serve() -> None:
         loop.call_soon_threadsafe(over.set)
 
     threading.Thread(target=read, name="orders", daemon=True).start()
-    answer()
+    answer(relays=worker.relays.pid)
     await over.wait()
 
 
 if __name__ == "__main__":
     die_with_parent(os.getppid())
     threading.stack_size(_STACK_BYTES)
+    os.chdir(sys.argv[1])
     asyncio.run(serve())
     os._exit(0)  # threads sit in libzmq, which waits for each socket

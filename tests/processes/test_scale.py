@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu_programs import benchmark_module  # noqa: F401  (fixture)
+
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "scale.py"
 
 
@@ -34,3 +36,10 @@ def test_real_ranks_are_measured_by_the_same_program(home):
     figures, _ = measure("--real", "4")
     assert float(figures["barrier, ms"]) > 0
     assert float(figures["ranks that did not heed it"]) == 0
+
+
+def test_an_error_on_simulated_hosts_is_why_a_start_fails(home, tmp_path, benchmark_module):  # noqa: F811
+    module = benchmark_module("simulated_hosts")
+    hosts = module.SimulatedHosts(2, 1)
+    with pytest.raises(module.WorkerError, match="no-join-file"), hosts:
+        hosts.join(tmp_path / "no-join-file")

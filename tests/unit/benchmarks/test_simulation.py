@@ -62,9 +62,10 @@ def loop(benchmark_module, monkeypatch):
 
 
 @pytest.fixture
-def host(benchmark_module, loop, crowd, tmp_path):
+def host(benchmark_module, loop, crowd, tmp_path, monkeypatch):
     simulation = benchmark_module("simulation.host")
-    host = simulation.SimulatedHost(3, 2, str(tmp_path), TICKET, None, crowd, relays=None)
+    monkeypatch.chdir(tmp_path)
+    host = simulation.SimulatedHost(3, 2, TICKET, None, crowd, relays=None)
     host._stream, host._found = FakeStream(), FOUND
     host._obey(pb.AgentCommand(start_engines=START))
     return host
