@@ -15,7 +15,7 @@ from simulation.relays import RelayProcess
 
 from jupyter_dist.agent.connection.coordinator_stream import CoordinatorStream
 from jupyter_dist.agent.connection.dial import Found, find_home
-from jupyter_dist.agent.host.telemetry import LOOK_INTERVAL_S, RARE_INTERVAL_S
+from jupyter_dist.agent.host.telemetry import plan_looks
 from jupyter_dist.control.relay.doors import Home
 from jupyter_dist.control.relay.engine_dealer import RankHome
 from jupyter_dist.errors import DistError
@@ -52,6 +52,7 @@ class SimulatedHost(threading.Thread):
         self._relays = relays
         # As on a machine of its own, where no process of the coordinator's can be seen.
         self._ticket = msgspec.structs.replace(ticket, machine="", coordinator_pid=0)
+        self._intervals = plan_looks(ticket.sample_interval_s, ticket.least_look_interval_s)
         self._loop = asyncio.get_running_loop()
         self._folder, self._has_relay = str(number), False
         os.mkdir(self._folder)
@@ -204,7 +205,7 @@ class SimulatedHost(threading.Thread):
             engines=samples if self._is_close else (),
         )
         self._stream.tell(pb.AgentEvent(telemetry=telemetry))
-        pause_s = LOOK_INTERVAL_S if self._is_close else RARE_INTERVAL_S
+        pause_s = self._intervals.close_s if self._is_close else self._intervals.rare_s
         self._next_telemetry = self._loop.call_later(pause_s, self._tell_telemetry)
 
     def _stop_telemetry(self) -> None:

@@ -27,7 +27,7 @@ from jupyter_dist.agent.engines.zygote_process import ZygoteProcess
 from jupyter_dist.agent.host.preemption_watch import PreemptionWatch
 from jupyter_dist.agent.host.ras_reader import RasReader
 from jupyter_dist.agent.host.service_processes import Services
-from jupyter_dist.agent.host.telemetry import Telemetry
+from jupyter_dist.agent.host.telemetry import Telemetry, plan_looks
 from jupyter_dist.errors import StartFailed
 from jupyter_dist.launch.launcher import JoinTicket
 from jupyter_dist.launch.processes.open_files import usable_cores
@@ -74,7 +74,8 @@ class Agent:
         self._signaller = Signaller(self._engines, self._stream.tell)
         self._stacks = StackDumper(self._engines, self._run_dir, self._stream.tell)
         self._ras = RasReader(self._run_dir, self._stream.tell)
-        self._telemetry = Telemetry(self._engines, self._stream.tell, ticket.sample_interval_s)
+        intervals = plan_looks(ticket.sample_interval_s, ticket.least_look_interval_s)
+        self._telemetry = Telemetry(self._engines, self._stream.tell, intervals)
         self._services = Services(self._run_dir, self._stream.tell)
         self._preemption = PreemptionWatch(self._stream.tell, self._stream.hang_up)
         self._jaxlib = version_of("jaxlib")  # once for all ranks, while the zygote wakes

@@ -75,6 +75,8 @@ class JoinTicket(msgspec.Struct, frozen=True, kw_only=True):
     """After a silence of so long hosts and ranks are given up."""
     sample_interval_s: float = 1.0
     """How often it observes its host."""
+    least_look_interval_s: float = 0.0
+    """The same for what it observes and tells of its engines, but no more often than this."""
     good_until_s: float = 0.0
     """When a join file stops being good, in seconds since 1970; 0 for others."""
     machine: str = ""

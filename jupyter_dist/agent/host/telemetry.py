@@ -18,18 +18,40 @@ from typing import NamedTuple
 import msgspec
 
 from jupyter_dist.agent.engines.engine_processes import EngineTable
+from jupyter_dist.model.hosts.looks import LOOK_INTERVAL_S
 from jupyter_dist.probe.gpu_processes import descends_from
 from jupyter_dist.probe.gpus import GpuWatch, gpu_addresses
 from jupyter_dist.probe.machine import Load, sample_load
 from jupyter_dist.probe.nics import NicWatch
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
-LOOK_INTERVAL_S = 0.5
-"""How often engines are looked at closely, at least: verdicts on hangs depend on it."""
 RARE_INTERVAL_S = 5.0
-"""How often anything is looked at while that will do."""
+"""How often anything is looked at while that will do;"""
+_RARELY = 4
+"""or after so many times the time between two close looks, where that is long."""
 _SMALL_BYTES, _SMALL_PERCENT = 1 << 20, 1.0
 """Changes of memory and of the use of cores that are not worth a word then."""
+
+
+class Intervals(NamedTuple):
+    """Between two looks, in seconds."""
+
+    machine_s: float
+    """At cores and memory, and at what drivers tell."""
+    close_s: float
+    """At engines, closely."""
+    rare_s: float
+    """At anything, rarely."""
+
+
+def plan_looks(interval_s: float, least_s: float = 0.0) -> Intervals:
+    """Return how often to look at what, given the interval that the user wants for the machine.
+
+    Nothing is told more often than each `least_s`.
+    """
+    # A part of the interval, so that the machine's turn comes when it is due.
+    part_s = interval_s / math.ceil(interval_s / LOOK_INTERVAL_S)
+    return Intervals(interval_s, max(part_s, least_s), max(RARE_INTERVAL_S, _RARELY * least_s))
 
 
 class Devices(NamedTuple):
@@ -92,14 +114,14 @@ class _Pace:
 
 
 class Telemetry:
-    """Tells until its end; `interval_s` is for everything but the engines."""
+    """Tells until its end."""
 
     def __init__(
-        self, engines: EngineTable, tell: Callable[[pb.AgentEvent], None], interval_s: float
+        self, engines: EngineTable, tell: Callable[[pb.AgentEvent], None], intervals: Intervals
     ) -> None:
         self._engines = engines
         self._tell = tell
-        self._interval_s = interval_s
+        self._intervals = intervals
         self._pace = _Pace()
         self._told: dict[str, pb.EngineSample] = {}
         self._devices = Devices(b"", b"", {}, time.monotonic())
@@ -120,10 +142,8 @@ class Telemetry:
         self._pace.end()
 
     def _tell_of_all(self) -> None:
-        # A part of the interval, so that the machine's turn comes when it is due.
-        period_s = self._interval_s / math.ceil(self._interval_s / LOOK_INTERVAL_S)
         told, since_s = "", time.monotonic()
-        while self._pace.rest(since_s, period_s, RARE_INTERVAL_S):
+        while self._pace.rest(since_s, self._intervals.close_s, self._intervals.rare_s):
             since_s = time.monotonic()
             try:
                 self._tell(pb.AgentEvent(telemetry=self._choose(self.sample())))
@@ -148,7 +168,7 @@ class Telemetry:
     def sample(self) -> pb.Telemetry:
         """Observe engines, and the machine if it is time; with what drivers told last."""
         now_s = time.monotonic()
-        if now_s - self._load_s >= self._interval_s:
+        if now_s - self._load_s >= self._intervals.machine_s:
             self._load, self._load_s = sample_load(), now_s
         devices = self._devices
         return pb.Telemetry(
@@ -174,8 +194,8 @@ class Telemetry:
                 if repr(problem) != told:
                     sys.stderr.write(f"GPUs and network cards: {traceback.format_exc()}")
                 told = repr(problem)
-            interval_s = self._interval_s
-            if not self._pace.rest(begun_s, interval_s, max(interval_s, RARE_INTERVAL_S)):
+            machine_s = self._intervals.machine_s
+            if not self._pace.rest(begun_s, machine_s, max(machine_s, self._intervals.rare_s)):
                 return
 
 

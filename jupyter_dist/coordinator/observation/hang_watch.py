@@ -24,9 +24,9 @@ ASK_INTERVAL_S = 2.0
 MOST_ASK_INTERVAL_S = 5.0
 """else ever more rarely, but at least so often."""
 ASK_TIMEOUT_S = 1.0
-SETTLED_S = 0.6
-"""Hosts are looked at one after the other, twice a second: who seems to be missing in a call is
-seen so for so long before a word is said about it."""
+SETTLED_LOOKS = 1.2
+"""Hosts are looked at one after the other: who seems to be missing in a call is seen so for as long
+as this many looks take before a word is said about it."""
 
 
 @dataclass
@@ -99,7 +99,7 @@ class HangWatch:
             self._see(rank, statuses.get(rank, "running"), errors.get(rank, ""), now_s)
             for rank in self._ranks
         ]
-        verdict = judge(seen)
+        verdict = judge(seen, self._roster.look_interval_s)
         is_settled = self._watch_missing(seen, now_s)
         if verdict.wants_stacks:
             busy_s = max(rank.busy_s for rank in seen)
@@ -159,7 +159,8 @@ class HangWatch:
         missing = {(wait.call, rank) for wait in find_waits(seen) for rank in wait.missing}
         self._missing_since_s = {key: self._missing_since_s.get(key, now_s) for key in missing}
         since_s = self._missing_since_s.values()
-        return not missing or now_s - min(since_s) >= SETTLED_S
+        settled_s = SETTLED_LOOKS * self._roster.look_interval_s
+        return not missing or now_s - min(since_s) >= settled_s
 
     # --- stacks ---
 

@@ -27,6 +27,7 @@ from jupyter_dist.coordinator.observation.verdict_text import (
     tell_waiting,
 )
 from jupyter_dist.coordinator.observation.wait_graph import Wait, find_hopeless, find_waits
+from jupyter_dist.model.hosts.looks import LOOK_INTERVAL_S
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.model.ranks.records import find_framework
 from jupyter_dist.text.lists import group_pairs
@@ -35,8 +36,8 @@ PATIENCE_S = 3.0
 """How long ranks may disagree before it is worth a sentence."""
 SLOW_S = 10.0
 """How long something that may well be in order may take before it is worth one."""
-SETTLED_S = 1.0
-"""Hosts are looked at half a second apart, so ranks in different calls may still meet."""
+SETTLED_LOOKS = 2
+"""Hosts are looked at one after the other, so ranks in different calls may still meet."""
 _MOST_ASKED = 64
 _MOST_TOLD = 6
 """A sentence about more calls than this helps nobody."""
@@ -56,32 +57,36 @@ class HangVerdict(msgspec.Struct, frozen=True):
     """Ranks whose stack would tell more."""
 
 
-def judge(ranks: Sequence[RankSnapshot]) -> HangVerdict:
-    """Return who waits for whom, and whether that can end on its own."""
+def judge(ranks: Sequence[RankSnapshot], look_interval_s: float = LOOK_INTERVAL_S) -> HangVerdict:
+    """Return who waits for whom, and whether that can end on its own.
+
+    What is known of two ranks can be `look_interval_s` apart.
+    """
+    settled_s = SETTLED_LOOKS * look_interval_s
     if not any(rank.is_running for rank in ranks):
         return HangVerdict()
     waits = find_waits(ranks)
     if any(rank.is_running and rank.stopped_at for rank in ranks):
         return HangVerdict("held", "; ".join(tell_held(waits, ranks)))
     odd = [wait for wait in waits if wait.missing]
-    if _is_worth_a_word(odd):
+    if _is_worth_a_word(odd, settled_s):
         return _judge_waits(odd, ranks)
     looks = (_judge_outside, _judge_input, _judge_tasks, _judge_whole, _judge_sitting, _judge_alone)
     for look in looks:
         verdict = look(waits, ranks)
         if verdict.text:
             break
-    early = {n for wait in odd if wait.seconds >= SETTLED_S for n in wait.missing}
+    early = {n for wait in odd if wait.seconds >= settled_s for n in wait.missing}
     busy = {rank.rank for rank in ranks if rank.busy_s >= PATIENCE_S}
     return msgspec.structs.replace(verdict, wants_stacks=_curious(ranks, early | busy))
 
 
-def _is_worth_a_word(odd: Sequence[Wait]) -> bool:
+def _is_worth_a_word(odd: Sequence[Wait], settled_s: float) -> bool:
     """Return whether these calls, to which some have not come, have lasted for long enough."""
     elsewhere = {number for wait in odd for number in wait.missing}
     # Two ranks in different calls may just have been looked at one after the other.
     crossing = [wait for wait in odd if elsewhere.intersection(wait.numbers)]
-    if any(view.seconds < SETTLED_S for wait in crossing for view in wait.views):
+    if any(view.seconds < settled_s for wait in crossing for view in wait.views):
         return False
     # Who has left a call early may do so: what it sent is on its way.
     return any(wait.seconds >= (PATIENCE_S if wait.needed else SLOW_S) for wait in odd)

@@ -11,6 +11,7 @@ from jupyter_dist.coordinator.state.host_facts import HostReport
 from jupyter_dist.launch.processes.core_wait import CoreTime
 from jupyter_dist.model.hosts.axes import Axes
 from jupyter_dist.model.hosts.interfaces import HostNetwork, Interface
+from jupyter_dist.model.hosts.looks import look_interval_s
 from jupyter_dist.model.hosts.rank import RankInfo, assign_ranks, default_slots, name_along
 from jupyter_dist.model.hosts.topology import CollectiveView
 from jupyter_dist.model.spec.cluster_spec import JOIN, ClusterSpec, HostSpec
@@ -23,9 +24,6 @@ from jupyter_dist.model.spec.devices import (
     visible_devices,
 )
 from jupyter_dist.protocol import host_agent_pb2 as pb
-
-TOLD_WITHIN_S = 1.0
-"""Agents that look closely tell twice in this time what they see."""
 
 
 @dataclass
@@ -182,6 +180,8 @@ class Roster:
             host.name: HostRecord(host, devices_per_engine=spec.devices_per_engine)
             for host in spec.hosts
         }
+        self.look_interval_s = look_interval_s(len(spec.hosts))
+        """How old what agents have told of busy ranks can be, in seconds."""
         self.engines: list[EngineRecord] = []
         self._by_name: dict[str, EngineRecord] = {}
         self._by_host: dict[str, list[EngineRecord]] | None = None
@@ -366,7 +366,7 @@ class Roster:
         engine = self[rank]
         if engine.sample is None:
             return CoreTime()
-        late_s = now_s - self.hosts[engine.info.host].told_s - TOLD_WITHIN_S
+        late_s = now_s - self.hosts[engine.info.host].told_s - 2 * self.look_interval_s
         return CoreTime(engine.sample.core_s, engine.sample.core_wait_s + max(0.0, late_s))
 
     def take_started(self, started: pb.EngineStarted) -> None:

@@ -79,6 +79,16 @@ def test_who_has_just_been_seen_to_be_missing_may_have_been_looked_at_later(two)
     assert [bool(two.look(now_s).text) for now_s in (5.25, 5.5, 5.9)] == [False, False, True]
 
 
+def test_the_more_rarely_hosts_are_looked_at_the_longer_that_may_be(two):
+    two.roster.look_interval_s = 2.5
+    for rank in (0, 1):
+        two.sample(rank, 9.0)
+    assert two.look(9.0).text == ""
+    two.sample(1)
+    times_s = (9.25, 10.0, 12.2, 12.3)
+    assert [bool(two.look(now_s).text) for now_s in times_s] == [False, False, False, True]
+
+
 def test_what_a_rank_does_that_others_wait_for_is_asked_in_time(two):
     two.wait_until(1.0)
     assert two.asked.ranks == [(1,)]

@@ -164,3 +164,10 @@ def test_a_verdict_is_one_line_and_never_fails(ranks):
     assert bool(verdict.text) == bool(verdict.kind)
     running = {rank.rank for rank in numbered if rank.is_running}
     assert set(verdict.wants_stacks) <= running
+
+
+def test_ranks_in_different_calls_may_meet_until_both_were_looked_at_again():
+    crossing = [inside(0), inside(1, number=18, seconds=3.0)]
+    assert judge(crossing).text
+    assert judge(crossing, look_interval_s=1.5).text
+    assert not judge(crossing, look_interval_s=1.6).text

@@ -1,0 +1,16 @@
+"""How often agents look at their engines, and tell what they see, while something goes on there."""
+
+LOOK_INTERVAL_S = 0.5
+"""At least, where nothing forbids it: verdicts on hangs depend on it."""
+_MOST_TOLD_PER_S = 200
+"""By all agents together: to take in what one tells costs the coordinator about 0.3 ms."""
+
+
+def least_look_interval_s(hosts: int) -> float:
+    """Return the time between two looks, at least, for an agent of so many."""
+    return hosts / _MOST_TOLD_PER_S
+
+
+def look_interval_s(hosts: int) -> float:
+    """Return how old what a busy rank's agent has told can be, in seconds."""
+    return max(LOOK_INTERVAL_S, least_look_interval_s(hosts))
