@@ -29,11 +29,14 @@ _decoder = msgspec.msgpack.Decoder(Place)
 def ranks_to_know(rank: int, size: int) -> Iterable[int]:
     """Return the ranks of which this one of so many is told at once, itself among them.
 
-    Of many those that are 1, 2, 4, … ranks on, round the ring: collectives connect to no others.
+    Of many those that are 1, 2, 4, … ranks on or back, round the ring: collectives send to those,
+    and wait for these, whom they connect to as well where they have to wait for long.
     """
     if size <= FEW:
         return range(size)
-    return (rank, *((rank + (1 << power)) % size for power in range((size - 1).bit_length())))
+    distances = [1 << power for power in range((size - 1).bit_length())]
+    others = {(rank + each) % size for far in distances for each in (far, -far)}
+    return (rank, *sorted(others))
 
 
 def find_runs(hosts: Iterable[str]) -> Runs:

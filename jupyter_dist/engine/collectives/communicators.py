@@ -35,7 +35,7 @@ def make_communicator(
         reason = "the cluster was started with --comm none"
         communicator: Communicator = NoCommunicator(group, reason, recorder, control)
     else:
-        peers = Peers(welcome.peers, control)
+        peers = Peers(welcome.peers, control, timeout_s)
         transport = RingTransport(
             group,
             listener,

@@ -6,15 +6,16 @@ from jupyter_dist.collective.control import Control
 from jupyter_dist.errors import CollectiveTimeout
 from jupyter_dist.protocol.places import Place, key_of, read_place
 
-PATIENCE_S = 10.0
-"""The coordinator answers at once; after so many seconds without an answer it is stuck."""
-
 
 class Peers:
     """Addresses by rank; those that are not known yet are asked for."""
 
-    def __init__(self, known: Mapping[int, Place], control: Control | None) -> None:
+    def __init__(
+        self, known: Mapping[int, Place], control: Control | None, patience_s: float
+    ) -> None:
+        """Wait `patience_s` for each answer: hundreds may ask at once, on few cores."""
         self._known = dict(known)
+        self._patience_s = patience_s
         self._control = control
 
     def __getitem__(self, rank: int) -> str:
@@ -34,8 +35,8 @@ class Peers:
     def _ask(self, rank: int) -> Place:
         assert self._control is not None, "without a coordinator all are known"
         try:
-            return read_place(self._control.get(key_of(rank), PATIENCE_S))
+            return read_place(self._control.get(key_of(rank), self._patience_s))
         except CollectiveTimeout:
             raise CollectiveTimeout(
-                f"waited {PATIENCE_S:g} s for the coordinator to tell where rank {rank} is"
+                f"waited {self._patience_s:g} s for the coordinator to tell where rank {rank} is"
             ) from None

@@ -17,20 +17,20 @@ def control():
 
 
 def test_a_rank_that_is_known_is_not_asked_for(control):
-    peers = Peers({1: NEAR}, control)
+    peers = Peers({1: NEAR}, control, 600.0)
     assert (peers[1], peers.host_of(1)) == (NEAR.address, "a")
     control.get.assert_not_called()
 
 
 def test_another_one_is_asked_for_once(control):
-    peers = Peers({1: NEAR}, control)
+    peers = Peers({1: NEAR}, control, 600.0)
     assert (peers[90], peers.host_of(90)) == (FAR.address, "b")
     (asked,) = control.get.call_args_list
-    assert asked.args[0] == key_of(90)
+    assert asked.args == (key_of(90), 600.0), "as long as a collective may take"
 
 
 def test_one_that_could_not_be_found_is_asked_for_again(control):
-    peers = Peers({}, control)
+    peers = Peers({}, control, 600.0)
     control.get.side_effect = [CollectiveTimeout("no word"), write_place(FAR)]
     with pytest.raises(CollectiveTimeout):
         peers[90]
