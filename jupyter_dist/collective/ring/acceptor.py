@@ -11,7 +11,10 @@ from jupyter_dist.collective.ring import handshake
 from jupyter_dist.collective.ring.handshake import Membership
 
 STRANGER_PATIENCE_S = 2.0
-"""How long a connection may take to prove itself."""
+"""How long a connection may be silent."""
+GUEST_PATIENCE_S = 60.0
+"""How long one that knows whom it has reached may take to prove itself: where hundreds of ranks
+share two cores, it may have to wait for one. A connection dropped then fails their collective."""
 
 _MOST_GUESTS = 128
 """Unproven connections kept at a time; beyond it the oldest that is silent goes, then the oldest.
@@ -45,7 +48,7 @@ class _Guest:
             return handshake.read_hello(me, self.hello)
         if handshake.read_hello(me, message) is None:
             raise ConnectionRefusedError("not meant for this communicator")
-        self.hello = message
+        self.hello, self.leaves_at = message, time.monotonic() + GUEST_PATIENCE_S
         self.challenge = handshake.write_challenge(me, message)
         self.connection.send(self.challenge)
         return None
@@ -111,8 +114,8 @@ class Acceptor:
     def _next_departure_s(self) -> float | None:
         if not self._guests:
             return None
-        oldest = next(iter(self._guests.values()))
-        return max(0.0, oldest.leaves_at - time.monotonic())
+        leaves_at = min(guest.leaves_at for guest in self._guests.values())
+        return max(0.0, leaves_at - time.monotonic())
 
     def _accept(self) -> None:
         try:
