@@ -38,7 +38,9 @@ TAKE_BOTH = """async pairs => {
   return JSON.parse(pairs).map(([told, whole]) => plain(one.take(told)) === plain(createReceiver().take(whole)));
 }"""
 TELL = "told => model.tell(JSON.parse(told))"
-LONGEST_MS = 50
+LONGEST_FIRST, LONGEST = 14, 7
+"""CPU of a task, in times that it takes to parse a message with all that 4,096 ranks show: some 8 ms
+where a task may take 50 (benchmarks/topology_view.py), and more on slower machines."""
 
 
 def in_order() -> list[Topology]:
@@ -122,21 +124,22 @@ def test_4096_ranks_whose_numbers_all_change_are_told_without_a_long_task(
     print(
         f"{make.__name__}: whole {len(told[0]):,} bytes, changes {[len(each) for each in told[1:]]}"
     )
-    firsts_ms, others_ms = [], []
+    firsts, others = [], []
     for _ in range(3):
         page = open_view(width=1400, height=900)
         page.evaluate("told => { window.told = told; }", told)
-        tasks, took_ms = Tasks(page), []
+        tasks, took = Tasks(page), []
+        parse_ms = min(tasks.during("() => { JSON.parse(told[0]); }") for _ in range(5))
         for number in range(len(told)):
             page.evaluate("() => new Promise((done) => setTimeout(done, 520))")
             taken_ms = tasks.during("number => model.tell(JSON.parse(told[number]))", number)
             drawn_ms = tasks.during("() => new Promise((done) => setTimeout(done, 200))")
-            took_ms.append((taken_ms, drawn_ms))
+            took.append(max(taken_ms, drawn_ms) / parse_ms)
         page.close()
-        firsts_ms.append(max(took_ms[0]))
-        others_ms += [max(each) for each in took_ms[1:]]
-        if firsts_ms[-1] < LONGEST_MS and max(others_ms) < LONGEST_MS:
+        firsts.append(took[0])
+        others += took[1:]
+        print(f"parsing {parse_ms:.1f} ms; the longer of two tasks, in that: {took}")
+        if firsts[-1] < LONGEST_FIRST and max(others) < LONGEST:
             break
-    print(f"CPU of the longer of two tasks: first {firsts_ms} ms, then {others_ms} ms")
-    assert min(firsts_ms) < LONGEST_MS
-    assert sorted(others_ms)[len(others_ms) // 2] < LONGEST_MS
+    assert min(firsts) < LONGEST_FIRST
+    assert sorted(others)[len(others) // 2] < LONGEST
