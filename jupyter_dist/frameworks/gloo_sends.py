@@ -100,7 +100,7 @@ def _find_buffer(memory: int, address: int, buffer_class: int) -> int:
 
 def _find_loaded(library: str) -> tuple[int, int] | None:
     """Return where the class and the function are in this process."""
-    with open("/proc/self/maps") as file:
+    with open("/proc/self/maps", errors="surrogateescape") as file:
         for line in file:
             span, _, offset, *_, path = line.split(maxsplit=5)
             if path.rstrip("\n").endswith(f"/{library}") and int(offset, 16) == 0:

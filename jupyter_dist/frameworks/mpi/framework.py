@@ -259,7 +259,7 @@ def _unlink_segments() -> None:
 
     MPICH removes them only when it is finalised.
     """
-    with open("/proc/self/maps") as file:
+    with open("/proc/self/maps", errors="surrogateescape") as file:
         names = set(_SEGMENTS.findall(file.read()))
     for name in names:
         with contextlib.suppress(FileNotFoundError):
