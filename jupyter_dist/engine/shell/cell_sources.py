@@ -1,6 +1,7 @@
 """Sources of cells: those of the last cells, and of older ones whose functions still live."""
 
 import contextlib
+import inspect
 import linecache
 import os
 import weakref
@@ -48,6 +49,8 @@ class RankCompiler(CachingCompiler):
         name = super().cache(transformed_code, number, raw_code)
         if self.source_dir and name.startswith(self.source_dir):
             self._living[name] = self._living.pop(name, [])
+            # Else a traceback looks for it among all modules, which ranks share until they do.
+            inspect.modulesbyfile[name] = "__main__"
             if len(self._living) >= self._look_at:
                 self._forget_dead()
         return name
@@ -75,6 +78,7 @@ class RankCompiler(CachingCompiler):
             del self._living[name]
             self._filename_map.pop(name, None)
             linecache.cache.pop(name, None)
+            inspect.modulesbyfile.pop(name, None)
             if self.writes_sources:
                 with contextlib.suppress(OSError):
                     os.unlink(name)

@@ -1,10 +1,13 @@
 """How much a rank keeps of its cells, counted; the shell is the one of a rank."""
 
 import errno
+import inspect
 import linecache
 import os
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 from jupyter_dist.engine.shell.cell_sources import KEPT_CELLS
 
@@ -19,7 +22,9 @@ def run(shell, code, label):
 
 def kept_sources(shell):
     folder = shell.compile.source_dir
-    return sum(name.startswith(folder) for name in linecache.cache)
+    known = {name for name in inspect.modulesbyfile if name.startswith(folder)}
+    assert known == {name for name in linecache.cache if name.startswith(folder)}
+    return len(known)
 
 
 def last_traceback(shell):
@@ -53,6 +58,22 @@ def test_what_an_old_cell_has_defined_keeps_its_source_as_long_as_it_lives(shell
     left = {path.name.split("_")[1] for path in Path(shell.compile.source_dir).iterdir()}
     assert {"1", "2"} <= left
     assert "3" not in left
+
+
+def test_a_traceback_looks_for_its_cell_in_no_module(shell, monkeypatch):
+    asked = []
+
+    class Module(ModuleType):
+        @property
+        def __file__(self):
+            asked.append(self)
+            return "module.py"
+
+    run(shell, "1 / 0", 1)
+    monkeypatch.setitem(sys.modules, "asked", Module("asked"))
+    run(shell, "def late():\n    1 / 0\nlate()", 2)
+    assert "----> 2     1 / 0" in last_traceback(shell)
+    assert asked == []
 
 
 def test_a_traceback_without_source_still_names_the_cell(shell):
