@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 PATH = Path(__file__).with_name("budget.toml")
-EVENTS = ("start", "cell", "line", "push", "idle")
+EVENTS = ("start", "cell", "line", "push", "wait", "idle")
 MAY_LACK = ("syscalls", "threads")
 """Of quantities: there is no strace, or there are more cores, for which libraries have threads."""
 MOST_COUNTS = 3

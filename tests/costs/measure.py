@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -32,6 +33,10 @@ IDLE_S = 5.0
 """That is as often as they are looked at then."""
 BESIDE_S = 1.0
 """So long after a cell hosts are still looked at closely, as while cells run."""
+TAKEN_OVER_S = 1.5
+"""After so long in a cell it is looked after; no sooner here, see `inside/sitecustomize.py`."""
+WAIT_S = 2.0
+WAITING = f"import time; time.sleep({TAKEN_OVER_S + WAIT_S + 1})"
 TURNS = 10
 QUIET_S = 0.01
 LONGEST_S = 1.0
@@ -98,6 +103,17 @@ class Inside:
             for role in self._files
         }
 
+    def each_second(self, span_s):
+        """Return what each other process does in a second, over this span."""
+        before, began_s = self.read(), time.monotonic()
+        time.sleep(span_s)
+        took_s = time.monotonic() - began_s
+        return {
+            role: {name: round(value / took_s, 1) for name, value in each.items()}
+            for role, each in _difference(before, self.read()).items()
+            if role != "client"
+        }
+
 
 def _difference(before, after):
     return {
@@ -139,16 +155,14 @@ def inside(ranks):
             each["blocks_kept"] = round(
                 (after[role]["blocks"] - before[role]["blocks"]) / KEPT_AFTER, 1
             )
+        if ranks <= MOST_QUICK:  # many look as often as cores are there
+            with ThreadPoolExecutor(1) as beside:
+                waiting = beside.submit(cluster.run, WAITING)
+                time.sleep(TAKEN_OVER_S)
+                found["wait"] = counts.each_second(WAIT_S)
+                waiting.result()
         time.sleep(REST_S)
-        before, began_s = counts.read(), time.monotonic()
-        time.sleep(IDLE_S)
-        took_s = time.monotonic() - began_s
-        idle = _difference(before, counts.read())
-        found["idle"] = {
-            role: {name: round(value / took_s, 1) for name, value in each.items()}
-            for role, each in idle.items()
-            if role != "client"
-        }
+        found["idle"] = counts.each_second(IDLE_S)
     if ranks > MOST_QUICK:  # beats come in each cell; how the coordinator's costs grow has a test
         for event in ("cell", "line", "push"):
             found[event] = {role: found[event][role] for role in ("client", "engine")}

@@ -1,4 +1,4 @@
-"""What cells, lines, pushes, starts and idle seconds cost is at most what `budget.toml` allows."""
+"""What cells, lines, pushes, starts, seconds in cells and idle ones cost is at most what `budget.toml` allows."""
 
 import shutil
 import sys

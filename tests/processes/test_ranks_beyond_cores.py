@@ -1,13 +1,24 @@
 """Many ranks on few cores: each gets its turn late, and none is blamed for that."""
 
+import contextlib
+import time
+from pathlib import Path
+
 import pytest
 
+from jupyter_dist.launch.processes.open_files import usable_cores
 from tests.patience import wait_until
 
+from . import listener
 from .leftovers import engines_of
 
 pytestmark = pytest.mark.slow
 RANKS = 128
+LOOKS_OF_A_CORE = 400
+"""A second: those of 12 ranks, each twenty, and what else wakes the threads that look."""
+LOOKS_OF_A_RANK = 3
+"""A second, at least: when its relay says that it lives, and for what it has said."""
+WATCHED_S = 3.0
 
 
 def begin(cluster, in_background, code):
@@ -15,6 +26,30 @@ def begin(cluster, in_background, code):
     running = in_background(lambda: cluster.run(code))
     wait_until(lambda: set(cluster.status().ranks.values()) == {"busy"}, 30, "all are busy")
     return running
+
+
+def looks_of(cluster):
+    """Return how often the ranks' threads have waked up that look after running cells."""
+    count = 0
+    for engine in engines_of(cluster):
+        for thread in Path(f"/proc/{engine.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if (thread / "comm").read_text().startswith("jd-link"):
+                    told = (thread / "status").read_text()
+                    count += int(told.split("voluntary_ctxt_switches:")[1].split()[0])
+    return count
+
+
+def test_many_ranks_in_a_cell_leave_the_cores_to_what_they_run(start, in_background):
+    cluster = start(f"localhost:{RANKS}")
+    waiting = "print('waits')\nimport time\ntime.sleep(60)"
+    running = listener.begin(in_background, cluster, waiting, word="waits")
+    before, begin_s = looks_of(cluster), time.monotonic()
+    time.sleep(WATCHED_S)
+    looks = (looks_of(cluster) - before) / (time.monotonic() - begin_s)
+    assert 0 < looks < LOOKS_OF_A_CORE * usable_cores() + LOOKS_OF_A_RANK * RANKS
+    cluster.interrupt()
+    assert {rank.status for rank in running.result(60)} == {"interrupted"}
 
 
 def test_many_ranks_start_meet_are_interrupted_and_leave_nothing(

@@ -13,6 +13,7 @@ from jupyter_dist.engine.builtins_guard import BuiltinsGuard
 from jupyter_dist.engine.channel.channel import Channel
 from jupyter_dist.engine.channel.stack_thread_name import StackSign
 from jupyter_dist.engine.leaving.exit_reason import end_out_of_reach, end_with_own_error
+from jupyter_dist.launch.processes.open_files import usable_cores
 from jupyter_dist.launch.processes.process_life import process_lives
 from jupyter_dist.protocol.messages import Message
 
@@ -23,6 +24,10 @@ ALERT_S = 0.2
 STREAM_INTERVAL_S = 0.05
 """How often a running cell's output is looked at."""
 IDLE_INTERVAL_S = 1.0
+CROWD = 12
+"""More ranks on a core look less often, in proportion: a look takes a tenth of a millisecond, or
+two where hundreds of processes share the caches. Those of 512 ranks would keep two cores busy."""
+MOST_CROWDED = IDLE_INTERVAL_S / STREAM_INTERVAL_S
 ORPHAN_AFTER_S = 10.0
 """An engine whose coordinator is out of reach for so long ends itself, unless the coordinator waits
 even longer for it, or is seen to live: on one machine it is not out of reach, but has no core."""
@@ -42,9 +47,17 @@ class Link(threading.Thread):
     """Looks after the channel, and what a cell says, while the main thread is busy."""
 
     def __init__(
-        self, channel: Channel, work: Work, lost_after_s: float, coordinator_pid: int
+        self,
+        channel: Channel,
+        work: Work,
+        lost_after_s: float,
+        coordinator_pid: int,
+        crowding: float = 1.0,
     ) -> None:
+        """Look so many times less often than where ranks have cores enough."""
         super().__init__(name="link", daemon=True)
+        self._takeover_s = TAKEOVER_S * crowding
+        self._stream_interval_s = STREAM_INTERVAL_S * crowding
         self._channel, self._work = channel, work
         self._coordinator_pid = coordinator_pid
         self._orphan_after_s = max(ORPHAN_AFTER_S, lost_after_s)
@@ -71,7 +84,7 @@ class Link(threading.Thread):
             try:
                 is_new, is_in_charge = not is_in_charge, self._is_needed()
                 if is_in_charge and is_new:
-                    self._next_look_s = monotonic() + STREAM_INTERVAL_S
+                    self._next_look_s = monotonic() + self._stream_interval_s
                     self._look_after()  # what came before was told to the main thread
                 poll = self._all if is_in_charge else self._own
                 ready = poll.poll(self._pause_ms(is_in_charge))
@@ -87,17 +100,17 @@ class Link(threading.Thread):
     def _is_needed(self) -> bool:
         """Return whether the main thread has been busy for a while."""
         channel = self._channel
-        return not channel.is_main_idle and monotonic() - channel.busy_since_s >= TAKEOVER_S
+        return not channel.is_main_idle and monotonic() - channel.busy_since_s >= self._takeover_s
 
     def _pause_ms(self, is_in_charge: bool) -> int:
         """Return how long to wait; a cell that begins in a long pause ends it."""
         if is_in_charge:
-            return round(STREAM_INTERVAL_S * 1000)
+            return round(self._stream_interval_s * 1000)
         channel = self._channel
         channel.is_link_asleep = True
         if not channel.is_main_idle or monotonic() - channel.busy_since_s < ALERT_S:
             channel.is_link_asleep = False
-            return round(TAKEOVER_S * 1000)
+            return round(self._takeover_s * 1000)
         return max(1, round((self._next_look_s - monotonic()) * 1000))
 
     def _look_after(self) -> None:
@@ -108,8 +121,8 @@ class Link(threading.Thread):
             now_s = monotonic()
             if now_s >= self._next_look_s:
                 is_busy = not self._channel.is_main_idle
-                idle_s = min(IDLE_INTERVAL_S, self._channel.look_interval_s)
-                self._next_look_s = now_s + (STREAM_INTERVAL_S if is_busy else idle_s)
+                pause_s = self._stream_interval_s if is_busy else IDLE_INTERVAL_S
+                self._next_look_s = now_s + min(pause_s, self._channel.look_interval_s)
                 self._stream()
                 self._channel.serve()
 
@@ -123,3 +136,8 @@ class Link(threading.Thread):
         silence_s = self._channel.silence_s()
         if silence_s > self._orphan_after_s and not process_lives(self._coordinator_pid):
             end_out_of_reach(silence_s)
+
+
+def crowding_among(ranks: int) -> float:
+    """Return how much less often each of so many ranks looks than where they have cores enough."""
+    return min(MOST_CROWDED, max(1.0, ranks / usable_cores() / CROWD))

@@ -1,11 +1,12 @@
 import os
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from jupyter_dist.engine.channel import link as link_module
-from jupyter_dist.engine.channel.link import Link
+from jupyter_dist.engine.channel.link import CROWD, MOST_CROWDED, Link, crowding_among
 from jupyter_dist.protocol.messages import AbortCommunicator, CellOutput, Output, RunCell
 
 CELL = RunCell("cell-1", 1, "x = 1", (0,), 1)
@@ -76,3 +77,26 @@ def test_a_rank_ends_out_of_reach_unless_its_coordinator_is_seen_to_live(
     monkeypatch.setattr(channel, "silence_s", lambda: 12.0)
     Link(channel, work, 10.0, os.getpid() if is_here else 0)._stream()
     assert left == ([] if is_here else [12.0])
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cores", "crowding"),
+    [
+        (1, 1, 1.0),
+        (CROWD, 1, 1.0),
+        (CROWD * 16, 16, 1.0),
+        (CROWD * 6, 2, 3.0),
+        (CROWD * 10_000, 1, MOST_CROWDED),
+    ],
+)
+def test_ranks_look_less_often_only_where_many_share_a_core(ranks, cores, crowding, monkeypatch):
+    monkeypatch.setattr(link_module, "usable_cores", lambda: cores)
+    assert crowding_among(ranks) == crowding
+
+
+def test_a_crowded_rank_notices_in_time_that_its_relay_is_silent(channel, work, monkeypatch):
+    monkeypatch.setattr(type(channel), "look_interval_s", 0.3)
+    work.look = work.take_output = lambda: None
+    link = Link(channel, work, 10.0, 0, MOST_CROWDED)
+    link._look_after()
+    assert link._next_look_s - time.monotonic() <= 0.3
