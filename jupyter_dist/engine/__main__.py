@@ -13,7 +13,7 @@ from jupyter_dist.control.context import new_context
 from jupyter_dist.control.memory_file import can_open
 from jupyter_dist.engine.channel.channel import AboutDebugger, AboutNotices, Channel, Delivery
 from jupyter_dist.engine.channel.failed_orders import answer_failure
-from jupyter_dist.engine.channel.link import Link, crowding_among
+from jupyter_dist.engine.channel.link import Link
 from jupyter_dist.engine.channel.waiting import Answer
 from jupyter_dist.engine.checkpoints.background_work import CheckpointWork
 from jupyter_dist.engine.checkpoints.checkpointer import Checkpoint, RankDuties
@@ -92,9 +92,7 @@ class Engine:
         self._channel = Channel(config, self)
         post = self._channel.post
         self._input = self._make_input()
-        crowding = crowding_among(config.info.local_world_size)
-        home = config.lost_after_s, config.coordinator_pid
-        self._link = Link(self._channel, self, *home, crowding)
+        self._link = Link(self._channel, self, config)
         self._outputs = _take_streams(config)
         self._told_offsets = self._outputs.offsets
         self._comms = RankComms(lambda: self._rank, post, self._outputs.add)

@@ -15,6 +15,7 @@ from jupyter_dist.engine.channel.stack_thread_name import StackSign
 from jupyter_dist.engine.leaving.exit_reason import end_out_of_reach, end_with_own_error
 from jupyter_dist.launch.processes.open_files import usable_cores
 from jupyter_dist.launch.processes.process_life import process_lives
+from jupyter_dist.protocol.births import EngineConfig
 from jupyter_dist.protocol.messages import Message
 
 TAKEOVER_S = 0.01
@@ -46,21 +47,14 @@ class Work(Protocol):
 class Link(threading.Thread):
     """Looks after the channel, and what a cell says, while the main thread is busy."""
 
-    def __init__(
-        self,
-        channel: Channel,
-        work: Work,
-        lost_after_s: float,
-        coordinator_pid: int,
-        crowding: float = 1.0,
-    ) -> None:
-        """Look so many times less often than where ranks have cores enough."""
+    def __init__(self, channel: Channel, work: Work, config: EngineConfig) -> None:
         super().__init__(name="link", daemon=True)
+        self._channel, self._work = channel, work
+        crowding = crowding_among(config.info.local_world_size)
         self._takeover_s = TAKEOVER_S * crowding
         self._stream_interval_s = STREAM_INTERVAL_S * crowding
-        self._channel, self._work = channel, work
-        self._coordinator_pid = coordinator_pid
-        self._orphan_after_s = max(ORPHAN_AFTER_S, lost_after_s)
+        self._coordinator_pid = config.coordinator_pid
+        self._orphan_after_s = max(ORPHAN_AFTER_S, config.lost_after_s)
         self._next_look_s = 0.0
         self._sign = StackSign()
         self._builtins = BuiltinsGuard()

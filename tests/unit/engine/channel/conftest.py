@@ -20,10 +20,11 @@ class Home:
         self.doorkeeper.admit("engines", keys.engine.public)
         self.router = Router(context, "engines", keys.server, from_engine(), survives_breaks=True)
         self.config = SimpleNamespace(
-            info=SimpleNamespace(rank=0),
+            info=SimpleNamespace(rank=0, local_world_size=1),
             engine="0",
             relay="",
             lost_after_s=10.0,
+            coordinator_pid=0,
             engines_address=f"tcp://127.0.0.1:{self.router.bind('127.0.0.1')}",
             beats_address="tcp://127.0.0.1:9",  # where no one answers
             credentials=keys.for_engine(),

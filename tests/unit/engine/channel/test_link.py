@@ -32,10 +32,10 @@ def work():
 
 
 @pytest.fixture
-def link(channel, work, monkeypatch):
+def link(home, channel, work, monkeypatch):
     ended = []
     monkeypatch.setattr(link_module, "end_with_own_error", ended.append)
-    link = Link(channel, work, 10.0, 0)
+    link = Link(channel, work, home.config)
     link.start()
     yield link
     work.is_over.set()
@@ -70,12 +70,13 @@ def test_an_idle_rank_is_looked_after_too(channel, work, link):
 
 @pytest.mark.parametrize("is_here", [True, False])
 def test_a_rank_ends_out_of_reach_unless_its_coordinator_is_seen_to_live(
-    channel, work, monkeypatch, is_here
+    home, channel, work, monkeypatch, is_here
 ):
     left = []
     monkeypatch.setattr(link_module, "end_out_of_reach", left.append)
     monkeypatch.setattr(channel, "silence_s", lambda: 12.0)
-    Link(channel, work, 10.0, os.getpid() if is_here else 0)._stream()
+    home.config.coordinator_pid = os.getpid() if is_here else 0
+    Link(channel, work, home.config)._stream()
     assert left == ([] if is_here else [12.0])
 
 
@@ -94,9 +95,10 @@ def test_ranks_look_less_often_only_where_many_share_a_core(ranks, cores, crowdi
     assert crowding_among(ranks) == crowding
 
 
-def test_a_crowded_rank_notices_in_time_that_its_relay_is_silent(channel, work, monkeypatch):
+def test_a_crowded_rank_notices_in_time_that_its_relay_is_silent(home, channel, work, monkeypatch):
     monkeypatch.setattr(type(channel), "look_interval_s", 0.3)
     work.look = work.take_output = lambda: None
-    link = Link(channel, work, 10.0, 0, MOST_CROWDED)
+    home.config.info.local_world_size = 10_000 * link_module.usable_cores()
+    link = Link(channel, work, home.config)
     link._look_after()
     assert link._next_look_s - time.monotonic() <= 0.3
