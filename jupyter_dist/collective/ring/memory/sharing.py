@@ -18,7 +18,9 @@ from jupyter_dist.collective.ring import algorithms
 from jupyter_dist.collective.ring.handshake import Membership
 from jupyter_dist.collective.ring.memory.room import Room, close_all, open_room
 
-NAME_BYTES = 32
+_LABEL = b"jupyter-dist-room-"
+_RANDOM_BYTES = 16
+NAME_BYTES = len(_LABEL) + 2 * _RANDOM_BYTES
 _PROOF_BYTES = hashlib.sha256().digest_size
 _DESCRIPTORS = 4
 
@@ -28,7 +30,7 @@ Move = Callable[..., None]
 
 def share_room(me: Membership, move: Move) -> Room | None:
     """Return the memory that all ranks share, or None on all of them; raises what `move` does."""
-    name = os.urandom(NAME_BYTES)
+    name = _draw_name()
     with contextlib.ExitStack() as undo, _open_mailbox(name) as mailbox:
         # By trees alone, and of one root: so that few pairs are connected, however few ranks.
         inviter = me.size - 1
@@ -46,6 +48,11 @@ def share_room(me: Membership, move: Move) -> Room | None:
             return None
         undo.pop_all()
         return room
+
+
+def _draw_name() -> bytes:
+    """Return a name that no one can guess, and that programs which list sockets can read."""
+    return _LABEL + os.urandom(_RANDOM_BYTES).hex().encode()
 
 
 def _open_mailbox(name: bytes) -> socket.socket:

@@ -1,11 +1,13 @@
 """How ranks come to share memory, between threads of one process."""
 
 import os
+import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import psutil
 import pytest
 
 from jupyter_dist.collective.ring.handshake import Membership
@@ -89,6 +91,22 @@ def test_who_invites_keeps_nothing_where_the_others_do_not_come():
     with pytest.raises(ConnectionError):
         sharing.share_room(Membership(SIZE - 1, SIZE, 1, b"key"), move)
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_while_ranks_agree_sockets_can_be_listed_and_ours_be_known(share, monkeypatch):
+    open_mailbox, listed = sharing._open_mailbox, []
+
+    def open_and_list(name):
+        mailbox = open_mailbox(name)
+        listed.append([each.laddr for each in psutil.Process().net_connections("unix")])
+        return mailbox
+
+    monkeypatch.setattr(sharing, "_open_mailbox", open_and_list)
+    assert share() == [[1, 2, 3]] * SIZE
+    assert all(
+        any(re.fullmatch("@jupyter-dist-room-[0-9a-f]{32}", name) for name in names)
+        for names in listed
+    )
 
 
 def test_without_memory_nothing_is_shared(share, monkeypatch):
