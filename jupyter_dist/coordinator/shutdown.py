@@ -26,6 +26,7 @@ def dismiss_agents(roster: Roster, agents: AgentService, hosts: HostEvents) -> s
     broken: set[str] = set()
     while waiting - hosts.stopped - broken and monotonic() < deadline_s:
         poller.wait(_SLICE_S)
+        agents.judge(monotonic(), dict)  # a host that fell silent before is given up in time
         for host, event in agents.receive():
             if event is None:
                 broken.add(host)  # without its word, unless that came before
