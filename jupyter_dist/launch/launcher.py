@@ -145,6 +145,9 @@ class AgentProcess(Protocol):
     def has_ended(self) -> bool:
         """Return whether the agent itself is known to have ended, not only the way to it."""
 
+    def waited_s(self) -> float:
+        """Return for how long it has waited for a core, in seconds; 0.0 if that cannot be seen."""
+
     def explain(self) -> Failure:
         """Return why it ended, or what it was doing last."""
 

@@ -10,6 +10,7 @@ import msgspec
 
 from jupyter_dist.launch.launcher import Failure, JoinTicket
 from jupyter_dist.launch.own_agent import EarlyAgent, agent_arguments, agent_log, start_agent
+from jupyter_dist.launch.processes.core_wait import all_waited_s
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 from jupyter_dist.text.said_lines import last_lines
 
@@ -38,6 +39,10 @@ class LocalAgent:
     def has_ended(self) -> bool:
         """Return whether the agent has ended: it is this process."""
         return self.poll() is not None
+
+    def waited_s(self) -> float:
+        """Return for how long it has waited for a core, in seconds."""
+        return all_waited_s(self._process.pid)
 
     def explain(self) -> Failure:
         """Return why it ended, or what it was doing last."""

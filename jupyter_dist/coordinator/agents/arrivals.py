@@ -84,6 +84,11 @@ class Arrivals:
             return "its agent was not started from here"
         return "" if agent.poll() is None else str(agent.explain()).rstrip(".")
 
+    def waited_s(self, host: str) -> float:
+        """Return for how long the agent of a host has waited for a core, as far as is known."""
+        agent = self._agents.get(host)
+        return 0.0 if agent is None else agent.waited_s()
+
     def describe_waiting(self, hosts: Collection[str]) -> str:
         """Return what these hosts, which have not joined, are doing."""
         started = [host for host in hosts if host in self._agents]

@@ -36,7 +36,9 @@ from jupyter_dist.text.plurals import fit
 END_PATIENCE_S = 15.0
 """A process that was killed and has not ended after this time waits for a disk or a driver."""
 HOST_PATIENCE_S = 10.0
-"""A lost host is given up when no new agent has come from it after this time."""
+"""A lost host is given up when no new agent has come from it after this time;"""
+HOST_MOST_EXCUSED_S = 20.0
+"""and after so much more, at most, for which that agent was there and had no core."""
 NAMES_PATIENCE_S = 2.0
 NAMING_AFTER_S = 2.0
 """Ranks that have not joined after this time are named."""
@@ -186,7 +188,8 @@ class Healing(RecoveryWork):
                 self._deadline_s = now_s + HOST_PATIENCE_S
                 self._arrivals.restart(self._roster.hosts[host].spec)
         coming = [host for host in self._lost_hosts() if not self._arrivals.why_not_back(host)]
-        if coming and now_s < self._deadline_s:
+        waited_s = max(map(self._arrivals.waited_s, coming), default=0.0)
+        if coming and now_s < self._deadline_s + min(waited_s, HOST_MOST_EXCUSED_S):
             self._say(f"waiting for {', '.join(coming)} to come back")
             return
         # Whose host is there keeps its place; what is free then is for the others.

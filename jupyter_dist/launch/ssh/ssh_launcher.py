@@ -122,6 +122,10 @@ class SshAgent:
         """Return whether ssh has told the end of the agent, and not only lost its connection."""
         return self._is_over.is_set() and tells_end(self._host, self._status, self._log())
 
+    def waited_s(self) -> float:
+        """Return 0.0: its cores are those of another machine."""
+        return 0.0
+
     def explain(self) -> Failure:
         """Return why it ended, or what it was doing last."""
         said = self._log()

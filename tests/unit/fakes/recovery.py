@@ -23,12 +23,16 @@ class FakeHosts:
         self.restarted: list[str] = []
         self.started: list[tuple[int, ...]] = []
         self.failed: dict[str, str] = {}
+        self.waited: dict[str, float] = {}
 
     def restart(self, host: HostSpec) -> None:
         self.restarted.append(host.name)
 
     def why_not_back(self, host: str) -> str:
         return self.failed.get(host, "")
+
+    def waited_s(self, host: str) -> float:
+        return self.waited.get(host, 0.0)
 
     def take_problem(self) -> str:
         return ""

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from jupyter_dist.launch import local
@@ -37,3 +39,9 @@ def test_an_early_agent_is_taken_over_once_and_by_its_own_host(tmp_path, monkeyp
 def test_only_a_start_method_that_was_asked_for_is_told_to_an_agent():
     assert "--start-method" not in agent_arguments("auto"), "it knows its own system"
     assert "--start-method spawn" in " ".join(agent_arguments("spawn"))
+
+
+def test_how_long_an_agent_had_no_core_is_that_of_its_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "start_agent", lambda *_: SimpleNamespace(pid=17))
+    monkeypatch.setattr(local, "all_waited_s", {17: 2.5}.get)
+    assert LocalLauncher(tmp_path, "fork").start(HERE).waited_s() == 2.5

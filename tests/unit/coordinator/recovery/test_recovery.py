@@ -7,6 +7,7 @@ from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.observation.rank_queries import Answers
 from jupyter_dist.coordinator.recovery.healing import (
     END_PATIENCE_S,
+    HOST_MOST_EXCUSED_S,
     HOST_PATIENCE_S,
     NAMES_PATIENCE_S,
     NAMING_AFTER_S,
@@ -548,6 +549,19 @@ def test_a_lost_host_is_waited_for_and_then_done_without(ward):
     ward.go_on(0.1)
     assert ward.hosts.started == [(2,)]
     assert ward.roster[2].info.host == "a"
+
+
+def test_a_lost_host_is_waited_for_longer_while_its_agent_has_no_core(ward):
+    ward.roster.hosts["b"].is_lost = True
+    ward.hosts.waited["b"] = 5.0
+    ward.heal(2)
+    ward.go_on(HOST_PATIENCE_S + 4.9)
+    assert ward.hosts.started == []
+    ward.hosts.waited["b"] = 1000.0
+    ward.go_on(HOST_MOST_EXCUSED_S - 5.0)
+    assert ward.hosts.started == []
+    ward.go_on(0.1)
+    assert ward.hosts.started == [(2,)]
 
 
 def test_a_process_that_is_killed_is_waited_for_as_long_as_it_may_take(ward):
