@@ -10,10 +10,12 @@ from typing import Any
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+from IPython.core.events import available_events
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from jupyter_dist.engine.shell.cell_events import CellEvents
 from jupyter_dist.engine.shell.cell_sources import RankCompiler
 from jupyter_dist.engine.shell.stored_values import RankStoreMagics, users_folder
 from jupyter_dist.engine.shell.tracebacks import (
@@ -126,6 +128,13 @@ class RankShell(InteractiveShell):
     own_names: Mapping[str, Any] = {}
     """Names that each rank has from us: `rank`, `comm` and their like."""
     _usual_transformers = (0, 0, 0, 0)
+
+    def init_events(self) -> None:
+        """Let interrupts through what is called before and after cells."""
+        super().init_events()
+        events = CellEvents(self, available_events)
+        events.callbacks = self.events.callbacks
+        self.events = events
 
     def init_prompts(self) -> None:
         """Set no `sys.ps1`: libraries take it for a prompt where nothing distributed can run."""
