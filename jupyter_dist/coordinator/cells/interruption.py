@@ -30,9 +30,10 @@ from jupyter_dist.protocol.messages import (
 from jupyter_dist.text.lists import group_pairs
 from jupyter_dist.text.plurals import fit
 
-WAKE_AFTER_S = 0.2
+WAKE_AFTER_S = (0.2, 0.5, 1.0)
 """A rank that is still busy this long after SIGINT is woken: the signal may have come between
-Python's last look for signals and a blocking call, or to another thread; that call goes on then."""
+Python's last look for signals and a blocking call, or to another thread; that call goes on then.
+Again, as a rank that had no core gets SIGINT and what shall wake it at once, between these two."""
 WAKING_SIGNAL = RankSignal.SIGURG
 """It ends system calls and means nothing else: ranks handle it for their debugger."""
 PATIENCE_S = 2.0
@@ -77,19 +78,19 @@ class Step(StrEnum):
 _ORDER = tuple(Step)
 STEPS: dict[Cause, tuple[tuple[float, Step], ...]] = {
     Cause.PERSON: (
-        (WAKE_AFTER_S, Step.WAKE),
+        *((after_s, Step.WAKE) for after_s in WAKE_AFTER_S),
         (PATIENCE_S, Step.ABORT),
         (PATIENCE_S, Step.NAME),
         (GIVE_UP_AFTER_S, Step.LEAVE_UNRESPONSIVE),
     ),
     Cause.ERROR: (
-        (WAKE_AFTER_S, Step.WAKE),
+        *((after_s, Step.WAKE) for after_s in WAKE_AFTER_S),
         (PATIENCE_S, Step.NAME),
         (GIVE_UP_AFTER_S, Step.LEAVE_UNRESPONSIVE),
     ),
     Cause.LIMIT: (
         (0.0, Step.ABORT),
-        (WAKE_AFTER_S, Step.WAKE),
+        *((after_s, Step.WAKE) for after_s in WAKE_AFTER_S),
         (PATIENCE_S, Step.TIME_OUT),
     ),
 }
@@ -158,7 +159,7 @@ class EscalationPolicy:
                 climb.taken += 1
                 found.setdefault((step, climb.cause), []).append(rank)
         return [
-            Due(step, cause, tuple(found[step, cause]))
+            Due(step, cause, tuple(dict.fromkeys(found[step, cause])))
             for step, cause in sorted(found, key=lambda key: _ORDER.index(key[0]))
         ]
 

@@ -3,6 +3,7 @@ import pytest
 from jupyter_dist.coordinator.cells.interruption import (
     GIVE_UP_AFTER_S,
     PATIENCE_S,
+    WAKE_AFTER_S,
     Cause,
     Due,
     EscalationPolicy,
@@ -69,6 +70,14 @@ class TestLadder:
         assert [due.step for due in steps] == wanted
         assert steps[-1] == Due(Step.LEAVE_UNRESPONSIVE, Cause.PERSON, (2,))
         assert ladder.take_due({2}, 100.0) == []
+
+    def test_who_is_not_awake_yet_is_woken_again(self, ladder):
+        ladder.begin(Cause.PERSON, (0, 1), 10.0)
+        woken = [
+            [(due.step, due.ranks) for due in ladder.take_due({0, 1}, 10.0 + after_s)]
+            for after_s in (0.19, *WAKE_AFTER_S, 1.99)
+        ]
+        assert woken == [[], *([(Step.WAKE, (0, 1))] for _ in WAKE_AFTER_S), []]
 
     def test_each_rank_has_its_own_clock(self, ladder):
         ladder.begin(Cause.PERSON, (1,), 0.0)
