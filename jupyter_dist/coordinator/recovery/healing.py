@@ -188,8 +188,7 @@ class Healing(RecoveryWork):
                 self._deadline_s = now_s + HOST_PATIENCE_S
                 self._arrivals.restart(self._roster.hosts[host].spec)
         coming = [host for host in self._lost_hosts() if not self._arrivals.why_not_back(host)]
-        waited_s = max(map(self._arrivals.waited_s, coming), default=0.0)
-        if coming and now_s < self._deadline_s + min(waited_s, HOST_MOST_EXCUSED_S):
+        if coming and now_s < self._deadline_s + self._excused_s(coming):
             self._say(f"waiting for {', '.join(coming)} to come back")
             return
         # Whose host is there keeps its place; what is free then is for the others.
@@ -292,6 +291,10 @@ class Healing(RecoveryWork):
         )
 
     # --- inside ---
+
+    def _excused_s(self, hosts: Sequence[str]) -> float:
+        """Return for how long new agents of these hosts were there and had no core."""
+        return min(HOST_MOST_EXCUSED_S, max(map(self._arrivals.waited_s, hosts)))
 
     def _lost_hosts(self) -> list[str]:
         hosts = dict.fromkeys(self._roster[rank].info.host for rank in self._targets)

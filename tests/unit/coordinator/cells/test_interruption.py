@@ -72,9 +72,9 @@ class TestLadder:
         assert ladder.take_due({2}, 100.0) == []
 
     def test_who_is_not_awake_yet_is_woken_again(self, ladder):
-        ladder.begin(Cause.PERSON, (0, 1), 10.0)
+        ladder.begin(Cause.PERSON, (0, 1), 0.0)
         woken = [
-            [(due.step, due.ranks) for due in ladder.take_due({0, 1}, 10.0 + after_s)]
+            [(due.step, due.ranks) for due in ladder.take_due({0, 1}, after_s)]
             for after_s in (0.19, *WAKE_AFTER_S, 1.99)
         ]
         assert woken == [[], *([(Step.WAKE, (0, 1))] for _ in WAKE_AFTER_S), []]
