@@ -11,8 +11,9 @@ from jupyter_dist.model.ranks.user_errors import BreakOff
 _SLICE_S = 0.001
 _ON_ITS_WAY_S = 1.0
 """The signal may take so long to come; one that has not was taken by a handler of user code."""
-_WAKE_AFTER_S = 0.2
-"""A SIGINT just before a system call is seen at its end, which SIGURG brings about."""
+_WAKE_PAUSES_S = (0.2, 0.3, 0.5)
+"""A SIGINT just before a system call is seen at its end, which SIGURG brings about; again, as a
+thread that had no core gets both at once."""
 
 
 class OutOfTime(BreakOff):
@@ -64,9 +65,11 @@ class TimeLimit:
         with self._door:
             self._has_expired = self._is_inside
             self._signal(signal.SIGINT)
-        time.sleep(_WAKE_AFTER_S)
-        with self._door:
-            if not self._has_come:
+        for pause_s in _WAKE_PAUSES_S:
+            time.sleep(pause_s)
+            with self._door:
+                if self._has_come:
+                    return
                 self._signal(signal.SIGURG)
 
     def _signal(self, number: signal.Signals) -> None:
