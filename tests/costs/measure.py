@@ -34,7 +34,7 @@ IDLE_S = 5.0
 BESIDE_S = 1.0
 """So long after a cell hosts are still looked at closely, as while cells run."""
 TAKEN_OVER_S = 1.5
-"""After so long in a cell it is looked after; no sooner here, see `inside/sitecustomize.py`."""
+"""The link thread has taken over by then: after 1 s here, see `inside/sitecustomize.py`."""
 WAIT_S = 2.0
 WAITING = f"import time; time.sleep({TAKEN_OVER_S + WAIT_S + 1})"
 TURNS = 10

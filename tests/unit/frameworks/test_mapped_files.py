@@ -1,4 +1,4 @@
-"""A mapped file may have a name that is not text; what we look for beside it is found."""
+"""Mapped files are found also where a path is not UTF-8."""
 
 import mmap
 import os
@@ -14,7 +14,7 @@ LIBRARY = "libours.so"
 
 @pytest.fixture(autouse=True)
 def mapped(tmp_path):
-    """A library of ours in memory, in a folder whose name is not text."""
+    """Map a library into memory from a folder whose name is not UTF-8; return its path."""
     path = os.path.join(os.fsencode(tmp_path), b"\xff\x8c", LIBRARY.encode())
     os.mkdir(os.path.dirname(path))
     with open(path, "w+b") as file:

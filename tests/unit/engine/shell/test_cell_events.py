@@ -1,4 +1,4 @@
-"""An interrupt between two cells' worth of callbacks ends the cell; an error of one does not."""
+"""An interrupt in a callback before or after a cell ends the cell; an error of one does not."""
 
 import pytest
 
@@ -28,12 +28,15 @@ def raising(error):
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_an_interrupt_of_a_callback_is_one_of_the_cell(event, on, shell):
+    called = []
     on(event, raising(KeyboardInterrupt()))
+    on(event, lambda *_: called.append(event))
     try:
         error = shell.run_cell("ran = True", store_history=False).error_in_exec
     except KeyboardInterrupt as raised:  # behind the cell, for who has called
         error = raised
     assert isinstance(error, KeyboardInterrupt)
+    assert called == [event]
     assert ("ran" in shell.user_ns) == event.startswith("post")
 
 
