@@ -179,7 +179,7 @@ class Agent:
             case "read_ras":
                 self._ras.obey(command.read_ras)
             case "observe":
-                self._telemetry.observe(is_close=command.observe.is_close)
+                self._telemetry.obey(command.observe)
 
     def _start_engines(self, command: pb.StartEngines) -> None:
         cwd = self._working_directory(command)

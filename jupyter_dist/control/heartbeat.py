@@ -15,6 +15,8 @@ import zmq
 from jupyter_dist.control.dealer import dial, secure_client, try_again_soon
 from jupyter_dist.control.frames import receive_frames, send_frames
 from jupyter_dist.control.router import Listener, notice_cuts
+from jupyter_dist.control.thread_name import name_own_thread
+from jupyter_dist.model.ranks.beat_threads import ECHO_THREAD
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
 _STAMP = struct.Struct("<d")
@@ -38,6 +40,7 @@ def echo_heartbeats(
     dial(socket, address)
 
     def echo() -> None:
+        name_own_thread(ECHO_THREAD)
         with contextlib.suppress(zmq.ContextTerminated, zmq.ZMQError):
             zmq.proxy(socket, socket)
         socket.close(0)

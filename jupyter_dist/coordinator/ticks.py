@@ -36,6 +36,7 @@ class Ticks:
         parts.client_registry.tick(now_s)
         parts.widgets.tick()
         self.agents.is_telemetry_awaited = parts.pictures.are_awaited
+        silent = parts.losses.silent
         return min(
             now_s + LONGEST_REST_S,
             losses_s,
@@ -45,7 +46,7 @@ class Ticks:
             parts.preemption.tick(now_s),
             parts.recovery.tick(now_s),
             parts.parallel.tick(now_s),
-            self.attention.tick(self._is_looked_at, parts.scheduler.has_work, now_s),
+            self.attention.tick(self._is_looked_at, parts.scheduler.has_work, silent, now_s),
         )
 
     @property

@@ -237,7 +237,7 @@ class Collective(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., operation: _Optional[str] = ..., seconds: _Optional[float] = ..., is_running: bool = ..., site: _Optional[str] = ..., group: _Optional[str] = ..., arguments: _Optional[str] = ..., root: _Optional[int] = ..., is_earlier: bool = ..., awaits: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class EngineSample(_message.Message):
-    __slots__ = ("engine", "cpu_percent", "rss_bytes", "collective", "state", "major_faults_per_s", "gpu_memory_bytes", "core_s", "core_wait_s")
+    __slots__ = ("engine", "cpu_percent", "rss_bytes", "collective", "state", "major_faults_per_s", "gpu_memory_bytes", "core_s", "core_wait_s", "is_starved")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +247,7 @@ class EngineSample(_message.Message):
     GPU_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     CORE_S_FIELD_NUMBER: _ClassVar[int]
     CORE_WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    IS_STARVED_FIELD_NUMBER: _ClassVar[int]
     engine: str
     cpu_percent: float
     rss_bytes: int
@@ -256,7 +257,8 @@ class EngineSample(_message.Message):
     gpu_memory_bytes: int
     core_s: float
     core_wait_s: float
-    def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ..., gpu_memory_bytes: _Optional[int] = ..., core_s: _Optional[float] = ..., core_wait_s: _Optional[float] = ...) -> None: ...
+    is_starved: bool
+    def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ..., gpu_memory_bytes: _Optional[int] = ..., core_s: _Optional[float] = ..., core_wait_s: _Optional[float] = ..., is_starved: bool = ...) -> None: ...
 
 class Telemetry(_message.Message):
     __slots__ = ("cpu_percent", "memory_used_bytes", "engines", "gpus", "nics", "age_s")
@@ -618,10 +620,12 @@ class LetGo(_message.Message):
     def __init__(self) -> None: ...
 
 class Observe(_message.Message):
-    __slots__ = ("is_close",)
+    __slots__ = ("is_close", "silent")
     IS_CLOSE_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
     is_close: bool
-    def __init__(self, is_close: bool = ...) -> None: ...
+    silent: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, is_close: bool = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("grace_s",)

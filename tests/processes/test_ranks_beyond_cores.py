@@ -1,6 +1,7 @@
 """Many ranks on few cores: each gets its turn late, and none is blamed for that."""
 
 import contextlib
+import re
 import time
 from pathlib import Path
 
@@ -34,6 +35,27 @@ except FileNotFoundError:
 """Each rank is a session, and has as large a share of the cores as all other tests together."""
 
 
+STARVE = """
+import os, subprocess, sys, time
+kept = rank
+core = {min(os.sched_getaffinity(0))}
+for thread in map(int, os.listdir("/proc/self/task")):
+    with open(f"/proc/self/task/{thread}/comm") as comm:
+        name = comm.read()
+    os.sched_setaffinity(thread, core)
+    if name.startswith(("ZMQbg/IO/", "jd-beats")):
+        os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(12)]
+try:
+    time.sleep(7)
+finally:
+    for other in others:
+        other.kill()
+        other.wait()
+"""
+"""What answers heartbeats gets a core only when nothing else in the rank's session wants that."""
+
+
 def begin_to_spin(cluster, in_background):
     """Have all ranks ask for a core in a cell; returns when all are busy with it."""
     running = in_background(lambda: cluster.run("while True: pass"))
@@ -64,6 +86,16 @@ def looks_of(cluster):
     return count
 
 
+def silence_of(cluster, rank):
+    """Return for how long a rank has been silent, in seconds; 0: it is not suspected."""
+    engine = cluster.topology().engines[rank]
+    assert engine.state != "lost", engine.reason
+    told = re.match(
+        r"no heartbeat for ([\d.]+) s, ([\d.]+) s of them without a core", engine.reason
+    )
+    return float(told[1]) if told else 0.0
+
+
 def test_many_ranks_start_meet_are_interrupted_and_leave_nothing(
     start, home, in_background, within
 ):
@@ -84,3 +116,12 @@ def test_many_ranks_start_meet_are_interrupted_and_leave_nothing(
     with within(10):
         cluster.stop()
     home.assert_nothing_left()
+
+
+def test_a_rank_whose_heartbeats_wait_for_a_core_is_not_lost(start, in_background):
+    cluster = start("localhost:2", suspect_after_s=1.2, lost_after_s=2.5)
+    cell = in_background(lambda: cluster.run(STARVE, ranks=[1]))
+    wait_until(lambda: silence_of(cluster, 1) > 3.5, 10, "it would be lost")
+    assert cell.result(30)[0].status == "ok"
+    wait_until(lambda: not silence_of(cluster, 1), 10, "it answers again")
+    assert cluster.run("kept", ranks=[1])[0].value_repr == "1"

@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ import psutil
 
 from jupyter_dist.agent.engines.exit_evidence import Ended, EvidenceKeeper
 from jupyter_dist.agent.engines.process_state import read_state
+from jupyter_dist.agent.engines.starvation import ReadyThreads
 from jupyter_dist.collective.recording.records_file import read_last, read_last_cell, read_records
 from jupyter_dist.launch.processes.core_wait import main_core_time
 from jupyter_dist.model.ranks.records import CellRecord, RankRecords
@@ -34,6 +35,8 @@ class EngineTable:
         """Engines that have ever had a process here, in order."""
         self.evidence = EvidenceKeeper()
         """What is noted of them, for the case that they end."""
+        self.silent: Sequence[str] = ()
+        """Engines whose heartbeats are missed, as the coordinator says."""
         self._faults: dict[str, tuple[float, int]] = {}
         """When each engine was looked at last, and how many major faults it had had."""
 
@@ -90,13 +93,16 @@ class EngineTable:
         with self._lock:
             processes = list(self._processes.items())
         pids = {engine: process.pid for engine, process in processes}
+        ready = ReadyThreads(pids, self.silent)
         samples = [
             sample
             for engine, process in processes
             if (sample := self._sample_one(engine, process)) is not None
         ]
+        starved = ready.find_starved()
         for sample in samples:
             sample.gpu_memory_bytes = gpu_memory.get(pids[sample.engine], 0)
+            sample.is_starved = sample.engine in starved
         memory = {sample.engine: sample.rss_bytes for sample in samples}
         self.evidence.look(memory, time.monotonic())
         return samples

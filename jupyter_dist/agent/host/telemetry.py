@@ -133,9 +133,10 @@ class Telemetry:
         for work, name in ((self._tell_of_all, "telemetry"), (self._ask_drivers, "devices")):
             threading.Thread(target=work, name=name, daemon=True).start()
 
-    def observe(self, *, is_close: bool) -> None:
-        """Look closely from now on, or rarely."""
-        self._pace.set(is_close=is_close)
+    def obey(self, command: pb.Observe) -> None:
+        """Look closely from now on, or rarely, and see whether silent engines have cores."""
+        self._engines.silent = tuple(command.silent)
+        self._pace.set(is_close=command.is_close)
 
     def end(self) -> None:
         """Look no more; returns at once."""

@@ -16,7 +16,7 @@ from jupyter_dist.coordinator.state.roster import EngineRecord, Roster
 from jupyter_dist.launch.batch.job_watch import JobWatch
 from jupyter_dist.model.hosts.rank import name_rank
 from jupyter_dist.model.ranks.crashes.crash import CrashReport
-from jupyter_dist.model.spec.liveness import HealthPolicy, Liveness, assess
+from jupyter_dist.model.spec.liveness import HealthPolicy, Liveness, assess, lost_at_s
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import RankOutput
 
@@ -59,6 +59,8 @@ class Losses:
         self._how_gone: dict[str, str] = {}
         self._silent: dict[str, int] = {}
         """The same for engines that are given up for their silence."""
+        self.silent: dict[str, list[str]] = {}
+        """Names of the suspected engines of each host that has some."""
         self._look_s = self._due_s = 0.0
         """When heartbeats are looked at again, and when that must be."""
         self.crashes: dict[int, CrashReport] = {}
@@ -125,6 +127,7 @@ class Losses:
             return self._due_s
         due_s = oldest_s = NEVER
         is_well = True
+        self.silent = {}
         for engine in self._roster.present():
             if engine.state is EngineState.STARTING and not engine.pid:
                 continue
@@ -134,18 +137,30 @@ class Losses:
                 oldest_s = min(oldest_s, last_beat_s)
                 continue
             is_well = False
-            verdict, reason = assess(now_s, last_beat_s, policy)
-            engine.is_suspect = verdict is Liveness.SUSPECT
-            engine.reason = reason if engine.is_suspect else ""
-            if verdict is Liveness.LOST:
-                self._give_up(engine, reason)
-                due_s = min(due_s, now_s + TICK_S)
-            else:
-                limit_s = policy.lost_after_s if engine.is_suspect else policy.suspect_after_s
-                due_s = min(due_s, last_beat_s + limit_s)
+            due_s = min(due_s, self._judge_silence(engine, last_beat_s, policy, now_s))
         self._due_s = min(due_s, oldest_s + policy.suspect_after_s)
         self._look_s = min(self._due_s, now_s + policy.interval_s) if is_well else now_s
         return self._due_s
+
+    def _judge_silence(
+        self, engine: EngineRecord, last_beat_s: float, policy: HealthPolicy, now_s: float
+    ) -> float:
+        """Suspect an engine, lose it, or find that it has answered; return when to look again."""
+        looked_s = self._roster.hosts[engine.info.host].told_s
+        if engine.is_suspect and engine.sample is not None and engine.sample.is_starved:
+            engine.starved_s += looked_s - engine.looked_s
+        engine.looked_s = looked_s
+        verdict, reason = assess(now_s, last_beat_s, policy, engine.starved_s)
+        engine.is_suspect = verdict is Liveness.SUSPECT
+        engine.reason = reason if engine.is_suspect else ""
+        if verdict is Liveness.LOST:
+            self._give_up(engine, reason)
+            return now_s + TICK_S
+        if verdict is Liveness.ALIVE:
+            engine.starved_s = 0.0
+            return last_beat_s + policy.suspect_after_s
+        self.silent.setdefault(engine.info.host, []).append(engine.name)
+        return lost_at_s(last_beat_s, policy, engine.starved_s)
 
     def describe_suspects(self) -> str:
         """Return which ranks have been silent for long; empty: none."""

@@ -45,6 +45,10 @@ class EngineRecord:
     """It is killed because someone wants another engine in its place."""
     beat_age_s: float = 0.0
     """Since its last heartbeat."""
+    starved_s: float = 0.0
+    """Of that: for which it had no core to answer, while it was suspect."""
+    looked_s: float = 0.0
+    """When its agent had looked last of which that is known."""
     cell_label: str = ""
     busy_since_s: float = 0.0
     task: str = ""

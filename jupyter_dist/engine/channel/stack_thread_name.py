@@ -1,9 +1,8 @@
 """How the agent knows which thread of an engine it may signal for stacks: by the thread's name."""
 
-import contextlib
 import signal
-import threading
 
+from jupyter_dist.control.thread_name import name_own_thread
 from jupyter_dist.model.ranks.stack_thread import SIGNALLED_THREAD, SPARED_THREAD, STACK_SIGNAL
 
 
@@ -21,7 +20,5 @@ class StackSign:
         is_taken = callable(signal.getsignal(STACK_SIGNAL))
         name = SPARED_THREAD if is_taken else SIGNALLED_THREAD
         if name != self._name:
-            own = f"/proc/self/task/{threading.get_native_id()}/comm"
-            with contextlib.suppress(OSError), open(own, "wb") as comm:
-                comm.write(name.encode())
+            name_own_thread(name)
             self._name = name

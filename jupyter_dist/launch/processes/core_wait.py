@@ -1,6 +1,7 @@
 """For how long threads could have run, and had no core: what waits for one is not stuck."""
 
 import os
+from contextlib import suppress
 from typing import NamedTuple
 
 
@@ -24,7 +25,29 @@ def all_waited_s(pid: int) -> float:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return 0.0
-    return sum(_core_time(f"/proc/{pid}/task/{thread}/schedstat").waited_s for thread in threads)
+    return sum(thread_core_time(pid, int(thread)).waited_s for thread in threads)
+
+
+def thread_core_time(pid: int, thread: int) -> CoreTime:
+    """Return that of one thread; Linux counts a wait when it is over."""
+    return _core_time(f"/proc/{pid}/task/{thread}/schedstat")
+
+
+def ready_threads(pid: int, *prefixes: str) -> dict[int, CoreTime]:
+    """Return the threads that run or could run, of those whose names begin with one of these.
+
+    Empty where Linux does not tell, or the process is gone.
+    """
+    found, heads = {}, tuple(map(str.encode, prefixes))
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            path = f"/proc/{pid}/task/{thread}"
+            with suppress(OSError), open(f"{path}/stat", "rb") as file:
+                name, _, fields = file.read().partition(b"(")[2].rpartition(b") ")
+                core_time = thread_core_time(pid, int(thread))
+                if name.startswith(heads) and fields.startswith(b"R") and core_time.had_s:
+                    found[int(thread)] = core_time
+    return found
 
 
 def _core_time(path: str) -> CoreTime:

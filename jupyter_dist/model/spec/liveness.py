@@ -6,6 +6,9 @@ import msgspec
 
 from jupyter_dist.errors import UsageError
 
+_MOST_LIMITS = 10
+"""A rank without a core is given up after so many times the limit: nothing is awaited for ever."""
+
 
 class Liveness(StrEnum):
     """What the heartbeats say of an engine."""
@@ -34,12 +37,25 @@ def check_health(policy: HealthPolicy) -> None:
         )
 
 
-def assess(now_s: float, last_beat_s: float, policy: HealthPolicy) -> tuple[Liveness, str]:
-    """Judge one engine by the time of its last beat (both times from one monotonic clock)."""
+def lost_at_s(last_beat_s: float, policy: HealthPolicy, starved_s: float = 0.0) -> float:
+    """Return when an engine is given up of which nothing more is heard."""
+    excused_s = min(starved_s, (_MOST_LIMITS - 1) * policy.lost_after_s)
+    return last_beat_s + policy.lost_after_s + excused_s
+
+
+def assess(
+    now_s: float, last_beat_s: float, policy: HealthPolicy, starved_s: float = 0.0
+) -> tuple[Liveness, str]:
+    """Judge one engine by the time of its last beat (both times from one monotonic clock).
+
+    For `starved_s` of its silence it had no core to answer, as its agent saw.
+    """
     silence_s = max(0.0, now_s - last_beat_s)
-    if silence_s >= policy.lost_after_s:
-        limit_s = policy.lost_after_s
-        return Liveness.LOST, f"no heartbeat for {silence_s:.1f} s (limit {limit_s:g} s)"
+    starved_s = min(starved_s, silence_s)
+    starved = f", {starved_s:.1f} s of them without a core" if starved_s else ""
+    if now_s >= lost_at_s(last_beat_s, policy, starved_s):
+        limit = f" (limit {policy.lost_after_s:g} s)"
+        return Liveness.LOST, f"no heartbeat for {silence_s:.1f} s{starved}{limit}"
     if silence_s >= policy.suspect_after_s:
-        return Liveness.SUSPECT, f"no heartbeat for {silence_s:.1f} s"
+        return Liveness.SUSPECT, f"no heartbeat for {silence_s:.1f} s{starved}"
     return Liveness.ALIVE, f"heartbeat {silence_s:.1f} s ago"

@@ -201,7 +201,7 @@ class TestRarely:
     def watcher(self, clock):
         del clock
         watcher = Watcher(1.0)
-        watcher.telemetry.observe(is_close=False)
+        watcher.telemetry.obey(pb.Observe(is_close=False))
         return watcher
 
     def told(self, watcher, **sample):
@@ -227,14 +227,14 @@ class TestRarely:
 
     def test_all_are_told_again_while_someone_looks_closely(self, watcher):
         self.told(watcher, state="S")
-        watcher.telemetry.observe(is_close=True)
+        watcher.telemetry.obey(pb.Observe(is_close=True))
         assert self.told(watcher, state="S") == 1
 
 
 def test_who_is_asked_to_look_closely_looks_at_once(observe):
     watcher = observe(None)
     watcher.await_one(lambda told: told.engines)
-    watcher.telemetry.observe(is_close=False)
+    watcher.telemetry.obey(pb.Observe(is_close=False))
     looks = watcher.engines.looks
-    watcher.telemetry.observe(is_close=True)
+    watcher.telemetry.obey(pb.Observe(is_close=True))
     watcher.await_one(lambda told: any(each.rss_bytes > looks + 1 for each in told.engines))

@@ -60,6 +60,29 @@ def test_a_silent_engine_is_first_suspected_and_then_lost(server):
     assert server.losses.crashes[0].reason == server.roster[0].reason
 
 
+def test_a_silent_engine_without_a_core_is_excused_while_that_lasts(server):
+    host, starved = server.roster[0].info.host, pb.EngineSample(engine="0", is_starved=True)
+    telemetry = pb.Telemetry(engines=[starved])
+    server.roster.take_telemetry(host, telemetry, 92.0)
+    server.losses.judge(Hearts(rank0=90.0), POLICY, 94.0)
+    assert server.roster[0].starved_s == 0, "it was not silent"
+    assert server.losses.silent == {host: ["0"]}
+    server.roster.take_telemetry(host, telemetry, 94.5)
+    due_s = server.losses.judge(Hearts(rank0=90.0), POLICY, 101.0)
+    assert (due_s, server.roster.lost_ranks()) == (102.5, [])
+    server.losses.judge(Hearts(rank0=90.0), POLICY, due_s)
+    assert server.roster.lost_ranks() == [0]
+    assert server.losses.silent == {}
+
+
+def test_an_engine_that_has_answered_is_excused_for_nothing_any_more(server):
+    server.losses.judge(Hearts(rank0=90.0), POLICY, 94.0)
+    server.roster[0].starved_s = 2.0
+    server.losses.judge(Hearts(rank0=94.0), POLICY, 95.0)
+    assert server.roster[0].starved_s == 0
+    assert server.losses.silent == {}
+
+
 def test_while_all_are_well_silence_is_looked_for_as_often_as_beats_are_asked_for(server):
     well = {f"rank{rank}": 100.0 for rank in range(4)}
     due_s = server.losses.judge(Hearts(**well), POLICY, 100.5)

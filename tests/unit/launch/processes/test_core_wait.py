@@ -4,7 +4,15 @@ import time
 
 import pytest
 
-from jupyter_dist.launch.processes.core_wait import CoreTime, all_waited_s, main_core_time
+from jupyter_dist.control.thread_name import name_own_thread
+from jupyter_dist.launch.processes.core_wait import (
+    CoreTime,
+    all_waited_s,
+    main_core_time,
+    ready_threads,
+    thread_core_time,
+)
+from tests.patience import wait_until
 
 
 def test_a_process_that_is_gone_waits_for_nothing():
@@ -33,3 +41,35 @@ def test_threads_that_share_a_core_wait_for_it():
     main = main_core_time(os.getpid())
     assert main.had_s > 0
     assert main.waited_s <= all_waited_s(os.getpid())
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="Linux does not tell here")
+def test_threads_that_could_run_are_found_by_name():
+    is_over = threading.Event()
+
+    def work(name, spin):
+        name_own_thread(name)
+        numbers[name] = threading.get_native_id()
+        while spin and not is_over.is_set():
+            sum(range(1000))
+        is_over.wait()
+
+    numbers = {}
+    plan = [("own (odd) R", True), ("own rests", False), ("other", True)]
+    threads = [threading.Thread(target=work, args=each) for each in plan]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: len(numbers) == len(plan), 10, "all have their names")
+        wait_until(
+            lambda: set(ready_threads(os.getpid(), "own")) == {numbers["own (odd) R"]},
+            10,
+            "only the one that spins could run",
+        )
+        seen = ready_threads(os.getpid(), "own", "other")[numbers["own (odd) R"]]
+        assert 0 < seen.had_s <= thread_core_time(os.getpid(), numbers["own (odd) R"]).had_s
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    assert ready_threads((1 << 31) - 1, "own") == {}

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from jupyter_dist.errors import UsageError
-from jupyter_dist.model.spec.liveness import HealthPolicy, Liveness, assess, check_health
+from jupyter_dist.model.spec.liveness import HealthPolicy, Liveness, assess, check_health, lost_at_s
 
 POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3, lost_after_s=10)
 
@@ -29,6 +29,28 @@ def test_a_beat_from_the_future_counts_as_now():
 
 def test_the_reason_of_a_loss_names_silence_and_limit():
     assert re.findall(r"[\d.]+ s", assess(1012.34, 1000, POLICY)[1]) == ["12.3 s", "10 s"]
+
+
+@pytest.mark.parametrize(
+    ("silence_s", "starved_s", "verdict"),
+    [
+        (10, 0.1, Liveness.SUSPECT),
+        (15, 5.1, Liveness.SUSPECT),
+        (15, 5, Liveness.LOST),
+        (99, 99, Liveness.SUSPECT),
+        (100, 100, Liveness.LOST),
+        (2, 5, Liveness.ALIVE),
+    ],
+)
+def test_time_without_a_core_is_excused_but_not_for_ever(silence_s, starved_s, verdict):
+    assert assess(1000 + silence_s, 1000, POLICY, starved_s)[0] is verdict
+    assert lost_at_s(1000, POLICY, 5) == 1015
+
+
+def test_a_reason_tells_for_how_long_there_was_no_core():
+    told = assess(1004.0, 1000, POLICY, 2.5)[1]
+    assert re.findall(r"[\d.]+ s", told) == ["4.0 s", "2.5 s"]
+    assert "4.0 s, 4.0 s of" in assess(1004.0, 1000, POLICY, 7.0)[1], "at most all of it"
 
 
 @pytest.mark.parametrize(
