@@ -11,6 +11,7 @@ from .clusters import values
 PLACES = ("nodeA", "nodeB")
 SUMS = """
 import os, numpy as np
+comm.all_reduce(np.zeros(1))  # they are connected
 print("here")
 rounds, is_over = 0, False
 while not is_over:
