@@ -12,9 +12,10 @@ import psutil
 
 from jupyter_dist.agent.engines.exit_evidence import Ended, EvidenceKeeper
 from jupyter_dist.agent.engines.process_state import read_state
-from jupyter_dist.agent.engines.starvation import ReadyThreads
+from jupyter_dist.agent.engines.starvation import ReadyEngines
 from jupyter_dist.collective.recording.records_file import read_last, read_last_cell, read_records
 from jupyter_dist.launch.processes.core_wait import main_core_time
+from jupyter_dist.model.ranks.beat_threads import ECHO_THREAD, IO_THREADS
 from jupyter_dist.model.ranks.records import CellRecord, RankRecords
 from jupyter_dist.model.ranks.signals import from_the_wire
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -93,7 +94,8 @@ class EngineTable:
         with self._lock:
             processes = list(self._processes.items())
         pids = {engine: process.pid for engine, process in processes}
-        ready = ReadyThreads(pids, self.silent)
+        silent = {engine: pids[engine] for engine in self.silent if engine in pids}
+        ready = ReadyEngines(silent, ECHO_THREAD, IO_THREADS)
         samples = [
             sample
             for engine, process in processes

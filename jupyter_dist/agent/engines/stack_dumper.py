@@ -16,6 +16,7 @@ import msgspec
 
 from jupyter_dist.agent.engines.engine_processes import EngineTable
 from jupyter_dist.agent.engines.process_state import catches, find_thread, read_state, signal_thread
+from jupyter_dist.agent.engines.starvation import ReadyEngines
 from jupyter_dist.model.ranks.source_files import CELL_FILE
 from jupyter_dist.model.ranks.stack_reading import read_faulthandler, read_py_spy
 from jupyter_dist.model.ranks.stack_thread import (
@@ -95,6 +96,10 @@ class StackDumper:
             return RankStacks("none", note=note)
         if not thread_id:
             return RankStacks("none", note="it cannot be looked at: it is still starting")
+        # Its interpreter may not be held, but only late. Then threads go on while faulthandler
+        # follows their frames, and what it finds there may end the process.
+        if ReadyEngines({engine: pid}).find_starved():
+            return RankStacks("none", note="its process waits for a core of its host")
         path = stacks_path(str(self._run_dir), engine)
         try:
             truncate(path, 0)  # it is appended to, so this keeps it small

@@ -25,29 +25,34 @@ def all_waited_s(pid: int) -> float:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return 0.0
-    return sum(thread_core_time(pid, int(thread)).waited_s for thread in threads)
+    return sum(_core_time(f"/proc/{pid}/task/{thread}/schedstat").waited_s for thread in threads)
 
 
-def thread_core_time(pid: int, thread: int) -> CoreTime:
-    """Return that of one thread; Linux counts a wait when it is over."""
-    return _core_time(f"/proc/{pid}/task/{thread}/schedstat")
+class Threads(NamedTuple):
+    """Some threads of a process, at one moment."""
+
+    had_s: float = 0.0
+    """For which they have had a core since they were born, together; in seconds."""
+    can_run: bool = False
+    """One of them has a core, or waits for one."""
 
 
-def ready_threads(pid: int, *prefixes: str) -> dict[int, CoreTime]:
-    """Return the threads that run or could run, of those whose names begin with one of these.
+def look_at_threads(pid: int, *prefixes: str) -> Threads:
+    """Look at the threads whose names begin with one of these, or without any at all of them.
 
-    Empty where Linux does not tell, or the process is gone.
+    Nothing is seen where Linux does not tell, or the process is gone.
     """
-    found, heads = {}, tuple(map(str.encode, prefixes))
+    heads = tuple(map(str.encode, prefixes or ("",)))
+    had_s, can_run = 0.0, False
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             path = f"/proc/{pid}/task/{thread}"
             with suppress(OSError), open(f"{path}/stat", "rb") as file:
                 name, _, fields = file.read().partition(b"(")[2].rpartition(b") ")
-                core_time = thread_core_time(pid, int(thread))
-                if name.startswith(heads) and fields.startswith(b"R") and core_time.had_s:
-                    found[int(thread)] = core_time
-    return found
+                if name.startswith(heads):
+                    had_s += _core_time(f"{path}/schedstat").had_s
+                    can_run |= fields.startswith(b"R")
+    return Threads(had_s, can_run and had_s > 0)
 
 
 def _core_time(path: str) -> CoreTime:

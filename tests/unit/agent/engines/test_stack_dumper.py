@@ -48,6 +48,7 @@ class Host:
         self.told = queue.Queue()
         self.state, self.thread, self.spared = "S", 7, 0
         self.is_caught, self.dump = True, ""
+        self.is_starved = False
         self.process = SimpleNamespace(pid=4711)
         self.signals = []
         engines = SimpleNamespace(process=lambda _: self.process)
@@ -56,6 +57,8 @@ class Host:
         monkeypatch.setattr(stack_dumper, "read_state", lambda _: ProcessState(self.state))
         monkeypatch.setattr(stack_dumper, "find_thread", self._find_thread)
         monkeypatch.setattr(stack_dumper, "catches", lambda *_: self.is_caught)
+        starved = SimpleNamespace(find_starved=lambda: {"3"} if self.is_starved else set())
+        monkeypatch.setattr(stack_dumper, "ReadyEngines", lambda _: starved)
         monkeypatch.setattr(stack_dumper, "signal_thread", self._signal)
         monkeypatch.setattr(stack_dumper, "SIGNAL_TIMEOUT_S", 0.3)
         monkeypatch.setattr(stack_dumper, "find_py_spy", lambda: None)
@@ -114,6 +117,12 @@ def test_a_dump_is_whole_when_the_main_thread_is_told_to_its_first_call():
     assert is_whole(text)
     for end in (len(text) - 1, text.rindex("File"), 0):
         assert not is_whole(text[:end])
+
+
+def test_a_process_that_waits_for_a_core_is_not_signalled(host):
+    host.dump, host.is_starved = DUMP.format(cell="x.py"), True
+    assert host.look().source == "none"
+    assert host.signals == []
 
 
 def test_a_stopped_process_is_not_signalled(host):

@@ -1,21 +1,19 @@
 import pytest
 
 from jupyter_dist.agent.engines import starvation
-from jupyter_dist.agent.engines.starvation import LEAST_TIME_S, ReadyThreads
-from jupyter_dist.launch.processes.core_wait import CoreTime
-
-PIDS = {"0": 100, "1": 101, "2": 102}
+from jupyter_dist.agent.engines.starvation import LEAST_TIME_S, ReadyEngines
+from jupyter_dist.launch.processes.core_wait import Threads
 
 
 @pytest.fixture
 def host(monkeypatch):
-    """Threads of processes that the test tells: what each has had, and whether it could run."""
+    """Processes that the test tells: what their threads have had, and whether one could run."""
 
     class Host:
+        now_s = 50.0
+
         def __init__(self):
-            self.now_s = 50.0
-            self.ready = {100: {7: 1.0}, 101: {8: 1.0}, 102: {}}
-            self.had = {7: 1.0, 8: 1.0}
+            self.threads = {100: Threads(1.0, True), 101: Threads(1.0, False)}
 
         def sleep(self, seconds):
             self.now_s += seconds
@@ -23,32 +21,29 @@ def host(monkeypatch):
     fake = Host()
     monkeypatch.setattr(starvation.time, "monotonic", lambda: fake.now_s)
     monkeypatch.setattr(starvation.time, "sleep", fake.sleep)
-    monkeypatch.setattr(
-        starvation,
-        "ready_threads",
-        lambda pid, *_: {thread: CoreTime(had_s) for thread, had_s in fake.ready[pid].items()},
-    )
-    monkeypatch.setattr(
-        starvation, "thread_core_time", lambda _, thread: CoreTime(fake.had[thread])
-    )
+    monkeypatch.setattr(starvation, "look_at_threads", lambda pid, *_: fake.threads[pid])
     return fake
 
 
-def test_who_could_run_and_had_no_core_since_is_starved(host):
-    ready = ReadyThreads(PIDS, ["0", "1", "2", "gone"])
+@pytest.mark.parametrize(
+    ("had_s", "can_run", "starved"),
+    [(0.0, True, {"0"}), (0.09, True, {"0"}), (0.11, True, set()), (0.0, False, set())],
+    ids=["waits", "has had little", "runs", "has had what it wanted"],
+)
+def test_who_could_run_and_has_had_no_core_since_is_starved(host, had_s, can_run, starved):
+    ready = ReadyEngines({"0": 100, "1": 101})
     host.now_s += 1.0
-    host.had[8] += 0.2
-    assert ready.find_starved() == {"0"}
+    host.threads = {100: Threads(1.0 + had_s, can_run), 101: Threads(1.0, True)}
+    assert ready.find_starved() == starved
 
 
-def test_only_silent_engines_are_looked_at(host):
-    assert ReadyThreads(PIDS, ["1"]).find_starved() == {"1"}
+def test_without_a_thread_that_could_run_nothing_is_waited_for(host):
     begun_s = host.now_s
-    assert ReadyThreads(PIDS, []).find_starved() == set()
-    assert host.now_s == begun_s, "it waits for nothing"
+    assert ReadyEngines({"1": 101}).find_starved() == set()
+    assert host.now_s == begun_s
 
 
-def test_a_thread_has_time_to_run_before_it_is_called_starved(host):
-    ready, begun_s = ReadyThreads(PIDS, ["0"]), host.now_s
-    ready.find_starved()
+def test_threads_have_time_to_run_before_they_are_called_starved(host):
+    ready, begun_s = ReadyEngines({"0": 100}), host.now_s
+    assert ready.find_starved() == {"0"}
     assert host.now_s == begun_s + LEAST_TIME_S

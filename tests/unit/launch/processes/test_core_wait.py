@@ -1,4 +1,5 @@
 import os
+import queue
 import threading
 import time
 
@@ -7,10 +8,10 @@ import pytest
 from jupyter_dist.control.thread_name import name_own_thread
 from jupyter_dist.launch.processes.core_wait import (
     CoreTime,
+    Threads,
     all_waited_s,
+    look_at_threads,
     main_core_time,
-    ready_threads,
-    thread_core_time,
 )
 from tests.patience import wait_until
 
@@ -44,32 +45,32 @@ def test_threads_that_share_a_core_wait_for_it():
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="Linux does not tell here")
-def test_threads_that_could_run_are_found_by_name():
-    is_over = threading.Event()
+def test_threads_are_looked_at_by_their_names():
+    names, is_over = queue.Queue(), threading.Event()
 
     def work(name, spin):
         name_own_thread(name)
-        numbers[name] = threading.get_native_id()
+        names.put(name)
         while spin and not is_over.is_set():
             sum(range(1000))
         is_over.wait()
 
-    numbers = {}
-    plan = [("own (odd) R", True), ("own rests", False), ("other", True)]
+    plan = [("own (odd) R", True), ("rests", False)]
     threads = [threading.Thread(target=work, args=each) for each in plan]
     for thread in threads:
         thread.start()
     try:
-        wait_until(lambda: len(numbers) == len(plan), 10, "all have their names")
-        wait_until(
-            lambda: set(ready_threads(os.getpid(), "own")) == {numbers["own (odd) R"]},
-            10,
-            "only the one that spins could run",
-        )
-        seen = ready_threads(os.getpid(), "own", "other")[numbers["own (odd) R"]]
-        assert 0 < seen.had_s <= thread_core_time(os.getpid(), numbers["own (odd) R"]).had_s
+        assert {names.get(timeout=10) for _ in plan} == {name for name, _ in plan}
+        wait_until(lambda: look_at_threads(os.getpid(), "own").can_run, 10, "it spins")
+        wait_until(lambda: not look_at_threads(os.getpid(), "rests").can_run, 10, "it rests")
+        own = look_at_threads(os.getpid(), "own")
+        assert 0 < own.had_s < look_at_threads(os.getpid()).had_s
+        assert look_at_threads(os.getpid(), "others", "own").had_s >= own.had_s
     finally:
         is_over.set()
         for thread in threads:
             thread.join()
-    assert ready_threads((1 << 31) - 1, "own") == {}
+
+
+def test_of_a_process_that_is_gone_no_threads_are_seen():
+    assert look_at_threads((1 << 31) - 1) == Threads(0.0, False)
