@@ -1,6 +1,8 @@
 """Limits of control groups, and how often the kernel's OOM killer struck in them."""
 
+import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,27 +73,34 @@ class Cgroup(msgspec.Struct, frozen=True):
 
 def cgroup_of(pid: int, *, proc: Path = PROC, groups: Path = GROUPS) -> Cgroup | None:
     """Find the group of a process; None where the system has none, or it has ended."""
-    lines = read_text(proc / str(pid) / "cgroup").splitlines()
+    try:
+        with open(f"{proc}/{pid}/cgroup", "rb") as file:
+            places = _places(file.read(), groups)
+    except OSError:
+        return None
+    return next((group for group in places if os.path.isdir(group.folder)), None)
+
+
+@lru_cache(maxsize=64)
+def _places(told: bytes, groups: Path) -> tuple[Cgroup, ...]:
+    """Return where the group may be of which the kernel tells: it tells most processes the same."""
+    lines = told.decode(errors="surrogateescape").splitlines()
     for line in lines:
         _number_of_it, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
-            return _group(groups / "memory", path, is_v2=False)
+            return _own_or_first(groups / "memory", path, is_v2=False)
     unified = next((line.split(":", 2)[2] for line in lines if line.startswith("0::")), None)
-    return None if unified is None else _group(groups, unified, is_v2=True)
+    return () if unified is None else _own_or_first(groups, unified, is_v2=True)
+
+
+def _own_or_first(mount: Path, path: str, *, is_v2: bool) -> tuple[Cgroup, ...]:
+    # In a container its own group may be mounted as if it were the first one.
+    return Cgroup(mount / path.lstrip("/"), mount, is_v2), Cgroup(mount, mount, is_v2)
 
 
 def count_oom_kills(proc: Path = PROC) -> int:
     """Count the processes of this machine that the kernel has killed for memory since it began."""
     return _count(proc / "vmstat", "oom_kill") or 0
-
-
-def _group(mount: Path, path: str, *, is_v2: bool) -> Cgroup | None:
-    folder = mount / path.lstrip("/")
-    # In a container its own group may be mounted as if it were the first one.
-    for found in (folder, mount):
-        if found.is_dir():
-            return Cgroup(found, mount, is_v2)
-    return None
 
 
 def _count(file: Path, name: str) -> int | None:

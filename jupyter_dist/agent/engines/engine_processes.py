@@ -1,6 +1,7 @@
 """The engines of this host, as the agent sees them from outside."""
 
 import contextlib
+import math
 import os
 import threading
 import time
@@ -8,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from jupyter_dist.agent.engines.exit_evidence import Ended, EvidenceKeeper
-from jupyter_dist.agent.engines.process_state import read_state
+from jupyter_dist.agent.engines.process_state import ProcessState, read_state
 from jupyter_dist.agent.engines.starvation import ReadyEngines
 from jupyter_dist.collective.recording.records_file import read_last, read_last_cell, read_records
 from jupyter_dist.launch.processes.core_wait import main_core_time
@@ -29,60 +29,60 @@ class EngineTable:
 
     def __init__(self, run_dir: Path, memory_dir: Path) -> None:
         self._run_dir = run_dir
-        self._memory_dir = memory_dir
+        self._memory_dir = str(memory_dir)
         self._lock = threading.Lock()
-        self._processes: dict[str, psutil.Process] = {}
+        self._pids: dict[str, int] = {}
         self._born: list[str] = []
         """Engines that have ever had a process here, in order."""
         self.evidence = EvidenceKeeper()
         """What is noted of them, for the case that they end."""
         self.silent: Sequence[str] = ()
         """Engines whose heartbeats are missed, as the coordinator says."""
-        self._faults: dict[str, tuple[float, int]] = {}
-        """When each engine was looked at last, and how many major faults it had had."""
+        self._states: dict[str, tuple[float, ProcessState]] = {}
+        """When each engine was looked at last, and what was seen."""
 
     def add(self, engine: str, pid: int) -> None:
         """Take in an engine that was started."""
-        with self._lock, contextlib.suppress(psutil.NoSuchProcess):
+        with self._lock:
             self._drop_records(_first_rank(engine))
             self._born.append(engine)
-            self._processes[engine] = psutil.Process(pid)
+            self._pids[engine] = pid
         self.evidence.begin(engine, pid, time.monotonic())
 
     def _drop_records(self, rank: int) -> None:
         """Remove what ended engines of a rank have recorded: a new one takes their place."""
-        for engine in [each for each in self._born if each not in self._processes]:
+        for engine in [each for each in self._born if each not in self._pids]:
             path = self._record_path(engine)
             if read_records(path, _first_rank(engine), last=1).rank == rank:
                 self._born.remove(engine)
-                path.unlink(missing_ok=True)
+                Path(path).unlink(missing_ok=True)
 
     def remove(self, engine: str) -> None:
         """Forget an engine that has ended."""
         with self._lock:
-            self._processes.pop(engine, None)
-            self._faults.pop(engine, None)
+            self._pids.pop(engine, None)
+            self._states.pop(engine, None)
 
     def living(self) -> list[str]:
         """Engines whose process has not been seen to end."""
         with self._lock:
-            return list(self._processes)
+            return list(self._pids)
 
-    def process(self, engine: str) -> psutil.Process | None:
-        """Return the process of an engine that lives."""
+    def pid(self, engine: str) -> int | None:
+        """Return the process of an engine that lives; None: it does not."""
         with self._lock:
-            return self._processes.get(engine)
+            return self._pids.get(engine)
 
     def send_signal(self, engines: list[str], signal_number: int) -> list[str]:
         """Signal these engines' processes; give those that still were there."""
         reached = []
         with self._lock:
             for engine in engines:
-                process = self._processes.get(engine)
-                if process is None:
+                pid = self._pids.get(engine)
+                if pid is None:
                     continue
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, from_the_wire(signal_number))
+                    os.kill(pid, from_the_wire(signal_number))
                     reached.append(engine)
         return reached
 
@@ -92,14 +92,13 @@ class EngineTable:
         `gpu_memory` has the bytes that processes use on GPUs.
         """
         with self._lock:
-            processes = list(self._processes.items())
-        pids = {engine: process.pid for engine, process in processes}
+            pids = self._pids.copy()
         silent = {engine: pids[engine] for engine in self.silent if engine in pids}
         ready = ReadyEngines(silent, ECHO_THREAD, IO_THREADS)
         samples = [
             sample
-            for engine, process in processes
-            if (sample := self._sample_one(engine, process)) is not None
+            for engine, pid in pids.items()
+            if (sample := self._sample_one(engine, pid)) is not None
         ]
         starved = ready.find_starved()
         for sample in samples:
@@ -109,20 +108,19 @@ class EngineTable:
         self.evidence.look(memory, time.monotonic())
         return samples
 
-    def _sample_one(self, engine: str, process: psutil.Process) -> pb.EngineSample | None:
-        try:
-            with process.oneshot():
-                cpu_percent = process.cpu_percent()
-                rss_bytes = process.memory_info().rss
-        except psutil.Error:
+    def _sample_one(self, engine: str, pid: int) -> pb.EngineSample | None:
+        state, core_time, now_s = read_state(pid), main_core_time(pid), time.monotonic()
+        if state.rss_bytes == 0:
             return None  # it has just ended; the zygote tells
-        state, core_time = read_state(process.pid), main_core_time(process.pid)
+        before_s, before = self._states.get(engine, (now_s, state))
+        self._states[engine] = now_s, state
+        passed_s = now_s - before_s or math.inf
         sample = pb.EngineSample(
             engine=engine,
-            cpu_percent=cpu_percent,
-            rss_bytes=rss_bytes,
+            cpu_percent=100 * (state.cpu_s - before.cpu_s) / passed_s,
+            rss_bytes=state.rss_bytes,
             state=state.letter,
-            major_faults_per_s=self._fault_rate(engine, state.major_faults),
+            major_faults_per_s=max(0, state.major_faults - before.major_faults) / passed_s,
             core_s=core_time.had_s,
             core_wait_s=core_time.waited_s,
         )
@@ -131,20 +129,13 @@ class EngineTable:
             sample.collective.CopyFrom(pb.Collective(**msgspec.structs.asdict(last)))
         return sample
 
-    def _fault_rate(self, engine: str, major_faults: int) -> float:
-        """Return how many major faults it has had a second since it was last looked at."""
-        now_s = time.monotonic()
-        then_s, before = self._faults.get(engine, (now_s, major_faults))
-        self._faults[engine] = (now_s, major_faults)
-        return max(0, major_faults - before) / (now_s - then_s) if now_s > then_s else 0.0
-
     def read_records(self, last: int) -> tuple[RankRecords, ...]:
         """Read what every rank has recorded, also those that have ended: so many calls (0: all).
 
         Of a rank that had several engines, the one that lives counts, or else the last.
         """
         with self._lock:
-            born, living = list(self._born), set(self._processes)
+            born, living = list(self._born), set(self._pids)
         found: dict[int, RankRecords] = {}
         for engine in born:
             records = read_records(self._record_path(engine), _first_rank(engine), last)
@@ -159,8 +150,8 @@ class EngineTable:
         """Read which cell an engine has begun last; None where that is not recorded."""
         return read_last_cell(self._record_path(engine))
 
-    def _record_path(self, engine: str) -> Path:
-        return Path(record_path(str(self._memory_dir), engine))
+    def _record_path(self, engine: str) -> str:
+        return record_path(self._memory_dir, engine)
 
     def exit_event(self, engine: str, ended: Ended) -> pb.EngineExited:
         """Describe an end, with what the engine wrote last and what the host knows of it."""

@@ -140,7 +140,7 @@ class EvidenceKeeper:
             self._is_shared_memory_full = _is_full(SHARED_MEMORY)
             self._log.read(now_s)
 
-    def end(self, engine: str, ended: Ended, record_path: Path, now_s: float) -> pb.Evidence:
+    def end(self, engine: str, ended: Ended, record_path: str, now_s: float) -> pb.Evidence:
         """Gather what there is about an engine that has ended, and forget it."""
         with self._lock:
             record = self._engines.pop(engine, None)

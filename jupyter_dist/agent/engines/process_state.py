@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-_STATE_AT, _MAJOR_FAULTS_AT = 0, 9
+_STATE_AT, _MAJOR_FAULTS_AT, _USER_AT, _SYSTEM_AT, _RSS_AT = 0, 9, 11, 12, 21
 """Fields of /proc/PID/stat, counted after the name in parentheses."""
+_TICKS_PER_S, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessState(NamedTuple):
@@ -17,23 +18,32 @@ class ProcessState(NamedTuple):
     """Of its main thread: R runs, S sleeps, D waits for a disk or swap, T is stopped."""
     major_faults: int = 0
     """Pages fetched from a disk or swap since it was born, by all threads."""
+    cpu_s: float = 0.0
+    """For which its threads have had a core, together, and the kernel has worked for them."""
+    rss_bytes: int = 0
+    """Memory that it has."""
 
 
 def read_state(pid: int) -> ProcessState:
     """Look at a process; empty where that is not possible."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-        return ProcessState(fields[_STATE_AT], int(fields[_MAJOR_FAULTS_AT]))
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return ProcessState(
+            fields[_STATE_AT].decode(),
+            int(fields[_MAJOR_FAULTS_AT]),
+            (int(fields[_USER_AT]) + int(fields[_SYSTEM_AT])) / _TICKS_PER_S,
+            int(fields[_RSS_AT]) * _PAGE_BYTES,
+        )
     except (OSError, IndexError, ValueError):
         return ProcessState()
 
 
 def read_status(pid: int, name: str) -> str:
     """Return a field of /proc/PID/status; empty where there is none."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text("ascii", "replace").splitlines():
-            if line.startswith(f"{name}:"):
-                return line.partition(":")[2].strip()
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
+        found = file.read().partition(f"\n{name}:".encode())[2]
+        return found.partition(b"\n")[0].decode("ascii", "replace").strip()
     return ""
 
 

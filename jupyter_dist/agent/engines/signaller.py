@@ -56,7 +56,7 @@ class Signaller:
     def _is_early(self, engine: str, cell_id: str) -> bool:
         """Return whether an engine is known not to have begun this cell."""
         cell = self._engines.last_cell(engine) if cell_id else None
-        lives = self._engines.process(engine) is not None
+        lives = self._engines.pid(engine) is not None
         return lives and bool(cell_id) and cell is not None and cell.cell_id != cell_id
 
     def _is_late(self, engine: str, cell_id: str) -> bool:

@@ -72,20 +72,20 @@ class StackDumper:
         self._tell(pb.AgentEvent(stacks_dumped=dumped))
 
     def _look(self, engine: str, is_native: bool, deadline_s: float) -> RankStacks:
-        process = self._engines.process(engine)
-        if process is None:
+        pid = self._engines.pid(engine)
+        if pid is None:
             return RankStacks("none", note="its process has ended")
-        state = read_state(process.pid).letter
+        state = read_state(pid).letter
         if state == "T":
-            note = f"`kill -CONT {process.pid}` on its host lets it go on"
+            note = f"`kill -CONT {pid}` on its host lets it go on"
             return RankStacks("none", process_state=state, note=note)
         note = ""
         if is_native:
-            seen = look_with_py_spy(process.pid, deadline_s)
+            seen = look_with_py_spy(pid, deadline_s)
             if seen.threads:
                 return msgspec.structs.replace(seen, process_state=state)
             note = seen.note
-        seen = self._look_with_faulthandler(engine, process.pid, deadline_s)
+        seen = self._look_with_faulthandler(engine, pid, deadline_s)
         notes = "; ".join(each for each in (note, seen.note) if each)
         return msgspec.structs.replace(seen, process_state=state, note=notes)
 

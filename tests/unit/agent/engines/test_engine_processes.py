@@ -14,21 +14,32 @@ def table(tmp_path, monkeypatch):
     """This process as engine 3 of a host whose clock and page faults the test tells."""
     table = EngineTable(tmp_path, tmp_path)
     table.add("3", os.getpid())
-    table.now_s, table.faults = 100.0, 50
+    table.now_s, table.faults, table.cpu_s, table.rss_bytes = 100.0, 50, 7.0, 1 << 20
     monkeypatch.setattr(engines_module.time, "monotonic", lambda: table.now_s)
-    monkeypatch.setattr(engines_module, "read_state", lambda _: ProcessState("D", table.faults))
+
+    def read_state(_):
+        return ProcessState("D", table.faults, table.cpu_s, table.rss_bytes)
+
+    monkeypatch.setattr(engines_module, "read_state", read_state)
     yield table
     table.evidence.close()
 
 
 def test_what_a_process_waits_for_and_its_page_faults_are_sampled(table):
     (first,) = table.sample({})
-    table.now_s, table.faults = 100.5, 80
+    table.now_s, table.faults, table.cpu_s = 100.5, 80, 7.75
     (second,) = table.sample({})
     assert (first.engine, first.state, first.major_faults_per_s) == ("3", "D", 0)
     assert second.major_faults_per_s == 60
+    assert (first.cpu_percent, second.cpu_percent) == (0, 150)
+    assert second.rss_bytes == 1 << 20
     table.now_s = 101.0
     assert [sample.major_faults_per_s for sample in table.sample({})] == [0], "since the last look"
+
+
+def test_a_process_that_has_ended_is_not_sampled(table):
+    table.rss_bytes = 0  # as of a zombie, or where nothing can be read
+    assert table.sample({}) == []
 
 
 def test_what_a_process_uses_on_gpus_is_told_with_it(table):

@@ -8,10 +8,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
+import psutil
 import pytest
 
 from jupyter_dist.agent.engines import stack_dumper
-from jupyter_dist.agent.engines.process_state import ProcessState, catches, find_thread, read_state
+from jupyter_dist.agent.engines.process_state import (
+    ProcessState,
+    catches,
+    find_thread,
+    read_state,
+    read_status,
+)
 from jupyter_dist.agent.engines.stack_dumper import (
     StackDumper,
     is_whole,
@@ -49,9 +56,9 @@ class Host:
         self.state, self.thread, self.spared = "S", 7, 0
         self.is_caught, self.dump = True, ""
         self.is_starved = False
-        self.process = SimpleNamespace(pid=4711)
+        self.pid = 4711
         self.signals = []
-        engines = SimpleNamespace(process=lambda _: self.process)
+        engines = SimpleNamespace(pid=lambda _: self.pid)
         self.dumper = StackDumper(engines, run_dir, self.told.put)
         self.path = stacks_path(str(run_dir), "3")
         monkeypatch.setattr(stack_dumper, "read_state", lambda _: ProcessState(self.state))
@@ -140,7 +147,7 @@ def test_a_stopped_process_is_not_signalled(host):
         ({"thread": 0}, "it is still starting"),
         ({"is_caught": False}, "user code has taken SIGUSR1"),
         ({"thread": 0, "spared": 7}, "user code has taken SIGUSR1"),
-        ({"process": None}, "its process has ended"),
+        ({"pid": None}, "its process has ended"),
     ],
 )
 def test_a_process_that_is_not_prepared_for_the_signal_does_not_get_it(host, change, note):
@@ -228,7 +235,16 @@ def test_the_state_of_a_process_is_read():
     state = read_state(os.getpid())
     assert state.letter in "RS"
     assert state.major_faults >= 0
+    own = psutil.Process()
+    assert state.rss_bytes == pytest.approx(own.memory_info().rss, rel=0.1)
+    assert state.cpu_s == pytest.approx(sum(own.cpu_times()[:2]), abs=0.5)
     assert read_state(2**22 + 1) == ProcessState()
+
+
+def test_a_field_of_a_status_is_read():
+    assert read_status(os.getpid(), "Pid") == str(os.getpid())
+    assert read_status(os.getpid(), "id") == ""
+    assert read_status(2**22 + 1, "Pid") == ""
 
 
 def test_it_is_seen_whether_a_process_catches_a_signal():
