@@ -17,6 +17,7 @@ from traitlets.config import Config
 
 from jupyter_dist.engine.shell.cell_events import CellEvents
 from jupyter_dist.engine.shell.cell_sources import RankCompiler
+from jupyter_dist.engine.shell.shared_grammar import share_compiled_grammar
 from jupyter_dist.engine.shell.stored_values import RankStoreMagics, users_folder
 from jupyter_dist.engine.shell.tracebacks import (
     begin_in_cell,
@@ -155,6 +156,7 @@ class RankShell(InteractiveShell):
         IPython looks through all modules for the file of a frame, and makes tables of colours. That
         takes as long as a tenth of a small start, so it is for hosts with many ranks.
         """
+        share_compiled_grammar()
         try:
             raise KeyboardInterrupt
         except KeyboardInterrupt as error:

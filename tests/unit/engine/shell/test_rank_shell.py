@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pygments.lexer import RegexLexerMeta
 
 from jupyter_dist.model.hosts.rank import parse_ranks
 
@@ -198,3 +199,12 @@ def test_an_error_to_warm_up_with_leaves_nothing_to_be_seen(shell, shown, capsys
     shell.warm_up_errors()
     assert (shown, shell.last_traceback, capsys.readouterr()) == ([], (), ("", ""))
     assert vars(sys).get("last_value") is before
+
+
+def test_after_that_no_error_compiles_a_grammar(shell, shown, monkeypatch):
+    shell.warm_up_errors()
+    compiled = []
+    monkeypatch.setattr(RegexLexerMeta, "process_tokendef", lambda cls, *_: compiled.append(cls))
+    run(shell, "1/0")
+    assert "\x1b[" in "".join(shell.last_traceback)
+    assert compiled == []
