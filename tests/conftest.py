@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import os
 import signal
 import sys
 from collections import defaultdict
@@ -10,6 +11,9 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So shells start what runs in the background; all processes of the tests would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A defect of a coordinator is to be seen, and not survived.
+os.environ["JUPYTER_DIST_OWN_ERRORS"] = "fatal"
 
 # So that clusters name who drives them alike in each worker of pytest-xdist, which has no name.
 sys.argv[0] = "pytest"

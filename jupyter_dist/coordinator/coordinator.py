@@ -32,6 +32,7 @@ from jupyter_dist.coordinator.observation.attention import Attention
 from jupyter_dist.coordinator.observation.call_records import CallRecords
 from jupyter_dist.coordinator.observation.heartbeats import Heartbeats
 from jupyter_dist.coordinator.observation.verdict import HangVerdict
+from jupyter_dist.coordinator.own_errors import OwnErrors
 from jupyter_dist.coordinator.preemption.preemption import Preemption
 from jupyter_dist.coordinator.recovery.healing import HealingParts
 from jupyter_dist.coordinator.recovery.host_events import HostEvents, Reach
@@ -137,6 +138,7 @@ class Coordinator:
         all_parts = self._make_parts()
         self._requests = Requests(all_parts)
         self._ticks = Ticks(all_parts, agents, self._background, attention, self._heartbeats)
+        self.own_errors = OwnErrors(self._scheduler.tell_cell, lambda: self.has_been_ready)
         self.start_problem = ""
         """Why the cluster cannot become ready, or empty."""
         self.is_stopping = False
@@ -198,15 +200,22 @@ class Coordinator:
             is_busy = scheduler.current is not None
             ready = poller.wait(BUSY_TICK_S if is_busy else self._rest_s(due_s))
             now_s = monotonic()
-            is_news = self._take(ready, now_s)
-            scheduler.advance(now_s)
+            try:
+                is_news = self._take(ready, now_s)
+                scheduler.advance(now_s)
+            except Exception as error:  # noqa: BLE001
+                is_news = self.own_errors.survive(error)
             if is_news or is_busy or scheduler.has_work:
                 due_s = min(due_s, ticked_s + TICK_S)
             if now_s >= heartbeats.due_s and due_s < now_s + heartbeats.policy.interval_s:
                 due_s = now_s  # it would be before the next beats
             if now_s >= due_s:
-                ticked_s, due_s = now_s, min(self._tick(now_s, deadline_s), on_tick(now_s))
-                scheduler.advance(now_s)
+                ticked_s, due_s = now_s, now_s + TICK_S
+                try:
+                    due_s = min(self._tick(now_s, deadline_s), on_tick(now_s))
+                    scheduler.advance(now_s)
+                except Exception as error:  # noqa: BLE001
+                    self.own_errors.survive(error)
             elif now_s >= heartbeats.due_s:
                 heartbeats.tick(now_s)
 
@@ -258,9 +267,9 @@ class Coordinator:
 
     def _tick(self, now_s: float, start_deadline_s: float) -> float:
         """Let all parts look at the clock; return when the first of them wants to do so again."""
+        self._heartbeats.tick(now_s)  # who is not asked is silent, so nothing may come between
         self._agent_events.take(now_s)
         self._requests.tick(now_s)
-        self._heartbeats.tick(now_s)
         due_s = min(self._ticks.look(now_s), self._watch_start(now_s, start_deadline_s))
         self.is_stopping |= self._is_unwanted(now_s)
         return due_s
@@ -380,6 +389,7 @@ class Coordinator:
         ages = self._heartbeats.ages_s(now_s)
         verdict = self._scheduler.judge()
         if not verdict.text:
-            verdict = HangVerdict("", self._recovery.note or self._preemption.note)
+            notes = self._recovery.note, self._preemption.note, self.own_errors.note
+            verdict = HangVerdict("", next(filter(None, notes), ""))
         state = state or ("ready" if self._client_registry.has_been_ready else "starting")
         return self._snapshot.draw(state, self._rendezvous.generation, verdict, ages, now_s)

@@ -96,6 +96,7 @@ class CoordinatorServer:
             self._arrivals,
             keys.for_engine(),
         )
+        self.coordinator.own_errors.log_path = str(self._log_path)
         clients_port = self.clients.bind(LOOPBACK)
         others = (ports.engines, ports.beats, clients_port)
         self._limits = ConnectionLimits(self._agents.proven, ports.agents, others)

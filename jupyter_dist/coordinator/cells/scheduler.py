@@ -105,6 +105,11 @@ class CellScheduler:
         current = self.current
         return current if isinstance(current, CellRun) else getattr(current, "cell", None)
 
+    def tell_cell(self, text: str) -> None:
+        """Show a sentence to who watches the cell that runs, if one runs."""
+        if (cell := self.cell) is not None:
+            cell.tell(text)
+
     def find_cell(self, cell_id: str) -> CellRun | None:
         """Return the cell that runs, if it is this one."""
         cell = self.current  # as in `cell`, with one call less: it is asked for each message

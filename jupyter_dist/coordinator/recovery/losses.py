@@ -211,9 +211,8 @@ class Losses:
             work.on_lost(rank, reason, report)
         elif work is not None:
             work.on_lost(rank, reason)
-        cell = self._scheduler.cell
-        if cell is not None and announcement:
-            cell.tell(announcement)
+        if announcement:
+            self._scheduler.tell_cell(announcement)
 
     def drop_outlooks(self) -> None:
         """Promise nothing any more: what was done about the losses has failed."""

@@ -4,7 +4,8 @@ stack_data makes a class of lexers for each frame that it colours, and pygments 
 for each class: a third of what a traceback takes.
 """
 
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 _COMPILED = ("_all_tokens", "_tokens", "_tmpname")
 """What pygments keeps of it with a class."""
@@ -12,9 +13,7 @@ _COMPILED = ("_all_tokens", "_tokens", "_tmpname")
 
 def share_compiled_grammar() -> None:
     """Have lexers that derive from Python's, and have its grammar, use what is compiled for it."""
-    from pygments.lexers import PythonLexer
-
-    lexer: Any = PythonLexer
+    lexer: Any = import_module("pygments.lexers.python").PythonLexer
     if "__init_subclass__" in vars(lexer):
         return
     lexer()  # which compiles it
@@ -26,4 +25,4 @@ def share_compiled_grammar() -> None:
                 setattr(cls, name, vars(lexer)[name])
 
     if all(name in vars(lexer) for name in _COMPILED):
-        lexer.__init_subclass__ = classmethod(share)
+        lexer.__init_subclass__ = classmethod(cast("Any", share))
