@@ -33,11 +33,14 @@ def marked_rows(cluster):
     return [row for row in cluster.collectives().table().rows if row.is_marked]
 
 
-def wait_for_mark(cluster, states):
-    """Wait until exactly one row is marked, with these states."""
-    return wait_until(
-        lambda: [row for row in marked_rows(cluster) if kinds(row) == states], 10, f"{states}"
-    )[0]
+def wait_for_mark(cluster, states, operation=""):
+    """Wait until a row of this operation is marked, with these states."""
+
+    def find():
+        rows = [row for row in marked_rows(cluster) if row.what.startswith(operation)]
+        return [row for row in rows if kinds(row) == states]
+
+    return wait_until(find, 10, f"{states}")[0]
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def late(four, tmp_path, in_background):
 
 
 def test_a_hang_shows_who_waits_where_and_who_has_not_come(late):
-    row = wait_for_mark(late, ["waiting", "never", "waiting", "waiting"])
+    row = wait_for_mark(late, ["waiting", "never", "waiting", "waiting"], "all_reduce")
     assert row.what == "all_reduce(float32[4], sum)"
     assert row.sites == ("In[7]:6",)
     table = late.collectives(last=5).table(5)
