@@ -5,7 +5,7 @@ import threading
 
 
 def name_own_thread(name: str) -> None:
-    """Give the calling thread a name of at most 15 bytes, where the system keeps such."""
+    """Set the operating system's name of the calling thread, of at most 15 bytes; Linux only."""
     own = f"/proc/self/task/{threading.get_native_id()}/comm"
     with contextlib.suppress(OSError), open(own, "wb") as comm:
         comm.write(name.encode())

@@ -209,15 +209,15 @@ class Coordinator:
                 due_s = min(due_s, ticked_s + TICK_S)
             if now_s >= heartbeats.due_s and due_s < now_s + heartbeats.policy.interval_s:
                 due_s = now_s  # it would be before the next beats
-            if now_s >= due_s:
-                ticked_s, due_s = now_s, now_s + TICK_S
-                try:
+            try:
+                if now_s >= due_s:
+                    ticked_s, due_s = now_s, now_s + TICK_S
                     due_s = min(self._tick(now_s, deadline_s), on_tick(now_s))
                     scheduler.advance(now_s)
-                except Exception as error:  # noqa: BLE001
-                    self.own_errors.survive(error)
-            elif now_s >= heartbeats.due_s:
-                heartbeats.tick(now_s)
+                elif now_s >= heartbeats.due_s:
+                    heartbeats.tick(now_s)
+            except Exception as error:  # noqa: BLE001
+                self.own_errors.survive(error)
 
     def _rest_s(self, due_s: float) -> float:
         """Return for how long nothing is to be done unless something happens, in seconds."""

@@ -9,7 +9,7 @@ FATAL = "JUPYTER_DIST_OWN_ERRORS"
 
 
 class OwnErrors:
-    """What an error that nobody has expected leaves behind; ranks and what they have go on."""
+    """Logs and reports unexpected exceptions, so that the coordinator and its ranks go on."""
 
     def __init__(self, tell: Callable[[str], None], have_state: Callable[[], bool]) -> None:
         """`tell` shows a sentence to who watches the running cell; ranks may have no state yet."""

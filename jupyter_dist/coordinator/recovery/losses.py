@@ -150,6 +150,7 @@ class Losses:
         if engine.is_suspect and engine.sample is not None and engine.sample.is_starved:
             engine.starved_s += looked_s - engine.looked_s
         engine.looked_s = looked_s
+        engine.starved_s = min(engine.starved_s, engine.beat_age_s)  # a late beat may have come
         verdict, reason = assess(now_s, last_beat_s, policy, engine.starved_s)
         engine.is_suspect = verdict is Liveness.SUSPECT
         engine.reason = reason if engine.is_suspect else ""

@@ -48,7 +48,7 @@ class EngineRecord:
     starved_s: float = 0.0
     """Of that: for which it had no core to answer, while it was suspect."""
     looked_s: float = 0.0
-    """When its agent had looked last of which that is known."""
+    """When its agent had told last, as of the last judgement of its silence."""
     cell_label: str = ""
     busy_since_s: float = 0.0
     task: str = ""

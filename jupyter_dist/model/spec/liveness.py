@@ -51,7 +51,6 @@ def assess(
     For `starved_s` of its silence it had no core to answer, as its agent saw.
     """
     silence_s = max(0.0, now_s - last_beat_s)
-    starved_s = min(starved_s, silence_s)
     starved = f", {starved_s:.1f} s of them without a core" if starved_s else ""
     if now_s >= lost_at_s(last_beat_s, policy, starved_s):
         limit = f" (limit {policy.lost_after_s:g} s)"

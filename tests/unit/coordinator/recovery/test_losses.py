@@ -75,6 +75,19 @@ def test_a_silent_engine_without_a_core_is_excused_while_that_lasts(server):
     assert server.losses.silent == {}
 
 
+def test_a_late_beat_ends_what_was_excused_before_it(server):
+    server.losses.judge(Hearts(rank0=80.0), POLICY, 84.0)
+    server.roster[0].starved_s = 12.0
+    due_s = server.losses.judge(Hearts(rank0=80.0), POLICY, 95.0)
+    assert (due_s, server.roster.lost_ranks()) == (102.0, [])
+    server.losses.judge(Hearts(rank0=91.0), POLICY, 95.0)
+    assert server.roster[0].starved_s == 4.0, "all of its silence, and no more"
+    server.losses.judge(Hearts(rank0=91.0), POLICY, 104.9)
+    assert server.roster.lost_ranks() == []
+    server.losses.judge(Hearts(rank0=91.0), POLICY, 105.0)
+    assert server.roster.lost_ranks() == [0]
+
+
 def test_an_engine_that_has_answered_is_excused_for_nothing_any_more(server):
     server.losses.judge(Hearts(rank0=90.0), POLICY, 94.0)
     server.roster[0].starved_s = 2.0

@@ -50,7 +50,6 @@ def test_time_without_a_core_is_excused_but_not_for_ever(silence_s, starved_s, v
 def test_a_reason_tells_for_how_long_there_was_no_core():
     told = assess(1004.0, 1000, POLICY, 2.5)[1]
     assert re.findall(r"[\d.]+ s", told) == ["4.0 s", "2.5 s"]
-    assert "4.0 s, 4.0 s of" in assess(1004.0, 1000, POLICY, 7.0)[1], "at most all of it"
 
 
 @pytest.mark.parametrize(
