@@ -12,6 +12,7 @@ from jupyter_dist.collective.calls.call import UFUNCS, Array, Call
 from jupyter_dist.collective.calls.global_arrays import gather_whole, is_global
 from jupyter_dist.collective.calls.output_buffer import OutputBuffer
 from jupyter_dist.collective.control import Control
+from jupyter_dist.collective.deferred_interrupts import defer_interrupts
 from jupyter_dist.collective.group import Group, Scope
 from jupyter_dist.collective.host_messages import HostMessages
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
@@ -236,7 +237,7 @@ class HostCommunicator(HostMessages):
 
     def _make_child(self, group: Group, addresses: Sequence[str]) -> "HostCommunicator":
         log = self.log
-        with log.turn("split"):
+        with log.turn("split"), defer_interrupts():
             transport = self._transport.split(group, addresses, log.sequence)
             child = HostCommunicator(group, transport, log.recorder, log.control, log.scope)
             child._parent = self

@@ -15,6 +15,7 @@ import numpy as np
 
 from jupyter_dist.collective.broken import Breakage, Broken
 from jupyter_dist.collective.calls.call import Call, Message, OnWaiting
+from jupyter_dist.collective.deferred_interrupts import defer_interrupts
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.ring import algorithms, hierarchy
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
@@ -128,17 +129,27 @@ class RingTransport:
     def _share(self, levels: Levels, move: Callable[..., None]) -> None:
         """Let the ranks of each host share memory, if those of all hosts can."""
         here = self._layout.hosts[self._layout.here]
+        does_share = True
         if len(here) > 1:
             me = Membership(here.index(self._me.rank), len(here), self._me.generation, self._me.key)
-            self._room = share_room(me, partial(move, {rank: (rank,) for rank in here}))
-        self._does_share = len(here) == 1 or self._room is not None
+            move_here = partial(move, {rank: (rank,) for rank in here})
+            does_share = share_room(me, move_here, self._keep_room)
         if len(self._layout.hosts) > 1:
-            self._does_share = levels.agree(does_share=self._does_share)
-        if self._room is not None and not self._does_share:
-            self._room.close()
-            self._room = None
-        if self._room is not None:
+            does_share = levels.agree(does_share=does_share)
+        if not does_share:
+            self._close_room()
+        elif self._room is not None:
             self._rounds = Rounds(self._room, self._links, here)
+        self._does_share = does_share
+
+    def _keep_room(self, room: Room) -> None:
+        self._room = room
+
+    def _close_room(self) -> None:
+        with defer_interrupts():
+            room, self._room, self._rounds = self._room, None, None
+            if room is not None:
+                room.close()
 
     def exchange(self, call: Call, sent: Sequence[Message], received: Sequence[Message]) -> None:
         """Send and receive all of these at once, none of them to or from this rank itself."""
@@ -204,9 +215,7 @@ class RingTransport:
         """Close every socket and end the acceptor's thread; calling it again changes nothing."""
         self._links.close()
         self.forget_split()
-        room, self._room, self._rounds = self._room, None, None
-        if room is not None:
-            room.close()
+        self._close_room()
 
     def forget_split(self) -> None:
         """Let nobody wait at the door of a communicator that will not come."""

@@ -11,9 +11,11 @@ import hmac
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from jupyter_dist.collective.deferred_interrupts import defer_interrupts
 from jupyter_dist.collective.ring import algorithms
 from jupyter_dist.collective.ring.handshake import Membership
 from jupyter_dist.collective.ring.memory.room import Room, close_all, open_room
@@ -28,26 +30,27 @@ Move = Callable[..., None]
 """Carries out one of `algorithms` on arrays, together with all ranks."""
 
 
-def share_room(me: Membership, move: Move) -> Room | None:
-    """Return the memory that all ranks share, or None on all of them; raises what `move` does."""
+def share_room(me: Membership, move: Move, keep: Callable[[Room], None]) -> bool:
+    """Let all ranks share memory; return whether they do. Raises what `move` does.
+
+    `keep` gets this rank's room as soon as there is one, and closes it where they do not.
+    """
     name = _draw_name()
-    with contextlib.ExitStack() as undo, _open_mailbox(name) as mailbox:
+    with _open_mailbox(name) as mailbox:
         # By trees alone, and of one root: so that few pairs are connected, however few ranks.
         inviter = me.size - 1
         names = np.empty((me.size, NAME_BYTES), np.uint8) if me.rank == inviter else None
         move(algorithms.gather, np.frombuffer(name, np.uint8), names, inviter)
-        room = None if names is None else _enter(me, _invite(me, names, mailbox), undo)
+        is_inside = np.zeros(1, np.uint8)
+        if names is not None:
+            is_inside[0] = _enter(me, partial(_invite, me, names, mailbox), keep)
         sent = np.zeros(1, np.uint8)
         move(algorithms.broadcast, sent, inviter)
         if names is None:
-            room = _enter(me, _find_invitation(me, name, mailbox), undo)
-        is_inside = np.array([room is not None], np.uint8)
+            is_inside[0] = _enter(me, partial(_find_invitation, me, name, mailbox), keep)
         move(algorithms.reduce, is_inside, is_inside, inviter, np.minimum)
         move(algorithms.broadcast, is_inside, inviter)
-        if not is_inside[0]:
-            return None
-        undo.pop_all()
-        return room
+        return bool(is_inside[0])
 
 
 def _draw_name() -> bytes:
@@ -88,17 +91,19 @@ def _find_invitation(me: Membership, name: bytes, mailbox: socket.socket) -> lis
         close_all(fds)
 
 
-def _enter(me: Membership, fds: list[int], undo: contextlib.ExitStack) -> Room | None:
-    """Return the room of these descriptors, which `undo` closes; None without them, or memory."""
-    if not fds:
-        return None
-    try:
-        room = Room(fds, me.rank, me.size)
-    except OSError:
-        close_all(fds)
-        return None
-    undo.callback(room.close)
-    return room
+def _enter(me: Membership, find: Callable[[], list[int]], keep: Callable[[Room], None]) -> bool:
+    """Map the memory whose descriptors are found; return whether there was any, and it could be."""
+    with defer_interrupts():
+        fds = find()
+        if not fds:
+            return False
+        try:
+            room = Room(fds, me.rank, me.size)
+        except OSError:
+            close_all(fds)
+            return False
+        keep(room)
+        return True
 
 
 def _prove(me: Membership, name: bytes) -> bytes:

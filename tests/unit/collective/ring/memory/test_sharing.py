@@ -52,20 +52,21 @@ def share():
     def run(keys=(b"key",) * SIZE):
         told = Told()
         members = [Membership(rank, SIZE, 1, key) for rank, key in enumerate(keys)]
+        rooms = []
         with ThreadPoolExecutor(SIZE) as threads:
-            rooms = list(
+            do_share = list(
                 threads.map(
-                    lambda me: sharing.share_room(me, told.of(me.rank)),
-                    members,
+                    lambda me: sharing.share_room(me, told.of(me.rank), rooms.append), members
                 )
             )
-        for room in rooms:
-            if room is not None:
+        seen = []
+        if all(do_share):
+            for room in rooms:
                 room.slots(np.dtype(np.uint8), 1)[room.rank, 0] = 1 + room.rank
-        seen = [room and room.slots(np.dtype(np.uint8), 1)[:, 0].tolist() for room in rooms]
+            seen = [room.slots(np.dtype(np.uint8), 1)[:, 0].tolist() for room in rooms]
         for room in rooms:
-            if room is not None:
-                room.close()
+            room.close()
+        assert any(do_share) == all(do_share)
         assert told.steps == ["gather", "broadcast", "reduce", "broadcast"]
         return seen
 
@@ -78,18 +79,22 @@ def test_all_ranks_get_the_same_memory(share):
 
 
 def test_a_rank_that_gets_nothing_keeps_all_from_sharing(share):
-    assert share([b"key", b"key", b"another key"]) == [None] * SIZE
+    assert share([b"key", b"key", b"another key"]) == []
 
 
-def test_who_invites_keeps_nothing_where_the_others_do_not_come():
+def test_who_invites_keeps_its_room_where_the_others_do_not_come():
     before = os.listdir("/proc/self/fd")
+    kept = []
 
     def move(algorithm, *_arrays):
         if algorithm.__name__ == "broadcast":
             raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        sharing.share_room(Membership(SIZE - 1, SIZE, 1, b"key"), move)
+        sharing.share_room(Membership(SIZE - 1, SIZE, 1, b"key"), move, kept.append)
+    for room in kept:
+        room.close()
+    assert len(kept) == 1
     assert os.listdir("/proc/self/fd") == before
 
 
@@ -114,7 +119,7 @@ def test_without_memory_nothing_is_shared(share, monkeypatch):
         raise OSError("no memory")
 
     monkeypatch.setattr(sharing, "open_room", fail)
-    assert share() == [None] * SIZE
+    assert share() == []
 
 
 def test_what_strangers_put_into_a_mailbox_is_let_go(share, monkeypatch):
