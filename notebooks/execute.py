@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import contextlib
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import nbformat
 from debug_and_profile import TYPED
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 CELL_TIMEOUT_S = 120
 
@@ -51,21 +53,28 @@ def main() -> None:
     parser.add_argument("executed", type=Path)
     arguments = parser.parse_args()
     notebook = nbformat.read(arguments.notebook, as_version=4)
-    client = AnsweringClient(
-        notebook,
-        timeout=CELL_TIMEOUT_S,
-        store_widget_state=False,  # what is left in the end is static text and HTML
-        resources={"metadata": {"path": str(Path.cwd())}},
-    )
     arguments.executed.parent.mkdir(parents=True, exist_ok=True)
     try:
-        client.execute()
+        execute(notebook)
     finally:
         nbformat.write(notebook, arguments.executed)
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 show(cell)
     sys.stdout.write(f"\nThe executed notebook: {arguments.executed.resolve()}\n")
+
+
+def execute(notebook: nbformat.NotebookNode) -> None:
+    """Execute it here; its kernel's sockets are files, as a free port may be another's by then."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a socket's path has few characters
+        client = AnsweringClient(
+            notebook,
+            config=Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}}),
+            timeout=CELL_TIMEOUT_S,
+            store_widget_state=False,  # what is left in the end is static text and HTML
+            resources={"metadata": {"path": str(Path.cwd())}},
+        )
+        client.execute()
 
 
 def show(cell: nbformat.NotebookNode) -> None:

@@ -124,7 +124,8 @@ def test_a_rank_whose_heartbeats_wait_for_a_core_is_not_lost(start, in_backgroun
     cluster = start("localhost:2", suspect_after_s=1.2, lost_after_s=2.5)
     cell = in_background(lambda: cluster.run(STARVE, ranks=[1]))
     wait_until(lambda: silence_of(cluster, 1) > 3.5, 10, "it would be lost")
-    assert dict(cluster.stacks(ranks=[1]))[1].source == "none", "a signal might end it"
+    source = dict(cluster.stacks(ranks=[1]))[1].source
+    assert source in ("none", "python"), "a signal might end it"  # it may get a core just now
     assert cell.result(30)[0].status == "ok"
     wait_until(lambda: not silence_of(cluster, 1), 10, "it answers again")
     assert cluster.run("kept", ranks=[1])[0].value_repr == "1"
