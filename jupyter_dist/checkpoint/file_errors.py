@@ -5,8 +5,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from jupyter_dist.descriptors import Descriptor
 from jupyter_dist.errors import CheckpointDamaged, CheckpointFailed
 from jupyter_dist.text.sizes import tell_size
 
@@ -64,20 +66,21 @@ def is_whole(path: Path, nbytes: int) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_size == nbytes
 
 
-def open_saved(path: Path) -> int:
+def open_saved(path: Path) -> Descriptor:
     """Open a regular file for reading; raises CheckpointDamaged, also for a link."""
+    # Without O_NONBLOCK a named pipe would wait for someone who writes.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        # Without O_NONBLOCK a named pipe would wait for someone who writes.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = Descriptor(partial(os.open, path, flags))
     except FileNotFoundError as error:
         raise CheckpointDamaged(
             f"{path} is missing. Restore another step, or on hosts that have this part."
         ) from error
     except OSError as error:
         raise unreadable(path, error) from error
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return fd
-    os.close(fd)
+    if stat.S_ISREG(os.fstat(file.number).st_mode):
+        return file
+    file.close()
     raise CheckpointDamaged(f"{path} is no regular file. Restore another step.")
 
 

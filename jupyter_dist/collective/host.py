@@ -12,12 +12,12 @@ from jupyter_dist.collective.calls.call import UFUNCS, Array, Call
 from jupyter_dist.collective.calls.global_arrays import gather_whole, is_global
 from jupyter_dist.collective.calls.output_buffer import OutputBuffer
 from jupyter_dist.collective.control import Control
-from jupyter_dist.collective.deferred_interrupts import defer_interrupts
 from jupyter_dist.collective.group import Group, Scope
 from jupyter_dist.collective.host_messages import HostMessages
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.collective.sparse.calls import takes_sparse
+from jupyter_dist.descriptors import defer_interrupts
 from jupyter_dist.errors import CommunicatorError, UsageError
 
 if TYPE_CHECKING:

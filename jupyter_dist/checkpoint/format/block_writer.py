@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jupyter_dist.checkpoint.format.underway import Underway
+from jupyter_dist.descriptors import Descriptor
 
 BLOCK_BYTES = 4096
 """What all disks in use accept as a block; also the size of a page, on which nothing is mixed."""
@@ -72,9 +73,9 @@ class BlockWriter:
         if underway is not None:
             with contextlib.suppress(OSError):
                 underway[0].wait()
-        fd, self._past_cache = self._past_cache, None
-        if fd is not None:
-            os.close(fd)
+        file, self._past_cache = self._past_cache, None
+        if file is not None:
+            file.close()
 
     def _write_cached(self, data: memoryview, offset: int) -> None:
         written = 0
@@ -88,7 +89,7 @@ class BlockWriter:
         if self._past_cache is None:
             self._write_cached(blocks, offset)
             return
-        own = os.dup(self._past_cache)  # for who is interrupted twice
+        own = Descriptor(partial(os.dup, self._past_cache.number))  # for who is interrupted twice
         call = partial(_write_past_the_cache, own, blocks, offset)
         self._underway = Underway(call, "checkpoint-writer"), blocks, offset
 
@@ -103,25 +104,26 @@ class BlockWriter:
         return filled.data
 
 
-def _open_past_the_cache(fd: int) -> int | None:
+def _open_past_the_cache(fd: int) -> Descriptor | None:
     """Open the same file once more, for blocks alone; None where there is no such way."""
     if not _O_DIRECT:
         return None
+    flags = os.O_WRONLY | _O_DIRECT | os.O_CLOEXEC
     try:
-        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | _O_DIRECT | os.O_CLOEXEC)
+        return Descriptor(partial(os.open, f"/proc/self/fd/{fd}", flags))
     except OSError:
         return None
 
 
-def _write_past_the_cache(fd: int, blocks: memoryview, offset: int) -> int:
+def _write_past_the_cache(file: Descriptor, blocks: memoryview, offset: int) -> int:
     """Write as many of these blocks as can go that way, and close it; return their bytes."""
     written = 0
     try:
         while written < len(blocks) and not written % BLOCK_BYTES:
-            written += os.pwrite(fd, blocks[written:], offset + written)
+            written += os.pwrite(file.number, blocks[written:], offset + written)
     except OSError as error:
         if error.errno not in _NOT_HERE:
             raise
     finally:
-        os.close(fd)
+        file.close()
     return written

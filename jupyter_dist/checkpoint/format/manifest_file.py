@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import xxhash
 from jupyter_dist.checkpoint.file_errors import as_not_saved, open_saved, unreadable
 from jupyter_dist.checkpoint.format.manifest import FORMAT, Manifest
 from jupyter_dist.checkpoint.format.manifest_check import find_problem
+from jupyter_dist.descriptors import Descriptor
 from jupyter_dist.errors import CheckpointDamaged, CheckpointTooNew
 
 MANIFEST_NAME = "manifest.json"
@@ -71,7 +73,7 @@ def read_manifest(checkpoint: Path) -> Manifest:
     """Read that of a checkpoint. Raises CheckpointTooNew and CheckpointDamaged."""
     path = checkpoint / MANIFEST_NAME
     try:
-        with open(open_saved(path), "rb") as file:
+        with open_saved(path) as own, open(own.number, "rb", closefd=False) as file:
             data = file.read()
     except OSError as error:
         raise unreadable(path, error) from error
@@ -80,19 +82,16 @@ def read_manifest(checkpoint: Path) -> Manifest:
 
 def sync_directory(path: Path) -> None:
     """Have the names in a directory on the disk. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with Descriptor(partial(os.open, path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as names:
+        os.fsync(names.number)
 
 
 def _write(path: Path, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(path, flags, 0o666), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    with Descriptor(partial(os.open, path, flags, 0o666)) as own:
+        with open(own.number, "wb", closefd=False) as file:
+            file.write(data)
+        os.fsync(own.number)
 
 
 def _digest_without(data: bytes, found: re.Match[bytes]) -> str:

@@ -6,7 +6,7 @@ digest of its own, and so has the header: together they cover every byte of the 
 
 import os
 from collections.abc import Callable, Sequence
-from io import FileIO
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +19,7 @@ from jupyter_dist.checkpoint.format.block_writer import BlockWriter
 from jupyter_dist.checkpoint.format.manifest import Box, PartFile, Piece, Tensor
 from jupyter_dist.checkpoint.format.part_layout import Buffer, bytes_of, lay_out
 from jupyter_dist.checkpoint.format.underway import Underway
+from jupyter_dist.descriptors import Descriptor
 from jupyter_dist.errors import CheckpointDamaged
 
 CHUNK_BYTES = 16 << 20
@@ -31,10 +32,10 @@ OnBytes = Callable[[int], object]
 class _OpenFile:
     """A file that is closed at the end of a block; closing makes nothing whole."""
 
-    def __init__(self, path: Path, file: FileIO, on_bytes: OnBytes | None) -> None:
+    def __init__(self, path: Path, file: Descriptor, on_bytes: OnBytes | None) -> None:
         self.path = path
         self._file = file
-        self._fd = file.fileno()
+        self._fd = file.number
         self._on_bytes = on_bytes or (lambda _: None)
 
     def __enter__(self) -> Self:
@@ -53,8 +54,9 @@ class _File(_OpenFile):
     def __init__(
         self, path: Path, *, rank: int, host: str, on_bytes: OnBytes | None = None
     ) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with as_not_saved(path):
-            super().__init__(path, FileIO(path, "x"), on_bytes)
+            super().__init__(path, Descriptor(partial(os.open, path, flags, 0o666)), on_bytes)
         self._rank = rank
         self._host = host
         self._header = b""
@@ -101,13 +103,11 @@ class _File(_OpenFile):
 
 def _sync(fd: int) -> None:
     """Have a file on the disk, and stay open to interrupts: that may take minutes. OSError."""
-    own = os.dup(fd)
+    own = Descriptor(partial(os.dup, fd))
 
     def sync() -> None:
-        try:
-            os.fsync(own)
-        finally:
-            os.close(own)
+        with own:
+            os.fsync(own.number)
 
     Underway(sync, "fsync").wait()
 
@@ -180,7 +180,7 @@ class PartReader(_OpenFile):
     """
 
     def __init__(self, path: Path, part: PartFile, on_bytes: OnBytes | None = None) -> None:
-        super().__init__(path, FileIO(open_saved(path)), on_bytes)
+        super().__init__(path, open_saved(path), on_bytes)
         try:
             self._check(part)
         except BaseException:

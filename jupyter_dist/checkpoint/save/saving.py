@@ -110,6 +110,17 @@ class Save:
         """Go on with another way to the same ranks."""
         self._rank_group = rank_group
 
+    @contextmanager
+    def cleaning_up(self) -> Iterator[None]:
+        """Leave nothing behind if the block raises: no files, and no memory held by the error."""
+        try:
+            with self._place.discarding():
+                yield
+        except BaseException:
+            if self._contents is not None:
+                self._contents.release()
+            raise
+
     def open(self, take: Callable[[], Contents], describe: Describe) -> None:
         """Agree on directory, step and tree.
 
@@ -125,7 +136,7 @@ class Save:
             opening = self._place.open(step, describe)
             return _OpeningTold(self._wish, opening, pack(contents.told))
 
-        with self._cleaning_up():
+        with self.cleaning_up():
             heard = together_as(
                 _OpeningTold, self._rank_group, "checkpoint.save", self._timeout_s, tell
             )
@@ -144,7 +155,7 @@ class Save:
 
     def complete(self, begin: Callable[[int], Progress]) -> Saved:
         """Write and commit; `begin` is told how many bytes this rank will write."""
-        with self._cleaning_up():
+        with self.cleaning_up():
             self._compare()
             parts = share_out(self._merged.leaves, self._rank_group.world_size)
             written = self._write(parts[self._rank_group.rank], begin)
@@ -161,19 +172,8 @@ class Save:
             raise CheckpointFailed(f"step {self.opening.step} was given up ({how})")
 
         if self._opening is not None:  # else nobody can have gone on
-            with suppress(DistError), self._cleaning_up():
+            with suppress(DistError), self.cleaning_up():
                 self._step("compare", fail)
-
-    @contextmanager
-    def _cleaning_up(self) -> Iterator[None]:
-        """Leave nothing behind if the block raises: no files, and no memory held by the error."""
-        try:
-            with self._place.discarding():
-                yield
-        except BaseException:
-            if self._contents is not None:
-                self._contents.release()
-            raise
 
     def _topic(self, step: str) -> str:
         return f"checkpoint.save(step={self.opening.step}), {step}, {self.opening.id[:8]}"

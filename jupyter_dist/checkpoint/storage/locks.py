@@ -5,9 +5,11 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from jupyter_dist.checkpoint.file_errors import as_not_saved
+from jupyter_dist.descriptors import Descriptor
 from jupyter_dist.errors import CheckpointFailed
 
 if sys.platform != "win32":  # where checkpoints are listed, and not made
@@ -16,17 +18,17 @@ if sys.platform != "win32":  # where checkpoints are listed, and not made
 _POLL_S = 0.02
 
 
-def make_held(path: Path) -> int:
+def make_held(path: Path) -> Descriptor:
     """Make a file and hold it; give the open file, with which the hold ends. Raises OSError.
 
     On a file system without locks the file is made all the same.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o666)
+    file = Descriptor(partial(os.open, path, flags, 0o666))
     # Nobody else can hold it: whoever looks, holds the directory meanwhile.
     with contextlib.suppress(OSError):
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return fd
+        fcntl.flock(file.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
 
 
 def is_held(path: Path) -> bool:
@@ -34,26 +36,25 @@ def is_held(path: Path) -> bool:
     if sys.platform == "win32":
         return os.path.lexists(path)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = Descriptor(partial(os.open, path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC))
     except FileNotFoundError:
         return False
     except OSError:
         return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        # Held, or there are no locks here: what cannot be known is left alone.
-        return True
-    finally:
-        os.close(fd)
+    with file:
+        try:
+            fcntl.flock(file.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            # Held, or there are no locks here: what cannot be known is left alone.
+            return True
     return False
 
 
-def release(fd: int) -> None:
+def release(file: Descriptor) -> None:
     """End a hold, also for processes that were forked meanwhile, and close the file."""
     with contextlib.suppress(OSError):
-        fcntl.flock(fd, fcntl.LOCK_UN)
-    os.close(fd)
+        fcntl.flock(file.number, fcntl.LOCK_UN)
+    file.close()
 
 
 @contextlib.contextmanager
@@ -63,12 +64,13 @@ def holding(directory: Path, timeout_s: float = 30.0) -> Iterator[None]:
     Where directories cannot be held (NFS) this is empty. Raises CheckpointFailed.
     """
     with as_not_saved(directory):
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        file = Descriptor(partial(os.open, directory, flags))
     try:
-        _wait_for(fd, directory, timeout_s)
+        _wait_for(file.number, directory, timeout_s)
         yield
     finally:
-        release(fd)
+        release(file)
 
 
 def _wait_for(fd: int, directory: Path, timeout_s: float) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -75,7 +75,8 @@ class Place:
         """Make the place of rank 0; `describe` is given id, step and the staging's name."""
         sweep(self._directory)
         checkpoint_id = new_id()
-        self._staging = Staging.make(self._directory, step, checkpoint_id)
+        self._staging = Staging(self._directory, step, checkpoint_id)
+        self._staging.make()
         self._staging_name = self._staging.path.name
         opening = describe(checkpoint_id, step, self._staging_name)
         with as_not_saved(self._token_path):
@@ -96,8 +97,11 @@ class Place:
         if not self.sees_first and hosts.index(hosts[rank]) == rank:
             sweep(self._directory)
             # Hosts that share storage with each other, not with rank 0: one of them takes care.
-            with suppress(AlreadyMade):
-                self._staging = Staging.make(self._directory, opening.step, opening.id)
+            self._staging = Staging(self._directory, opening.step, opening.id)
+            try:
+                self._staging.make()
+            except AlreadyMade:
+                self._staging = None
         return self.sees_first
 
     def take_in(self, seen: Sequence[bool]) -> None:

@@ -24,6 +24,7 @@ from jupyter_dist.checkpoint.storage.directory import (
     step_name,
 )
 from jupyter_dist.checkpoint.storage.locks import holding, make_held, release
+from jupyter_dist.descriptors import Descriptor, defer_interrupts
 from jupyter_dist.errors import CheckpointFailed, UsageError
 
 STEPS = 10**18
@@ -45,41 +46,41 @@ class AlreadyMade(CheckpointFailed):
 class Staging:
     """The hidden directory that becomes `DIR/step-N`. Its methods raise CheckpointFailed."""
 
-    def __init__(self, directory: Path, step: int, path: Path, fd: int) -> None:
-        self.path = path
-        """Where part files are written to."""
+    def __init__(self, directory: str | os.PathLike[str], step: int, checkpoint_id: str) -> None:
+        """Tell where it will be; `make` makes it, and whoever calls that must have this already."""
+        if not 0 <= step < STEPS:
+            raise UsageError(f"step {step}. Accepted: numbers from 0 to {STEPS - 1}.")
+        self._where = Path(directory).absolute()
         self.step = step
-        self.final = directory / step_name(step)
+        self.final = self._where / step_name(step)
         """The name that it will have."""
-        self._fd = fd
+        self.path = self._where / f"{SAVING_PREFIX}{self.final.name}-{checkpoint_id}"
+        """Where part files are written to."""
+        self._lock: Descriptor | None = None
+        self._is_made = False
 
-    @classmethod
-    def make(cls, directory: str | os.PathLike[str], step: int, checkpoint_id: str) -> Self:
+    def make(self) -> Self:
         """Make it, with DIR where that is missing; a step that is there already is refused.
 
         Raises AlreadyMade where someone has made it for this very checkpoint.
         """
-        if not 0 <= step < STEPS:
-            raise UsageError(f"step {step}. Accepted: numbers from 0 to {STEPS - 1}.")
-        where = Path(directory).absolute()
-        final = where / step_name(step)
-        path = where / f"{SAVING_PREFIX}{final.name}-{checkpoint_id}"
-        is_made = False
+        where = self._where
         try:
             _make_directories(where)
             with holding(where):
-                if os.path.lexists(final) and not _is_unfinished(final):
-                    raise refuse_existing(final)
-                path.mkdir()
-                is_made = True
-                fd = make_held(path / LOCK_NAME)
+                if os.path.lexists(self.final) and not _is_unfinished(self.final):
+                    raise refuse_existing(self.final)
+                with defer_interrupts():
+                    self.path.mkdir()
+                    self._is_made = True
+                    self._lock = make_held(self.path / LOCK_NAME)
         except OSError as error:
-            if is_made:
-                shutil.rmtree(path, ignore_errors=True)
-            elif isinstance(error, FileExistsError) and path.is_dir():
-                raise AlreadyMade(f"{path} is there already.") from error
-            raise not_saved(path if where.is_dir() else where, error) from error
-        return cls(where, step, path, fd)
+            if self._is_made:
+                self.discard()
+            elif isinstance(error, FileExistsError) and self.path.is_dir():
+                raise AlreadyMade(f"{self.path} is there already.") from error
+            raise not_saved(self.path if where.is_dir() else where, error) from error
+        return self
 
     def commit(self, manifest: Manifest) -> None:
         """Make it a checkpoint in one step; all parts are on the disk."""
@@ -93,15 +94,17 @@ class Staging:
             if _is_unfinished(self.final):
                 # Left by a save that ended between this step and its manifest.
                 remove(self.final)
-            self.path.rename(self.final)
+            with defer_interrupts():
+                self.path.rename(self.final)
+                self._is_made = False
+                self._release()
+                with contextlib.suppress(OSError):
+                    (self.final / LOCK_NAME).unlink()
             sync_directory(self.final.parent)
         except OSError as error:
             if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
                 raise refuse_existing(self.final) from error
             raise not_saved(self.final, error) from error
-        self._release()
-        with contextlib.suppress(OSError):
-            (self.final / LOCK_NAME).unlink()
 
     def withdraw(self) -> None:
         """Remove what `publish` has given its name, for no manifest will come."""
@@ -109,14 +112,15 @@ class Staging:
             remove(self.final)
 
     def discard(self) -> None:
-        """Remove it, unless it has got its name."""
+        """Remove it, unless it has got its name, or is another's."""
         self._release()
-        shutil.rmtree(self.path, ignore_errors=True)
+        if self._is_made:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def _release(self) -> None:
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            release(fd)
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            release(lock)
 
 
 def _make_directories(path: Path) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from jupyter_dist.collective.broken import Breakage, Broken
 from jupyter_dist.collective.calls.call import Call, Message, OnWaiting
-from jupyter_dist.collective.deferred_interrupts import defer_interrupts
 from jupyter_dist.collective.group import Group
 from jupyter_dist.collective.ring import algorithms, hierarchy
 from jupyter_dist.collective.ring.addresses import address_of, bind_listener
@@ -29,6 +28,7 @@ from jupyter_dist.collective.ring.memory.room import Room
 from jupyter_dist.collective.ring.memory.rounds import Rounds
 from jupyter_dist.collective.ring.memory.sharing import share_room
 from jupyter_dist.collective.ring.stopped import Stopped
+from jupyter_dist.descriptors import defer_interrupts
 from jupyter_dist.model.hosts.addresses import split_address
 from jupyter_dist.model.ranks.held_time import HeldTime
 from jupyter_dist.model.ranks.records import SYMMETRIC

@@ -108,9 +108,10 @@ class CheckpointWork:
         """Save, and be back when it is committed."""
         save, rank_group = self._prepare(wish, timeout_s, cache)
         self.copy_memory.give_back()
-        save.open(contents, self._describe)
-        label = f"saving step {save.opening.step}"
-        saved = save.complete(lambda total: rank_group.progress(label, total))
+        with save.cleaning_up():  # an interrupt may come between these two
+            save.open(contents, self._describe)
+            label = f"saving step {save.opening.step}"
+            saved = save.complete(lambda total: rank_group.progress(label, total))
         on_saved()
         return saved
 

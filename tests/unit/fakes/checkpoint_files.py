@@ -53,7 +53,7 @@ def array_leaf(path, array, *pieces, layout="replicated"):
 @contextmanager
 def staged(directory, step, checkpoint_id):
     """A checkpoint that is being saved, and is discarded in the end unless it was committed."""
-    staging = Staging.make(directory, step, checkpoint_id)
+    staging = Staging(directory, step, checkpoint_id).make()
     try:
         yield staging
     finally:

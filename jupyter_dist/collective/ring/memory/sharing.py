@@ -15,10 +15,10 @@ from functools import partial
 
 import numpy as np
 
-from jupyter_dist.collective.deferred_interrupts import defer_interrupts
 from jupyter_dist.collective.ring import algorithms
 from jupyter_dist.collective.ring.handshake import Membership
 from jupyter_dist.collective.ring.memory.room import Room, close_all, open_room
+from jupyter_dist.descriptors import defer_interrupts
 
 _LABEL = b"jupyter-dist-room-"
 _RANDOM_BYTES = 16

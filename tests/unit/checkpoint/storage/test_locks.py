@@ -9,17 +9,17 @@ from jupyter_dist.errors import CheckpointFailed
 
 def test_a_lock_is_held_until_it_is_released(tmp_path):
     path = tmp_path / "lock"
-    fd = make_held(path)
+    file = make_held(path)
     assert is_held(path)
-    release(fd)
+    release(file)
     assert not is_held(path)
     assert path.exists()
 
 
 def test_a_lock_is_released_for_those_who_have_inherited_it_too(tmp_path):
-    fd = make_held(tmp_path / "lock")
-    inherited = os.dup(fd)
-    release(fd)
+    file = make_held(tmp_path / "lock")
+    inherited = os.dup(file.number)
+    release(file)
     assert not is_held(tmp_path / "lock")
     os.close(inherited)
 

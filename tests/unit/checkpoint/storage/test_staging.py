@@ -19,7 +19,7 @@ ARRAY = np.arange(5.0)
 def begin(directory, step=1):
     """Give a staging directory with its part file, and the manifest for it."""
     manifest = make_manifest(step)
-    staging = Staging.make(directory, step, manifest.id)
+    staging = Staging(directory, step, manifest.id).make()
     return staging, fill(staging.path, manifest, ARRAY)
 
 
@@ -65,7 +65,7 @@ def test_a_committed_one_stays_when_its_staging_is_discarded(tmp_path):
 def test_a_step_that_is_there_is_refused_before_anything_is_written(tmp_path):
     path = save(tmp_path, 1, ARRAY)
     with pytest.raises(CheckpointFailed, match=path.name):
-        Staging.make(tmp_path, 1, new_id())
+        Staging(tmp_path, 1, new_id()).make()
     assert os.listdir(tmp_path) == [path.name]
 
 
@@ -141,7 +141,7 @@ def test_one_that_was_never_published_withdraws_nothing(tmp_path):
 
 def test_a_maker_that_has_ended_leaves_what_the_next_one_sweeps(tmp_path):
     staging, _ = begin(tmp_path)
-    os.close(staging._fd)  # as the kernel does for a killed process
+    staging._lock.close()  # as the kernel does for a killed process
     staging._fd = -1
     assert sweep(tmp_path) == [staging.path]
     assert os.listdir(tmp_path) == []
@@ -150,7 +150,7 @@ def test_a_maker_that_has_ended_leaves_what_the_next_one_sweeps(tmp_path):
 @pytest.mark.parametrize("step", [-1, STEPS])
 def test_a_step_that_no_name_can_have_is_refused(tmp_path, step):
     with pytest.raises(UsageError, match="Accepted: numbers from 0"):
-        Staging.make(tmp_path, step, new_id())
+        Staging(tmp_path, step, new_id()).make()
 
 
 def test_the_largest_step_is_found_again(tmp_path):
@@ -162,7 +162,7 @@ def test_a_path_below_a_file_is_told(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(CheckpointFailed, match="Give a directory, not a file"):
-            Staging.make(path, 1, new_id())
+            Staging(path, 1, new_id()).make()
 
 
 def test_a_disk_without_room_for_another_name_leaves_nothing(small_disk):
@@ -171,7 +171,7 @@ def test_a_disk_without_room_for_another_name_leaves_nothing(small_disk):
             (small_disk / f"{number}").touch()
     (small_disk / "0").unlink()  # room for the directory, none for its lock
     with pytest.raises(CheckpointFailed, match=os.strerror(errno.ENOSPC)):
-        Staging.make(small_disk, 1, new_id())
+        Staging(small_disk, 1, new_id()).make()
     assert [name for name in os.listdir(small_disk) if not name.isdecimal()] == []
 
 
@@ -194,6 +194,6 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_one_before(small_disk):
 
 def test_a_read_only_disk_is_told(read_only_disk):
     with pytest.raises(CheckpointFailed, match=os.strerror(errno.EROFS)):
-        Staging.make(read_only_disk / "new" / "one", 1, new_id())
+        Staging(read_only_disk / "new" / "one", 1, new_id()).make()
     with pytest.raises(CheckpointFailed, match=os.strerror(errno.EROFS)):
-        Staging.make(read_only_disk, 1, new_id())
+        Staging(read_only_disk, 1, new_id()).make()

@@ -4,10 +4,11 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
-from jupyter_dist.collective.deferred_interrupts import defer_interrupts
+from jupyter_dist.descriptors import Descriptor, defer_interrupts
 
 
 def interrupt():
@@ -74,3 +75,39 @@ def test_other_threads_leave_the_handlers_alone():
     with ThreadPoolExecutor(1) as thread:
         assert thread.submit(look).result() is signal.getsignal(signal.SIGINT)
     assert threading.current_thread() is threading.main_thread()
+
+
+def is_open(number):
+    return os.path.exists(f"/proc/self/fd/{number}")
+
+
+def test_a_file_is_closed_once_with_its_owner(tmp_path):
+    with Descriptor(partial(os.open, tmp_path, os.O_RDONLY)) as file:
+        assert is_open(file.number)
+    assert not is_open(file.number)
+    file.close()
+
+
+def test_a_file_that_nothing_refers_to_is_closed(tmp_path):
+    file = Descriptor(partial(os.open, tmp_path, os.O_RDONLY))
+    number = file.number
+    del file
+    assert not is_open(number)
+
+
+def test_a_file_is_closed_where_an_interrupt_comes_as_it_is_opened(tmp_path):
+    numbers = []
+
+    def open_interrupted():
+        numbers.append(os.open(tmp_path, os.O_RDONLY))
+        interrupt()
+        return numbers[0]
+
+    with pytest.raises(KeyboardInterrupt):
+        Descriptor(open_interrupted)
+    assert not is_open(numbers[0])
+
+
+def test_what_keeps_a_file_from_being_opened_is_raised(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Descriptor(partial(os.open, tmp_path / "none", os.O_RDONLY))
