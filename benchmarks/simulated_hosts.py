@@ -17,7 +17,7 @@ import psutil
 
 ANSWER_TIMEOUT_S = 60.0
 RANKS_OF_A_WORKER = 1024
-"""At most: each has some six descriptors and a thread in it."""
+"""At most: each that dials itself has some six descriptors and a thread in it."""
 LEAST_WORKERS = 2
 FOLDER = Path(__file__).parent
 
@@ -30,14 +30,11 @@ class Worker:
     """One process that simulates hosts."""
 
     def __init__(self, log: Path) -> None:
-        self.processes: Sequence[psutil.Process] = ()
-        """Itself, and the one with its relays."""
         self._log = log
-        log.with_suffix("").mkdir(mode=0o700)
         self._unread = b""
         with log.open("wb") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "simulation.worker", str(log.with_suffix(""))],
+                [sys.executable, "-m", "simulation.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -76,30 +73,23 @@ class Worker:
         """Why it has ended."""
         return WorkerError(f"a worker has ended: {self._log.read_text()[-2000:]}")
 
-    def await_start(self) -> None:
-        """Wait until it can join. Raise WorkerError where it cannot."""
-        own = psutil.Process(self.process.pid)
-        self.processes = (own, psutil.Process(int(self.hear()["relays"])))
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal to all of it that lives."""
-        for each in self.processes:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.send_signal(number)
+    def cpu_s(self) -> float:
+        """Return the CPU time that it has taken so far, in seconds."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return times.user + times.system
 
     def close(self) -> None:
         """End it, however it is."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        self.send_signal(signal.SIGCONT)
+        self.process.send_signal(signal.SIGCONT)
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
-        psutil.wait_procs(self.processes)  # relays end with it
 
 
 class SimulatedHosts:
@@ -121,7 +111,7 @@ class SimulatedHosts:
                 stack.callback(worker.close)
                 self._workers.append(worker)
             for worker in self._workers:
-                worker.await_start()
+                worker.hear()  # that it can join
             self._stack = stack.pop_all()
         return self
 
@@ -164,13 +154,12 @@ class SimulatedHosts:
 
         Its connections stay open, and its kernel takes what is sent: only its silence tells.
         """
-        self._workers[-1].send_signal(signal.SIGSTOP)
+        self._workers[-1].process.send_signal(signal.SIGSTOP)
         return time.monotonic()
 
     def cpu_s(self) -> float:
         """Return the CPU time that simulating has taken so far, in seconds."""
-        times = [each.cpu_times() for worker in self._workers for each in worker.processes]
-        return sum(each.user + each.system for each in times)
+        return sum(worker.cpu_s() for worker in self._workers)
 
 
 def share_hosts(hosts: int, slots: int) -> Sequence[int]:

@@ -1,17 +1,16 @@
 """A host without processes: an agent's stream to the coordinator, and simulated ranks."""
 
 import asyncio
-import os
 import signal
 import sys
 import threading
 import time
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 import zmq
+from simulation.lines import DialledLine, RelayedLine, SimulatedRelay
 from simulation.rank import Crowd, SimulatedRank
-from simulation.relays import RelayProcess
 
 from jupyter_dist.agent.connection.coordinator_stream import CoordinatorStream
 from jupyter_dist.agent.connection.dial import Found, find_home
@@ -24,7 +23,6 @@ from jupyter_dist.model.hosts.addresses import join_address
 from jupyter_dist.model.ranks.records import HostRecords
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
-from jupyter_dist.protocol.births import relay_path
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 from jupyter_dist.version import WIRE, __version__
 
@@ -41,21 +39,16 @@ class SimulatedHost(threading.Thread):
         ticket: JoinTicket,
         context: "zmq.Context",
         crowd: Crowd,
-        *,
-        relays: RelayProcess,
     ) -> None:
-        """Make one; its relay listens in a folder of its own below the one it works in."""
         super().__init__(name=f"host-{number}", daemon=True)
         self.ranks: dict[str, SimulatedRank] = {}
         """Those that live, by the names of their engines."""
         self._number, self._slots, self._context, self._crowd = number, slots, context, crowd
-        self._relays = relays
         # As on a machine of its own, where no process of the coordinator's can be seen.
         self._ticket = msgspec.structs.replace(ticket, machine="", coordinator_pid=0)
         self._intervals = plan_looks(ticket.sample_interval_s, ticket.least_look_interval_s)
         self._loop = asyncio.get_running_loop()
-        self._folder, self._has_relay = str(number), False
-        os.mkdir(self._folder)
+        self._relay: SimulatedRelay | None = None
         self._is_close = True
         self._next_telemetry: asyncio.TimerHandle | None = None
         self._is_stopping = self._is_over = False
@@ -146,13 +139,15 @@ class SimulatedHost(threading.Thread):
             Credentials(command.server_public_key, own),
             command.relay.encode(),
         )
-        relay = relay_path(self._folder) if command.relay else ""
-        if relay and not self._has_relay:
-            self._has_relay = True
-            self._relays.start(relay, proof)  # before there is a rank, which would go its own way
+        if command.relay and self._relay is None:
+            self._relay = SimulatedRelay(self._context, proof)
         for place in command.places:
-            own_proof = RankHome(*proof[:3], place.engine.encode(), relay)
-            rank = SimulatedRank(place, self._context, own_proof, self._crowd, self._on_left)
+            name = place.engine.encode()
+            if self._relay is not None:
+                open_line = partial(RelayedLine, self._relay, name)
+            else:
+                open_line = partial(DialledLine, self._context, RankHome(*proof[:3], name, ""))
+            rank = SimulatedRank(place, open_line, self._crowd, self._on_left)
             self.ranks[place.engine] = rank
             started = pb.EngineStarted(engine=place.engine, pid=rank.pid)
             self._stream.tell(pb.AgentEvent(engine_started=started))

@@ -1,16 +1,14 @@
-"""A rank without a process: it has the connections of a rank, and says what a rank says.
+"""A rank without a process: it says what a rank says.
 
 No code is run: see cells.py for what becomes of a cell.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
-import zmq
 from simulation.cells import HELD, LINE
+from simulation.lines import DialledLine, Obey, RelayedLine
 
-from jupyter_dist.control.relay.engine_dealer import RankHome, open_line
 from jupyter_dist.model.ranks.variable_facts import RankNames
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.messages import (
@@ -74,8 +72,7 @@ class SimulatedRank:
     def __init__(
         self,
         place: pb.RankPlace,
-        context: "zmq.Context[Any]",
-        home: RankHome,
+        open_line: Callable[[Obey], DialledLine | RelayedLine],
         crowd: Crowd,
         on_left: Callable[["SimulatedRank"], None],
     ) -> None:
@@ -87,21 +84,12 @@ class SimulatedRank:
         self._crowd, self._on_left = crowd, on_left
         self._held: RunCell | None = None
         self._loop = asyncio.get_running_loop()
-        self._dealer = open_line(context, home)
-        self._fileno = self._dealer.fileno
-        self._loop.add_reader(self._fileno, self.serve)
+        self._line = open_line(self._obey)
         crowd.size += 1
-
-    def serve(self) -> None:
-        """Do what has arrived."""
-        for message, _ in self._dealer.receive():
-            self._obey(message)
 
     def mend(self) -> None:
         """Send again what was lost with a connection that broke; to be called about each second."""
-        self.serve()
-        self._dealer.silence_s()
-        self.serve()
+        self._line.mend()
 
     def say_hello(self, generation: int) -> None:
         """Say where peers would reach this rank."""
@@ -114,8 +102,7 @@ class SimulatedRank:
 
     def end(self) -> None:
         """End without a word, as a process that is killed."""
-        self._loop.remove_reader(self._fileno)
-        self._dealer.close(0)
+        self._line.close()
         if self._held is not None:
             self._held = None
             self._crowd.on_held(-1)
@@ -171,4 +158,4 @@ class SimulatedRank:
             self._finish(cell, status, error)
 
     def _say(self, message: Message) -> None:
-        self._dealer.send(message)
+        self._line.send(message)

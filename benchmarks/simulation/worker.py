@@ -5,9 +5,8 @@
     {"do": "await held"}                 -> {}         once all ranks are held in a cell
     {"do": "kill a rank"}                -> {"at_s": monotonic}   the last one of the last host
 
-Its argument is a folder for sockets, in which it works: their paths have to be short, whichever
-folder that is. It says `{"relays": PID}`, the process with its relays, as soon as it can join, and
-ends with its stdin, with its parent, or with the first error.
+It says `{}` as soon as it can join, and ends with its stdin, with its parent, or with the first
+error.
 """
 
 import asyncio
@@ -22,7 +21,6 @@ from typing import Any
 import zmq
 from simulation.host import SimulatedHost
 from simulation.rank import Crowd
-from simulation.relays import RelayProcess
 
 from jupyter_dist.control.context import new_context
 from jupyter_dist.launch.files.join_file import read_join_file
@@ -30,7 +28,7 @@ from jupyter_dist.launch.processes.process_life import die_with_parent
 
 MEND_INTERVAL_S = 1.0
 _STACK_BYTES = 256 << 10
-"""Of each thread: there is one for the heartbeats of each rank, and there are thousands."""
+"""Of each thread: each host has some, and so has each rank that dials itself."""
 _MOST_SOCKETS = 60_000
 
 
@@ -42,7 +40,6 @@ class Worker:
         self._hosts: list[SimulatedHost] = []
         self._context = new_context()
         self._context.set(zmq.MAX_SOCKETS, _MOST_SOCKETS)
-        self.relays = RelayProcess(Path.cwd())
         self._loop = asyncio.get_running_loop()
         self._mend()
 
@@ -52,14 +49,7 @@ class Worker:
             case "join":
                 ticket = read_join_file(Path(order["file"]))
                 for number in range(order["first"], order["first"] + order["hosts"]):
-                    host = SimulatedHost(
-                        number,
-                        order["slots"],
-                        ticket,
-                        self._context,
-                        self._crowd,
-                        relays=self.relays,
-                    )
+                    host = SimulatedHost(number, order["slots"], ticket, self._context, self._crowd)
                     self._hosts.append(host)
                     host.start()
                 answer()
@@ -105,13 +95,12 @@ async def serve() -> None:
         loop.call_soon_threadsafe(over.set)
 
     threading.Thread(target=read, name="orders", daemon=True).start()
-    answer(relays=worker.relays.pid)
+    answer()
     await over.wait()
 
 
 if __name__ == "__main__":
     die_with_parent(os.getppid())
     threading.stack_size(_STACK_BYTES)
-    os.chdir(sys.argv[1])
     asyncio.run(serve())
     os._exit(0)  # threads sit in libzmq, which waits for each socket

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import pytest
 from fakes.simulation import FOUND, START, FakeDealer, FakeLoop, FakeStream
 
+from jupyter_dist.control.ledger import Ledger, Sign, read_stamp
 from jupyter_dist.launch.launcher import JoinTicket, Ports
 from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.codec import encode
 from jupyter_dist.protocol.messages import (
     AbortCommunicator,
     Answered,
@@ -55,17 +57,16 @@ def crowd(benchmark_module):
 
 @pytest.fixture
 def loop(benchmark_module, monkeypatch):
-    loop, module = FakeLoop(), benchmark_module("simulation.rank")
-    monkeypatch.setattr(module.asyncio, "get_running_loop", lambda: loop)
-    monkeypatch.setattr(module, "open_line", FakeDealer)
+    loop, lines = FakeLoop(), benchmark_module("simulation.lines")
+    monkeypatch.setattr(lines.asyncio, "get_running_loop", lambda: loop)
+    monkeypatch.setattr(lines, "open_line", FakeDealer)
     return loop
 
 
 @pytest.fixture
-def host(benchmark_module, loop, crowd, tmp_path, monkeypatch):
+def host(benchmark_module, loop, crowd):
     simulation = benchmark_module("simulation.host")
-    monkeypatch.chdir(tmp_path)
-    host = simulation.SimulatedHost(3, 2, TICKET, None, crowd, relays=None)
+    host = simulation.SimulatedHost(3, 2, TICKET, None, crowd)
     host._stream, host._found = FakeStream(), FOUND
     host._obey(pb.AgentCommand(start_engines=START))
     return host
@@ -78,11 +79,15 @@ def rank(host):
 
 def hear(rank, *messages):
     """Let messages come to a rank; return what it said to them."""
-    dealer = rank._dealer
+    dealer = dealer_of(rank)
     dealer.said.clear()
     dealer.arrived += messages
-    rank.serve()
+    rank.mend()
     return list(dealer.said)
+
+
+def dealer_of(rank):
+    return rank._line._dealer
 
 
 def test_a_host_introduces_itself_as_a_machine_of_its_own(host):
@@ -94,7 +99,7 @@ def test_a_host_introduces_itself_as_a_machine_of_its_own(host):
 def test_ranks_are_started_and_say_hello(host):
     started = [(each.engine, each.pid) for each in host._stream.of("engine_started")]
     assert started == [(name, rank.pid) for name, rank in host.ranks.items()]
-    hellos = [rank._dealer.said[0] for rank in host.ranks.values()]
+    hellos = [dealer_of(rank).said[0] for rank in host.ranks.values()]
     assert [(hello.rank, hello.generation) for hello in hellos] == [(4, 1), (5, 1)]
     assert len({hello.address for hello in hellos}) == 2
 
@@ -127,7 +132,7 @@ def test_a_late_rank_answers_when_that_time_is_over(rank, cells, crowd, loop):
     assert hear(rank, RunCell("a", 1, cells.EMPTY)) == []
     assert [timer.delay_s for timer in loop.later] == [2.0]
     loop.pass_time()
-    assert [each.cell_id for each in rank._dealer.said] == ["a"]
+    assert [each.cell_id for each in dealer_of(rank).said] == ["a"]
 
 
 def test_objects_are_stored_and_questions_answered(rank):
@@ -153,7 +158,7 @@ def test_it_is_told_when_all_ranks_are_held(host, cells, crowd):
     assert told == ["all"]
     first.interrupt()
     second.interrupt()
-    assert first._dealer.said[-1].status == "interrupted"
+    assert dealer_of(first).said[-1].status == "interrupted"
     assert told == ["all"], "once"
 
 
@@ -162,7 +167,7 @@ def test_a_rank_that_died_is_not_waited_for(host, rank, cells, crowd, loop):
     host.kill(rank)
     (exited,) = host._stream.of("engine_exited")
     assert (exited.engine, exited.signal) == ("4-a", signal.SIGKILL)
-    assert rank._dealer.is_closed
+    assert dealer_of(rank).is_closed
     assert not loop.readers
     hear(host.ranks["5-a"], RunCell("a", 1, cells.HELD))
     crowd.when_all_are_held(lambda: told.append("all"))
@@ -177,7 +182,7 @@ def test_signals_interrupt_or_kill_the_ranks_that_live(host, rank, cells):
 
     hear(rank, RunCell("a", 1, cells.HELD))
     assert send(signal.SIGINT, "4-a", "9-a") == ["4-a"]
-    assert isinstance(rank._dealer.said[-1], CellResult)
+    assert isinstance(dealer_of(rank).said[-1], CellResult)
     assert send(signal.SIGKILL, "5-a") == ["5-a"]
     assert list(host.ranks) == ["4-a"]
 
@@ -220,6 +225,61 @@ def test_ranks_are_told_of_while_all_is_to_be_told_and_the_host_always(host, loo
 def test_what_is_asked_of_an_agent_is_answered(host, command, kind):
     host._obey(command)
     assert [each.request_id for each in host._stream.of(kind)] == ["r"]
+
+
+@pytest.fixture
+def relayed(benchmark_module):
+    """A rank's line by a relay that keeps its letters; and what the coordinator has of it."""
+    lines, obeyed = benchmark_module("simulation.lines"), []
+    relay = SimpleNamespace(lines={}, letters=[])
+    relay.say = relay.letters.append
+    line = lines.RelayedLine(relay, b"4-a", obeyed.append)
+    return SimpleNamespace(relay=relay, line=line, obeyed=obeyed, coordinator=Ledger())
+
+
+def deliver(relayed, message):
+    """Let the coordinator say something to the rank."""
+    first, body = relayed.coordinator.enter(encode(message))
+    relayed.line.take(first, len(body), lambda: message)
+
+
+def taken(relayed):
+    """Let the coordinator take the letters; return those that were new to it."""
+    letters = list(relayed.relay.letters)
+    relayed.relay.letters.clear()
+    return [
+        letter
+        for letter in letters
+        if relayed.coordinator.take(read_stamp(letter.firsts[0]), len(letter.body))[0]
+    ]
+
+
+def test_what_a_rank_says_by_a_relay_is_numbered_and_comes_once(relayed):
+    relayed.line.send(Hello(4, 1, 9, "10.0.0.4:1"))
+    relayed.line.send(Ready(4, 1))
+    letters = [*relayed.relay.letters]
+    assert [letter.names for letter in letters] == [[b"4-a"]] * 2
+    assert len(taken(relayed)) == 2
+    relayed.line.resume()
+    assert len(relayed.relay.letters) == 3, "that it resumes, and what was not confirmed"
+    assert taken(relayed) == []
+
+
+def test_a_rank_obeys_each_message_of_a_relay_once_and_confirms_it(relayed):
+    deliver(relayed, Regroup(2, 5))
+    first, body = next(relayed.coordinator.unacknowledged())
+    relayed.line.take(first, len(body), lambda: pytest.fail("it was obeyed before"))
+    assert relayed.obeyed == [Regroup(2, 5)]
+    relayed.line.send(Ready(5, 2))
+    taken(relayed)
+    assert not list(relayed.coordinator.unacknowledged())
+
+
+def test_a_rank_that_has_left_its_relay_is_not_among_those_that_live(relayed):
+    assert relayed.relay.lines == {b"4-a": relayed.line}
+    relayed.line.close()
+    assert relayed.relay.lines == {}
+    assert read_stamp(relayed.relay.letters[-1].firsts[0])[0] == Sign.LEAVES
 
 
 @pytest.mark.parametrize(("hosts", "slots"), [(1, 8), (2, 2), (16, 4), (128, 8), (512, 8)])

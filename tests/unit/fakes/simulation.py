@@ -23,6 +23,9 @@ class FakeDealer:
     def send(self, message):
         self.said.append(message)
 
+    def silence_s(self):
+        return 0.0
+
     def close(self, _linger_ms):
         self.is_closed = True
 
