@@ -19,6 +19,7 @@ from jupyter_dist.control.keys import make_cluster_keys
 from jupyter_dist.control.ledger import Ledger, read_stamp
 from jupyter_dist.control.poller import Waker
 from jupyter_dist.control.relay.engine_router import EngineRouter
+from jupyter_dist.control.relay.envelope import Letter, is_relay, pack, unpack
 from jupyter_dist.control.router import Router
 from jupyter_dist.coordinator import coordinator as loop
 from jupyter_dist.coordinator.agents.agent_sessions import HostsHeard
@@ -62,6 +63,7 @@ class KeepingSocket:
         self._answer = answer
         self._rest: deque[bytes] = deque()
         self._begun: list[bytes] = []
+        self._letters: dict[bytes, tuple[list[Letter], list[bytes]]] = {}
 
     def setsockopt(self, *_option: object) -> None: ...
 
@@ -74,6 +76,24 @@ class KeepingSocket:
         """Let a peer say something."""
         peer = self.peers.setdefault(identity, Peer())
         self.arrived.append([identity, *peer.say(message, buffers)])
+
+    def put_letter(
+        self, relay: bytes, name: bytes, message: Message, buffers: Sequence[bytes] = ()
+    ) -> None:
+        """Let a relay say something of a rank, with what else it says of the same host's."""
+        first, body, *own = self.peers.setdefault(name, Peer()).say(message, buffers)
+        letters, others = self._letters.setdefault(relay, ([], []))
+        letters.append(Letter([name], [first], body, len(own)))
+        others.extend(own)
+
+    def close_envelopes(self) -> None:
+        """Let what relays say arrive, in one envelope of each."""
+        with uncounted():
+            self.arrived.extend(
+                [relay, *pack(letters, buffers)]
+                for relay, (letters, buffers) in self._letters.items()
+            )
+        self._letters.clear()
 
     def recv(self, flags: int, copy: bool) -> SimpleNamespace:
         assert not copy
@@ -99,8 +119,18 @@ class KeepingSocket:
         self.moved_bytes += sum(memoryview(frame).nbytes for frame in rest)
         if self._answer is not None:
             self._answer(self, frames)
+        elif is_relay(identity):
+            with uncounted():
+                self._hand_out(rest)
         elif identity in self.peers:
             self.peers[identity].hear(rest)
+
+    def _hand_out(self, frames: Sequence[bytes]) -> None:
+        head = [bytes(frame) for frame in frames[:2]]
+        for letter, _ in unpack(head, list(frames[2:])):
+            for name, first in zip(letter.names, letter.firsts, strict=True):
+                if name in self.peers:
+                    self.peers[name].hear([first, letter.body])
 
     def close(self, _linger_ms: int = 0) -> None: ...
 
@@ -168,7 +198,7 @@ class InProcess:
         self.ranks = range(ranks)
         self.hosts = [f"h{number:04}" for number in range(ranks // RANKS_PER_HOST)]
         specs = tuple(HostSpec(name, slots=RANKS_PER_HOST, launcher="ssh") for name in self.hosts)
-        spec = ClusterSpec(name="growth", hosts=specs, communicator="ring", relays="none")
+        spec = ClusterSpec(name="growth", hosts=specs, communicator="ring")
         keys = make_cluster_keys()
         self.engines, self.clients = KeepingSocket(), KeepingSocket()
         self.beats = KeepingSocket(answer=lambda socket, frames: socket.arrived.append([*frames]))
@@ -181,6 +211,7 @@ class InProcess:
             spec, engines, clients, monitor, self.agents, Arrivals(), keys.for_engine()
         )
         self._sources = (engines, clients, self.agents.waker)
+        self._relays = engines.relays
         self.engine_names = [str(rank) for rank in self.ranks]
         """Of the engine that each rank has now."""
 
@@ -195,8 +226,9 @@ class InProcess:
         return self.hosts[rank // RANKS_PER_HOST]
 
     def say(self, rank: int, message: Message, buffers: Sequence[bytes] = ()) -> None:
-        """Let a rank say something; it arrives with the next `take`."""
-        self.engines.put(self.engine_names[rank].encode(), message, buffers)
+        """Let a rank say something, by its host's relay; it arrives with the next `take`."""
+        name = self.engine_names[rank].encode()
+        self.engines.put_letter(self._relays[name], name, message, buffers)
 
     def ask(self, message: Message, buffers: Sequence[bytes] = ()) -> None:
         """Let the client ask something."""
@@ -204,6 +236,7 @@ class InProcess:
 
     def take(self) -> None:
         """Let the loop take in all that has arrived, as often as it wakes for that."""
+        self.engines.close_envelopes()
         while self.engines.arrived or self.clients.arrived:
             self.coordinator._take(self._sources, self.now_s)
         self.coordinator._take(self._sources, self.now_s)
