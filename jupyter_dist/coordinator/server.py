@@ -34,7 +34,6 @@ from jupyter_dist.launch.files.join_file import JOINER, join_path, write_join_fi
 from jupyter_dist.launch.launcher import JoinTicket, Ports
 from jupyter_dist.launch.processes.private_dir import this_machine
 from jupyter_dist.model.hosts.interfaces import find_interface
-from jupyter_dist.model.hosts.looks import least_look_interval_s
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec, parse_ports
 from jupyter_dist.model.spec.shutdown_time import AGENT_END_S
 from jupyter_dist.probe.host_report import machine_id
@@ -175,7 +174,7 @@ class CoordinatorServer:
             ports=ports,
             lost_after_s=self._spec.health.lost_after_s,
             sample_interval_s=self._spec.sample_interval_s,
-            least_look_interval_s=least_look_interval_s(len(self._spec.hosts)),
+            hosts=len(self._spec.hosts),
             dial_timeout_s=min(LONGEST_DIAL_S, self._spec.timeout_s / 2),
             ca_certificate=authority.certificate,
             certificate=certificate.certificate,

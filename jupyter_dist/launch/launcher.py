@@ -11,6 +11,9 @@ SERVER_NAME = "jupyter-dist-coordinator"
 _LEAST_S = 1.0
 _SHARE, _LOCAL_SHARE = 0.35, 0.2
 """Of the time after which an agent is given up, what an answer of the other end may take."""
+_MANY_HOSTS = 64
+_MOST_SILENT_SHARE = 0.65
+"""Of the same time, what may pass at most until a break is noticed: the rest is to dial again."""
 MOST_MESSAGE_BYTES = 1 << 30
 """Of what is said on that stream; all that may be large goes in pieces."""
 HOME_UNREACHABLE = 94
@@ -28,10 +31,15 @@ def silence_before_break_s(lost_after_s: float) -> float:
     return max(2 * _LEAST_S, lost_after_s / 2)
 
 
-def keepalive_ms(lost_after_s: float, *, is_local: bool) -> int:
-    """Return after which silence both ends of an agent's stream make sure of each other."""
-    silence_ms = round(1000 * silence_before_break_s(lost_after_s))
-    return silence_ms - keepalive_timeout_ms(lost_after_s, is_local=is_local)
+def keepalive_ms(lost_after_s: float, hosts: int, *, is_local: bool) -> int:
+    """Return after which silence both ends of an agent's stream make sure of each other.
+
+    Of many hosts after a longer one: each time costs the coordinator about 0.1 ms of CPU.
+    """
+    timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
+    usual_ms = round(1000 * silence_before_break_s(lost_after_s)) - timeout_ms
+    most_ms = max(usual_ms, round(1000 * _MOST_SILENT_SHARE * lost_after_s) - timeout_ms)
+    return min(most_ms, max(usual_ms, usual_ms * hosts // _MANY_HOSTS))
 
 
 def keepalive_timeout_ms(lost_after_s: float, *, is_local: bool) -> int:
@@ -75,8 +83,8 @@ class JoinTicket(msgspec.Struct, frozen=True, kw_only=True):
     """After a silence of so long hosts and ranks are given up."""
     sample_interval_s: float = 1.0
     """How often it observes its host."""
-    least_look_interval_s: float = 0.0
-    """The same for what it observes and tells of its engines, but no more often than this."""
+    hosts: int = 1
+    """Of the cluster: where there are many each tells less often what it observes."""
     good_until_s: float = 0.0
     """When a join file stops being good, in seconds since 1970; 0 for others."""
     machine: str = ""

@@ -11,9 +11,20 @@ from jupyter_dist.launch.launcher import (
 @pytest.mark.parametrize(("lost_after_s", "silence_s"), [(2.0, 2.0), (4.0, 2.0), (10.0, 5.0)])
 def test_half_of_the_time_is_left_to_dial_again(lost_after_s, silence_s, is_local):
     assert silence_before_break_s(lost_after_s) == silence_s
-    asked_ms = keepalive_ms(lost_after_s, is_local=is_local)
+    asked_ms = keepalive_ms(lost_after_s, 64, is_local=is_local)
     assert asked_ms + keepalive_timeout_ms(lost_after_s, is_local=is_local) == 1000 * silence_s
     assert asked_ms >= 1000
+
+
+@pytest.mark.parametrize(
+    ("lost_after_s", "hosts", "silence_s"),
+    [(10.0, 64, 5.0), (10.0, 96, 5.75), (10.0, 128, 6.5), (10.0, 4096, 6.5), (2.0, 4096, 2.0)],
+)
+def test_many_hosts_are_asked_less_often_and_have_time_to_dial_again(
+    lost_after_s, hosts, silence_s
+):
+    asked_ms = keepalive_ms(lost_after_s, hosts, is_local=False)
+    assert asked_ms + keepalive_timeout_ms(lost_after_s, is_local=False) == 1000 * silence_s
 
 
 def test_an_answer_of_another_machine_may_take_longer():
