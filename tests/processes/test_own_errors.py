@@ -23,8 +23,7 @@ if "jupyter_dist.coordinator" in sys.orig_argv:
 CELL = """
 import os, time
 print("here")
-while os.path.exists(flag):
-    comm.all_reduce(1)
+while comm.all_reduce(int(os.path.exists(flag)), "min"):  # all see the same
     print("more")
     time.sleep(0.05)
 """

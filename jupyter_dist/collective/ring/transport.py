@@ -188,8 +188,10 @@ class RingTransport:
     def prepare_split(self) -> str:
         """Open the listener of the next communicator; give its address."""
         self.forget_split()
-        self._next_listener = bind_listener(self._host)
-        return address_of(self._next_listener)
+        listener = bind_listener(self._host)
+        address = address_of(listener)  # before an abort can close it
+        self._next_listener = listener
+        return address
 
     def split(self, group: Group, told: Sequence[str], number: int) -> "RingTransport":
         """Make a ring of these members, with connections and a key of its own."""
