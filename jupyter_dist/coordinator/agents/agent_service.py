@@ -46,7 +46,7 @@ class AgentService:
     ) -> None:
         """Serve agents; `is_local`: all of them are on this machine."""
         timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
-        silent_ms = keepalive_ms(lost_after_s, admission.places, is_local=is_local)
+        silence_ms = keepalive_ms(lost_after_s, admission.places, is_local=is_local)
         self.waker = Waker()
         self.is_telemetry_awaited = False
         """Someone waits for what agents observe, so that it wakes the loop as well."""
@@ -67,7 +67,7 @@ class AgentService:
                 2 * admission.places + _SPARE_STREAMS, thread_name_prefix="agent-stream"
             ),
             options=[
-                ("grpc.keepalive_time_ms", silent_ms),
+                ("grpc.keepalive_time_ms", silence_ms),
                 ("grpc.keepalive_timeout_ms", timeout_ms),
                 # For an agent that is stopped, whose kernel still takes in what is sent. Agents
                 # are more patient: a coordinator may sleep with its machine.
@@ -88,9 +88,7 @@ class AgentService:
         )
         handlers = grpc.method_handlers_generic_handler(SERVICE, {"Attend": attend})
         self._server.add_generic_rpc_handlers((handlers,))
-        servicer = health.HealthServicer()
-        servicer.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
-        health_pb2_grpc.add_HealthServicer_to_server(servicer, self._server)
+        _tell_health(self._server)
 
     def bind(self, host: str, ports: Sequence[int] = ()) -> int:
         """Listen on a free port (one of these, if given) of this address; OSError without one."""
@@ -184,3 +182,10 @@ class AgentService:
         is_telemetry = event is not None and event.WhichOneof("event") == "telemetry"
         if self.is_telemetry_awaited or not is_telemetry:
             self.waker.wake()
+
+
+def _tell_health(server: grpc.Server) -> None:
+    """Let it answer gRPC's own question whether it serves."""
+    servicer = health.HealthServicer()
+    servicer.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
