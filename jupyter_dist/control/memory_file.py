@@ -13,11 +13,10 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any, Self
 from weakref import finalize
 
-from jupyter_dist.descriptors import Descriptor, defer_interrupts
 from jupyter_dist.model.transfer.pieces import Buffer, cut_with_offsets, offsets_in_file
 
 if sys.platform == "linux":
@@ -29,19 +28,19 @@ _LABEL = "jupyter-dist-"
 class MemoryFile:
     """A file in memory that this process holds open until it is closed, or dropped."""
 
-    def __init__(self, file: Descriptor, label: str) -> None:
-        self._file, self._label = file, label
-        self._descriptor = file.number
+    def __init__(self, descriptor: int, label: str) -> None:
+        self._descriptor, self._label = descriptor, label
+        self._closing = finalize(self, os.close, descriptor)
+        self._closing.atexit = False
 
     @classmethod
     def make(cls) -> "MemoryFile":
         """Make an empty one; raise OSError where the system has none, or no file is left."""
         if sys.platform == "linux" and hasattr(os, "memfd_create"):
             label = f"{_LABEL}{secrets.token_hex(16)}"
-            flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-            file = Descriptor(partial(os.memfd_create, label, flags))
-            os.fchmod(file.number, 0o600)
-            return cls(file, label)
+            file = cls(os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), label)
+            os.fchmod(file._descriptor, 0o600)
+            return file
         raise _no_such_files()
 
     @classmethod
@@ -50,13 +49,14 @@ class MemoryFile:
         if sys.platform == "linux" and hasattr(os, "memfd_create"):
             pid, descriptor, label = name.split("/")
             # O_PATH: nothing happens to what has these numbers until it is known to be that file.
-            path = f"/proc/{int(pid)}/fd/{int(descriptor)}"
-            with Descriptor(partial(os.open, path, os.O_PATH | os.O_CLOEXEC)) as found:
-                itself = f"/proc/self/fd/{found.number}"
+            found = os.open(f"/proc/{int(pid)}/fd/{int(descriptor)}", os.O_PATH | os.O_CLOEXEC)
+            try:
+                itself = f"/proc/self/fd/{found}"
                 if os.readlink(itself) != f"/memfd:{label} (deleted)":
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-                opened = Descriptor(partial(os.open, itself, os.O_RDWR | os.O_CLOEXEC))
-                return cls(opened, label)
+                return cls(os.open(itself, os.O_RDWR | os.O_CLOEXEC), label)
+            finally:
+                os.close(found)
         raise _no_such_files()
 
     @property
@@ -128,7 +128,7 @@ class MemoryFile:
 
     def close(self) -> None:
         """Let go of it; twice is fine."""
-        self._file.close()
+        self._closing()
 
 
 def _stays() -> int:
@@ -189,13 +189,12 @@ def map_frames(descriptor: int, sizes: Sequence[int]) -> list[memoryview]:
     if os.fstat(descriptor).st_size < end:  # to look behind its end would end the process
         raise OSError(errno.EINVAL, f"it does not have {end} bytes")
     libc, access = _libc(), mmap.PROT_READ | mmap.PROT_WRITE
-    with defer_interrupts():
-        address = libc.mmap(None, end, access, mmap.MAP_PRIVATE, descriptor, 0)
-        if address == ctypes.c_void_p(-1).value:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        block = (ctypes.c_ubyte * end).from_address(address)
-        # Not at the end of the process: what runs then may still look at its values.
-        finalize(block, libc.munmap, address, end).atexit = False
+    address = libc.mmap(None, end, access, mmap.MAP_PRIVATE, descriptor, 0)
+    if address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    block = (ctypes.c_ubyte * end).from_address(address)
+    # Not at the end of the process: what runs then may still look at its values.
+    finalize(block, libc.munmap, address, end).atexit = False
     whole = np.frombuffer(memoryview(block), np.uint8).data
     return [whole[offset : offset + size] for offset, size in zip(offsets, sizes, strict=True)]
 
