@@ -1,4 +1,4 @@
-"""What is opened has an owner who closes it, also where Ctrl-C comes between the two.
+"""Open files are closed also when Ctrl-C arrives before the variable of a descriptor is assigned.
 
 Python raises KeyboardInterrupt in the main thread, between any two of its instructions: also
 between a system call and the assignment of the descriptor that it gives, or in front of the first
@@ -17,7 +17,7 @@ from weakref import finalize
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Let SIGINT wait until the block has ended; nothing in there may wait for other processes."""
+    """Handle SIGINT after the block, which must not wait for other processes."""
     before = signal.getsignal(signal.SIGINT)
     # None: a handler that was not set by Python, which nothing here could set again.
     if before is None or threading.current_thread() is not threading.main_thread():

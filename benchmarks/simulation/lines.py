@@ -1,4 +1,4 @@
-"""How simulated ranks speak with the coordinator: each by itself, or those of a host by a relay.
+"""Connections of simulated ranks to the coordinator: one for each rank, or a relay for each host.
 
 What a relay and the coordinator send each other is real. Between the relay and its ranks, where a
 real host has Unix sockets, there are calls: that hop takes no time of the coordinator's machine.
@@ -88,7 +88,7 @@ class RelayedLine:
             self._say(frames)
 
     def mend(self) -> None:
-        """Do nothing: its relay notices by itself when the connection breaks."""
+        """Do nothing: the relay watches its connection, and resumes what was said over it."""
 
     def close(self) -> None:
         """Leave."""

@@ -2,8 +2,9 @@
 
 A whole coordinator lives in this process with 64 to 4,096 ranks on hosts of eight, which speak by
 relays, without sockets; what each event costs it is counted in steps (see steps.py) and in bytes
-that it sends, or that come: exact on any machine. The growth is the slope between the two largest numbers of ranks, both axes logarithmic:
-what each rank costs the same is 1.0, what each costs in proportion to their number 2.0.
+that it sends, or that come: exact on any machine. The growth is the slope between the two largest
+numbers of ranks, both axes logarithmic: what each rank costs the same is 1.0, what each costs in
+proportion to their number 2.0.
 
 What is steeper today stands in growth.toml, which may only shrink. So do the steps of each event with
 64 ranks, which REWRITE_GOLDEN=1 writes again. Not counted is what libzmq and gRPC do, nor how often

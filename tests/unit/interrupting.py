@@ -15,10 +15,11 @@ class AtLine:
         """Where it was, once it has been."""
 
     def __enter__(self):
+        self._before = sys.gettrace()
         sys.settrace(self._enter_frame)
 
     def __exit__(self, *_error):
-        sys.settrace(None)
+        sys.settrace(self._before)
 
     def _enter_frame(self, frame, _event, _argument):
         return self._look if frame.f_code.co_filename in self._files else None

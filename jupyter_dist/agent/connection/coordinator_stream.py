@@ -56,14 +56,14 @@ class CoordinatorStream:
             ticket.ca_certificate, ticket.private_key, ticket.certificate
         )
         self._keepalive_timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
-        silent_ms = keepalive_ms(lost_after_s, ticket.hosts, is_local=is_local)
+        ping_after_ms = keepalive_ms(lost_after_s, ticket.hosts, is_local=is_local)
         _wait_for_commands_only()
         self._channel = grpc.secure_channel(
             join_address(address, ticket.ports.agents),
             credentials,
             options=[
                 ("grpc.ssl_target_name_override", SERVER_NAME),
-                ("grpc.keepalive_time_ms", silent_ms),
+                ("grpc.keepalive_time_ms", ping_after_ms),
                 ("grpc.keepalive_timeout_ms", self._keepalive_timeout_ms),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.initial_reconnect_backoff_ms", 100),

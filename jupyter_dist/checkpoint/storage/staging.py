@@ -47,7 +47,7 @@ class Staging:
     """The hidden directory that becomes `DIR/step-N`. Its methods raise CheckpointFailed."""
 
     def __init__(self, directory: str | os.PathLike[str], step: int, checkpoint_id: str) -> None:
-        """Tell where it will be; `make` makes it, and whoever calls that must have this already."""
+        """Set its paths and create nothing, so that an interrupted `make` can be discarded."""
         if not 0 <= step < STEPS:
             raise UsageError(f"step {step}. Accepted: numbers from 0 to {STEPS - 1}.")
         self._where = Path(directory).absolute()

@@ -46,7 +46,7 @@ class AgentService:
     ) -> None:
         """Serve agents; `is_local`: all of them are on this machine."""
         timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
-        silence_ms = keepalive_ms(lost_after_s, admission.places, is_local=is_local)
+        ping_after_ms = keepalive_ms(lost_after_s, admission.places, is_local=is_local)
         self.waker = Waker()
         self.is_telemetry_awaited = False
         """Someone waits for what agents observe, so that it wakes the loop as well."""
@@ -67,7 +67,7 @@ class AgentService:
                 2 * admission.places + _SPARE_STREAMS, thread_name_prefix="agent-stream"
             ),
             options=[
-                ("grpc.keepalive_time_ms", silence_ms),
+                ("grpc.keepalive_time_ms", ping_after_ms),
                 ("grpc.keepalive_timeout_ms", timeout_ms),
                 # For an agent that is stopped, whose kernel still takes in what is sent. Agents
                 # are more patient: a coordinator may sleep with its machine.

@@ -33,7 +33,8 @@ Move = Callable[..., None]
 def share_room(me: Membership, move: Move, keep: Callable[[Room], None]) -> bool:
     """Let all ranks share memory; return whether they do. Raises what `move` does.
 
-    `keep` gets this rank's room as soon as there is one, and closes it where they do not.
+    `keep` is called with this rank's room as soon as it is mapped. The caller closes it, also when
+    the ranks do not share it.
     """
     name = _draw_name()
     with _open_mailbox(name) as mailbox:

@@ -142,7 +142,6 @@ def test_one_that_was_never_published_withdraws_nothing(tmp_path):
 def test_a_maker_that_has_ended_leaves_what_the_next_one_sweeps(tmp_path):
     staging, _ = begin(tmp_path)
     staging._lock.close()  # as the kernel does for a killed process
-    staging._fd = -1
     assert sweep(tmp_path) == [staging.path]
     assert os.listdir(tmp_path) == []
 
