@@ -73,7 +73,9 @@ class RelayedLine:
     def take(self, first: bytes, size_bytes: int, read: Callable[[], ToEngine]) -> None:
         """Take in a letter with this first frame; `read` gives the message in it."""
         stamp = read_stamp(first)
-        assert stamp is not None
+        if stamp is None:  # it is not known to the coordinator any more
+            self._obey(read())
+            return
         is_new, sign = self._ledger.take(stamp, size_bytes)
         assert sign is not Sign.LACKS
         if self._ledger.owes_word:
@@ -108,7 +110,10 @@ class SimulatedRelay:
         """Of the ranks that live, by the names of their engines."""
         self._letters: list[Letter] = []
         """What they have said since the last envelope."""
-        self._connections = 0
+        self._asked: list[bytes] = []
+        """Of whom the coordinator has asked whether they live."""
+        self.stands = asyncio.Event()
+        """Its first connection does."""
         self._decoder = to_engine()
         self._loop = asyncio.get_running_loop()
         sockets = self._sockets = Sockets(self, context)
@@ -126,6 +131,7 @@ class SimulatedRelay:
         )
         for socket, serve in serving:
             self._loop.add_reader(int(socket.getsockopt(zmq.FD)), serve)
+            serve()  # libzmq wakes only a reader that has found nothing
 
     def say(self, letter: Letter) -> None:
         """Send a letter soon, together with what else is said until then."""
@@ -155,17 +161,21 @@ class SimulatedRelay:
 
     def _take_events(self) -> None:
         while (event := read_event(self._monitor)) is not None:
-            self._connections += event.stands
-            if event.stands and self._connections > 1:
+            if event.stands and self.stands.is_set():
                 for line in self.lines.values():
                     line.resume()
+            elif event.stands:
+                self.stands.set()
 
     def _answer_beats(self) -> None:
         while (arrived := receive_frames(self._beats, small=2)) is not None:
-            stamp, names = arrived[0]
-            self._loop.call_later(GATHER_S, self._say_who_lives, stamp, names.split())
+            stamp, *names = arrived[0]
+            if names:
+                self._asked = names[0].split()
+            self._loop.call_later(GATHER_S, self._say_who_lives, stamp)
 
-    def _say_who_lives(self, stamp: bytes, names: Sequence[bytes]) -> None:
-        living = [name for name in names if name in self.lines]
-        send_frames(self._beats, (stamp, b" ".join(living)))
+    def _say_who_lives(self, stamp: bytes) -> None:
+        living = [name for name in self._asked if name in self.lines]
+        answer = (stamp,) if living == self._asked else (stamp, b" ".join(living))
+        send_frames(self._beats, answer)
         self._answer_beats()  # sending may hide that more came

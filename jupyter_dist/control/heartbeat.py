@@ -4,11 +4,12 @@ They prove that a process lives, not that its rank moves on.
 """
 
 import contextlib
+import math
 import struct
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import zmq
 
@@ -48,11 +49,66 @@ def echo_heartbeats(
     threading.Thread(target=echo, name="heartbeat-echo", daemon=True).start()
 
 
+class _Beat(NamedTuple):
+    answered_s: float
+    """When the last question was asked that was answered; 0.0: none was."""
+    last_s: float
+    """The same, else when the first was asked, or since when silence counts again."""
+
+
+class _Asked:
+    """Engines that one question goes to: those of a relay, or one that has none."""
+
+    def __init__(self, names: Sequence[bytes], beats: Mapping[bytes, _Beat], now_s: float) -> None:
+        self.names, self.frame = names, b" ".join(names)
+        self._since_s = now_s
+        """An answer to an earlier question was one of others."""
+        self._all = _Beat(0.0, 0.0)
+        self._apart = {name: beats.get(name, _Beat(0.0, now_s)) for name in names}
+        """Of engines that have answered later than all of them, or may have."""
+
+    def take_all(self, asked_s: float) -> None:
+        """Take in that all have answered what was asked then."""
+        if max(self._since_s, self._all.answered_s) <= asked_s:  # an older one comes late
+            self._all = _Beat(asked_s, max(asked_s, self._all.last_s))
+            if self._apart:
+                apart = self._apart.items()
+                self._apart = {name: each for name, each in apart if max(each) > asked_s}
+
+    def take(self, names: Iterable[bytes], asked_s: float) -> None:
+        """Take in that those of these that belong to it have answered what was asked then."""
+        for name in names:
+            before = self.beat(name)
+            if name in self.names and before.answered_s < asked_s:
+                self._apart[name] = _Beat(asked_s, max(asked_s, before.last_s))
+
+    def have_all_answered(self, asked_s: float) -> bool:
+        """Return whether that was the last question to which one answer came from all."""
+        return self._all.answered_s == asked_s
+
+    def beat(self, name: bytes) -> _Beat:
+        """Return what is known of an engine."""
+        apart = self._apart.get(name, self._all)
+        return _Beat(*map(max, apart, self._all))
+
+    def oldest_s(self) -> float:
+        """Return the earliest of their last beats."""
+        if not self._apart:
+            return self._all.last_s
+        return min(self.beat(each).last_s for each in self.names)
+
+    def excuse(self, now_s: float) -> None:
+        """Let their silence count from now."""
+        self._all = self._all._replace(last_s=now_s)
+
+
 class HeartbeatMonitor(Listener):
     """The coordinator's side: asks each engine for a beat, and knows when that was answered last.
 
     A beat brings back when it was asked for, and counts as of then: so nothing has to wake up for
-    it, and it is read when someone wants to know. Engines that have a relay are asked through it.
+    it, and it is read when someone wants to know. Engines that have a relay are asked through it,
+    which says with the stamp alone that all of them have answered: while all are well a host costs
+    as much as one of its engines.
     """
 
     def __init__(
@@ -66,48 +122,76 @@ class HeartbeatMonitor(Listener):
         super().__init__(context, domain, key)
         self._relays = relays
         notice_cuts(self._socket)
-        self._last_beat_s: dict[bytes, float] = {}
-        self._answered_s: dict[bytes, float] = {}
+        self._names: Sequence[bytes] = ()
+        self._names_relays: Mapping[bytes, bytes] = {}
+        """Who was asked last, and who had a relay then."""
+        self._asked: dict[bytes, _Asked] = {}
+        """By the identity that the question goes to."""
+        self._asked_s = math.nan
+        """When that was."""
+        self._of: dict[bytes, _Asked] = {}
+        """By the name of each engine."""
 
-    def ask(self, identities: Iterable[bytes]) -> None:
-        """Ask these engines for a beat."""
-        now_s, relays = monotonic(), self._relays
+    def ask(self, names: Iterable[bytes]) -> None:
+        """Ask these engines for a beat, which are all there are: others are forgotten."""
+        now_s, names = monotonic(), tuple(names)
         stamp = _STAMP.pack(now_s)
-        by_relay: dict[bytes, list[bytes]] = {}
-        for identity in identities:
-            self._last_beat_s.setdefault(identity, now_s)
-            if identity in relays:
-                by_relay.setdefault(relays[identity], []).append(identity)
-            else:
-                send_frames(self._socket, (identity, stamp))
-        for relay, names in by_relay.items():
-            send_frames(self._socket, (relay, stamp, b" ".join(names)))
+        if names != self._names or self._relays != self._names_relays:
+            self._sort(names, now_s)
+        for identity, asked in self._asked.items():
+            # A relay that has just answered for all of them knows their names.
+            is_enough = identity in self._of or asked.have_all_answered(self._asked_s)
+            send_frames(
+                self._socket, (identity, stamp) if is_enough else (identity, stamp, asked.frame)
+            )
+        self._asked_s = now_s
+
+    def _sort(self, names: Sequence[bytes], now_s: float) -> None:
+        """Find out where the questions go to, which is seldom another place than before."""
+        self._names, self._names_relays = names, dict(self._relays)
+        groups: dict[bytes, list[bytes]] = {}
+        for name in names:
+            groups.setdefault(self._relays.get(name, name), []).append(name)
+        beats = {name: self._of[name].beat(name) for name in names if name in self._of}
+        before = self._asked
+        self._asked = {
+            identity: before[identity]
+            if identity in before and before[identity].names == group
+            else _Asked(group, beats, now_s)
+            for identity, group in groups.items()
+        }
+        self._of = {name: asked for asked in self._asked.values() for name in asked.names}
 
     def receive(self) -> None:
         """Take in the beats that have arrived."""
         while (arrived := receive_frames(self._socket, small=3)) is not None:
             head, _ = arrived
-            if len(head) == 2 and len(head[1]) == _STAMP.size:
-                self._take(head[0], _STAMP.unpack(head[1])[0])
-            elif len(head) == 3 and len(head[1]) == _STAMP.size:
-                relay, (asked_s,), names = head[0], _STAMP.unpack(head[1]), head[2].split()
-                for name in names:
-                    if self._relays.get(name) == relay:  # it speaks for its own ranks only
-                        self._take(name, asked_s)
-
-    def _take(self, identity: bytes, asked_s: float) -> None:
-        if self._answered_s.get(identity, 0.0) < asked_s <= monotonic():  # an older one comes late
-            self._answered_s[identity] = asked_s
-            self._last_beat_s[identity] = max(asked_s, self._last_beat_s.get(identity, 0.0))
+            asked = self._asked.get(head[0])
+            if asked is None or len(head) not in (2, 3) or len(head[1]) != _STAMP.size:
+                continue
+            (asked_s,) = _STAMP.unpack(head[1])
+            if not 0.0 < asked_s <= monotonic():
+                continue
+            if len(head) == 2:
+                asked.take_all(asked_s)
+            else:  # a relay: it speaks for its own engines only
+                asked.take(head[2].split(), asked_s)
 
     def last_beat_s(self, identity: bytes) -> float:
         """Monotonic time of the last question that was answered, else of the first, else of now."""
-        return self._last_beat_s.get(identity, monotonic())
+        asked = self._of.get(identity)
+        return asked.beat(identity).last_s if asked is not None else monotonic()
 
     def answered_s(self, identity: bytes) -> float:
         """Monotonic time when the last question was asked that was answered; 0.0: none was."""
-        return self._answered_s.get(identity, 0.0)
+        asked = self._of.get(identity)
+        return asked.beat(identity).answered_s if asked is not None else 0.0
+
+    def oldest_s(self) -> float:
+        """Return the earliest of the last beats of all who are asked; infinity: nobody is."""
+        return min((asked.oldest_s() for asked in self._asked.values()), default=math.inf)
 
     def excuse_silence(self) -> None:
         """Count again from now: it was this side that did not listen."""
-        self._last_beat_s = dict.fromkeys(self._last_beat_s, monotonic())
+        for asked in self._asked.values():
+            asked.excuse(monotonic())

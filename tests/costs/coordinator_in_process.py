@@ -201,11 +201,12 @@ class InProcess:
         spec = ClusterSpec(name="growth", hosts=specs, communicator="ring")
         keys = make_cluster_keys()
         self.engines, self.clients = KeepingSocket(), KeepingSocket()
-        self.beats = KeepingSocket(answer=lambda socket, frames: socket.arrived.append([*frames]))
+        # The first two frames are an engine's echo, and a relay's word that all have answered.
+        self.beats = KeepingSocket(answer=lambda socket, frames: socket.arrived.append(frames[:2]))
         self.agents = Agents()
         engines = EngineRouter(_Context(self.engines), "engines", keys.server)
         clients = Router(_Context(self.clients), "clients", keys.server, codec.from_client())
-        monitor = HeartbeatMonitor(_Context(self.beats), "beats", keys.server, {})
+        monitor = HeartbeatMonitor(_Context(self.beats), "beats", keys.server, engines.relays)
         self.now_s = 1000.0
         self.coordinator = Coordinator(
             spec, engines, clients, monitor, self.agents, Arrivals(), keys.for_engine()

@@ -23,7 +23,8 @@ each rank. For those that are missing then it looks again, each time after twice
 class BeatRelay:
     """Asks the ranks that the coordinator asks for, and says which of them have answered.
 
-    A question is `[stamp][names of engines]`, and so is an answer. Each rank gets the stamp alone,
+    A question is `[stamp][names of engines]`, and so is an answer. The stamp alone asks the same
+    engines as before, and answers that all of them have answered. Each rank gets the stamp alone,
     and libzmq sends it back there (heartbeat.py): so this can make no rank look alive.
     """
 
@@ -39,8 +40,9 @@ class BeatRelay:
         dial(uplink, home.beats_address)
         self._stamp, self._asked_s = b"", 0.0
         """Of the last question."""
+        self._asked: frozenset[bytes] = frozenset()
         self._missing: set[bytes] = set()
-        """Who has not answered that."""
+        """Whom that was put to, and who has not answered it."""
         self.due_s = math.inf
         """When answers are read next (monotonic); no socket is looked at for them before."""
 
@@ -53,14 +55,17 @@ class BeatRelay:
 
     def _ask(self) -> None:
         while (arrived := receive_frames(self.uplink, small=2)) is not None:
-            if len(arrived[0]) == 2:
-                self._answer()
-                self._stamp, names = arrived[0]
-                self._missing = set(names.split())
-                self._asked_s = monotonic()
-                self.due_s = self._asked_s + GATHER_S
-                for name in self._missing:
-                    send_frames(self._ranks, (name, self._stamp))
+            self._answer()
+            self._stamp, *names = arrived[0]
+            if names:
+                self._asked = frozenset(names[0].split())
+            elif not self._asked:  # this process knows no one yet
+                send_frames(self.uplink, (self._stamp, b""))
+            self._missing = set(self._asked)
+            self._asked_s = monotonic()
+            self.due_s = self._asked_s + GATHER_S if self._missing else math.inf
+            for name in self._missing:
+                send_frames(self._ranks, (name, self._stamp))
 
     def _answer(self) -> None:
         """Tell who has answered until now, and to which question."""
@@ -70,7 +75,8 @@ class BeatRelay:
             if stamp:
                 answered.setdefault(stamp[0], []).append(name)
         for asked, names in answered.items():
-            send_frames(self.uplink, (asked, b" ".join(names)))
+            is_all = asked == self._stamp and self._asked.issubset(names)
+            send_frames(self.uplink, (asked,) if is_all else (asked, b" ".join(names)))
         self._missing.difference_update(answered.get(self._stamp, ()))
         now_s = monotonic()
         self.due_s = now_s + (now_s - self._asked_s) if self._missing else math.inf

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler, RecoveryPolicy
+from jupyter_dist.coordinator.observation.rank_snapshot import SILENCE_S
 from jupyter_dist.coordinator.recovery.exit_reports import last_words, report_exit, report_loss
 from jupyter_dist.coordinator.rendezvous.rendezvous import Rendezvous
 from jupyter_dist.coordinator.state.clock import NEVER, TICK_S
@@ -61,6 +62,8 @@ class Losses:
         """The same for engines that are given up for their silence."""
         self.silent: dict[str, list[str]] = {}
         """Names of the suspected engines of each host that has some."""
+        self._are_all_well = True
+        """No engine was silent when each was looked at last."""
         self._look_s = self._due_s = 0.0
         """When heartbeats are looked at again, and when that must be."""
         self.crashes: dict[int, CrashReport] = {}
@@ -125,6 +128,14 @@ class Losses:
         """
         if now_s < self._look_s:
             return self._due_s
+        oldest_s = beats.oldest_s()
+        if not self._are_all_well or now_s - oldest_s >= min(policy.suspect_after_s, SILENCE_S):
+            return self._judge_each(beats, policy, now_s)
+        self._due_s = oldest_s + policy.suspect_after_s
+        self._look_s = min(self._due_s, now_s + policy.interval_s)
+        return self._due_s
+
+    def _judge_each(self, beats: HeartbeatMonitor, policy: HealthPolicy, now_s: float) -> float:
         due_s = oldest_s = NEVER
         is_well = True
         self.silent = {}
@@ -140,6 +151,7 @@ class Losses:
             due_s = min(due_s, self._judge_silence(engine, last_beat_s, policy, now_s))
         self._due_s = min(due_s, oldest_s + policy.suspect_after_s)
         self._look_s = min(self._due_s, now_s + policy.interval_s) if is_well else now_s
+        self._are_all_well = is_well and now_s - oldest_s < SILENCE_S
         return self._due_s
 
     def _judge_silence(

@@ -20,7 +20,7 @@ def coordinator():
     arrivals = Mock(job=None)
     arrivals.problem.return_value = ""
     engines, clients, beats, agents, credentials = (Mock() for _ in range(5))
-    beats.last_beat_s.return_value = 0.0
+    beats.last_beat_s.return_value = beats.oldest_s.return_value = 0.0
     agents.judge.return_value = NEVER
     agents.receive.return_value = ()
     return Coordinator(spec, engines, clients, beats, agents, arrivals, credentials)

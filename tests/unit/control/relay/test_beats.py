@@ -39,8 +39,25 @@ def test_all_ranks_answer_one_question_in_one_answer(host):
     open_ranks(host)
     ask(host, *NAMES)
     host.move_until(lambda: host.beats.pollable.poll(0))
-    (_, _, names), _ = receive_frames(host.beats.pollable, small=3)
-    assert set(names.split()) == set(NAMES)
+    (name, stamp), _ = receive_frames(host.beats.pollable, small=3)
+    assert name == host.name.encode()
+    assert len(stamp) == 8, "and nothing else: it says that all have answered"
+
+
+def test_a_relay_that_is_another_process_by_now_is_told_again_whom_to_ask(host):
+    ranks = open_ranks(host)
+    host.end_relay()
+    host.relay = host.start_relay(host.name)
+    since_s = monotonic()
+
+    def all_answer():
+        for rank in ranks:
+            rank.silence_s()
+        ask(host, *NAMES)
+        host.move()
+        return answered(host, since_s, *NAMES) == set(NAMES)
+
+    host.move_until(all_answer)
 
 
 def test_a_rank_that_does_not_answer_holds_up_no_other(host):

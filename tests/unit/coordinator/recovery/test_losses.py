@@ -21,6 +21,9 @@ class Hearts:
     def last_beat_s(self, identity):
         return self._last_s.get(identity, 100.0)
 
+    def oldest_s(self):
+        return min(self._last_s.values(), default=100.0)
+
 
 @pytest.fixture
 def server(cluster):
