@@ -20,7 +20,6 @@ from jupyter_dist.control.relay.engine_dealer import RankHome
 from jupyter_dist.errors import DistError
 from jupyter_dist.launch.launcher import JoinTicket
 from jupyter_dist.model.hosts.addresses import join_address
-from jupyter_dist.model.hosts.looks import least_look_interval_s
 from jupyter_dist.model.ranks.records import HostRecords
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -47,7 +46,7 @@ class SimulatedHost(threading.Thread):
         self._number, self._slots, self._context, self._crowd = number, slots, context, crowd
         # As on a machine of its own, where no process of the coordinator's can be seen.
         self._ticket = msgspec.structs.replace(ticket, machine="", coordinator_pid=0)
-        self._intervals = plan_looks(ticket.sample_interval_s, least_look_interval_s(ticket.hosts))
+        self._intervals = plan_looks(ticket.sample_interval_s, ticket.hosts)
         self._loop = asyncio.get_running_loop()
         self._relay: SimulatedRelay | None = None
         self._is_close = True

@@ -32,7 +32,6 @@ from jupyter_dist.errors import StartFailed
 from jupyter_dist.launch.launcher import JoinTicket
 from jupyter_dist.launch.processes.open_files import usable_cores
 from jupyter_dist.model.hosts.addresses import join_address
-from jupyter_dist.model.hosts.looks import least_look_interval_s
 from jupyter_dist.model.hosts.rank import RankInfo
 from jupyter_dist.model.spec.devices import VISIBLE, visible_devices
 from jupyter_dist.probe.gpu_wiring import link_groups
@@ -75,7 +74,7 @@ class Agent:
         self._signaller = Signaller(self._engines, self._stream.tell)
         self._stacks = StackDumper(self._engines, self._run_dir, self._stream.tell)
         self._ras = RasReader(self._run_dir, self._stream.tell)
-        intervals = plan_looks(ticket.sample_interval_s, least_look_interval_s(ticket.hosts))
+        intervals = plan_looks(ticket.sample_interval_s, ticket.hosts)
         self._telemetry = Telemetry(self._engines, self._stream.tell, intervals)
         self._services = Services(self._run_dir, self._stream.tell)
         self._preemption = PreemptionWatch(self._stream.tell, self._stream.hang_up)

@@ -207,7 +207,7 @@ class Coordinator:
                 is_news = self.own_errors.survive(error)
             if is_news or is_busy or scheduler.has_work:
                 due_s = min(due_s, ticked_s + TICK_S)
-            if now_s >= heartbeats.due_s and due_s < now_s + heartbeats.policy.interval_s:
+            if now_s >= heartbeats.due_s and due_s < now_s + heartbeats.interval_s:
                 due_s = now_s  # it would be before the next beats
             try:
                 if now_s >= due_s:

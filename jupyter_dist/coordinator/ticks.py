@@ -38,7 +38,7 @@ class Ticks:
         self.agents.is_telemetry_awaited = parts.pictures.are_awaited
         silent = parts.losses.silent
         return min(
-            now_s + LONGEST_REST_S,
+            now_s + max(LONGEST_REST_S, self.heartbeats.interval_s),
             losses_s,
             parts.pictures.tick(now_s),
             parts.recording.tick(now_s),

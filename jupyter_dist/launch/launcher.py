@@ -12,6 +12,8 @@ _LEAST_S = 1.0
 _SHARE, _LOCAL_SHARE = 0.35, 0.2
 """Of the time after which an agent is given up, what an answer of the other end may take."""
 _MANY_HOSTS = 64
+_LATER_SHARE = 0.05
+"""Of that time, by which the coordinator makes sure of many agents later than they of it."""
 _MOST_SILENT_SHARE = 0.65
 """Of the same time, what may pass at most until a break is noticed: the rest is to dial again."""
 MOST_MESSAGE_BYTES = 1 << 30
@@ -31,15 +33,18 @@ def silence_before_break_s(lost_after_s: float) -> float:
     return max(2 * _LEAST_S, lost_after_s / 2)
 
 
-def keepalive_ms(lost_after_s: float, hosts: int, *, is_local: bool) -> int:
-    """Return after which silence both ends of an agent's stream make sure of each other.
+def keepalive_ms(lost_after_s: float, hosts: int, *, is_local: bool, is_agent: bool) -> int:
+    """Return after which silence an end of an agent's stream makes sure of the other one.
 
-    Of many hosts after a longer one: each time costs the coordinator about 0.1 ms of CPU.
+    Of many hosts after a longer one: each time costs the coordinator about 0.1 ms of CPU. There the
+    agent is first, whose question proves to the coordinator that it lives: one is enough for both.
     """
     timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
     usual_ms = round(1000 * silence_before_break_s(lost_after_s)) - timeout_ms
     most_ms = max(usual_ms, round(1000 * _MOST_SILENT_SHARE * lost_after_s) - timeout_ms)
-    return min(most_ms, max(usual_ms, usual_ms * hosts // _MANY_HOSTS))
+    asked_ms = min(most_ms, max(usual_ms, usual_ms * hosts // _MANY_HOSTS))
+    is_later = hosts > _MANY_HOSTS and not is_agent
+    return asked_ms + round(1000 * _LATER_SHARE * lost_after_s) * is_later
 
 
 def keepalive_timeout_ms(lost_after_s: float, *, is_local: bool) -> int:

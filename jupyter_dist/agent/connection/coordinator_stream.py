@@ -56,7 +56,7 @@ class CoordinatorStream:
             ticket.ca_certificate, ticket.private_key, ticket.certificate
         )
         self._keepalive_timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
-        ping_after_ms = keepalive_ms(lost_after_s, ticket.hosts, is_local=is_local)
+        ping_after_ms = keepalive_ms(lost_after_s, ticket.hosts, is_local=is_local, is_agent=True)
         _wait_for_commands_only()
         self._channel = grpc.secure_channel(
             join_address(address, ticket.ports.agents),

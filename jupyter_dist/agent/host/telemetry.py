@@ -18,17 +18,17 @@ from typing import NamedTuple
 import msgspec
 
 from jupyter_dist.agent.engines.engine_processes import EngineTable
-from jupyter_dist.model.hosts.looks import LOOK_INTERVAL_S
+from jupyter_dist.model.hosts.looks import (
+    LOOK_INTERVAL_S,
+    least_look_interval_s,
+    rare_look_interval_s,
+)
 from jupyter_dist.probe.gpu_processes import descends_from
 from jupyter_dist.probe.gpus import GpuWatch, gpu_addresses
 from jupyter_dist.probe.machine import Load, sample_load
 from jupyter_dist.probe.nics import NicWatch
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
-RARE_INTERVAL_S = 5.0
-"""How often anything is looked at while that will do;"""
-_RARELY = 4
-"""or after so many times the time between two close looks, where that is long."""
 _SMALL_BYTES, _SMALL_PERCENT = 1 << 20, 1.0
 """Changes of memory and of the use of cores that are not worth a word then."""
 
@@ -44,14 +44,12 @@ class Intervals(NamedTuple):
     """At anything, rarely."""
 
 
-def plan_looks(interval_s: float, least_s: float = 0.0) -> Intervals:
-    """Return how often to look at what, given the interval that the user wants for the machine.
-
-    Nothing is told more often than each `least_s`.
-    """
+def plan_looks(interval_s: float, hosts: int = 1) -> Intervals:
+    """Return how often to look at what, given the interval that the user wants for the machine."""
     # A part of the interval, so that the machine's turn comes when it is due.
     part_s = interval_s / math.ceil(interval_s / LOOK_INTERVAL_S)
-    return Intervals(interval_s, max(part_s, least_s), max(RARE_INTERVAL_S, _RARELY * least_s))
+    close_s = max(part_s, least_look_interval_s(hosts))
+    return Intervals(interval_s, close_s, rare_look_interval_s(hosts))
 
 
 class Devices(NamedTuple):

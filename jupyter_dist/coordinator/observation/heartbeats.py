@@ -6,7 +6,7 @@ from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.relay.engine_router import EngineRouter
 from jupyter_dist.control.router import Router
 from jupyter_dist.coordinator.state.roster import Roster
-from jupyter_dist.model.spec.liveness import HealthPolicy
+from jupyter_dist.model.spec.liveness import HealthPolicy, beat_interval_s
 from jupyter_dist.protocol.messages import FromClient
 
 OWN_ABSENCE_S = 1.0
@@ -27,10 +27,15 @@ class Heartbeats:
     ) -> None:
         self._roster = roster
         self.beats, self._engines, self._clients = beats, engines, clients
-        self.policy, self.interval_s = policy, policy.interval_s
+        self.policy = policy
         self._on_absence = on_absence
         self.due_s = 0.0
         """When engines are asked next."""
+
+    @property
+    def interval_s(self) -> float:
+        """Between two questions, in seconds."""
+        return beat_interval_s(self.policy, len(self._roster.hosts))
 
     def tick(self, now_s: float) -> None:
         """Read the beats that have come, and ask for the next ones when that is due."""
@@ -40,7 +45,7 @@ class Heartbeats:
         if now_s - self.due_s > OWN_ABSENCE_S:
             self.beats.excuse_silence()
             self._on_absence(now_s)
-        self.due_s = now_s + self.policy.interval_s
+        self.due_s = now_s + self.interval_s
         engines = self._roster.present()
         self._clients.keep_less()
         self._engines.keep_only([engine.identity for engine in engines])

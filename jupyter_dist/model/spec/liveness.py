@@ -6,6 +6,8 @@ import msgspec
 
 from jupyter_dist.errors import UsageError
 
+_MOST_ASKED_PER_S = 250
+"""Hosts together, as far as each is asked twice within the time after which it is suspect."""
 _MOST_LIMITS = 10
 """A rank without a core is given up after so many times the limit: nothing is awaited for ever."""
 
@@ -22,6 +24,7 @@ class HealthPolicy(msgspec.Struct, frozen=True):
     """How often engines are asked for a beat, and after which silence they are given up."""
 
     interval_s: float = 1.0
+    """At least, see `beat_interval_s`."""
     suspect_after_s: float = 3.0
     lost_after_s: float = 10.0
 
@@ -35,6 +38,11 @@ def check_health(policy: HealthPolicy) -> None:
             f"{lost_s:g} s: each must be more than the one before. Accepted: for example "
             "1, 3 and 10."
         )
+
+
+def beat_interval_s(policy: HealthPolicy, hosts: int) -> float:
+    """Return how often the engines of so many hosts are asked, in seconds: of many less often."""
+    return max(policy.interval_s, min(hosts / _MOST_ASKED_PER_S, policy.suspect_after_s / 2))
 
 
 def lost_at_s(last_beat_s: float, policy: HealthPolicy, starved_s: float = 0.0) -> float:
