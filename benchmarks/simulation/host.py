@@ -149,9 +149,10 @@ class SimulatedHost(threading.Thread):
                 open_line = partial(DialledLine, self._context, RankHome(*proof[:3], name, ""))
             rank = SimulatedRank(place, open_line, self._crowd, self._on_left)
             self.ranks[place.engine] = rank
-            started = pb.EngineStarted(engine=place.engine, pid=rank.pid)
-            self._stream.tell(pb.AgentEvent(engine_started=started))
-            rank.say_hello(command.generation)
+        pids = {place.engine: self.ranks[place.engine].pid for place in command.places}
+        self._stream.tell(pb.AgentEvent(engines_started=pb.EnginesStarted(pids=pids)))
+        for engine in pids:
+            self.ranks[engine].say_hello(command.generation)
 
     def _send_signal(self, command: pb.SendSignal) -> None:
         reached = [self.ranks[name] for name in command.engines if name in self.ranks]

@@ -272,9 +272,10 @@ class Agent:
     def _on_zygote_event(self, event: ZygoteEvent) -> None:
         match event.kind:
             case "started":
-                self._engines.add(event.engine, event.pid)
-                started = pb.EngineStarted(engine=event.engine, pid=event.pid)
-                self._stream.tell(pb.AgentEvent(engine_started=started))
+                for engine, pid in event.pids.items():
+                    self._engines.add(engine, pid)
+                started = pb.EnginesStarted(pids=event.pids)
+                self._stream.tell(pb.AgentEvent(engines_started=started))
             case "exited":
                 self._engines.remove(event.engine)
                 ended = Ended(event.pid, event.exit_code, event.signal, event.peak_bytes)

@@ -20,7 +20,8 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _FEW_BY_CORE = 4
 """More ranks than this on each core would keep an interrupt of all of them waiting with what their
 first traceback needs: then it is made here, once."""
+_TOLD_TOGETHER = 16
+"""Starts: each word of an agent costs the coordinator more than an engine that is in it."""
 LAST_PATIENCE_S = 4.0
 """In which everything that ranks have started must have ended, when the zygote ends."""
 _forget_lookups = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache  # noqa: SLF001
@@ -111,14 +114,22 @@ class Zygote:
                 self._tell_failure(config, error)
             return
         fork = None if shell is None else self._fork
-        for config in self._relay.serve(request.births, fork):
+        births = iter(self._relay.serve(request.births, fork))
+        while some := tuple(islice(births, _TOLD_TOGETHER)):
+            if pids := dict(self._start_each(some)):
+                self._tell(ZygoteEvent("started", pids=pids))
+
+    def _start_each(self, births: Iterable[EngineConfig]) -> Iterator[tuple[str, int]]:
+        """Start these engines; yield the names and processes of those that have one."""
+        shell = self._shell
+        for config in births:
             try:
                 pid = self._spawn(config) if shell is None else self._fork_engine(config, shell)
             except OSError as error:  # those that live already go on
                 self._tell_failure(config, error)
                 continue
             self._engines[pid] = config.engine
-            self._tell(ZygoteEvent("started", config.engine, pid))
+            yield config.engine, pid
 
     def _tell_failure(self, config: EngineConfig, error: Exception) -> None:
         self._tell(ZygoteEvent("exited", config.engine, exit_code=1, reason=str(error)))

@@ -61,6 +61,8 @@ class ZygoteEvent(msgspec.Struct, frozen=True):
     reason: str = ""
     peak_bytes: int = 0
     """The most memory that a process which exited ever had."""
+    pids: dict[str, int] = {}
+    """Of engines that have started, by their names."""
 
 
 def stream_path(run_dir: str, engine: str, stream: str) -> str:

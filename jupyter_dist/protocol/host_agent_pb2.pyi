@@ -6,9 +6,9 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentEvent(_message.Message):
-    __slots__ = ("joined", "engine_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_committed", "records", "stacks_dumped", "ras_read", "service_started", "place_taken", "notice", "resume", "number", "taken", "is_last")
+    __slots__ = ("joined", "engines_started", "engine_exited", "signal_sent", "telemetry", "start_problem", "all_stopped", "placed", "note", "code_lacks", "code_taken", "code_committed", "records", "stacks_dumped", "ras_read", "service_started", "place_taken", "notice", "resume", "number", "taken", "is_last")
     JOINED_FIELD_NUMBER: _ClassVar[int]
-    ENGINE_STARTED_FIELD_NUMBER: _ClassVar[int]
+    ENGINES_STARTED_FIELD_NUMBER: _ClassVar[int]
     ENGINE_EXITED_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_SENT_FIELD_NUMBER: _ClassVar[int]
     TELEMETRY_FIELD_NUMBER: _ClassVar[int]
@@ -30,7 +30,7 @@ class AgentEvent(_message.Message):
     TAKEN_FIELD_NUMBER: _ClassVar[int]
     IS_LAST_FIELD_NUMBER: _ClassVar[int]
     joined: Joined
-    engine_started: EngineStarted
+    engines_started: EnginesStarted
     engine_exited: EngineExited
     signal_sent: SignalSent
     telemetry: Telemetry
@@ -51,7 +51,7 @@ class AgentEvent(_message.Message):
     number: int
     taken: int
     is_last: bool
-    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engine_started: _Optional[_Union[EngineStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_committed: _Optional[_Union[CodeCommitted, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ..., is_last: bool = ...) -> None: ...
+    def __init__(self, joined: _Optional[_Union[Joined, _Mapping]] = ..., engines_started: _Optional[_Union[EnginesStarted, _Mapping]] = ..., engine_exited: _Optional[_Union[EngineExited, _Mapping]] = ..., signal_sent: _Optional[_Union[SignalSent, _Mapping]] = ..., telemetry: _Optional[_Union[Telemetry, _Mapping]] = ..., start_problem: _Optional[_Union[StartProblem, _Mapping]] = ..., all_stopped: _Optional[_Union[AllStopped, _Mapping]] = ..., placed: _Optional[_Union[Placed, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., code_lacks: _Optional[_Union[CodeLacks, _Mapping]] = ..., code_taken: _Optional[_Union[CodeTaken, _Mapping]] = ..., code_committed: _Optional[_Union[CodeCommitted, _Mapping]] = ..., records: _Optional[_Union[Records, _Mapping]] = ..., stacks_dumped: _Optional[_Union[StacksDumped, _Mapping]] = ..., ras_read: _Optional[_Union[RasRead, _Mapping]] = ..., service_started: _Optional[_Union[ServiceStarted, _Mapping]] = ..., place_taken: _Optional[_Union[PlaceTaken, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., number: _Optional[int] = ..., taken: _Optional[int] = ..., is_last: bool = ...) -> None: ...
 
 class Resume(_message.Message):
     __slots__ = ("session",)
@@ -144,13 +144,18 @@ class Interface(_message.Message):
     speed_mbps: int
     def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., prefix_length: _Optional[int] = ..., speed_mbps: _Optional[int] = ...) -> None: ...
 
-class EngineStarted(_message.Message):
-    __slots__ = ("engine", "pid")
-    ENGINE_FIELD_NUMBER: _ClassVar[int]
-    PID_FIELD_NUMBER: _ClassVar[int]
-    engine: str
-    pid: int
-    def __init__(self, engine: _Optional[str] = ..., pid: _Optional[int] = ...) -> None: ...
+class EnginesStarted(_message.Message):
+    __slots__ = ("pids",)
+    class PidsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    PIDS_FIELD_NUMBER: _ClassVar[int]
+    pids: _containers.ScalarMap[str, int]
+    def __init__(self, pids: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class EngineExited(_message.Message):
     __slots__ = ("engine", "pid", "exit_code", "signal", "stdout_tail", "stdout_offset", "stderr_tail", "stderr_offset", "evidence")

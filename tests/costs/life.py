@@ -7,6 +7,7 @@ apart from the messages that wake it: how often it wakes for a number of them de
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from jupyter_dist.model.ranks.variable_facts import NameInfo, RankNames
@@ -93,9 +94,9 @@ class Life:
         cluster.join_hosts()
         with self._event("hosts join, and are told to start engines"):
             cluster.take()
-        for rank in cluster.ranks:
-            started = pb.EngineStarted(engine=str(rank), pid=100 + rank)
-            cluster.agents.put(cluster.host_of(rank), engine_started=started)
+        for host, ranks in groupby(cluster.ranks, cluster.host_of):
+            started = pb.EnginesStarted(pids={str(rank): 100 + rank for rank in ranks})
+            cluster.agents.put(host, engines_started=started)
         with self._event("engines start"):
             cluster.take()
         with self._event("wake while engines start"):
@@ -126,6 +127,7 @@ class Life:
     def _be_idle(self) -> None:
         cluster = self._cluster
         cluster.beats.arrived.clear()
+        cluster.tick(10.0)  # names are told once
         with self._event("tick that asks for beats"):
             cluster.tick(10.0)
         with self._event("beats"):
@@ -304,8 +306,8 @@ class Life:
             cluster.take()
             cluster.advance()
             self._confirm_signals()
-            started = pb.EngineStarted(engine=f"{LOST_RANK}.1", pid=99)
-            cluster.agents.put(cluster.host_of(LOST_RANK), engine_started=started)
+            started = pb.EnginesStarted(pids={f"{LOST_RANK}.1": 99})
+            cluster.agents.put(cluster.host_of(LOST_RANK), engines_started=started)
             cluster.take()
         cluster.engine_names[LOST_RANK] = f"{LOST_RANK}.1"
         self._form(" while healing")
@@ -363,5 +365,5 @@ class Life:
         cluster.agents.arrived.extend((host, None) for host in sorted(lost))
         with self._event("loss of half of the hosts"):
             cluster.take()
-            cluster.tick(0.1)
+            cluster.tick(1.6)  # of however many hosts: those that are left are asked for beats
         return lost

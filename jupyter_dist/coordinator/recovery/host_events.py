@@ -68,8 +68,8 @@ class HostEvents:
         match event.WhichOneof("event"):
             case "joined":
                 self._on_joined(host, event.joined)
-            case "engine_started":
-                self._roster.take_started(event.engine_started)
+            case "engines_started":
+                self._roster.take_started(event.engines_started.pids)
             case "engine_exited":
                 self._losses.on_exit(event.engine_exited, now_s)
             case "telemetry":

@@ -1,6 +1,6 @@
 """Who is there: every engine and host with its state, as the coordinator knows it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -373,10 +373,11 @@ class Roster:
         late_s = now_s - self.hosts[engine.info.host].told_s - 2 * self.look_interval_s
         return CoreTime(engine.sample.core_s, engine.sample.core_wait_s + max(0.0, late_s))
 
-    def take_started(self, started: pb.EngineStarted) -> None:
-        """Take in that an engine has its process."""
-        if (engine := self.find(started.engine)) is not None:
-            engine.pid = started.pid
+    def take_started(self, pids: Mapping[str, int]) -> None:
+        """Take in that engines have their processes."""
+        for name, pid in pids.items():
+            if (engine := self.find(name)) is not None:
+                engine.pid = pid
 
     @property
     def ranks_in_tasks(self) -> list[int]:

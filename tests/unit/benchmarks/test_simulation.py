@@ -97,8 +97,9 @@ def test_a_host_introduces_itself_as_a_machine_of_its_own(host):
 
 
 def test_ranks_are_started_and_say_hello(host):
-    started = [(each.engine, each.pid) for each in host._stream.of("engine_started")]
-    assert started == [(name, rank.pid) for name, rank in host.ranks.items()]
+    (told,) = host._stream.of("engines_started")
+    started = sorted(told.pids.items())
+    assert started == sorted((name, rank.pid) for name, rank in host.ranks.items())
     hellos = [dealer_of(rank).said[0] for rank in host.ranks.values()]
     assert [(hello.rank, hello.generation) for hello in hellos] == [(4, 1), (5, 1)]
     assert len({hello.address for hello in hellos}) == 2
