@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from functools import cache, partial
+from itertools import chain
 
 import msgspec
 import zmq
@@ -56,10 +57,13 @@ class SimulatedHost(threading.Thread):
     def run(self) -> None:
         """Find home and attend, until the coordinator says stop or is gone."""
         try:
-            self._found = find_home(self._ticket)
-            self._stream = CoordinatorStream(self._ticket, self._found.address)
-            self._stream.tell(pb.AgentEvent(joined=self._introduction(self._found)))
-            for command in self._stream.commands():
+            with self._crowd.joining:
+                self._found = find_home(self._ticket)
+                self._stream = CoordinatorStream(self._ticket, self._found.address)
+                self._stream.tell(pb.AgentEvent(joined=self._introduction(self._found)))
+                commands = self._stream.commands()
+                admitted = next(commands, None)
+            for command in chain((admitted,) if admitted else (), commands):
                 self._loop.call_soon_threadsafe(self._obey, command)
             self._stream.close()
             problem = self._stream.refusal
@@ -104,7 +108,7 @@ class SimulatedHost(threading.Thread):
                 self._is_close = command.observe.is_close
                 self._tell_telemetry()
             case "start_engines":
-                self._start(command.start_engines)
+                self._loop.create_task(self._start(command.start_engines))
             case "send_signal":
                 self._send_signal(command.send_signal)
             case "stop":
@@ -130,7 +134,7 @@ class SimulatedHost(threading.Thread):
                 read = pb.RasRead(request_id=command.read_ras.request_id)
                 self._stream.tell(pb.AgentEvent(ras_read=read))
 
-    def _start(self, command: pb.StartEngines) -> None:
+    async def _start(self, command: pb.StartEngines) -> None:
         own = KeyPair(command.own_public_key, command.own_secret_key)
         home, ports = self._found.address, self._ticket.ports
         proof = Home(
@@ -140,7 +144,9 @@ class SimulatedHost(threading.Thread):
             command.relay.encode(),
         )
         if command.relay and self._relay is None:
-            self._relay = SimulatedRelay(self._context, proof)
+            async with self._crowd.connecting:
+                self._relay = SimulatedRelay(self._context, proof)
+                await self._relay.stands.wait()
         for place in command.places:
             name = place.engine.encode()
             if self._relay is not None:

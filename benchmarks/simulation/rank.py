@@ -4,6 +4,7 @@ No code is run: see cells.py for what becomes of a cell.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 from simulation.cells import HELD, LINE
@@ -34,6 +35,10 @@ from jupyter_dist.protocol.messages import (
     Welcome,
 )
 
+AT_ONCE = 2
+"""So many hosts of a process join at once, and so many of their relays connect: what that takes on
+a host, real hosts do with cores of their own.
+"""
 PID_OFFSET = 1 << 24
 """Above the highest process id of Linux: whatever is done with such a number reaches no process."""
 
@@ -44,6 +49,8 @@ class Crowd:
     def __init__(self) -> None:
         self.late_s = 0.0
         """So much later than at once ranks end a cell."""
+        self.joining, self.connecting = threading.Semaphore(AT_ONCE), asyncio.Semaphore(AT_ONCE)
+        """Held by hosts that join, and by those whose relays connect."""
         self.size = 0
         """Ranks that live."""
         self._held = 0

@@ -29,6 +29,8 @@ from jupyter_dist.launch.processes.process_life import die_with_parent
 MEND_INTERVAL_S = 1.0
 _STACK_BYTES = 256 << 10
 """Of each thread: each host has some, and so has each rank that dials itself."""
+_LONGEST_TURN_S = 0.1
+"""Of a thread that others wait for: hundreds of them, which look each time whether it is over."""
 _MOST_SOCKETS = 60_000
 
 
@@ -102,5 +104,6 @@ async def serve() -> None:
 if __name__ == "__main__":
     die_with_parent(os.getppid())
     threading.stack_size(_STACK_BYTES)
+    sys.setswitchinterval(_LONGEST_TURN_S)
     asyncio.run(serve())
     os._exit(0)  # threads sit in libzmq, which waits for each socket

@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from jupyter_dist.agent.connection.dial import Found
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
@@ -60,6 +62,11 @@ class FakeLoop:
 
     def remove_reader(self, fileno):
         self.readers.discard(fileno)
+
+    def create_task(self, coroutine):
+        """Let it run to its end: it has nothing to wait for here."""
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
 
     def call_later(self, delay_s, call, *arguments):
         timer = SimpleNamespace(delay_s=delay_s, is_over=False)
