@@ -52,8 +52,10 @@ REAL = {
     "not_interrupted": "ranks that did not heed it",
     "stop_s": "stop, s",
 }
-LEAST_RANKS = 64
-"""Slopes are taken from here on: below, what does not grow is most of a figure."""
+LEAST_RANKS, MOST_RANKS = 64, 4096
+"""Slopes are taken from here to there: below, what does not grow is most of a figure, and above the
+processes that play the hosts keep the coordinator from its cores.
+"""
 GOALS: dict[tuple[str, int], dict[str, float]] = {
     ("real", 256): {"start_s": 3.5, "cell_ms": 80, "barrier_ms": 60, "interrupt_ms": 2500},
     ("real", 512): {"start_s": 8},
@@ -126,7 +128,7 @@ def slope(rows: Sequence[Row], name: str) -> float | None:
     points = [
         (math.log(row["ranks"]), math.log(row[name]))
         for row in rows
-        if row["ranks"] >= LEAST_RANKS and row.get(name, 0) > 0
+        if LEAST_RANKS <= row["ranks"] <= MOST_RANKS and row.get(name, 0) > 0
     ]
     if len({ranks for ranks, _ in points}) < 2:
         return None
@@ -164,7 +166,7 @@ def _goals(rows: Mapping[str, Sequence[Row]]) -> list[str]:
         for name, goal in goals.items():
             what = f"{ranks} {kind} ranks: {titles[name]}"
             lines.append(_goal(what, goal, row.get(name)))
-    what = f"slope of an empty cell's CPU, from {LEAST_RANKS} ranks on"
+    what = f"slope of an empty cell's CPU, from {LEAST_RANKS} to {MOST_RANKS} ranks"
     lines.append(_goal(what, SLOPE_GOAL, slope(rows["simulated"], "cell_cpu_ms")))
     return lines
 

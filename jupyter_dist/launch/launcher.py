@@ -33,7 +33,7 @@ def silence_before_break_s(lost_after_s: float) -> float:
     return max(2 * _LEAST_S, lost_after_s / 2)
 
 
-def keepalive_ms(lost_after_s: float, hosts: int, *, is_local: bool, is_agent: bool) -> int:
+def keepalive_ms(lost_after_s: float, hosts: int, *, is_local: bool, is_agent: bool = False) -> int:
     """Return after which silence an end of an agent's stream makes sure of the other one.
 
     Of many hosts after a longer one: each time costs the coordinator about 0.1 ms of CPU. There the

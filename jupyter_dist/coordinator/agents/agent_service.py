@@ -46,9 +46,7 @@ class AgentService:
     ) -> None:
         """Serve agents; `is_local`: all of them are on this machine."""
         timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
-        ping_after_ms = keepalive_ms(
-            lost_after_s, admission.places, is_local=is_local, is_agent=False
-        )
+        ping_after_ms = keepalive_ms(lost_after_s, admission.places, is_local=is_local)
         self.waker = Waker()
         self.is_telemetry_awaited = False
         """Someone waits for what agents observe, so that it wakes the loop as well."""
