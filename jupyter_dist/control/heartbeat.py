@@ -64,8 +64,8 @@ class _Asked:
         self._since_s = now_s
         """An answer to an earlier question was one of others."""
         self._all = _Beat(0.0, 0.0)
+        """Of all of them together; what is known of one may be later."""
         self._apart = {name: beats.get(name, _Beat(0.0, now_s)) for name in names}
-        """Of engines that have answered later than all of them, or may have."""
 
     def take_all(self, asked_s: float) -> None:
         """Take in that all have answered what was asked then."""
@@ -83,13 +83,13 @@ class _Asked:
                 self._apart[name] = _Beat(asked_s, max(asked_s, before.last_s))
 
     def have_all_answered(self, asked_s: float) -> bool:
-        """Return whether that was the last question to which one answer came from all."""
+        """Return whether the last answer that came from all of them was one to this question."""
         return self._all.answered_s == asked_s
 
     def beat(self, name: bytes) -> _Beat:
         """Return what is known of an engine."""
-        apart = self._apart.get(name, self._all)
-        return _Beat(*map(max, apart, self._all))
+        apart = self._apart.get(name)
+        return self._all if apart is None else _Beat(*map(max, apart, self._all))
 
     def oldest_s(self) -> float:
         """Return the earliest of their last beats."""
@@ -140,10 +140,8 @@ class HeartbeatMonitor(Listener):
             self._sort(names, now_s)
         for identity, asked in self._asked.items():
             # A relay that has just answered for all of them knows their names.
-            is_enough = identity in self._of or asked.have_all_answered(self._asked_s)
-            send_frames(
-                self._socket, (identity, stamp) if is_enough else (identity, stamp, asked.frame)
-            )
+            are_known = identity in self._of or asked.have_all_answered(self._asked_s)
+            send_frames(self._socket, (identity, stamp, *(() if are_known else (asked.frame,))))
         self._asked_s = now_s
 
     def _sort(self, names: Sequence[bytes], now_s: float) -> None:
