@@ -56,8 +56,8 @@ class _Beat(NamedTuple):
     """The same, else when the first was asked, or since when silence counts again."""
 
 
-class _Asked:
-    """Engines that one question goes to: those of a relay, or one that has none."""
+class _Group:
+    """Engines that are asked with one message: those of a relay, or one that has none."""
 
     def __init__(self, names: Sequence[bytes], beats: Mapping[bytes, _Beat], now_s: float) -> None:
         self.names, self.frame = names, b" ".join(names)
@@ -125,11 +125,11 @@ class HeartbeatMonitor(Listener):
         self._names: Sequence[bytes] = ()
         self._names_relays: Mapping[bytes, bytes] = {}
         """Who was asked last, and who had a relay then."""
-        self._asked: dict[bytes, _Asked] = {}
+        self._groups: dict[bytes, _Group] = {}
         """By the identity that the question goes to."""
         self._asked_s = math.nan
         """When that was."""
-        self._of: dict[bytes, _Asked] = {}
+        self._group_of: dict[bytes, _Group] = {}
         """By the name of each engine."""
 
     def ask(self, names: Iterable[bytes]) -> None:
@@ -138,58 +138,58 @@ class HeartbeatMonitor(Listener):
         stamp = _STAMP.pack(now_s)
         if names != self._names or self._relays != self._names_relays:
             self._sort(names, now_s)
-        for identity, asked in self._asked.items():
+        for identity, group in self._groups.items():
             # A relay that has just answered for all of them knows their names.
-            are_known = identity in self._of or asked.have_all_answered(self._asked_s)
-            send_frames(self._socket, (identity, stamp, *(() if are_known else (asked.frame,))))
+            are_known = identity in self._group_of or group.have_all_answered(self._asked_s)
+            send_frames(self._socket, (identity, stamp, *(() if are_known else (group.frame,))))
         self._asked_s = now_s
 
     def _sort(self, names: Sequence[bytes], now_s: float) -> None:
         """Find out where the questions go to, which is seldom another place than before."""
         self._names, self._names_relays = names, dict(self._relays)
-        groups: dict[bytes, list[bytes]] = {}
+        sorted_names: dict[bytes, list[bytes]] = {}
         for name in names:
-            groups.setdefault(self._relays.get(name, name), []).append(name)
-        beats = {name: self._of[name].beat(name) for name in names if name in self._of}
-        before = self._asked
-        self._asked = {
+            sorted_names.setdefault(self._relays.get(name, name), []).append(name)
+        beats = {name: self._group_of[name].beat(name) for name in names if name in self._group_of}
+        before = self._groups
+        self._groups = {
             identity: before[identity]
-            if identity in before and before[identity].names == group
-            else _Asked(group, beats, now_s)
-            for identity, group in groups.items()
+            if identity in before and before[identity].names == theirs
+            else _Group(theirs, beats, now_s)
+            for identity, theirs in sorted_names.items()
         }
-        self._of = {name: asked for asked in self._asked.values() for name in asked.names}
+        self._group_of = {name: group for group in self._groups.values() for name in group.names}
 
     def receive(self) -> None:
         """Take in the beats that have arrived."""
         while (arrived := receive_frames(self._socket, small=3)) is not None:
             head, _ = arrived
-            asked = self._asked.get(head[0])
-            if asked is None or len(head) not in (2, 3) or len(head[1]) != _STAMP.size:
+            group = self._groups.get(head[0])
+            if group is None or len(head) not in (2, 3) or len(head[1]) != _STAMP.size:
                 continue
             (asked_s,) = _STAMP.unpack(head[1])
             if not 0.0 < asked_s <= monotonic():
                 continue
             if len(head) == 2:
-                asked.take_all(asked_s)
+                group.take_all(asked_s)
             else:  # a relay: it speaks for its own engines only
-                asked.take(head[2].split(), asked_s)
+                group.take(head[2].split(), asked_s)
 
     def last_beat_s(self, identity: bytes) -> float:
         """Monotonic time of the last question that was answered, else of the first, else of now."""
-        asked = self._of.get(identity)
-        return asked.beat(identity).last_s if asked is not None else monotonic()
+        group = self._group_of.get(identity)
+        return group.beat(identity).last_s if group is not None else monotonic()
 
     def answered_s(self, identity: bytes) -> float:
         """Monotonic time when the last question was asked that was answered; 0.0: none was."""
-        asked = self._of.get(identity)
-        return asked.beat(identity).answered_s if asked is not None else 0.0
+        group = self._group_of.get(identity)
+        return group.beat(identity).answered_s if group is not None else 0.0
 
     def oldest_s(self) -> float:
-        """Return the earliest of the last beats of all who are asked; infinity: nobody is."""
-        return min((asked.oldest_s() for asked in self._asked.values()), default=math.inf)
+        """Return the earliest of the last beats of all engines; infinity when none is asked."""
+        return min((group.oldest_s() for group in self._groups.values()), default=math.inf)
 
     def excuse_silence(self) -> None:
         """Count again from now: it was this side that did not listen."""
-        for asked in self._asked.values():
-            asked.excuse(monotonic())
+        for group in self._groups.values():
+            group.excuse(monotonic())

@@ -8,8 +8,10 @@ from jupyter_dist.coordinator.observation.attention import Attention
 from jupyter_dist.coordinator.observation.heartbeats import Heartbeats
 from jupyter_dist.coordinator.requests import Parts
 
-LONGEST_REST_S = 1.25
-"""For leases and files, which nothing else wakes the loop for; looked at with each beat."""
+LONGEST_REST_S = 1.75
+"""For leases and files, which nothing else wakes the loop for; by default each round of heartbeats
+comes before that, with however many hosts.
+"""
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Ticks:
         self.agents.is_telemetry_awaited = parts.pictures.are_awaited
         silent = parts.losses.silent
         return min(
-            now_s + max(LONGEST_REST_S, self.heartbeats.interval_s),
+            now_s + LONGEST_REST_S,
             losses_s,
             parts.pictures.tick(now_s),
             parts.recording.tick(now_s),

@@ -42,7 +42,7 @@ _FEW_BY_CORE = 4
 """More ranks than this on each core would keep an interrupt of all of them waiting with what their
 first traceback needs: then it is made here, once."""
 _TOLD_TOGETHER = 16
-"""Starts: each word of an agent costs the coordinator more than an engine that is in it."""
+"""Starts in one event: to the coordinator an event costs more than an engine in it."""
 LAST_PATIENCE_S = 4.0
 """In which everything that ranks have started must have ended, when the zygote ends."""
 _forget_lookups = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache  # noqa: SLF001

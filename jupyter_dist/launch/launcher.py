@@ -13,7 +13,7 @@ _SHARE, _LOCAL_SHARE = 0.35, 0.2
 """Of the time after which an agent is given up, what an answer of the other end may take."""
 _MANY_HOSTS = 64
 _LATER_SHARE = 0.05
-"""Of that time, by which the coordinator makes sure of many agents later than they of it."""
+"""Of the same time: so much later than its agents the coordinator of many hosts pings."""
 _MOST_SILENT_SHARE = 0.65
 """Of the same time, what may pass at most until a break is noticed: the rest is to dial again."""
 MOST_MESSAGE_BYTES = 1 << 30
@@ -37,7 +37,7 @@ def keepalive_ms(lost_after_s: float, hosts: int, *, is_local: bool, is_agent: b
     """Return after which silence an end of an agent's stream makes sure of the other one.
 
     Of many hosts after a longer one: each time costs the coordinator about 0.1 ms of CPU. There the
-    agent is first, whose question proves to the coordinator that it lives: one is enough for both.
+    agent pings first, which proves to the coordinator that it lives: one ping serves both ends.
     """
     timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
     usual_ms = round(1000 * silence_before_break_s(lost_after_s)) - timeout_ms

@@ -44,7 +44,7 @@ class EngineRecord:
     is_condemned: bool = False
     """It is killed because someone wants another engine in its place."""
     beat_age_s: float = 0.0
-    """Since its last heartbeat; of before, while no engine is silent and so none is looked at."""
+    """Since its last heartbeat, when each engine was looked at last: only while one is silent."""
     starved_s: float = 0.0
     """Of that: for which it had no core to answer, while it was suspect."""
     looked_s: float = 0.0

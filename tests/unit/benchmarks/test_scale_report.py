@@ -22,6 +22,7 @@ def report(benchmark_module, tmp_path, monkeypatch):
 
 def test_a_slope_is_that_of_the_sizes_that_count_and_were_measured(report):
     rows = [row(64, cell_ms=4.0), row(1024, cell_ms=64.0), row(8, cell_ms=50.0), row(4096)]
+    rows.append(row(16384, cell_ms=50.0))
     assert report.slope(rows, "cell_ms") == pytest.approx(1.0)
     assert report.slope(rows[:1], "cell_ms") is None
     assert report.slope(rows, "idle_percent") is None

@@ -111,6 +111,14 @@ def test_while_all_are_well_silence_is_looked_for_as_often_as_beats_are_asked_fo
     assert server.roster.lost_ranks() == [0]
 
 
+def test_a_silence_that_is_none_for_the_policy_is_over_with_the_next_beat(server):
+    patient = HealthPolicy(interval_s=0.5, suspect_after_s=30.0, lost_after_s=60.0)
+    well = {f"rank{rank}": 100.0 for rank in range(4)}
+    for now_s, beat_s, age_s in ((100.5, 96.0, 4.5), (101.5, 101.0, 0.5)):
+        server.losses.judge(Hearts(**well | {"rank0": beat_s}), patient, now_s)
+        assert server.roster[0].beat_age_s == age_s
+
+
 def test_an_engine_without_a_process_yet_is_not_judged_by_its_silence(starting):
     scheduler = CellScheduler(starting.roster, starting.rendezvous, starting.sender)
     losses = Losses(starting.roster, starting.rendezvous, scheduler, lambda _: None)

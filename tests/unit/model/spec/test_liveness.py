@@ -3,7 +3,14 @@ import re
 import pytest
 
 from jupyter_dist.errors import UsageError
-from jupyter_dist.model.spec.liveness import HealthPolicy, Liveness, assess, check_health, lost_at_s
+from jupyter_dist.model.spec.liveness import (
+    HealthPolicy,
+    Liveness,
+    assess,
+    beat_interval_s,
+    check_health,
+    lost_at_s,
+)
 
 POLICY = HealthPolicy(interval_s=0.5, suspect_after_s=3, lost_after_s=10)
 
@@ -68,3 +75,14 @@ def test_times_that_make_no_sense_together_are_refused(policy):
 
 def test_usual_times_make_sense():
     check_health(HealthPolicy())
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "hosts", "asked_s"),
+    [(1.0, 1, 1.0), (1.0, 250, 1.0), (1.0, 300, 1.2), (1.0, 4096, 1.5), (2.0, 4096, 2.0)],
+)
+def test_many_hosts_are_asked_less_often_but_twice_before_they_are_suspect(
+    interval_s, hosts, asked_s
+):
+    policy = HealthPolicy(interval_s=interval_s, suspect_after_s=3.0, lost_after_s=10.0)
+    assert beat_interval_s(policy, hosts) == asked_s
