@@ -5,6 +5,7 @@ import os
 import resource
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 
 from cell_watcher import CellWatcher, repeat
 from process_costs import CpuTime, cpu_time, size_of
-from simulated_hosts import SimulatedHosts
+from simulated_hosts import SimulatedHosts, WorkerError
 from simulation.cells import EMPTY, HELD, LINE
 
 from jupyter_dist import Cluster
@@ -132,12 +133,16 @@ class Bench:
         """Let something happen while all ranks wait in a cell.
 
         Return after how many seconds each loss was told, and after how many the cell was over.
-        Raise TimeoutError when no loss was told.
+        Raise TimeoutError when no loss was told, WorkerError when ranks never came into the cell.
         """
         watcher = CellWatcher()
         with ThreadPoolExecutor(1) as beside:
             cell = beside.submit(self.cluster.run, HELD, timeout_s=HELD_TIMEOUT_S, watcher=watcher)
-            self._simulated.await_held()
+            try:
+                self._simulated.await_held()
+            except WorkerError as problem:
+                told = Counter(end.status for end in watcher.ends.values())
+                raise WorkerError(f"{problem}; told of ranks by then: {dict(told)}") from problem
             at_s = fault()
             cell.result()
             over_s = time.monotonic() - at_s

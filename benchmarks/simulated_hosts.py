@@ -15,7 +15,10 @@ from typing import Any, Self
 
 import psutil
 
+from jupyter_dist.model.hosts.rank import name_ranks
+
 ANSWER_TIMEOUT_S = 60.0
+HELD_WITHIN_S = 60.0
 RANKS_OF_A_WORKER = 1024
 """At most: each that dials itself has some six descriptors and a thread in it."""
 LEAST_WORKERS = 2
@@ -48,7 +51,7 @@ class Worker:
         with contextlib.suppress(BrokenPipeError):  # `hear` says what has happened
             self.process.stdin.write(json.dumps({"do": do, **values}).encode() + b"\n")
 
-    def hear(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, float]:
+    def hear(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
         """Return the next answer. Raise WorkerError where there is none."""
         assert self.process.stdout is not None
         deadline_s = time.monotonic() + timeout_s
@@ -133,11 +136,18 @@ class SimulatedHosts:
             worker.hear()
 
     def await_held(self) -> None:
-        """Wait until every rank is held in a cell."""
+        """Wait until every rank is held in a cell. Raise WorkerError with those that are not."""
         for worker in self._workers:
-            worker.tell("await held")
-        for worker in self._workers:
-            worker.hear()
+            worker.tell("await held", seconds=HELD_WITHIN_S)
+        missing = [
+            rank
+            for worker in self._workers
+            for rank in worker.hear(HELD_WITHIN_S + ANSWER_TIMEOUT_S)["missing"]
+        ]
+        if missing:
+            raise WorkerError(
+                f"{name_ranks(missing)} did not come into the cell within {HELD_WITHIN_S:g} s"
+            )
 
     def be_late(self, seconds: float) -> None:
         """Let the ranks of the last host end their cells so much later from now on."""

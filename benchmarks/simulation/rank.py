@@ -51,26 +51,18 @@ class Crowd:
         """So much later than at once ranks end a cell."""
         self.joining, self.connecting = threading.Semaphore(AT_ONCE), asyncio.Semaphore(AT_ONCE)
         """Held by hosts that join, and by those whose relays connect."""
-        self.size = 0
-        """Ranks that live."""
-        self._held = 0
-        self._waiting: list[Callable[[], None]] = []
+        self.all_held = asyncio.Event()
+        """Every rank that lives is in a cell that lasts until something ends it."""
+        self._living = self._held = 0
 
-    def on_held(self, change: int) -> None:
-        """Take in that a rank is held in a cell, or is not any more."""
-        self._held += change
-        self._tell()
-
-    def when_all_are_held(self, call: Callable[[], None]) -> None:
-        """Call back as soon as every rank is held in a cell."""
-        self._waiting.append(call)
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._held == self.size:
-            waiting, self._waiting = self._waiting, []
-            for call in waiting:
-                call()
+    def take_in(self, *, living: int = 0, held: int = 0) -> None:
+        """Take in that there are so many ranks more, and so many more that are held."""
+        self._living += living
+        self._held += held
+        if self._held == self._living:
+            self.all_held.set()
+        else:
+            self.all_held.clear()
 
 
 class SimulatedRank:
@@ -87,12 +79,18 @@ class SimulatedRank:
         self.engine = place.engine
         """Name of its engine."""
         self.pid = PID_OFFSET + place.rank
-        self._rank = place.rank
+        self.number = place.rank
+        """Its rank, which may become another one with a new generation."""
         self._crowd, self._on_left = crowd, on_left
         self._held: RunCell | None = None
         self._loop = asyncio.get_running_loop()
         self._line = open_line(self._obey)
-        crowd.size += 1
+        crowd.take_in(living=1)
+
+    @property
+    def is_held(self) -> bool:
+        """It is in a cell that lasts until something ends it."""
+        return self._held is not None
 
     def mend(self) -> None:
         """Send again what was lost with a connection that broke; to be called about each second."""
@@ -100,8 +98,8 @@ class SimulatedRank:
 
     def say_hello(self, generation: int) -> None:
         """Say where peers would reach this rank."""
-        address = f"10.{self._rank >> 16}.{self._rank >> 8 & 255}.{self._rank & 255}:40000"
-        self._say(Hello(self._rank, generation, self.pid, address))
+        address = f"10.{self.number >> 16}.{self.number >> 8 & 255}.{self.number & 255}:40000"
+        self._say(Hello(self.number, generation, self.pid, address))
 
     def interrupt(self) -> None:
         """End what is held, as SIGINT does."""
@@ -110,18 +108,16 @@ class SimulatedRank:
     def end(self) -> None:
         """End without a word, as a process that is killed."""
         self._line.close()
-        if self._held is not None:
-            self._held = None
-            self._crowd.on_held(-1)
-        self._crowd.size -= 1
+        self._crowd.take_in(living=-1, held=-int(self.is_held))
+        self._held = None
 
     def _obey(self, message: ToEngine) -> None:
         match message:
             case Welcome():
-                self._rank = message.info.rank
-                self._say(Ready(self._rank, message.generation))
+                self.number = message.info.rank
+                self._say(Ready(self.number, message.generation))
             case Regroup():
-                self._rank = message.rank
+                self.number = message.rank
                 self.say_hello(message.generation)
             case RunCell():
                 self._run(message)
@@ -131,13 +127,13 @@ class SimulatedRank:
                 error = ErrorInfo("PeerFailed", text, peer_rank=failed, peer_reason=reason)
                 self._release("peer_failed", error)
             case StoreObjects():
-                self._say(ObjectsStored(self._rank, message.request_id))
+                self._say(ObjectsStored(self.number, message.request_id))
             case FetchObject():
-                self._say(ObjectFetched(self._rank, message.request_id, "it is simulated"))
+                self._say(ObjectFetched(self.number, message.request_id, "it is simulated"))
             case Question():
                 is_names = isinstance(message.about, ListNames)
                 answer = RankNames(()) if is_names else NoAnswer("it is simulated")
-                self._say(Answered(self._rank, message.request_id, answer))
+                self._say(Answered(self.number, message.request_id, answer))
             case Leave():
                 self.end()
                 self._on_left(self)
@@ -147,21 +143,21 @@ class SimulatedRank:
     def _run(self, cell: RunCell) -> None:
         if cell.code == HELD:
             self._held = cell
-            self._crowd.on_held(1)
+            self._crowd.take_in(held=1)
         elif self._crowd.late_s:
             self._loop.call_later(self._crowd.late_s, self._finish, cell)
         else:
             self._finish(cell)
 
     def _finish(self, cell: RunCell, status: str = "ok", error: ErrorInfo | None = None) -> None:
-        text = f"rank {self._rank}\n" if cell.code == LINE else ""
+        text = f"rank {self.number}\n" if cell.code == LINE else ""
         outputs = (Output("stdout", text=text),) if text else ()
-        self._say(CellResult(self._rank, cell.cell_id, status, 0.0, None, error, outputs))
+        self._say(CellResult(self.number, cell.cell_id, status, 0.0, None, error, outputs))
 
     def _release(self, status: str, error: ErrorInfo) -> None:
         if self._held is not None:
             cell, self._held = self._held, None
-            self._crowd.on_held(-1)
+            self._crowd.take_in(held=-1)
             self._finish(cell, status, error)
 
     def _say(self, message: Message) -> None:

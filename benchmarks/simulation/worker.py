@@ -2,7 +2,9 @@
 
     {"do": "join", "file": PATH, "first": 0, "hosts": 32, "slots": 8}  -> {}
     {"do": "be late", "seconds": 2.0}    -> {}         every rank ends cells so much later
-    {"do": "await held"}                 -> {}         once all ranks are held in a cell
+    {"do": "await held", "seconds": 60.0} -> {"missing": [3, 4]}
+                                                       once all ranks are held in a cell, or else
+                                                       after so long, with those that are not
     {"do": "kill a rank"}                -> {"at_s": monotonic}   the last one of the last host
 
 It says `{}` as soon as it can join, and ends with its stdin, with its parent, or with the first
@@ -15,6 +17,8 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +63,18 @@ class Worker:
                 self._crowd.late_s = order["seconds"]
                 answer()
             case "await held":
-                self._crowd.when_all_are_held(answer)
+                self._held = self._loop.create_task(self._await_held(order["seconds"]))
             case "kill a rank":
                 host, at_s = self._hosts[-1], time.monotonic()
                 host.kill(list(host.ranks.values())[-1])
                 answer(at_s=at_s)
+
+    async def _await_held(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._crowd.all_held.wait()
+        ranks = chain.from_iterable(host.ranks.values() for host in self._hosts)
+        answer(missing=sorted(rank.number for rank in ranks if not rank.is_held))
 
     def _mend(self) -> None:
         for host in self._hosts:
@@ -72,7 +83,7 @@ class Worker:
         self._loop.call_later(MEND_INTERVAL_S, self._mend)
 
 
-def answer(**values: float) -> None:
+def answer(**values: float | list[int]) -> None:
     """Answer an order."""
     sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()

@@ -1,5 +1,7 @@
 """What simulated ranks and hosts answer, without a socket."""
 
+import asyncio
+import json
 import signal
 from types import SimpleNamespace
 
@@ -150,29 +152,26 @@ def test_objects_are_stored_and_questions_answered(rank):
 
 
 def test_it_is_told_when_all_ranks_are_held(host, cells, crowd):
-    told = []
     first, second = host.ranks.values()
     hear(first, RunCell("a", 1, cells.HELD))
-    crowd.when_all_are_held(lambda: told.append("all"))
-    assert told == []
+    assert first.is_held
+    assert not crowd.all_held.is_set()
     hear(second, RunCell("a", 1, cells.HELD))
-    assert told == ["all"]
+    assert crowd.all_held.is_set()
     first.interrupt()
-    second.interrupt()
     assert dealer_of(first).said[-1].status == "interrupted"
-    assert told == ["all"], "once"
+    assert not first.is_held
+    assert not crowd.all_held.is_set()
 
 
 def test_a_rank_that_died_is_not_waited_for(host, rank, cells, crowd, loop):
-    told = []
     host.kill(rank)
     (exited,) = host._stream.of("engine_exited")
     assert (exited.engine, exited.signal) == ("4-a", signal.SIGKILL)
     assert dealer_of(rank).is_closed
     assert not loop.readers
     hear(host.ranks["5-a"], RunCell("a", 1, cells.HELD))
-    crowd.when_all_are_held(lambda: told.append("all"))
-    assert told == ["all"]
+    assert crowd.all_held.is_set()
 
 
 def test_signals_interrupt_or_kill_the_ranks_that_live(host, rank, cells):
@@ -300,9 +299,27 @@ def test_orders_find_the_hosts_of_a_worker(benchmark_module, loop, crowd, capsys
     worker._crowd, worker._hosts = crowd, [host]
     worker.obey({"do": "be late", "seconds": 1.5})
     worker.obey({"do": "kill a rank"})
-    worker.obey({"do": "await held"})
     assert crowd.late_s == 1.5
     assert killed == ["second"]
     answers = capsys.readouterr().out.splitlines()
-    assert len(answers) == 3
+    assert len(answers) == 2
     assert answers[1].startswith('{"at_s": ')
+
+
+@pytest.mark.parametrize(("is_held", "missing"), [(True, []), (False, [7])])
+def test_those_who_do_not_come_into_the_cell_are_named(
+    benchmark_module, crowd, capsys, is_held, missing
+):
+    module = benchmark_module("simulation.worker")
+    ranks = {"a": SimpleNamespace(number=7, is_held=is_held)}
+    crowd.take_in(living=1, held=int(is_held))
+
+    async def ask():
+        worker = module.Worker.__new__(module.Worker)
+        worker._crowd, worker._hosts = crowd, [SimpleNamespace(ranks=ranks)]
+        worker._loop = asyncio.get_running_loop()
+        worker.obey({"do": "await held", "seconds": 0.01})
+        await worker._held
+
+    asyncio.run(ask())
+    assert json.loads(capsys.readouterr().out) == {"missing": missing}
