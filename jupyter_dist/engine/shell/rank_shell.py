@@ -43,6 +43,7 @@ class RankDisplayHook(DisplayHook):
     """Shows the value of a cell's last expression."""
 
     show: Show
+    exec_result: Any = None  # no trait, as with those of the shell
 
     @property
     def prompt_count(self) -> int:
@@ -120,6 +121,11 @@ class RankShell(InteractiveShell):
     displayhook: RankDisplayHook
     display_pub: RankDisplayPublisher
     compile: RankCompiler
+    # They are set by each cell, and to set a trait takes ten calls. No one observes a rank's.
+    execution_count: Any = 1
+    last_execution_succeeded: Any = True
+    last_execution_result: Any = None
+
     current_cell = ""
     is_plain_python = False
     """The notebook's side has found nothing of IPython's own syntax in the current cell."""
