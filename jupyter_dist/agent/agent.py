@@ -41,7 +41,7 @@ from jupyter_dist.probe.machine import count_numa_nodes
 from jupyter_dist.probe.network import list_interfaces
 from jupyter_dist.probe.software import list_versions, version_of
 from jupyter_dist.protocol import host_agent_pb2 as pb
-from jupyter_dist.protocol.births import EngineConfig, ZygoteEvent
+from jupyter_dist.protocol.births import EngineConfig, ZygoteEvent, beats_path
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 from jupyter_dist.version import WIRE, __version__
 
@@ -211,6 +211,7 @@ class Agent:
     ) -> EngineConfig:
         """Return what the zygote must know to start the engine at this place."""
         own = KeyPair(command.own_public_key, command.own_secret_key)
+        engines_address, beats_address = self._home_endpoints(command.home_path)
         return EngineConfig(
             engine=place.engine,
             info=RankInfo(
@@ -224,8 +225,8 @@ class Agent:
             ),
             generation=command.generation,
             cluster=self._ticket.cluster,
-            engines_address=self._home_endpoint(self._ticket.ports.engines),
-            beats_address=self._home_endpoint(self._ticket.ports.beats),
+            engines_address=engines_address,
+            beats_address=beats_address,
             credentials=Credentials(command.server_public_key, own),
             run_dir=str(self._run_dir),
             memory_dir=str(self._memory_dir),
@@ -252,9 +253,13 @@ class Agent:
             )
             self._stream.tell(pb.AgentEvent(note=pb.Note(text=text)))
 
-    def _home_endpoint(self, port: int) -> str:
-        """Return an address of the coordinator as ZeroMQ takes it."""
-        return f"tcp://{join_address(self._found.address, port)}"
+    def _home_endpoints(self, path: str) -> tuple[str, str]:
+        """Return the coordinator's addresses for engines and their beats, as ZeroMQ takes them."""
+        if path:
+            return f"ipc://{path}", f"ipc://{beats_path(path)}"
+        address, ports = self._found.address, self._ticket.ports
+        engines, beats = (join_address(address, port) for port in (ports.engines, ports.beats))
+        return f"tcp://{engines}", f"tcp://{beats}"
 
     def _working_directory(self, command: pb.StartEngines) -> str | None:
         """Return the directory asked for, or home where another will do; None when it must be."""

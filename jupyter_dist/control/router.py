@@ -1,6 +1,7 @@
 """The coordinator's ends of the control channel: many authenticated peers on one socket."""
 
 import errno
+import os
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -128,6 +129,23 @@ class Listener:
         else:
             raise OSError(errno.EADDRINUSE, no_free_port(host))
         return int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
+
+    def bind_unix(self, path: str) -> None:
+        """Listen at this path as well, where nothing is encrypted and no key is asked for.
+
+        Raise OSError where that cannot be done, and PermissionError for a folder that is not closed
+        to all other users.
+        """
+        folder = os.stat(os.path.dirname(path))
+        if folder.st_uid != os.geteuid() or folder.st_mode & 0o077:
+            raise PermissionError(errno.EPERM, "others may enter its folder", path)
+        self._socket.curve_server = False  # holds for what is bound from now on
+        try:
+            self._socket.bind(f"ipc://{path}")
+        except zmq.ZMQError as error:
+            raise OSError(error.errno, f"{path} cannot be listened at: {error}") from error
+        finally:
+            self._socket.curve_server = True
 
     def close(self) -> None:
         """Close the socket, giving what was sent a moment to leave."""

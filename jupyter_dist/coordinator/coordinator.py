@@ -110,7 +110,7 @@ class Coordinator:
         self._engines, self._clients, self._beats, self._agents = engines, clients, beats, agents
         roster = self.roster = Roster(spec)
         """All ranks and hosts as they are, with the names and slots that they have told."""
-        sender = self._sender = MessageSender(self.roster, engines, clients, agents)
+        sender = self._sender = MessageSender(self.roster, engines, clients, beats, agents)
         rendezvous = self._rendezvous = Rendezvous(self.roster, sender)
         self._rendezvous.always_formed = ("jax",) if spec.jax == "start" else ()
         self._store = Store(self._rendezvous, sender)

@@ -70,6 +70,11 @@ def stream_path(run_dir: str, engine: str, stream: str) -> str:
     return f"{run_dir}/rank-{engine}.{stream}"
 
 
+def home_path(run_dir: str) -> str:
+    """Return the Unix socket at which ranks of this host reach a coordinator on its machine."""
+    return f"{run_dir}/home"
+
+
 def relay_path(run_dir: str) -> str:
     """Return the Unix socket at which ranks of this host reach its relay."""
     return f"{run_dir}/relay"
@@ -78,3 +83,8 @@ def relay_path(run_dir: str) -> str:
 def record_path(memory_dir: str, engine: str) -> str:
     """Return the file with the engine's last collectives, readable while it is stuck or dead."""
     return f"{memory_dir}/rank-{engine}.collectives"
+
+
+def beats_path(path: str) -> str:
+    """Return where who listens at one of these paths asks for heartbeats."""
+    return f"{path}-beats"

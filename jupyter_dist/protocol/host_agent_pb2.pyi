@@ -472,7 +472,7 @@ class RankPlace(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., host_rank: _Optional[int] = ..., host: _Optional[str] = ..., device: _Optional[str] = ..., engine: _Optional[str] = ...) -> None: ...
 
 class StartEngines(_message.Message):
-    __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required", "jax", "save_on_preempt", "preempt_command", "relay")
+    __slots__ = ("places", "generation", "server_public_key", "own_public_key", "own_secret_key", "communicator", "collective_timeout_s", "bind_host", "interface", "env", "cwd", "is_cwd_required", "jax", "save_on_preempt", "preempt_command", "relay", "home_path")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -496,6 +496,7 @@ class StartEngines(_message.Message):
     SAVE_ON_PREEMPT_FIELD_NUMBER: _ClassVar[int]
     PREEMPT_COMMAND_FIELD_NUMBER: _ClassVar[int]
     RELAY_FIELD_NUMBER: _ClassVar[int]
+    HOME_PATH_FIELD_NUMBER: _ClassVar[int]
     places: _containers.RepeatedCompositeFieldContainer[RankPlace]
     generation: int
     server_public_key: str
@@ -512,7 +513,8 @@ class StartEngines(_message.Message):
     save_on_preempt: str
     preempt_command: str
     relay: str
-    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ..., jax: _Optional[str] = ..., save_on_preempt: _Optional[str] = ..., preempt_command: _Optional[str] = ..., relay: _Optional[str] = ...) -> None: ...
+    home_path: str
+    def __init__(self, places: _Optional[_Iterable[_Union[RankPlace, _Mapping]]] = ..., generation: _Optional[int] = ..., server_public_key: _Optional[str] = ..., own_public_key: _Optional[str] = ..., own_secret_key: _Optional[str] = ..., communicator: _Optional[str] = ..., collective_timeout_s: _Optional[float] = ..., bind_host: _Optional[str] = ..., interface: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., is_cwd_required: bool = ..., jax: _Optional[str] = ..., save_on_preempt: _Optional[str] = ..., preempt_command: _Optional[str] = ..., relay: _Optional[str] = ..., home_path: _Optional[str] = ...) -> None: ...
 
 class SendSignal(_message.Message):
     __slots__ = ("request_id", "engines", "signal", "cell_id")

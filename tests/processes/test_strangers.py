@@ -239,6 +239,19 @@ def test_nothing_listens_beyond_this_machine(four):
                 assert connection.laddr.ip.removeprefix("::ffff:") in ("127.0.0.1", "::1")
 
 
+def test_ranks_of_this_machine_come_through_a_folder_that_is_closed_to_others(four):
+    coordinator = coordinator_of(four)
+    at = {each.laddr for each in coordinator.net_connections("unix")}
+    doors = [Path(path) for path in at if path.endswith(("/home", "/home-beats"))]
+    assert len(doors) == 2
+    for door in doors:
+        folder = door.parent.stat()
+        assert (folder.st_uid, folder.st_mode & 0o777) == (os.geteuid(), 0o700)
+    for engine in engines_of(four):
+        connections = [each for each in engine.net_connections("tcp") if each.raddr]
+        assert not {each.raddr.port for each in connections} & set(ports_of(coordinator))
+
+
 def test_no_secret_stands_on_a_command_line_or_in_the_environment(four, shared):
     held = four._connection.credentials
     for process in shared.processes():

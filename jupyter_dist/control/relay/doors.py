@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import zmq
 
+from jupyter_dist.protocol.births import beats_path
 from jupyter_dist.protocol.credentials import Credentials
 
 
@@ -31,11 +32,6 @@ class Doors(NamedTuple):
         """Close both."""
         for door in self:
             door.close()
-
-
-def beats_path(path: str) -> str:
-    """Return where beats are asked for by the relay that listens at this path."""
-    return f"{path}-beats"
 
 
 def open_doors(path: str) -> Doors:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import zmq
 
 from jupyter_dist.control.connection_events import CONNECTION_EVENTS, ConnectionEvent
-from jupyter_dist.control.dealer import Dealer, dial, secure_client
+from jupyter_dist.control.dealer import Dealer, dial, secure_client, try_again_soon
 from jupyter_dist.control.heartbeat import echo_heartbeats
 from jupyter_dist.control.ledger import Ledger
-from jupyter_dist.control.relay.doors import beats_path
+from jupyter_dist.protocol.births import beats_path
 from jupyter_dist.protocol.codec import Frame, to_engine
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import ToEngine
@@ -70,7 +70,10 @@ class EngineDealer(Dealer[ToEngine]):
         super().__init__(address, credentials, to_engine(), identity, context)
 
     def _dial(self) -> None:
-        secure_client(self._socket, self._credentials)
+        if self._address.startswith("ipc:"):
+            try_again_soon(self._socket)
+        else:
+            secure_client(self._socket, self._credentials)
         dial(self._socket, self._address)
 
 
@@ -141,10 +144,10 @@ def open_line(context: "zmq.Context[Any]", home: RankHome) -> EngineDealer:
 
     Raise WireError for an address that cannot be dialled, RuntimeError without a thread more.
     """
-    proof = home.credentials, home.identity
-    answer = partial(echo_heartbeats, context, home.beats_address, *proof)
+    keys = None if home.beats_address.startswith("ipc:") else home.credentials
+    answer = partial(echo_heartbeats, context, home.beats_address, keys, home.identity)
     if not home.relay:
         answer()
-        return EngineDealer(home.address, *proof, context)
+        return EngineDealer(home.address, home.credentials, home.identity, context)
     echo_heartbeats(context, f"ipc://{beats_path(home.relay)}", None, home.identity)
     return RelayedDealer(context, home, answer)

@@ -18,6 +18,7 @@ from jupyter_dist.model.spec.devices import AS_NVML, ORDER, VISIBLE, why_not_sha
 from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.probe.software import list_versions
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.births import home_path
 from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.text.lists import group_pairs, name_some
 
@@ -53,7 +54,7 @@ class Deployment:
         `devices` are those of all engines of the host, also of those that run already.
         """
         assert host.interface is not None
-        own = self._credentials.own
+        own, relay = self._credentials.own, self._relay_of(host, engines[0].info.world_size)
         return pb.StartEngines(
             places=[
                 pb.RankPlace(**msgspec.structs.asdict(engine.info), engine=engine.name)
@@ -71,7 +72,8 @@ class Deployment:
             jax=self._spec.jax,
             save_on_preempt=self._spec.save_on_preempt,
             preempt_command=self._spec.preempt_command,
-            relay=self._relay_of(host, engines[0].info.world_size),
+            relay=relay,
+            home_path="" if relay else self._home_path_on(host),
             cwd=host.spec.cwd or self._spec.cwd,
             is_cwd_required=self._is_cwd_required(host.spec),
         )
@@ -79,6 +81,12 @@ class Deployment:
     def _is_cwd_required(self, host: HostSpec) -> bool:
         is_here = host.launcher in ("auto", "local")
         return bool(host.cwd) or (is_here and not self._spec.is_cwd_optional)
+
+    def _home_path_on(self, host: HostRecord) -> str:
+        """Return where ranks on this machine find its coordinator; empty for other machines."""
+        if host.joined is None or host.joined.machine != self._machine:
+            return ""
+        return home_path(host.joined.log_dir)
 
     def _relay_of(self, host: HostRecord, world_size: int) -> str:
         """Return what the relay of this host proves itself with; empty: it is to have none."""

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from itertools import count
 
+from jupyter_dist.control.heartbeat import HeartbeatMonitor
 from jupyter_dist.control.relay.engine_router import EngineRouter
 from jupyter_dist.control.router import Router
 from jupyter_dist.coordinator.agents.agent_service import AgentService
 from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.errors import ErrorCode
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from jupyter_dist.protocol.births import beats_path
 from jupyter_dist.protocol.codec import Frame
 from jupyter_dist.protocol.messages import FromClient, Refused, ToClient, ToEngine
 
@@ -24,10 +26,14 @@ class MessageSender:
         roster: Roster,
         engines: EngineRouter,
         clients: Router[FromClient],
+        beats: HeartbeatMonitor,
         agents: AgentService,
     ) -> None:
         self._roster = roster
-        self._engines, self._clients, self._agents = engines, clients, agents
+        self._engines, self._clients, self._beats = engines, clients, beats
+        self._agents = agents
+        self._home_paths: set[str] = set()
+        """Where ranks of this machine are listened to."""
         self.signals_under_way: set[str] = set()
         """Signals that agents have not confirmed, as `id@host`."""
         self._signal_ids = count(1)
@@ -56,10 +62,27 @@ class MessageSender:
 
     def to_agent(self, host: str, command: pb.AgentCommand) -> bool:
         """Send to the agent of a host; False when it does not attend."""
-        if command.start_engines.relay:
-            places = command.start_engines.places
-            self._engines.give_to_relay(command.start_engines.relay, [at.engine for at in places])
+        if command.WhichOneof("command") == "start_engines":
+            self._prepare(command.start_engines)
         return self._agents.send(host, command)
+
+    def _prepare(self, order: pb.StartEngines) -> None:
+        """Make ready for what these engines will say, by whatever way."""
+        if order.relay:
+            self._engines.give_to_relay(order.relay, [place.engine for place in order.places])
+        if order.home_path and not self._listen_at(order.home_path):
+            order.home_path = ""
+
+    def _listen_at(self, path: str) -> bool:
+        """Let ranks of this machine come by Unix sockets; return whether they can."""
+        if path not in self._home_paths:
+            try:
+                self._engines.bind_unix(path)
+                self._beats.bind_unix(beats_path(path))
+            except OSError:  # too long, or what is a folder for the agent is none here
+                return False
+            self._home_paths.add(path)
+        return True
 
     def send_signal(
         self, ranks: Sequence[int], signal_number: int, request_id: str, cell_id: str = ""

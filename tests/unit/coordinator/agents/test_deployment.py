@@ -84,6 +84,19 @@ def test_hosts_have_relays_where_that_gains(relays, slots, others, machine, has_
     assert bool(told.relay) == has_relay
 
 
+@pytest.mark.parametrize(
+    ("machine", "relays", "path"),
+    [
+        (machine_id(), "auto", "/run/a/home"),
+        ("there", "auto", ""),
+        (machine_id(), "all", ""),
+    ],
+)
+def test_ranks_on_this_machine_are_told_a_unix_socket(machine, relays, path):
+    joined = {"machine": machine, "log_dir": "/run/a"}
+    assert order_for("a", A, joined=joined, relays=relays).home_path == path
+
+
 def test_each_agent_that_joins_has_a_relay_with_another_secret():
     deployment, roster = deploy(specify(A, relays="all"), a={})
     first = order(deployment, roster, "a").relay
