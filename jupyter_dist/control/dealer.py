@@ -192,7 +192,7 @@ def ping(socket: "zmq.Socket[bytes]") -> None:
 
 
 def dial(socket: "zmq.Socket[bytes]", address: str) -> None:
-    """Connect to `tcp://host:port`; IPv6 hosts stand in brackets."""
+    """Connect to `tcp://host:port`, where IPv6 hosts stand in brackets, or to `ipc://path`."""
     if "[" in address:
         socket.setsockopt(zmq.IPV6, 1)
     socket.connect(address)
