@@ -9,6 +9,7 @@ comes behind the stdout that is read with it.
 
 import codecs
 import os
+import re
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from jupyter_dist.protocol.messages import Output
 STREAMS = ("stdout", "stderr")
 PARTIAL_LINE_PATIENCE_S = 0.2
 _READ_BYTES = 1 << 20
+_LINE_END = re.compile(rb"[\n\r]")
 
 
 class _Tail:
@@ -31,7 +33,13 @@ class _Tail:
 
     def __init__(self, name: str, path: str, written: StreamFile) -> None:
         self.name = name
-        self.offset = 0
+        self._offset = 0
+        """How far the file is read."""
+        self.told = 0
+        """How many bytes of it are handed out: what waits for the end of its line is not.
+
+        If this process ends now, its agent tells what follows.
+        """
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._pending = ""
         self._pending_since_s = 0.0
@@ -61,20 +69,25 @@ class _Tail:
         What libraries say of their own affairs is left out, and files of cells on stderr are
         `In[3]`; both stay in the file.
         """
-        while self.offset < end:
-            data = os.pread(self._file, min(_READ_BYTES, end - self.offset), self.offset)
+        while self._offset < end:
+            data = os.pread(self._file, min(_READ_BYTES, end - self._offset), self._offset)
             if not data:  # a cell has cut it short
                 break
             self._decode(data)
-            self.offset += len(data)
+            self._offset += len(data)
         rescued, blocks = self._written.rescued, self._written.blocks
         while rescued:
             self._append(self._decoder.decode(rescued.popleft()))
         if is_final:  # what was to come of a block has gone elsewhere
             blocks.clear()
             self._begun_at = None
-        if not self._pending:
-            return []
+        outputs = self._take(is_final) if self._pending else []
+        if self.told != self._offset:
+            self.told = self._offset - self._count_held()
+        return outputs
+
+    def _take(self, is_final: bool) -> list[Output]:
+        """Hand out what of the pending text is to be handed out now."""
         whole = max(self._pending.rfind("\n"), self._pending.rfind("\r")) + 1
         has_waited = monotonic() - self._pending_since_s > PARTIAL_LINE_PATIENCE_S
         if is_final or (has_waited and not may_become_chatter(self._pending[whole:])):
@@ -87,9 +100,22 @@ class _Tail:
         self._pending_since_s = monotonic()  # else the half line has been waiting all the time
         return self._hand_out(whole)
 
+    def _count_held(self) -> int:
+        """Return how many of the bytes that are read are not handed out yet."""
+        begun = len(self._decoder.getstate()[0])
+        if not self._pending:
+            return begun
+        text = self._pending.encode()
+        # A byte that is none of UTF-8 is four characters: there may be lines too many before it.
+        most = min(self._offset, begun + len(text))
+        held = os.pread(self._file, most, self._offset - most)
+        for _ in range(len(_LINE_END.findall(held)) - len(_LINE_END.findall(text))):
+            held = held[_LINE_END.search(held).end() :]  # type: ignore[union-attr]
+        return len(held)
+
     def _decode(self, data: bytes) -> None:
         """Append what was read from `offset` on, and find where blocks begin and end in it."""
-        marks, first, done = self._written.blocks, self.offset, 0
+        marks, first, done = self._written.blocks, self._offset, 0
         while marks and marks[0][0] < first + len(data):
             begin, end = (place - first for place in marks[0])
             if self._begun_at is None:
@@ -218,7 +244,7 @@ class Outputs:
     def take(
         self, owner: str = "", is_final: bool = False
     ) -> tuple[tuple[Output, ...], tuple[int, int]]:
-        """Hand out what this owner has said, and how many bytes of each stream are read so far.
+        """Hand out what this owner has said, and how many bytes of each stream that makes.
 
         What was said before it began, and not taken, counts as its own.
         """
@@ -235,8 +261,8 @@ class Outputs:
 
     @property
     def offsets(self) -> tuple[int, int]:
-        """How many bytes of stdout and stderr are read so far."""
-        return self._tails[0].offset, self._tails[1].offset
+        """How many bytes of stdout and stderr are handed out so far."""
+        return self._tails[0].told, self._tails[1].told
 
     def _collect(self, is_final: bool) -> None:
         stdout, stderr = self._tails

@@ -423,3 +423,48 @@ def test_an_area_that_is_never_left_ends_with_its_cell(outputs, files):
     outputs.take(is_final=True)
     os.write(files["stdout"], b"next cell\n")
     assert outputs.take(is_final=True)[0] == (Output("stdout", "next cell\n"),)
+
+
+PIECES = st.lists(
+    st.one_of(
+        st.sampled_from([b"\n", b"\r", b"line 7\n", "\u00e9".encode(), "\U0001f600".encode()]),
+        st.binary(max_size=5),
+    ),
+    max_size=12,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(reads=st.lists(PIECES, min_size=1, max_size=6), cut=st.integers(0, 4))
+def test_what_is_not_handed_out_yet_is_not_counted_as_told(tmp_path_factory, reads, cut):
+    """A rank may end between any two bytes: its agent tells all that follows what was told."""
+    path = tmp_path_factory.mktemp("told") / "stdout"
+    path.touch()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    tail = outputs_module._Tail("stdout", str(path), StreamFile(descriptor))
+    text = ""
+    try:
+        for pieces in reads:
+            os.write(descriptor, b"".join(pieces))
+            text += "".join(each.text for each in tail.read(False, max(0, tail.size - cut)))
+    finally:
+        os.close(tail._file)
+        os.close(descriptor)
+    written = path.read_bytes()
+    whole, rest = (
+        each.decode("utf-8", "backslashreplace") for each in (written, written[tail.told :])
+    )
+    assert whole.startswith(text)
+    assert whole.endswith(rest)
+    twice = len(text) + len(rest) - len(whole)
+    assert twice == 0 or (twice > 0 and "\\x" in whole)
+
+
+def test_a_line_that_is_read_in_part_is_not_told(outputs, files):
+    os.write(files["stdout"], b"line 1\nline")
+    taken, offsets = outputs.take()
+    assert [output.text for output in taken] == ["line 1\n"]
+    assert offsets == (len("line 1\n"), 0)
+    os.write(files["stdout"], b" 2\n")
+    assert texts(outputs.take()) == [("stdout", "line 2\n")]
+    assert outputs.offsets == (len("line 1\nline 2\n"), 0)
