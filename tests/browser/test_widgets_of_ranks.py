@@ -32,7 +32,7 @@ INTERACT = """%%spmd --ranks 0
 def square(x=3):
     print("square", x * x)"""
 VALUES = "%%spmd\nprint(slider.value, globals().get('pressed'))"
-BUSY = "%%spmd --ranks 1\nimport os, time\nwhile not os.path.exists({!r}): time.sleep(0.01)"
+BUSY = "%%spmd --ranks 1\nimport os, time\nprint('begun')\nwhile not os.path.exists({!r}): time.sleep(0.01)"
 KILL = "%%spmd --ranks 1\nimport os\nos.kill(os.getpid(), 9)"
 HANDLE = ".noUi-handle"
 
@@ -71,6 +71,7 @@ def test_widgets_of_ranks_are_live_in_the_page_until_their_rank_ends(
 
     # A busy rank: what is done meanwhile waits, visibly and in order.
     notebook.start(busy)
+    notebook.wait_for_text(busy, "begun")  # a widget's event may overtake a cell
     part(notebook, slider, HANDLE, of_rank_1).press("ArrowRight")
     notebook.wait_for_text(slider, "rank 1 is busy: 1 event waits")
     notebook.page.screenshot(path=pictures / "widget_of_a_busy_rank.png")

@@ -14,14 +14,11 @@ BUILTINS = (
             *((name, "5") for name in ("getattr", "str", "Exception", "super", "range", "type")),
         )
     ),
-    # isinstance: IPython needs it to end a cell
-    raised(
-        "builtins.isinstance is 5", "import builtins; builtins.isinstance = 5", "TypeError: 'int'"
-    ),
-    raised(
+    # What such a cell has done is no error of its own; the rank restores what it needs itself.
+    Deed("builtins.isinstance is 5", "import builtins; builtins.isinstance = 5"),
+    Deed(
         "builtins.isinstance exits",
         "import builtins\ndef bad(*_): raise SystemExit(3)\nbuiltins.isinstance = bad",
-        "SystemExit",
     ),
     Deed(
         "builtins.str and print are gone for a while",

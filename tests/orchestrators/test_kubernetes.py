@@ -70,7 +70,7 @@ def test_a_pod_that_is_evicted_is_told_in_the_words_of_kubernetes(begin, kuberne
 def test_pods_that_fit_nowhere_are_shown_and_deleted(begin, kubernetes):
     kubernetes.is_full = True
     told = []
-    said = refusal(begin, timeout_s=6, on_progress=told.append)
+    said = refusal(begin, timeout_s=12, on_progress=told.append)  # its client is slow to import
     assert_tells(said, "PENDING: Unschedulable", "3 Insufficient nvidia.com/gpu")
     assert any("Unschedulable" in step.stage for step in told)
 
