@@ -17,6 +17,7 @@ HEAD = 254
 _FOLDERS = Path("/dev/shm")
 _PREFIX = "jdl"
 _NUMBERS = 1 << 12
+_APART = 257
 
 
 class Network:
@@ -160,14 +161,18 @@ def _remove(interface):
 
 
 def _claim_free_number():
-    """Take the first number that is free, and whose addresses lead nowhere yet."""
+    """Take the first number that is free, and whose addresses lead nowhere yet.
+
+    Neighbouring processes begin far from each other: what one of them has given back, and looks for
+    traces of, another would take at once.
+    """
     routes = [
         ipaddress.ip_network(route["dst"])
         for route in json.loads(run(["ip", "-j", "-4", "route"]))
         if route["dst"] != "default"
     ]
     for step in range(_NUMBERS):
-        number = (os.getpid() + step) % _NUMBERS
+        number = (os.getpid() * _APART + step) % _NUMBERS
         high, low = divmod(number, 256)
         network = ipaddress.ip_network(f"10.{64 + high}.{low}.0/24")
         if not any(network.overlaps(route) for route in routes) and (claim := _claim(number)):
