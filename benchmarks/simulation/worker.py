@@ -2,9 +2,8 @@
 
     {"do": "join", "file": PATH, "first": 0, "hosts": 32, "slots": 8}  -> {}
     {"do": "be late", "seconds": 2.0}    -> {}         every rank ends cells so much later
-    {"do": "await held", "seconds": 60.0} -> {"missing": [3, 4]}
-                                                       once all ranks are held in a cell, or else
-                                                       after so long, with those that are not
+    {"do": "await held", "seconds": 60}  -> {"missing": [3, 4]}   ranks that are not held in a cell;
+                                                       once there are none, or the time is over
     {"do": "kill a rank"}                -> {"at_s": monotonic}   the last one of the last host
 
 It says `{}` as soon as it can join, and ends with its stdin, with its parent, or with the first

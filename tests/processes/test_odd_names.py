@@ -15,6 +15,9 @@ from jupyter_dist.errors import DistError, NoCluster, UsageError
 from jupyter_dist.launch.files.connection_file import ConnectionInfo, connection_path
 from jupyter_dist.protocol.credentials import Credentials, KeyPair
 
+from .leftovers import coordinator_of, engines_of, ports_of
+from .results import values
+
 START = (
     "import sys\n"
     "from jupyter_dist import Cluster\n"
@@ -172,6 +175,22 @@ def test_names_that_are_not_utf_8_work_or_are_named(home, tmp_path):
         assert b"UsageError" in last
         assert what in last
         assert b"not UTF-8" in last
+
+
+def test_ranks_come_by_tcp_where_a_unix_socket_has_no_room_in_its_path(home, tmp_path, monkeypatch):
+    long = tmp_path / ("long" * 20)
+    long.mkdir()
+    monkeypatch.setenv("TMPDIR", str(long))
+    cluster = Cluster.start("localhost:2")
+    try:
+        ports = set(ports_of(coordinator_of(cluster)))
+        for engine in engines_of(cluster):
+            dialled = {each.raddr.port for each in engine.net_connections("tcp") if each.raddr}
+            assert dialled & ports
+        assert values(cluster.run("rank")) == ["0", "1"]
+    finally:
+        cluster.stop()
+    assert list(long.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["FIFO", "loop of links", "bytes", "link to nothing"])

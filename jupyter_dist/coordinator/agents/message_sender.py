@@ -77,8 +77,8 @@ class MessageSender:
         """Let ranks of this machine come by Unix sockets; return whether they can."""
         if path not in self._home_paths:
             try:
+                self._beats.bind_unix(beats_path(path))  # the longer path
                 self._engines.bind_unix(path)
-                self._beats.bind_unix(beats_path(path))
             except OSError:  # too long, or what is a folder for the agent is none here
                 return False
             self._home_paths.add(path)

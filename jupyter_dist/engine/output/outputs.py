@@ -106,7 +106,8 @@ class _Tail:
         if not self._pending:
             return begun
         text = self._pending.encode()
-        # A byte that is none of UTF-8 is four characters: there may be lines too many before it.
+        # A byte that is none of UTF-8 is four characters, and what the disk did not take is not in
+        # the file: so this may begin too early, and some of it be told twice.
         most = min(self._offset, begun + len(text))
         held = os.pread(self._file, most, self._offset - most)
         for _ in range(len(_LINE_END.findall(held)) - len(_LINE_END.findall(text))):
