@@ -4,6 +4,7 @@ While the rank is idle that is the main thread: a cell comes to it without a det
 runs it is the link thread: see link.py.
 """
 
+import math
 import os
 import queue
 import select
@@ -104,7 +105,7 @@ class Channel:
         self.is_main_idle = False
         """The main thread waits for the next message; read by the link thread."""
         self.busy_since_s = monotonic()
-        """Since when it does not."""
+        """Since when it does not; -inf: it is to be looked after by now."""
         self.is_link_asleep = False
         """The link thread would not notice soon that the main thread is busy."""
         self.is_cell_waiting = False
@@ -159,7 +160,11 @@ class Channel:
         return self._dealer.fileno
 
     def post(self, message: Message, buffers: Sequence[Frame] = ()) -> None:
-        """Send a message soon; from any thread, also within user code."""
+        """Send a message soon; from any thread, also within user code.
+
+        The link thread takes over with it: an answer may come at once.
+        """
+        self.busy_since_s = -math.inf
         self._outbox.put((message, buffers))
         self.link_waker.wake()
 

@@ -22,6 +22,8 @@ TAKEOVER_S = 0.01
 """A cell that runs for longer than this is looked after."""
 ALERT_S = 0.2
 """For so long after a cell the next one need not wake the thread: it looks by itself."""
+ALERT_LOOKS = 5
+"""How many times longer than for TAKEOVER_S it waits between two of these looks."""
 STREAM_INTERVAL_S = 0.05
 """How often a running cell's output is looked at."""
 IDLE_INTERVAL_S = 1.0
@@ -85,6 +87,7 @@ class Link(threading.Thread):
                 self._channel.is_link_asleep = False
                 if ready:
                     self._channel.link_waker.clear()
+                is_in_charge = is_in_charge and self._is_needed()  # what has come may be for main
                 if is_in_charge or self._channel.has_posted or monotonic() >= self._next_look_s:
                     self._look_after()
             except Exception:
@@ -102,9 +105,12 @@ class Link(threading.Thread):
             return round(self._stream_interval_s * 1000)
         channel = self._channel
         channel.is_link_asleep = True
-        if not channel.is_main_idle or monotonic() - channel.busy_since_s < ALERT_S:
+        if not channel.is_main_idle:
             channel.is_link_asleep = False
             return round(self._takeover_s * 1000)
+        if monotonic() - channel.busy_since_s < ALERT_S:
+            channel.is_link_asleep = False
+            return round(ALERT_LOOKS * self._takeover_s * 1000)
         return max(1, round((self._next_look_s - monotonic()) * 1000))
 
     def _look_after(self) -> None:

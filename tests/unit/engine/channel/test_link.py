@@ -61,6 +61,17 @@ def test_what_user_code_posts_is_sent_while_it_runs(home, channel, work, link):
     assert home.receive() == [SAID]
 
 
+def test_an_answer_to_what_user_code_has_posted_comes_at_once(home, channel, handler, link):
+    link._takeover_s = 60.0
+    answered = threading.Event()
+    handler.on_abort.side_effect = lambda *_: answered.set()
+    home.say(CELL)
+    channel.next_work()
+    channel.post(SAID)
+    home.say(AbortCommunicator(1, 3, "is lost"))
+    assert answered.wait(10)
+
+
 def test_an_idle_rank_is_looked_after_too(channel, work, link):
     before = work.look
     work.look = lambda: channel.hand_over(print)
