@@ -34,6 +34,7 @@ class AnswersLost(WireError):
 class Dealer(Generic[Incoming]):
     """A connected DEALER socket. Not thread-safe: its one owner sends, receives and waits.
 
+    Without credentials it dials a Unix socket, where the other side asks for none.
     Without a context of the caller's it uses the one that all clients of the process share.
     With an identity it is the same peer after a broken connection, and nothing is lost by that;
     its owner has to ask for `silence_s` often, for that is when what was lost is sent again.
@@ -44,7 +45,7 @@ class Dealer(Generic[Incoming]):
     def __init__(
         self,
         address: str,
-        credentials: Credentials,
+        credentials: Credentials | None,
         decoder: Decoder[Incoming],
         identity: bytes = b"",
         context: "zmq.Context[Any] | None" = None,
@@ -122,7 +123,13 @@ class Dealer(Generic[Incoming]):
     def _dial(self) -> None:
         """Connect, and have the other side asked for signs of life by libzmq."""
         ping(self._socket)
-        secure_client(self._socket, self._credentials)
+        self._connect()
+
+    def _connect(self) -> None:
+        if self._credentials is None:
+            try_again_soon(self._socket)
+        else:
+            secure_client(self._socket, self._credentials)
         dial(self._socket, self._address)
 
     def _read_monitor(self) -> None:

@@ -1,7 +1,6 @@
 """The coordinator's ends of the control channel: many authenticated peers on one socket."""
 
 import errno
-import os
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -11,6 +10,7 @@ import zmq
 
 from jupyter_dist.control.frames import receive_frames, send_frames, size_of
 from jupyter_dist.control.ledger import Ledger, Sign, read_stamp
+from jupyter_dist.control.unix_sockets import check_folder
 from jupyter_dist.errors import MalformedMessage, VersionMismatch, no_free_port
 from jupyter_dist.protocol.codec import VERSION, Decoder, Frame, encode
 from jupyter_dist.protocol.credentials import KeyPair
@@ -136,9 +136,7 @@ class Listener:
         Raise OSError where that cannot be done, and PermissionError for a folder that is not closed
         to all other users.
         """
-        folder = os.stat(os.path.dirname(path))
-        if folder.st_uid != os.geteuid() or folder.st_mode & 0o077:
-            raise PermissionError(errno.EPERM, "others may enter its folder", path)
+        check_folder(path)
         self._socket.curve_server = False  # holds for what is bound from now on
         try:
             self._socket.bind(f"ipc://{path}")

@@ -97,9 +97,10 @@ class CoordinatorServer:
         )
         self.coordinator.own_errors.log_path = str(self._log_path)
         clients_port = self.clients.bind(LOOPBACK)
+        clients_path = self._listen_at(self._log_path.with_name("clients"))
         others = (ports.engines, ports.beats, clients_port)
         self._limits = ConnectionLimits(self._agents.proven, ports.agents, others)
-        connection = self._publish(clients_port, keys)
+        connection = self._publish(clients_port, clients_path, keys)
         if joining:  # only now is the cluster's name ours
             self._write_join_file(at, ports, authority)
         return connection
@@ -198,7 +199,15 @@ class CoordinatorServer:
         if job is not None:
             job.start(path)
 
-    def _publish(self, clients_port: int, keys: ClusterKeys) -> ConnectionInfo:
+    def _listen_at(self, path: Path) -> str:
+        """Let clients of this machine come by a Unix socket; empty where they cannot."""
+        try:
+            self.clients.bind_unix(str(path))
+        except OSError:  # too long, as where TMPDIR names a deep folder
+            return ""
+        return str(path)
+
+    def _publish(self, clients_port: int, clients_path: str, keys: ClusterKeys) -> ConnectionInfo:
         self._path = connection_path(self._spec.name)
         self._info = ConnectionInfo(
             name=self._spec.name,
@@ -210,6 +219,7 @@ class CoordinatorServer:
             hosts=self._spec.hosts,
             job_dir=self._spec.batch.directory if self._spec.batch is not None else "",
             machine=this_machine(),
+            clients_path=clients_path,
         )
         write_connection(self._path, self._info, is_new=True)
         self._next_check_s = monotonic() + FILE_CHECK_INTERVAL_S

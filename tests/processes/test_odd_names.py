@@ -6,8 +6,11 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from jupyter_dist import Cluster
@@ -177,20 +180,24 @@ def test_names_that_are_not_utf_8_work_or_are_named(home, tmp_path):
         assert b"not UTF-8" in last
 
 
-def test_ranks_come_by_tcp_where_a_unix_socket_has_no_room_in_its_path(home, tmp_path, monkeypatch):
-    long = tmp_path / ("long" * 20)
-    long.mkdir()
-    monkeypatch.setenv("TMPDIR", str(long))
-    cluster = Cluster.start("localhost:2")
-    try:
-        ports = set(ports_of(coordinator_of(cluster)))
-        for engine in engines_of(cluster):
-            dialled = {each.raddr.port for each in engine.net_connections("tcp") if each.raddr}
-            assert dialled & ports
-        assert values(cluster.run("rank")) == ["0", "1"]
-    finally:
-        cluster.stop()
-    assert list(long.iterdir()) == []
+@pytest.mark.parametrize(("name", "is_tcp"), [("short", False), ("long" * 20, True)])
+def test_who_is_here_comes_by_tcp_only_where_a_unix_socket_has_no_room_in_its_path(
+    home, monkeypatch, name, is_tcp
+):
+    with tempfile.TemporaryDirectory(dir="/tmp") as top:  # tmp_path may be long itself
+        folder = Path(top, name)
+        folder.mkdir()
+        monkeypatch.setenv("TMPDIR", str(folder))
+        cluster = Cluster.start("localhost:2")
+        try:
+            ports = set(ports_of(coordinator_of(cluster)))
+            for process in (psutil.Process(), *engines_of(cluster)):
+                dialled = {each.raddr.port for each in process.net_connections("tcp") if each.raddr}
+                assert bool(dialled & ports) == is_tcp
+            assert values(cluster.run("rank")) == ["0", "1"]
+        finally:
+            cluster.stop()
+        assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["FIFO", "loop of links", "bytes", "link to nothing"])

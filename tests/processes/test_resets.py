@@ -9,6 +9,7 @@ import pytest
 
 from tests.facts import assert_tells
 
+from .conftest import SharedCluster
 from .leftovers import agents_of, coordinator_of, engines_of, ports_of, wait_until
 from .listener import Listener, begin
 from .results import values
@@ -48,7 +49,16 @@ def can_reset():
 pytestmark = pytest.mark.skipif(not can_reset(), reason="root and `ss -K` reset connections")
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """The cluster of this module: all come by TCP, as paths of Unix sockets would be too long."""
+    shared = SharedCluster(tmp_path_factory.mktemp("long" * 25))
+    yield shared
+    shared.close()
+
+
 def clients_port_of(cluster):
+    assert not cluster._connection.clients_path
     return int(cluster._connection.clients_address.rpartition(":")[2])
 
 

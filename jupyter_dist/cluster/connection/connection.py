@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from jupyter_dist.cluster.connection.patience import Patience
 from jupyter_dist.control.dealer import AnswersLost, Dealer
+from jupyter_dist.control.unix_sockets import can_dial
 from jupyter_dist.errors import (
     CellRefused,
     ClusterGone,
@@ -29,6 +30,7 @@ from jupyter_dist.launch.processes.open_files import check_room
 from jupyter_dist.launch.processes.process_life import process_lives
 from jupyter_dist.launch.proxy.last_word import LastWord
 from jupyter_dist.protocol.codec import Frame, to_client
+from jupyter_dist.protocol.credentials import Credentials
 from jupyter_dist.protocol.messages import Message, Refused, ToClient
 
 SLICE_S = 0.1
@@ -64,9 +66,7 @@ class Connection:
         self._patience = Patience(info.coordinator_pid)
         check_room(DistError)
         try:
-            self._dealer: Dealer[ToClient] = Dealer(
-                info.clients_address, info.credentials, to_client(), identity
-            )
+            self._dealer: Dealer[ToClient] = Dealer(*_way_to(info), to_client(), identity)
         except WireError as problem:
             path = path_of(info)
             raise WireError(f"{problem}. Is {str(path)!r} damaged? Remove it then.") from problem
@@ -214,6 +214,13 @@ class Connection:
                     self._dealer.close(linger_ms=0)  # what is still to be sent has nowhere to go
             finally:
                 self.lock.release()
+
+
+def _way_to(info: ConnectionInfo) -> tuple[str, Credentials | None]:
+    """Return the address to dial, and the keys that are wanted there."""
+    if info.clients_path and can_dial(info.clients_path):
+        return f"ipc://{info.clients_path}", None
+    return info.clients_address, info.credentials
 
 
 def check_not_forked(pid: int, cluster: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import zmq
 
 from jupyter_dist.control.connection_events import CONNECTION_EVENTS, ConnectionEvent
-from jupyter_dist.control.dealer import Dealer, dial, secure_client, try_again_soon
+from jupyter_dist.control.dealer import Dealer
 from jupyter_dist.control.heartbeat import echo_heartbeats
 from jupyter_dist.control.ledger import Ledger
 from jupyter_dist.protocol.births import beats_path
@@ -63,18 +63,14 @@ class EngineDealer(Dealer[ToEngine]):
     def __init__(
         self,
         address: str,
-        credentials: Credentials,
+        credentials: Credentials | None,
         identity: bytes,
         context: "zmq.Context[Any]",
     ) -> None:
         super().__init__(address, credentials, to_engine(), identity, context)
 
     def _dial(self) -> None:
-        if self._address.startswith("ipc:"):
-            try_again_soon(self._socket)
-        else:
-            secure_client(self._socket, self._credentials)
-        dial(self._socket, self._address)
+        self._connect()
 
 
 class RelayedDealer(EngineDealer):
@@ -144,10 +140,10 @@ def open_line(context: "zmq.Context[Any]", home: RankHome) -> EngineDealer:
 
     Raise WireError for an address that cannot be dialled, RuntimeError without a thread more.
     """
-    keys = None if home.beats_address.startswith("ipc:") else home.credentials
+    keys = None if home.address.startswith("ipc:") else home.credentials
     answer = partial(echo_heartbeats, context, home.beats_address, keys, home.identity)
     if not home.relay:
         answer()
-        return EngineDealer(home.address, home.credentials, home.identity, context)
+        return EngineDealer(home.address, keys, home.identity, context)
     echo_heartbeats(context, f"ipc://{beats_path(home.relay)}", None, home.identity)
     return RelayedDealer(context, home, answer)

@@ -43,6 +43,8 @@ class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where its coordinator runs, as `private_dir.this_machine` has it; empty: on this machine."""
     coordinator_host: str = ""
     """The other machine on which it runs; the process and the log are those of its proxy here."""
+    clients_path: str = ""
+    """A Unix socket at which clients on its machine need no keys; empty: there is none."""
 
 
 class StartReport(msgspec.Struct, frozen=True):

@@ -184,6 +184,7 @@ class Proxy:
         info = msgspec.structs.replace(
             self._far,
             clients_address=f"ipc://{self._socket}",
+            clients_path="",  # of that machine
             coordinator_pid=os.getpid(),
             log_path=str(self._log_path),
             machine=this_machine(),

@@ -18,7 +18,8 @@ class SilentDealer:
 
     silence = 0.0
 
-    def __init__(self, *_more):
+    def __init__(self, address, keys, *_more):
+        self.way = address, keys
         self.sent = []
 
     def wait(self, _timeout_s):
@@ -46,6 +47,29 @@ def lines(monkeypatch, tmp_path):
     log_path = str(tmp_path / "log")
     there = known(log_path=log_path, coordinator_host="login")
     return Connection(known(log_path=log_path)), Connection(there)
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "is_there"),
+    [
+        (0o700, "clients", True),
+        (0o700, "none", False),  # as in a container
+        (0o710, "clients", False),
+        (0o701, "clients", False),
+        (0o700, "cli\0ents", False),  # a damaged file
+        (0o700, "", False),
+    ],
+)
+def test_keys_are_left_out_only_at_a_socket_where_no_other_user_can_be(
+    lines, tmp_path, mode, name, is_there
+):
+    tmp_path.chmod(mode)
+    path = tmp_path / "clients"
+    path.touch()
+    info = known(clients_path=f"{tmp_path}/{name}" if name else "")
+    here = (f"ipc://{path}", None)
+    there = (info.clients_address, info.credentials)
+    assert Connection(info)._dealer.way == (here if is_there else there)
 
 
 def hear(line, silence_s, **options):

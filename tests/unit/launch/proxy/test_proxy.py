@@ -23,6 +23,7 @@ FAR = ConnectionInfo(
     coordinator_pid=7,
     world_size=1,
     log_path="/there/log",
+    clients_path="/there/clients",
 )
 
 
@@ -93,7 +94,8 @@ def ignore(_report):
 def test_clients_here_find_the_cluster_until_the_proxy_ends(ssh):
     proxy = ssh.proxy()
     assert proxy.open(ignore).coordinator_host == "login"
-    assert find_connection("demo") is not None
+    found = find_connection("demo")
+    assert (found.clients_address[:6], found.clients_path) == ("ipc://", "")
     proxy.close()
     assert find_connection("demo") is None
 
