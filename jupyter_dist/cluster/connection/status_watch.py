@@ -6,8 +6,9 @@ import traceback
 from collections.abc import Callable
 from time import monotonic
 
-from jupyter_dist.cluster.connection.connection import Connection
+from jupyter_dist.cluster.connection.connection import SLICE_S, Connection
 from jupyter_dist.cluster.connection.roles import leave_place
+from jupyter_dist.control.poller import Poller, Waker
 from jupyter_dist.control.sockets import end_unused_context
 from jupyter_dist.errors import ClusterGone, WireError
 from jupyter_dist.model.hosts.topology import Topology
@@ -40,6 +41,8 @@ class StatusWatch(threading.Thread):
         self._lock = threading.Lock()
         self._subscribers: dict[Subscriber, float] = {}
         self._over = threading.Event()
+        self._waker: Waker | None = None
+        """Ends a slice of the thread, which makes it and closes it."""
         self.leaving = Leaving()
         self._next_presence_s = 0.0
         self.last = Topology(cluster=name, state="starting", generation=-1)
@@ -49,6 +52,7 @@ class StatusWatch(threading.Thread):
         with self._lock:
             self._subscribers[subscriber] = interval_s
             self._next_presence_s = 0.0
+        self._wake()
         if self._over.is_set():
             subscriber(self.last)
         return lambda: self._unsubscribe(subscriber)
@@ -66,14 +70,22 @@ class StatusWatch(threading.Thread):
         finally:
             self._over.set()
             self._connection.close()
+            if self._waker is not None:
+                self._waker.close()
             if self.leaving.is_wanted:
                 end_unused_context()
 
     def _watch(self) -> None:
+        line, waker, poller = self._connection, Waker(), Poller()
+        self._waker = waker
+        poller.add(line)
+        poller.add(waker)
         while not (self._over.is_set() or self.leaving.is_wanted):
             self._show_presence()
+            poller.wait(SLICE_S)
+            waker.clear()
             with contextlib.suppress(WireError):  # it is logged, and the next picture comes
-                for message, _ in self._connection.receive(waits_out_breaks=True):
+                for message, _ in line.receive(0.0, waits_out_breaks=True):
                     if isinstance(message, TopologyChanged):
                         self._tell(message.topology)
         if self.leaving.is_wanted:
@@ -82,10 +94,15 @@ class StatusWatch(threading.Thread):
     def close(self) -> None:
         """End the thread; subscribers hear no more."""
         self._over.set()
+        self._wake()
         if self.ident is None:  # it never ran, so nobody else closes its line
             self._connection.close()
         elif threading.current_thread() is not self:
             self.join(2.0)
+
+    def _wake(self) -> None:
+        if self._waker is not None:
+            self._waker.wake()
 
     def _show_presence(self) -> None:
         now_s = monotonic()
