@@ -16,7 +16,7 @@ def check_folder(path: str) -> None:
     """
     if sys.platform == "win32":
         raise OSError(errno.ENOTSUP, "ZeroMQ has no such sockets on Windows", path)
-    folder = os.stat(os.path.dirname(path))
+    folder = os.lstat(os.path.dirname(path))  # a link may lead anywhere
     if folder.st_uid != os.geteuid() or folder.st_mode & 0o077:
         raise PermissionError(errno.EPERM, "others may enter its folder", path)
 
