@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from jupyter_dist.cluster.cluster import Cluster
 
 REASON = "SIGTERM at jupyter dist run"
+ENDS_WITHIN_S = 1.0
+"""What has saved mostly ends then, without an interrupt, which would cut off its last lines."""
 
 
 class Termination:
@@ -24,15 +26,18 @@ class Termination:
         self.is_over = False
         """The job has ended: from now on the signal interrupts nothing."""
         self._cluster: Cluster | None = None
+        self._is_left = threading.Event()
 
     @contextmanager
     def of_program(self, cluster: "Cluster") -> Iterator[None]:
         """Let ranks of this cluster save first, as long as the program runs."""
         self._cluster = cluster
+        self._is_left.clear()
         try:
             yield
         finally:
             self._cluster = None
+            self._is_left.set()
 
     def on_signal(self, _number: int, _frame: FrameType | None) -> None:
         """Do what a handler does."""
@@ -51,7 +56,8 @@ class Termination:
 
         try:
             with suppress(DistError):  # who has gone has nothing to save
-                announce_end(cluster, REASON)
+                if announce_end(cluster, REASON):
+                    self._is_left.wait(ENDS_WITHIN_S)
         finally:
             if self._cluster is not None:
                 os.kill(os.getpid(), signal.SIGTERM)  # the second one

@@ -20,7 +20,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from jupyter_dist.cli.jobs.notebooks.notebook_client import JobClient
 from jupyter_dist.cli.jobs.notebooks.notebook_file import write_notebook
 from jupyter_dist.cli.jobs.restarts import Outcome
-from jupyter_dist.cli.jobs.termination import REASON
+from jupyter_dist.cli.jobs.termination import ENDS_WITHIN_S, REASON
 from jupyter_dist.cluster.asking.front_end import JOB_VARIABLE
 from jupyter_dist.cluster.jobs.exit_status import (
     INTERRUPTED,
@@ -88,6 +88,7 @@ class NotebookJob:
         self._unwritten = ""
         self._ended_by: tuple[int, str] | None = None
         self._ending: asyncio.Future[None] | None = None
+        self._no_cell_runs = asyncio.Event()
         self._interrupted: list[BackgroundRun] = []
         """Cells that went on beside others when the first of them was interrupted."""
         self._is_given_up = False
@@ -212,6 +213,7 @@ class NotebookJob:
         """Run a cell, and say why it has failed, if it has."""
         began_s = time.monotonic()
         ticking = asyncio.ensure_future(self._tick())
+        self._no_cell_runs.clear()
         error = message = traceback = ""
         try:
             await client.async_execute_cell(self._notebook.cells[place], place)
@@ -221,6 +223,7 @@ class NotebookJob:
             error, message = "DeadKernelError", "the kernel of the notebook has ended"
         finally:
             ticking.cancel()
+            self._no_cell_runs.set()
             seconds = time.monotonic() - began_s
         is_well = not error or (error == "SystemExit" and message in _WELL)
         if not is_well:
@@ -266,13 +269,20 @@ class NotebookJob:
     async def _end(self, status: int) -> None:
         """Interrupt the cell that runs; before that let ranks save, if a scheduler says so."""
         if status == TERMINATED and self._cluster:
-            await asyncio.to_thread(_let_save, self._cluster)
+            await self._let_save(self._cluster)
         if self._show.running_beside:
             self._interrupted = self._show.running_beside
             await asyncio.to_thread(_interrupt, self._cluster)
         if self._kernel.has_kernel:
             await self._kernel.interrupt_kernel()
         asyncio.get_running_loop().call_later(INTERRUPT_PATIENCE_S, self._give_up)
+
+    async def _let_save(self, cluster: str) -> None:
+        """Have ranks save and the cell end: an interrupt just then takes its answer away."""
+        has_saved = await asyncio.to_thread(_let_save, cluster)
+        if has_saved:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._no_cell_runs.wait(), ENDS_WITHIN_S)
 
     @property
     def _cluster(self) -> str:
@@ -318,23 +328,25 @@ def _make_manager(kernel: str, folder: str) -> AsyncKernelManager:
     return AsyncKernelManager(kernel_name=kernel, transport="ipc", ip=sockets)
 
 
-def _let_save(cluster: str) -> None:
+def _let_save(cluster: str) -> bool:
+    """Have the ranks of a cluster save; return whether one wants to know."""
     from jupyter_dist.cluster.jobs.announcement import announce_end
 
-    _have(cluster, lambda visited: announce_end(visited, REASON))
+    return bool(_have(cluster, lambda visited: announce_end(visited, REASON)))
 
 
 def _interrupt(cluster: str) -> None:
     _have(cluster, lambda visited: visited.interrupt())
 
 
-def _have(name: str, act: Callable[["Cluster"], object]) -> None:
+def _have(name: str, act: Callable[["Cluster"], object]) -> object:
     """Do something on a cluster; one that has gone has nothing to save or to interrupt."""
     from jupyter_dist.cluster.cluster import Cluster
 
     with suppress(DistError):
         visited = Cluster.visit(name)
         try:
-            act(visited)
+            return act(visited)
         finally:
             visited.detach()
+    return None

@@ -195,6 +195,24 @@ def test_ranks_that_have_saved_end_well_and_the_job_was_terminated(dist, demo, t
     assert dist("run", "--name", "demo", train)[0] == 143
 
 
+def test_what_ends_soon_after_it_has_saved_is_not_interrupted(dist, demo, train, monkeypatch):
+    has_saved, run_command, ended = threading.Event(), demo.run_command, []
+    monkeypatch.setattr(
+        "jupyter_dist.cluster.jobs.announcement.announce_end", lambda *_: has_saved.set() or "saved"
+    )
+
+    def save_and_leave(*asked, **how):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert has_saved.wait(30)
+        threading.Event().wait(0.2)  # an interrupt would come at once
+        ended.append(True)
+        return run_command(*asked, **how)
+
+    monkeypatch.setattr(demo, "run_command", save_and_leave)
+    assert dist("run", "--name", "demo", train)[0] == 143
+    assert ended
+
+
 def test_a_second_signal_does_not_wait_for_what_is_saved(dist, demo, train, monkeypatch):
     goes_on = threading.Event()
     monkeypatch.setattr(
