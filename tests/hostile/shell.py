@@ -17,7 +17,11 @@ SHELL = (
     ),
     Deed("a cell in a cell that raises", "x = get_ipython().run_cell('1/0').success"),
     raised("ask_exit", "get_ipython().ask_exit()", "SystemExit"),
-    Deed("get_ipython is gone", "kept_get = get_ipython; del get_ipython"),
+    Deed(
+        "get_ipython is gone",
+        "kept_get = get_ipython; del get_ipython",
+        undo="get_ipython = kept_get; del kept_get",
+    ),
     *(
         Deed(
             f"{event} raises",
