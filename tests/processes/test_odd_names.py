@@ -181,7 +181,7 @@ def test_names_that_are_not_utf_8_work_or_are_named(home, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "is_tcp"), [("short", False), ("long" * 20, True)])
-def test_who_is_here_comes_by_tcp_only_where_a_unix_socket_has_no_room_in_its_path(
+def test_clients_and_ranks_here_come_by_tcp_only_where_the_path_of_a_socket_is_too_long(
     home, monkeypatch, name, is_tcp
 ):
     with tempfile.TemporaryDirectory(dir="/tmp") as top:  # tmp_path may be long itself

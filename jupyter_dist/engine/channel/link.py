@@ -95,7 +95,7 @@ class Link(threading.Thread):
                     raise
 
     def _is_needed(self) -> bool:
-        """Return whether the main thread has been busy for a while."""
+        """Return whether the main thread has been busy for a while, or user code has posted."""
         channel = self._channel
         return not channel.is_main_idle and monotonic() - channel.busy_since_s >= self._takeover_s
 
@@ -105,12 +105,10 @@ class Link(threading.Thread):
             return round(self._stream_interval_s * 1000)
         channel = self._channel
         channel.is_link_asleep = True
-        if not channel.is_main_idle:
+        is_busy = not channel.is_main_idle
+        if is_busy or monotonic() - channel.busy_since_s < ALERT_S:
             channel.is_link_asleep = False
-            return round(self._takeover_s * 1000)
-        if monotonic() - channel.busy_since_s < ALERT_S:
-            channel.is_link_asleep = False
-            return round(ALERT_LOOKS * self._takeover_s * 1000)
+            return round(self._takeover_s * (1 if is_busy else ALERT_LOOKS) * 1000)
         return max(1, round((self._next_look_s - monotonic()) * 1000))
 
     def _look_after(self) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 
 import pytest
 from fakes.connections import known
@@ -65,7 +66,7 @@ def test_keys_are_left_out_only_at_a_socket_where_no_other_user_can_be(
 ):
     tmp_path.chmod(mode)
     path = tmp_path / "clients"
-    path.touch()
+    os.mknod(path, stat.S_IFSOCK | 0o600)
     info = known(clients_path=f"{tmp_path}/{name}" if name else "")
     here = (f"ipc://{path}", None)
     there = (info.clients_address, info.credentials)
