@@ -127,6 +127,8 @@ class BarCollector:
 
     def take(self, now_s: float, *, is_final: bool) -> list[Output]:
         """Return the states that are new, the oldest bar first; `is_final`: the cell has ended."""
+        if not self._bars:
+            return []
         with self._lock:
             bars = list(self._bars.values())
         taken = [bar.take(now_s, is_final=is_final) for bar in bars]

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from jupyter_dist.engine.output.bar_collector import BarCollector
 from jupyter_dist.engine.output.library_messages import drop_chatter, may_become_chatter
-from jupyter_dist.engine.output.stream_file import ErrorFile, StreamFile, file_size, open_stream
+from jupyter_dist.engine.output.stream_file import ErrorFile, StreamFile, open_stream
 from jupyter_dist.model.ranks.source_files import name_cells, name_places
 from jupyter_dist.protocol.messages import Output
 
@@ -51,10 +51,12 @@ class _Tail:
         self._written = written
         self.stream = open_stream(written)
 
-    @property
-    def size(self) -> int:
-        """How many bytes are written so far."""
-        return file_size(self._file)
+    def find_end(self) -> int:
+        """Return how many bytes are written so far; 0 where a cell has closed the file."""
+        try:
+            return os.lseek(self._file, 0, os.SEEK_END)  # what a stat returns takes longer to make
+        except OSError:
+            return 0
 
     def flush(self) -> None:
         """Write what Python still holds back; a stream that a cell took apart is made again."""
@@ -211,7 +213,8 @@ class Outputs:
         for number, tail in enumerate(self._tails):
             if _file_of(1 + number) != self._files[number]:
                 os.dup2(self._spare[number], 1 + number)
-            tail.flush()
+            if getattr(tail.stream, "buffer", None) is None:  # a cell has detached it
+                tail.flush()
             if getattr(sys, tail.name, None) is not tail.stream:
                 setattr(sys, tail.name, tail.stream)
 
@@ -272,12 +275,14 @@ class Outputs:
             stderr.flush()
         # In this order: what is on stdout by then is not older than any of this of stderr, and
         # whatever was written between them is among the turns.
-        stderr_end, stdout_end = stderr.size, stdout.size
-        for before, end in self._take_turns():
+        stderr_end, stdout_end = stderr.find_end(), stdout.find_end()
+        for before, end in self._take_turns() if self._errors.turns else ():
             self._put(stdout.read(is_final=False, end=before))
             self._put(stderr.read(is_final=False, end=end))
-        self._put(stdout.read(is_final, stdout_end))
-        self._put(stderr.read(is_final, stderr_end))
+        if said := stdout.read(is_final, stdout_end):
+            self._put(said)
+        if said := stderr.read(is_final, stderr_end):
+            self._put(said)
 
     def _put(self, outputs: Sequence[Output]) -> None:
         area = self._areas[-1] if self._areas else None

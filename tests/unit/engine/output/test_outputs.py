@@ -446,7 +446,7 @@ def test_what_is_not_handed_out_yet_is_not_counted_as_told(tmp_path_factory, rea
     try:
         for pieces in reads:
             os.write(descriptor, b"".join(pieces))
-            text += "".join(each.text for each in tail.read(False, max(0, tail.size - cut)))
+            text += "".join(each.text for each in tail.read(False, max(0, tail.find_end() - cut)))
     finally:
         os.close(tail._file)
         os.close(descriptor)
