@@ -74,10 +74,10 @@ class BaseCommunicator(AlongAxes, ObjectCollectives):
 
     @participants.setter
     def participants(self, ranks: frozenset[int] | None) -> None:
-        members = self.world_ranks
-        self.log.scope.participants = (
-            None if ranks is None else frozenset(members[rank] for rank in ranks)
-        )
+        if ranks is not None:
+            members = self.world_ranks
+            ranks = frozenset(members[rank] for rank in ranks)
+        self.log.scope.participants = ranks
 
     def __repr__(self) -> str:
         where = f"group {self.group_label}, " if self.group_label else ""

@@ -41,8 +41,7 @@ class Cell(msgspec.Struct, eq=False):
     """The running cell, and how often its ranks have met."""
 
     cell_id: str
-    everyone: tuple[int, ...]
-    ranks: frozenset[int]
+    ranks: Sequence[int]
     counts: defaultdict[tuple[str, tuple[int, ...]], int]
 
 
@@ -81,7 +80,7 @@ class ControlCollectives:
 
     def enter_cell(self, cell_id: str, ranks: Sequence[int]) -> None:
         """Let ranks of this cell meet from now on."""
-        self._cell = Cell(cell_id, tuple(sorted(ranks)), frozenset(ranks), defaultdict(int))
+        self._cell = Cell(cell_id, ranks, defaultdict(int))
 
     def leave_cell(self) -> None:
         """Let nobody meet any more; a thread that still waits is told."""
@@ -123,7 +122,7 @@ class ControlCollectives:
             cell_id=cell.cell_id,
             # Unique with its ranks, so that no late answer to another meeting is mistaken.
             topic=f"{purpose} {number} of {_list_in_order(ranks)}",
-            ranks=None if ranks == cell.everyone else ranks,
+            ranks=None if ranks == tuple(sorted(cell.ranks)) else ranks,
             kind=kind,
             claim=claim,
             agreement=agreement,
@@ -151,7 +150,7 @@ class ControlCollectives:
                 f"{claim} got ranks that leave out rank {self._rank}, which calls it. Call it on "
                 f"{name_ranks(ranks)} only, or add the rank."
             )
-        if absent := sorted(set(ranks) - cell.ranks):
+        if absent := sorted(set(ranks).difference(cell.ranks)):
             raise UsageError(
                 f"{claim} needs {name_ranks(absent)}, but this cell runs on "
                 f"{name_ranks(cell.ranks)} of {self._world_size}. Leave them out of `ranks`, or "

@@ -104,7 +104,8 @@ class Namespace:
         """What is called so in cells."""
         self.of_program: dict[str, Any] | None = None
         """The variables of the program that runs; None: none does, or only Python knows them."""
-        self._info = info
+        self.all_ranks = tuple(range(info.world_size))
+        """All ranks that there are."""
         self._is_checked_always = False
         self._valued_cells: dict[int, str] = {}
         """By number, the cells whose values IPython keeps in `Out`."""
@@ -121,7 +122,7 @@ class Namespace:
 
     def enter_generation(self, info: RankInfo, communicator: Communicator) -> None:
         """Put the place of this rank, and its communicator, under their names."""
-        self._info = info
+        self.all_ranks = tuple(range(info.world_size))
         before = self.communicator
         if before.generation:  # what the user has set holds for the one that takes its place
             communicator.timeout_s, communicator.check = before.timeout_s, before.check
@@ -145,18 +146,15 @@ class Namespace:
         name_along(axes)
         self.communicator.take_axes(axes)
 
-    @property
-    def all_ranks(self) -> tuple[int, ...]:
-        """All ranks that there are."""
-        return tuple(range(self._info.world_size))
-
     def enter_cell(self, ranks: Sequence[int], is_checked: bool) -> None:
         """Tell the communicator who takes part, and whether calls are compared in this cell."""
         restore_names(self.shell)  # a thread or a task may have bound them
-        everyone = len(ranks) == self._info.world_size
-        self.communicator.participants = None if everyone else frozenset(ranks)
-        self._is_checked_always = self.communicator.check
-        self.communicator.check = self._is_checked_always or is_checked
+        everyone = len(ranks) == len(self.all_ranks)
+        communicator = self.communicator
+        communicator.participants = None if everyone else frozenset(ranks)
+        self._is_checked_always = communicator.check
+        if is_checked:
+            communicator.check = True
 
     def take_back_names(self, code: str) -> None:
         """Restore what the cell has made of `rank`, `comm` and their like, with a warning."""
