@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from jupyter_dist.launch.processes.core_wait import read_counters
+
 _STATE_AT, _MAJOR_FAULTS_AT, _USER_AT, _SYSTEM_AT, _RSS_AT = 0, 9, 11, 12, 21
 """Fields of /proc/PID/stat, counted after the name in parentheses."""
 _TICKS_PER_S, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
@@ -27,8 +29,7 @@ class ProcessState(NamedTuple):
 def read_state(pid: int) -> ProcessState:
     """Look at a process; empty where that is not possible."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        fields = read_counters(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         return ProcessState(
             fields[_STATE_AT].decode(),
             int(fields[_MAJOR_FAULTS_AT]),

@@ -27,6 +27,8 @@ ALERT_LOOKS = 5
 STREAM_INTERVAL_S = 0.05
 """How often a running cell's output is looked at."""
 IDLE_INTERVAL_S = 1.0
+MOST_IDLE_S = 3.0
+"""In a crowd, that is: orphans must notice it well within ORPHAN_AFTER_S."""
 CROWD = 12
 """More ranks on a core look less often, in proportion: a look takes a tenth of a millisecond, or
 two where hundreds of processes share the caches. Those of 512 ranks would keep two cores busy."""
@@ -55,6 +57,7 @@ class Link(threading.Thread):
         crowding = crowding_among(config.info.local_world_size)
         self._takeover_s = TAKEOVER_S * crowding
         self._stream_interval_s = STREAM_INTERVAL_S * crowding
+        self._idle_interval_s = min(MOST_IDLE_S, IDLE_INTERVAL_S * crowding)
         self._coordinator_pid = config.coordinator_pid
         self._orphan_after_s = max(ORPHAN_AFTER_S, config.lost_after_s)
         self._next_look_s = 0.0
@@ -119,7 +122,7 @@ class Link(threading.Thread):
             now_s = monotonic()
             if now_s >= self._next_look_s:
                 is_busy = not self._channel.is_main_idle
-                pause_s = self._stream_interval_s if is_busy else IDLE_INTERVAL_S
+                pause_s = self._stream_interval_s if is_busy else self._idle_interval_s
                 self._next_look_s = now_s + min(pause_s, self._channel.look_interval_s)
                 self._stream()
                 self._channel.serve()

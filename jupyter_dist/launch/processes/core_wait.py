@@ -4,6 +4,8 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
+_MOST_BYTES = 4096
+
 
 class CoreTime(NamedTuple):
     """Of a thread, since it was born; in seconds."""
@@ -47,8 +49,8 @@ def look_at_threads(pid: int, *prefixes: str) -> Threads:
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             path = f"/proc/{pid}/task/{thread}"
-            with suppress(OSError), open(f"{path}/stat", "rb") as file:
-                name, _, fields = file.read().partition(b"(")[2].rpartition(b") ")
+            with suppress(OSError):
+                name, _, fields = read_counters(f"{path}/stat").partition(b"(")[2].rpartition(b") ")
                 if name.startswith(heads):
                     had_s += _core_time(f"{path}/schedstat").had_s
                     can_run |= fields.startswith(b"R")
@@ -58,8 +60,16 @@ def look_at_threads(pid: int, *prefixes: str) -> Threads:
 def _core_time(path: str) -> CoreTime:
     """Read two of three numbers: on a core, waiting for one, how often; in nanoseconds."""
     try:
-        with open(path, "rb") as file:
-            had, waited = file.read().split()[:2]
-            return CoreTime(int(had) / 1e9, int(waited) / 1e9)
+        had, waited = read_counters(path).split()[:2]
+        return CoreTime(int(had) / 1e9, int(waited) / 1e9)
     except (OSError, ValueError):
         return CoreTime()
+
+
+def read_counters(path: str) -> bytes:
+    """Return a line of /proc: hundreds are read twice a second, and a file of `io` takes longer."""
+    line = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(line, _MOST_BYTES)
+    finally:
+        os.close(line)
