@@ -214,12 +214,12 @@ class Engine:
     def _do(self, delivery: Delivery) -> None:
         message = delivery.message
         match message:
+            case RunCell():
+                self._run(message)
             case Regroup():
                 self._regroup(message)
             case Welcome():
                 self._join(message)
-            case RunCell():
-                self._run(message)
             case StoreObjects():
                 self._store(message, delivery)
             case FetchObject():

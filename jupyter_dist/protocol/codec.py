@@ -60,7 +60,7 @@ def _is_plain(message: Message) -> bool:
     """Return whether a report has nothing but text in it, which needs no second look."""
     match message:
         case CellOutput() | CellResult(error=None, value_repr=None | str()):
-            return all(output.kind in _STREAMS for output in message.outputs)
+            return not message.outputs or all(each.kind in _STREAMS for each in message.outputs)
     return False
 
 

@@ -142,7 +142,8 @@ class CollectiveRecorder:
     def begin_cell(self, label: str, cell_id: str = "", is_task: bool = False) -> None:
         """Record that a cell begins now: its `In[3]`, and what the coordinator calls it."""
         self._cell_label, self.is_in_task = label, is_task
-        self._forget_sites()
+        if self._labels:  # user code has made calls
+            self._forget_sites()
         self._running_cell = index = self._cell_count
         self._cell_count = index + 1
         at = CELLS_AT + index % CELLS * CELL.size

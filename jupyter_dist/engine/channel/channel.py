@@ -52,6 +52,7 @@ from jupyter_dist.protocol.unreadable import Unreadable
 ForMain = Regroup | Welcome | TakeAxes | RunCell | StoreObjects | FetchObject | Leave
 """What waits for the main thread; all else is handled by the thread that is in charge."""
 
+_BEGINNINGS = (RunCell, Welcome)
 AboutNotices = HeedNotices | PreemptNotice | SavePointChosen | NoticeOver
 AboutDebugger = HoldDeadlines | StopNow | AboutDap
 
@@ -132,7 +133,8 @@ class Channel:
         self._outbox: queue.SimpleQueue[tuple[Message, Sequence[Frame]]] = queue.SimpleQueue()
         self._main_waker = Waker()
         self._poll = select.poll()
-        self._poll.register(self._main_waker.pollable, select.POLLIN)
+        self._woken = self._main_waker.pollable, select.POLLIN
+        self._poll.register(*self._woken)
 
     def open(self, context: Any) -> None:
         """Dial the coordinator, in this context of ZeroMQ. Raise WireError for a wrong address."""
@@ -199,7 +201,7 @@ class Channel:
                 if not self._inbox.empty():
                     return self._inbox.get()
                 ready = self._poll.poll()
-                if (self._main_waker.pollable, select.POLLIN) in ready:
+                if self._woken in ready:
                     self._main_waker.clear()
                 if (self._connection, select.POLLIN) in ready:
                     with self.charge:
@@ -262,9 +264,9 @@ class Channel:
 
     def _bring(self, message: ForMain, buffers: list[Frame]) -> None:
         """Put a message into the inbox of the main thread."""
-        if isinstance(message, RunCell | Welcome):
+        if isinstance(message, _BEGINNINGS):
             self._handler.on_beginning()
-        self.is_cell_waiting |= isinstance(message, RunCell)
+            self.is_cell_waiting |= message.__class__ is RunCell
         self._put(Delivery(message, buffers))
 
     def _put(self, work: Delivery | Callable[[], None]) -> None:

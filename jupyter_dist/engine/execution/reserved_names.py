@@ -4,25 +4,29 @@ import ast
 import re
 import warnings
 from collections.abc import Mapping
+from operator import is_not
 from typing import Any
 
 from jupyter_dist.engine.shell.rank_shell import RankShell
 from jupyter_dist.model.hosts.rank import NAMES_OF_RANKS
 
 _MISSING = object()
+_any, _map = any, map
+"""As they were: a cell may have put others in their places."""
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 def restore_names(shell: RankShell) -> tuple[str, ...]:
     """Put back what ranks have from the cluster; return the names that were something else."""
     found, own = shell.user_ns, shell.own_names
+    # In C, for each cell asks twice.
+    if not _any(_map(is_not, _map(found.get, NAMES_OF_RANKS), _map(own.get, NAMES_OF_RANKS))):
+        return ()
     changed = [
         name
         for name in NAMES_OF_RANKS
         if name in own and found.get(name, _MISSING) is not own[name]
     ]
-    if not changed:
-        return ()
     different = tuple(name for name in changed if not _is_same(found, own, name))
     found.update({name: own[name] for name in changed})
     return different

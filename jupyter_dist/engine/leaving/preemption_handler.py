@@ -94,7 +94,8 @@ class PreemptionHandler:
         self._rank = rank
         self._post = post
         self._sigterm = sigterm
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._functions: list[Callable[[], object]] = []
         self._cell_id = ""
         self._calls = 0
@@ -121,7 +122,7 @@ class PreemptionHandler:
                 f"on_preempt({function!r}) is not accepted. Give a function without arguments, "
                 "which is called before a host is taken away."
             )
-        with self._changed:
+        with self._lock:
             for place, known in enumerate(self._functions):
                 if known == function or _is_same_again(known, function):
                     self._functions[place] = function
@@ -138,7 +139,7 @@ class PreemptionHandler:
         given: a number that never gets smaller.
         """
         at = _check_step(step)
-        with self._changed:
+        with self._lock:
             if not self._cell_id or self._is_acting:
                 return False
             self._asking_cell = self._cell_id
@@ -162,7 +163,7 @@ class PreemptionHandler:
         again.
         """
         number, saves_marked = request.number, request.saves_marked
-        with self._changed:
+        with self._lock:
             if self._notice is None or self._notice.number < number:
                 self._notice = _Notice(number, request.text, monotonic() + request.left_s)
             notice = self._notice
@@ -181,12 +182,12 @@ class PreemptionHandler:
 
     def enter_cell(self, cell_id: str) -> None:
         """Count calls of this cell from now on."""
-        with self._changed:
+        with self._lock:
             self._cell_id, self._calls, self._step = cell_id, 0, -1
 
     def leave_cell(self) -> None:
         """Let nobody wait for a save point any more: the cell has ended."""
-        with self._changed:
+        with self._lock:
             self._cell_id, self._calls, self._step = "", 0, -1
             if self._notice is not None:
                 self._end_acting()
@@ -207,7 +208,7 @@ class PreemptionHandler:
 
     def on_message(self, message: PreemptNotice | SavePointChosen | NoticeOver) -> None:
         """Take in what the coordinator says of a notice."""
-        with self._changed:
+        with self._lock:
             if isinstance(message, PreemptNotice):
                 deadline_s = monotonic() + message.left_s
                 self._notice = _Notice(message.number, message.text, deadline_s)
@@ -224,7 +225,7 @@ class PreemptionHandler:
 
     def look(self) -> None:
         """Tell that all is handled as soon as what was saved in the background is saved."""
-        with self._changed:
+        with self._lock:
             notice = self._notice
             if notice is None or not notice.is_done or notice.is_told or self.duties.is_saving:
                 return

@@ -36,6 +36,7 @@ from jupyter_dist.protocol.plain_values import describe, plain_bundle, plain_id
 
 _OF_ERRORS = ("stack_data", "pygments.formatters.terminal256", "pygments.lexers.python")
 """What IPython imports with the first traceback."""
+_NO_COPY = nullcontext()
 Show = Callable[[Output], None]
 
 
@@ -125,6 +126,8 @@ class RankShell(InteractiveShell):
     execution_count: Any = 1
     last_execution_succeeded: Any = True
     last_execution_result: Any = None
+    builtin_trap: Any = None
+    display_trap: Any = None
 
     current_cell = ""
     is_plain_python = False
@@ -198,7 +201,7 @@ class RankShell(InteractiveShell):
     def _tee(self, channel: str) -> AbstractContextManager[None]:  # type: ignore[override]
         """Keep no copy of what is printed: IPython's is for a history, which a rank has not."""
         del channel
-        return nullcontext()
+        return _NO_COPY
 
     def should_run_async(self, raw_cell: str, **options: Any) -> bool:
         """Return whether a cell awaits at its top level, without compiling those that cannot."""

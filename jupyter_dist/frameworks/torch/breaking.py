@@ -36,11 +36,12 @@ class Breaking:
         self._failure: Failure | None = None
         self._torn_s: float | None = None
         """When something was torn last in this cell."""
-        self._told = threading.Condition()
+        self._lock = threading.RLock()
+        self._told = threading.Condition(self._lock)
 
     def break_off(self, failed_rank: int, reason: str) -> None:
         """Note the first failure; a rank that failed says more than an interrupt."""
-        with self._told:
+        with self._lock:
             if self._failure is None or self._failure.rank < 0 <= failed_rank:
                 since_s = monotonic() if self._failure is None else self._failure.since_s
                 self._failure = Failure(failed_rank, reason, since_s)
@@ -48,7 +49,7 @@ class Breaking:
 
     def expect_cell(self) -> None:
         """Forget it: the next cell has come."""
-        with self._told:
+        with self._lock:
             self._failure = self._torn_s = None
             self._stillness.forget()
 
@@ -98,7 +99,7 @@ class Breaking:
         return KeyboardInterrupt() if failure.rank < 0 else failure.to_error()
 
     def _await_failure(self) -> Failure | None:
-        with self._told:
+        with self._lock:
             self._told.wait_for(lambda: self._failure is not None, TOLD_WITHIN_S)
             return self._failure
 

@@ -64,7 +64,8 @@ class Origins:
 
     def enter_cell(self, label: str) -> None:
         """Note that a cell begins, as `In[3]`."""
-        self._look()
+        if tuple(map(self._look_up, self._keys)) != self._raw:
+            self._look()
         self._label = label
 
     def describe(self, names: Iterable[str]) -> str:
@@ -77,10 +78,7 @@ class Origins:
         )
 
     def _look(self) -> None:
-        raw = tuple(map(self._look_up, self._keys))
-        if raw == self._raw:
-            return
-        self._raw = raw
+        self._raw = tuple(map(self._look_up, self._keys))
         for name, before in self._seen.items():
             value = self._environment.get(name)
             if value != before:

@@ -224,8 +224,9 @@ class Torch(Framework):
     def prepare_cell(self, code: str) -> None:
         """Notice variables that cells before have set."""
         del code
-        self._departed.let_go()
         self._forming.enter_cell()
+        if self._c10d is not None:
+            self._departed.let_go()
         if self._timeouts is not None:
             self._timeouts.follow(self._context.held.is_held)
 
@@ -263,7 +264,8 @@ class Torch(Framework):
 
     def expect_cell(self) -> None:
         """Forget the failure of an earlier cell."""
-        self._breaking.expect_cell()
+        if self._c10d is not None:
+            self._breaking.expect_cell()
 
     def leave(self) -> None:
         """Let go of whoever waits for this rank; the process ends."""
