@@ -33,6 +33,7 @@ class RankCompiler(CachingCompiler):
         super().__init__()  # type: ignore[no-untyped-call]
         self._living: dict[str, list[weakref.ref[CodeType]]] = {}
         """By file, oldest first: the code of functions and classes that the cell has defined."""
+        self._turned_on = 0
         self._look_at = KEPT_CELLS + _LOOK_AFTER
         """So many files are known when it is looked the next time."""
 
@@ -43,6 +44,19 @@ class RankCompiler(CachingCompiler):
         if living is not None and len(code.co_consts) > 1:
             living.extend(map(weakref.ref, _within(code)))
         return code
+
+    def extra_flags(self, flags: int) -> "RankCompiler":  # type: ignore[override]
+        """Compile with these flags in a `with` block, as IPython does by a generator."""
+        self._turned_on = flags & ~self.flags
+        self.flags |= flags
+        return self
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, *_: object) -> None:
+        """Turn off what was turned on; what `__future__` has set stays."""
+        self.flags &= ~self._turned_on
 
     def cache(self, transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         """Keep the cell's source for tracebacks; forget that of cells which nobody can call."""

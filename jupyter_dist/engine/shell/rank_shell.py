@@ -1,6 +1,7 @@
 """The IPython shell of a rank: cells feel local, what they show is handed on."""
 
 import os
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
@@ -75,6 +76,24 @@ class RankDisplayHook(DisplayHook):
             logger.log_write(format_dict["text/plain"], "output")
 
 
+class RankDisplayTrap:
+    """As IPython's, where the hook is a trait, and asked for twice in each cell."""
+
+    def __init__(self, hook: RankDisplayHook) -> None:
+        self._hook, self._depth = hook, 0
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        if not self._depth and sys.displayhook is not self._hook:
+            self._before, sys.displayhook = sys.displayhook, self._hook
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            sys.displayhook = self._before
+
+
 class RankDisplayPublisher(DisplayPublisher):
     """Shows what `display` is given."""
 
@@ -128,6 +147,7 @@ class RankShell(InteractiveShell):
     last_execution_result: Any = None
     builtin_trap: Any = None
     display_trap: Any = None
+    autoawait: Any = True
 
     current_cell = ""
     is_plain_python = False
@@ -145,6 +165,11 @@ class RankShell(InteractiveShell):
         events = CellEvents(self, available_events)
         events.callbacks = self.events.callbacks
         self.events = events
+
+    def init_displayhook(self) -> None:
+        """Show values by the rank's own hook, in cells only."""
+        super().init_displayhook()
+        self.display_trap = RankDisplayTrap(self.displayhook)
 
     def init_prompts(self) -> None:
         """Set no `sys.ps1`: libraries take it for a prompt where nothing distributed can run."""
@@ -210,12 +235,13 @@ class RankShell(InteractiveShell):
         return bool(super().should_run_async(raw_cell, **options))
 
     def _count_transformers(self) -> tuple[int, int, int, int]:
-        manager = self.input_transformer_manager
+        values = self._trait_values
+        manager: Any = values["input_transformer_manager"]
         return (
             len(manager.cleanup_transforms),
             len(manager.line_transforms),
             len(manager.token_transformers),
-            len(self.input_transformers_post),
+            len(values["input_transformers_post"]),
         )
 
     def name_cell(self, file_name: str) -> str:
