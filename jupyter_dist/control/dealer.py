@@ -157,7 +157,8 @@ class Dealer(Generic[Incoming]):
         if stamp is None:
             return True
         head[0] = VERSION
-        is_new, sign = ledger.take(stamp, size_of(head, buffers))
+        size_bytes = size_of(head, buffers) if buffers else len(head[-1])
+        is_new, sign = ledger.take(stamp, size_bytes)
         if sign is Sign.LACKS:
             raise AnswersLost
         if not is_new and sign in _SAID_BY_RELAYS:

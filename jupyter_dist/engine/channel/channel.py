@@ -13,7 +13,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import Any, Protocol, get_args
+
+import msgspec
 
 from jupyter_dist.control.dealer import AnswersLost
 from jupyter_dist.control.poller import Waker
@@ -57,7 +59,7 @@ AboutNotices = HeedNotices | PreemptNotice | SavePointChosen | NoticeOver
 AboutDebugger = HoldDeadlines | StopNow | AboutDap
 
 
-class Delivery(NamedTuple):
+class Delivery(msgspec.Struct, frozen=True):
     """A message for the main thread."""
 
     message: ForMain
@@ -179,7 +181,8 @@ class Channel:
         if os.getpid() != self._pid:
             end_normally()
         with self.charge:
-            self._send_posted()
+            if not self._outbox.empty():
+                self._send_posted()
             self._dealer.send(message, buffers)
 
     def flush(self) -> None:

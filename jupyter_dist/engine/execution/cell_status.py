@@ -9,14 +9,12 @@ from jupyter_dist.protocol.messages import ErrorInfo
 
 
 def judge(
-    error: BaseException | None, traceback: Sequence[str], *, is_program: bool = False
-) -> tuple[str, ErrorInfo | None]:
+    error: BaseException, traceback: Sequence[str], *, is_program: bool = False
+) -> tuple[str, ErrorInfo]:
     """Return the status, and the error as it crosses to the notebook.
 
     A program may end with a status; a cell that calls exit() is told that this ends nothing.
     """
-    if error is None:
-        return "ok", None
     peer = _find_peer_failure(error)
     if is_of(error, KeyboardInterrupt):
         status = "interrupted"

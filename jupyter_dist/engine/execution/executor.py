@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
@@ -32,7 +34,7 @@ Call = Callable[[], tuple[BaseException | None, Any]]
 """User code: gives its error, or its value."""
 
 
-class Ending(NamedTuple):
+class Ending(msgspec.Struct, frozen=True):
     """How user code has ended."""
 
     status: str
@@ -143,15 +145,15 @@ class Executor:
             self._frameworks.context.leave_cell()
             self._collectives.leave_cell()
             self._namespace.leave_cell(cell.is_checked)
-        is_cell = cell.command is None and ending.error is None
-        if is_cell and ending.value is not None:
+        has_value = cell.command is None and ending.error is None and ending.value is not None
+        if has_value:
             self._namespace.keep_value(cell.label, cell.cell_id)
         return CellResult(
             rank=self.rank,
             cell_id=cell.cell_id,
             status=ending.status,
             duration_s=ending.duration_s,
-            value_repr=_value_repr(ending.value, self._shell.shown_value) if is_cell else None,
+            value_repr=_value_repr(ending.value, self._shell.shown_value) if has_value else None,
             error=ending.error,
             outputs=ending.outputs,
             offsets=ending.offsets,
@@ -247,7 +249,9 @@ class Executor:
         duration_s = perf_counter() - start_s
         self._outputs.repair()
         outputs, offsets = self._outputs.take(owner, is_final=True)
-        status, info = judge(error, self._shell.last_traceback, is_program=is_command)
+        status, info = "ok", None
+        if error is not None:
+            status, info = judge(error, self._shell.last_traceback, is_program=is_command)
         return Ending(status, duration_s, value, info, outputs, offsets)
 
     def _run_user_code(self, call: Call) -> tuple[BaseException | None, Any]:
@@ -339,10 +343,8 @@ class Executor:
         self._is_interrupted_early = self._is_running
 
 
-def _value_repr(value: Any, shown: Any) -> str | None:
+def _value_repr(value: Any, shown: Any) -> str:
     """Return the text of the last expression's value as it was shown, or else its `repr`."""
-    if value is None:
-        return None
     if shown is not None:
         return str(shown)
     try:

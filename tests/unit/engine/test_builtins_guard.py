@@ -15,7 +15,9 @@ def guard():
     sys.setrecursionlimit(depth)
 
 
-@pytest.mark.parametrize("name", ["len", "isinstance", "str", "Exception", "any", "map", "print", "open"])
+@pytest.mark.parametrize(
+    "name", ["len", "isinstance", "str", "Exception", "any", "map", "print", "open"]
+)
 def test_what_is_no_function_any_more_is_restored(guard, name):
     before = getattr(builtins, name)
     setattr(builtins, name, None)

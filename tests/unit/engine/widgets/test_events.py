@@ -3,6 +3,7 @@
 import json
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from jupyter_dist.engine.execution.executor import Ending
@@ -96,7 +97,7 @@ def test_changes_are_not_moved_past_what_came_between_them(page):
 
 def test_what_callbacks_say_and_raise_is_told_with_the_answer(page):
     said = Output("stdout", "hello\n")
-    page.executor.ending = page.executor.ending._replace(outputs=(said,))
+    page.executor.ending = msgspec.structs.replace(page.executor.ending, outputs=(said,))
     page.executor.shell.last_traceback = ("Traceback", "ValueError: no")
     page.send({"method": "custom"})
     page.run()
@@ -105,7 +106,7 @@ def test_what_callbacks_say_and_raise_is_told_with_the_answer(page):
 
 def test_an_interrupt_without_a_traceback_is_told_by_its_name(page):
     error = ErrorInfo("KeyboardInterrupt", "")
-    page.executor.ending = page.executor.ending._replace(error=error)
+    page.executor.ending = msgspec.structs.replace(page.executor.ending, error=error)
     page.send({"method": "custom"})
     page.run()
     assert page.posted[0].outputs == (Output("stderr", "KeyboardInterrupt\n"),)
