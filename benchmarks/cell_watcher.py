@@ -25,9 +25,9 @@ class CellWatcher:
         self._expected = expected
         self._began: set[int] = set()
 
-    def on_output(self, ranks: Sequence[int], outputs: Sequence[Output]) -> None:  # noqa: ARG002
-        """Take in which ranks have begun."""
-        self._began.update(ranks)
+    def on_output(self, ranks: Sequence[int] | int, outputs: Sequence[Output]) -> None:  # noqa: ARG002
+        """Take in which ranks have begun; 0.1.0 tells of one at a time."""
+        self._began.update((ranks,) if isinstance(ranks, int) else ranks)
         if len(self._began) == self._expected:
             self.all_began.set()
 

@@ -3,12 +3,14 @@
     python benchmarks/scale.py --hosts 128 --slots 8
     python benchmarks/scale.py --real 256
     python benchmarks/scale.py --hosts 8,32,128,512 --real 8,64,256,512 --report
+    python benchmarks/scale.py --real 256 --before 38dc8e7 --report
 
 Coordinator, client and wire are real; simulated hosts and ranks speak as real ones do, and run
 nothing (see simulation/). They share this machine's cores with the coordinator: times are those of
 such a machine, CPU times are the coordinator's own. `--report` writes what was measured over the
 same sizes in results/scale.json, and all sizes into the tables of results/scale.md and
-docs/explanation/scale.md. Linux only.
+docs/explanation/scale.md. `--before` runs a release of before in turn with this one, since seconds
+of one machine, or hour, are not those of another. Linux only.
 """
 
 import argparse
@@ -20,8 +22,8 @@ from importlib.metadata import version
 
 from figures import tell
 from machine import describe_machine
-from releases import package_commit
-from scale_real import measure_real
+from releases import UnknownRelease, find_releases, make_our_venv, package_commit
+from scale_real import measure_in_turn, measure_real
 from scale_report import Row, describe, keep, write_pages
 from scale_simulated import FAULTS, measure_simulated
 from simulated_hosts import WorkerError
@@ -63,6 +65,8 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--cells-s", type=float, default=10.0, help="and so many seconds")
     parser.add_argument("--idle-s", type=float, default=20.0, help="how long to look at it idle")
     parser.add_argument("--timeout-s", type=float, default=120.0, help="of a start")
+    parser.add_argument("--before", help="a commit to run real ranks with too, in turn")
+    parser.add_argument("--rounds", type=int, default=3, help="so often, with --before")
     parser.add_argument(
         "--report", action="store_true", help="write results/ and docs/explanation/scale.md"
     )
@@ -101,14 +105,26 @@ def measure(kind: str, size: int, options: argparse.Namespace) -> Row:
     try:
         if kind == "real":
             row |= {"hosts": 1, "ranks": size}
-            measure_real(size, options, row)
+            if options.before:
+                compare_real(size, options, row)
+            else:
+                measure_real(size, options, row)
         else:
             row |= {"hosts": size, "ranks": size * options.slots}
             measure_simulated(size, options.slots, options, row)
-    except (DistError, WorkerError, TimeoutError) as error:
+    except (DistError, WorkerError, TimeoutError, UnknownRelease) as error:
         row["problem"] = f"{type(error).__name__}: {error}"
     tell(f"  {time.monotonic() - begin_s:.0f} s")
     return row
+
+
+def compare_real(size: int, options: argparse.Namespace, row: Row) -> None:
+    """Measure this commit and one of before in turn: medians, and how they compare."""
+    (before,) = find_releases(options.before, ())
+    pythons = {before: make_our_venv(before), "today": make_our_venv()}
+    medians = measure_in_turn(pythons, size, options)
+    row |= medians["today"]
+    row["rounds"], row["before"] = options.rounds, {"commit": before} | medians[before]
 
 
 if __name__ == "__main__":

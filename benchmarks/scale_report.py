@@ -64,6 +64,9 @@ GOALS: dict[tuple[str, int], dict[str, float]] = {
     ("simulated", 16384): {"cell_ms": 1500, "death_told_ms": 1000, "silent_host_told_s": 12},
 }
 """At most, on two cores that the simulated hosts share, by kind and ranks."""
+BEFORE = {"start_s": 4.7, "cell_ms": 141, "barrier_ms": 3597, "interrupt_ms": 14_100}
+"""What 256 real ranks of commit 38dc8e7 took where their goals were set: on another machine, or in
+another hour, the same share of what that commit takes there is as much."""
 SLOPE_GOAL = 1.0
 """Of the coordinator's CPU time for an empty cell."""
 CORES = (1, 2, 4)
@@ -166,15 +169,28 @@ def _goals(rows: Mapping[str, Sequence[Row]]) -> list[str]:
         for name, goal in goals.items():
             what = f"{ranks} {kind} ranks: {titles[name]}"
             lines.append(_goal(what, goal, row.get(name)))
+    for row in rows["real"]:
+        lines += _shares_of_before(row)
     what = f"slope of an empty cell's CPU, from {LEAST_RANKS} to {MOST_RANKS} ranks"
     lines.append(_goal(what, SLOPE_GOAL, slope(rows["simulated"], "cell_cpu_ms")))
     return lines
 
 
+def _shares_of_before(row: Row) -> Iterator[str]:
+    """Yield a line for each goal as a share of what an earlier commit took in the same run."""
+    before, goals = row.get("before", {}), GOALS.get(("real", row["ranks"]), {})
+    for name, then in BEFORE.items():
+        if name in goals and name in before and name in row:
+            title = REAL[name].partition(",")[0]
+            what = f"{row['ranks']} real ranks: {title} over commit {before['commit']}"
+            taken = f"{short(row[name])} / {short(before[name])}, in turn {row['rounds']} times"
+            yield _goal(f"{what} ({taken})", goals[name] / then, row[name] / before[name])
+
+
 def _goal(what: str, goal: float, found: float | None) -> str:
     if found is None:
         return line_of([what, f"{goal:g}", "not measured", ""])
-    return line_of([what, f"{goal:g}", short(found), "met" if found <= goal else "missed"])
+    return line_of([what, f"{goal:.4g}", short(found), "met" if found <= goal else "missed"])
 
 
 def _capacity(rows: Sequence[Row]) -> list[str]:
