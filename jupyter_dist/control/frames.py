@@ -25,7 +25,7 @@ def send_frames(socket: "zmq.Socket[Any]", frames: Sequence[Frame], *, copy: boo
         send_frame(socket, frame, _MORE if number < last else 0, copy)
 
 
-def has_arrived(socket: "zmq.Socket[Any]", within_ms: int = 0) -> bool:
+def has_arrived(socket: "zmq.Socket[Any]", within_ms: int) -> bool:
     """Return whether there is a message, at most after so long."""
     return bool(zmq_poll([(socket, _READABLE)], within_ms))
 
@@ -36,7 +36,7 @@ def receive_frames(socket: "zmq.Socket[Any]", small: int) -> tuple[list[bytes], 
     Fewer than `small` come where the message has fewer.
     """
     # Not by an attempt: what pyzmq raises when there is nothing costs more than a message.
-    if not has_arrived(socket):
+    if not zmq_poll([(socket, _READABLE)], 0):
         return None
     frame = socket.recv(_NOW, False)
     head = [frame.bytes]

@@ -285,6 +285,12 @@ class _Context:
         return self._socket
 
 
+def _find_ready(
+    sockets: Sequence[tuple[KeepingSocket, int]], _within_ms: int
+) -> list[KeepingSocket]:
+    return [socket for socket, _events in sockets if socket.has_arrived]
+
+
 @contextlib.contextmanager
 def in_process(ranks: int) -> Iterator[InProcess]:
     """Return a cluster whose coordinator goes by the cluster's clock."""
@@ -294,7 +300,7 @@ def in_process(ranks: int) -> Iterator[InProcess]:
         return cluster.now_s
 
     with (
-        mock.patch.object(frames, "has_arrived", lambda socket: socket.has_arrived),
+        mock.patch.object(frames, "zmq_poll", _find_ready),
         mock.patch.object(frames, "send_frame", KeepingSocket.send),
         mock.patch.object(heartbeat, "monotonic", clock),
         mock.patch.object(loop, "monotonic", clock),

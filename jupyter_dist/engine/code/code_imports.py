@@ -44,6 +44,8 @@ class CodeImports:
 
     def forget_missing(self, *_: object) -> None:
         """Note which modules are imported no longer, because that failed or they were deleted."""
+        if not self.loaded:
+            return
         present = sys.modules  # hundreds: no set of them is made after each cell
         for module in [module for module in self.loaded if module not in present]:
             self.note(Imported(module))

@@ -201,7 +201,7 @@ class Outputs:
             _Tail("stderr", paths["stderr"], self._errors),
         ]
         self._spare = [os.dup(descriptor) for descriptor in (1, 2)]
-        self._files = [_file_of(spare) for spare in self._spare]
+        self._files = [os.fstat(spare) for spare in self._spare]
 
     def install(self) -> None:
         """Make them Python's streams."""
@@ -211,7 +211,13 @@ class Outputs:
     def repair(self) -> None:
         """Undo what a cell did to the streams: closed or replaced descriptors and objects."""
         for number, tail in enumerate(self._tails):
-            if _file_of(1 + number) != self._files[number]:
+            own = self._files[number]
+            try:
+                found = os.fstat(1 + number)
+                is_own = found.st_ino == own.st_ino and found.st_dev == own.st_dev
+            except OSError:
+                is_own = False
+            if not is_own:
                 os.dup2(self._spare[number], 1 + number)
             if getattr(tail.stream, "buffer", None) is None:  # a cell has detached it
                 tail.flush()
@@ -311,12 +317,3 @@ def is_own_stream(stream: Any) -> bool:
         return stream.fileno() in (1, 2)
     except (AttributeError, OSError, ValueError):
         return False
-
-
-def _file_of(descriptor: int) -> tuple[int, int] | None:
-    """Return what is open there, as it can be compared; None: nothing."""
-    try:
-        state = os.fstat(descriptor)
-    except OSError:
-        return None
-    return state.st_dev, state.st_ino

@@ -148,6 +148,7 @@ class RankShell(InteractiveShell):
     builtin_trap: Any = None
     display_trap: Any = None
     autoawait: Any = True
+    ast_transformers: Any
 
     current_cell = ""
     is_plain_python = False
@@ -158,6 +159,11 @@ class RankShell(InteractiveShell):
     own_names: Mapping[str, Any] = {}
     """Names that each rank has from us: `rank`, `comm` and their like."""
     _usual_transformers = (0, 0, 0, 0)
+
+    def init_instance_attrs(self) -> None:
+        """Have no transformers of code yet."""
+        super().init_instance_attrs()
+        self.ast_transformers = []
 
     def init_events(self) -> None:
         """Let interrupts through what is called before and after cells."""

@@ -34,6 +34,10 @@ class Socket:
         return SimpleNamespace(bytes=frame, buffer=frame, more=len(self._frames) > 0)
 
 
+def find_ready(sockets, _within_ms):
+    return [socket for socket, _events in sockets if socket.has_arrived]
+
+
 @pytest.fixture
 def clock(monkeypatch):
     clock = SimpleNamespace(now_s=100.0)
@@ -44,7 +48,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def monitor(clock, monkeypatch):
     del clock
-    monkeypatch.setattr(frames, "has_arrived", lambda socket: socket.has_arrived)
+    monkeypatch.setattr(frames, "zmq_poll", find_ready)
     monkeypatch.setattr(frames, "send_frame", Socket.send)
     context = SimpleNamespace(socket=lambda _kind: Socket())
     return HeartbeatMonitor(
@@ -180,7 +184,7 @@ def test_engines_are_known_as_well_by_their_relays_as_one_by_one(data):
     now_s, plain = 100.0, PlainMonitor()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(heartbeat, "monotonic", lambda: now_s)
-        patch.setattr(frames, "has_arrived", lambda socket: socket.has_arrived)
+        patch.setattr(frames, "zmq_poll", find_ready)
         patch.setattr(frames, "send_frame", Socket.send)
         context = SimpleNamespace(socket=lambda _kind: Socket())
         monitor = HeartbeatMonitor(context, "beats", KeyPair("public", "secret"), relays)
