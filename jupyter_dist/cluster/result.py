@@ -1,6 +1,7 @@
 """What came of a cell: one RankResult for each rank that ran it, in rank order."""
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NoReturn, overload
 
 import msgspec
@@ -80,7 +81,7 @@ class SpmdResult(Sequence[RankResult]):
     def __init__(self, results: Sequence[RankResult], axes: Axes = NO_AXES) -> None:
         self.axes = axes
         """Those of the cluster when the cell was sent: errors name coordinates along them."""
-        self._results = tuple(sorted(results, key=lambda result: result.rank))
+        self._results = tuple(sorted(results, key=attrgetter("rank")))
 
     def __len__(self) -> int:
         return len(self._results)

@@ -1,15 +1,16 @@
 """Run a cell on every rank: send it once, gather what the ranks say until all have finished."""
 
+import _signal
 import ast
 import signal
 import threading
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import msgspec
 from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_dist.cluster.connection.connection import Connection, raise_refusal
@@ -49,6 +50,9 @@ STILL_BUSY = "the ranks may still be busy with the cell; %dist_status tells"
 KEPT_CHARACTERS = 16 << 20
 """So much of each rank's stdout and stderr is kept in a result: the tail."""
 ACKNOWLEDGE_BYTES = 1 << 20
+_SIGINT = int(signal.SIGINT)
+_set_handler: Callable[[int, Any], Any] = _signal.signal
+"""Without the enums that the module `signal` makes of all arguments, for each cell asks twice."""
 _TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _MOST_CHECKED, _MOST_CHECKED_CHARACTERS = 256, 4096
 _checked: dict[str, bool] = {}
@@ -165,7 +169,7 @@ def gather(
     to the desk, or else asked here. Raises CellOutOfSight
     where messages were lost because the connection was down.
     """
-    with line.lock, _count_interrupts() if wishes is None else nullcontext(wishes) as interrupts:
+    with line.lock, _Interrupts() if wishes is None else nullcontext(wishes) as interrupts:
         line.send(gathering.request)
         seen = 0
         while not gathering.is_over:
@@ -223,14 +227,13 @@ def _ask_person(
         interrupts.append(signal.SIGINT)
 
 
-@dataclass
-class _RankParts:
-    streams: dict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
-    kept: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    dropped: dict[str, int] = field(default_factory=dict)
+class _RankParts(msgspec.Struct):
+    streams: dict[str, deque[str]] = {}
+    kept: dict[str, int] = {}
+    dropped: dict[str, int] = {}
     """Of each stream, how many characters of its beginning, if any."""
-    omitted: list[str] = field(default_factory=list)
-    displays: list[Output] = field(default_factory=list)
+    omitted: list[str] = []
+    displays: list[Output] = []
     finished: RankFinished | None = None
 
     def add(self, outputs: Sequence[Output]) -> None:
@@ -246,14 +249,14 @@ class _RankParts:
     def omit(self, sentence: str) -> None:
         """Say at its place in the text that something is missing."""
         self.omitted.append(sentence)
-        pieces = self.streams["stdout"]
+        pieces = self.streams.get("stdout")
         start = "\n" if pieces and not pieces[-1].endswith("\n") else ""
         self._add_text("stdout", f"{start}{sentence}\n")
 
     def _add_text(self, kind: str, text: str) -> None:
-        pieces = self.streams[kind]
+        pieces = self.streams.setdefault(kind, deque())
         pieces.append(text)
-        self.kept[kind] += len(text)
+        self.kept[kind] = self.kept.get(kind, 0) + len(text)
         while self.kept[kind] > KEPT_CHARACTERS and len(pieces) > 1:
             size = len(pieces.popleft())
             self.kept[kind] -= size
@@ -416,8 +419,8 @@ def _rank_result(rank: int, parts: _RankParts, values: ValuesOfCell | None) -> R
     return RankResult(
         rank=rank,
         status=finished.status,
-        stdout="".join(parts.streams["stdout"]),
-        stderr="".join(parts.streams["stderr"]),
+        stdout="".join(parts.streams.get("stdout", ())),
+        stderr="".join(parts.streams.get("stderr", ())),
         omitted=tuple(parts.omitted),
         value_repr=finished.value_repr,
         displays=tuple(parts.displays),
@@ -429,23 +432,23 @@ def _rank_result(rank: int, parts: _RankParts, values: ValuesOfCell | None) -> R
     )
 
 
-@contextmanager
-def _count_interrupts() -> Iterator[list[int]]:
-    """Count Ctrl-C instead of raising it anywhere, where it could lose a message.
+class _Interrupts:
+    """Counts Ctrl-C instead of raising it anywhere, where it could lose a message.
 
     Only the main thread can; elsewhere nothing is counted, and Ctrl-C is not ours.
     """
-    interrupts: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupts
-        return
 
-    def on_sigint(signal_number: int, frame: FrameType | None) -> None:
+    def __enter__(self) -> list[int]:
+        self._found: list[int] = []
+        self._is_main = threading.current_thread() is threading.main_thread()
+        if self._is_main:
+            self._before = _set_handler(_SIGINT, self._on_sigint)
+        return self._found
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_main:
+            _set_handler(_SIGINT, self._before)
+
+    def _on_sigint(self, signal_number: int, frame: FrameType | None) -> None:
         del frame
-        interrupts.append(signal_number)
-
-    before: Any = signal.signal(signal.SIGINT, on_sigint)
-    try:
-        yield interrupts
-    finally:
-        signal.signal(signal.SIGINT, before)
+        self._found.append(signal_number)
