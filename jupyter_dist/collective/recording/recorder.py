@@ -147,8 +147,10 @@ class CollectiveRecorder:
         self._running_cell = index = self._cell_count
         self._cell_count = index + 1
         at = CELLS_AT + index % CELLS * CELL.size
-        texts = cut_end(label, CELL_TEXT_BYTES // 2) + b"\0"
-        texts += cut_end(cell_id, CELL_TEXT_BYTES - len(texts))
+        texts = f"{label}\0{cell_id}".encode(errors="replace")
+        if len(texts) > CELL_TEXT_BYTES or texts.count(b"\0") > 1:
+            texts = cut_end(label, CELL_TEXT_BYTES // 2) + b"\0"
+            texts += cut_end(cell_id, CELL_TEXT_BYTES - len(texts))
         CELL.pack_into(self._memory, at, index, monotonic_ns(), 0, texts)
         self._numbers[_CELLS_COUNT] = index + 1
 

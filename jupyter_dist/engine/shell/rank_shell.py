@@ -5,13 +5,15 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from importlib import import_module
+from threading import RLock
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.events import available_events
+from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
@@ -37,7 +39,6 @@ from jupyter_dist.protocol.plain_values import describe, plain_bundle, plain_id
 
 _OF_ERRORS = ("stack_data", "pygments.formatters.terminal256", "pygments.lexers.python")
 """What IPython imports with the first traceback."""
-_NO_COPY = nullcontext()
 Show = Callable[[Output], None]
 
 
@@ -141,14 +142,16 @@ class RankShell(InteractiveShell):
     displayhook: RankDisplayHook
     display_pub: RankDisplayPublisher
     compile: RankCompiler
-    # They are set by each cell, and to set a trait takes ten calls. No one observes a rank's.
+    # Each cell sets or asks for them, and to set a trait takes ten calls. No one observes a rank's.
     execution_count: Any = 1
     last_execution_succeeded: Any = True
     last_execution_result: Any = None
     builtin_trap: Any = None
     display_trap: Any = None
     autoawait: Any = True
-    ast_transformers: Any
+    ast_transformers: Any = ()
+    input_transformer_manager: Any = None
+    input_transformers_post: Any = ()
 
     current_cell = ""
     is_plain_python = False
@@ -161,9 +164,10 @@ class RankShell(InteractiveShell):
     _usual_transformers = (0, 0, 0, 0)
 
     def init_instance_attrs(self) -> None:
-        """Have no transformers of code yet."""
+        """Have IPython's own transformers of cells, and none of users yet."""
         super().init_instance_attrs()
-        self.ast_transformers = []
+        self.ast_transformers, self.input_transformers_post = [], []
+        self.input_transformer_manager = TransformerManager()
 
     def init_events(self) -> None:
         """Let interrupts through what is called before and after cells."""
@@ -229,10 +233,10 @@ class RankShell(InteractiveShell):
             return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
         return str(super().transform_cell(raw_cell))
 
-    def _tee(self, channel: str) -> AbstractContextManager[None]:  # type: ignore[override]
+    def _tee(self, channel: str) -> AbstractContextManager[object]:  # type: ignore[override]
         """Keep no copy of what is printed: IPython's is for a history, which a rank has not."""
         del channel
-        return _NO_COPY
+        return RLock()  # a context written in C, where nullcontext would take four calls
 
     def should_run_async(self, raw_cell: str, **options: Any) -> bool:
         """Return whether a cell awaits at its top level, without compiling those that cannot."""
@@ -241,13 +245,12 @@ class RankShell(InteractiveShell):
         return bool(super().should_run_async(raw_cell, **options))
 
     def _count_transformers(self) -> tuple[int, int, int, int]:
-        values = self._trait_values
-        manager: Any = values["input_transformer_manager"]
+        manager = self.input_transformer_manager
         return (
             len(manager.cleanup_transforms),
             len(manager.line_transforms),
             len(manager.token_transformers),
-            len(values["input_transformers_post"]),
+            len(self.input_transformers_post),
         )
 
     def name_cell(self, file_name: str) -> str:
