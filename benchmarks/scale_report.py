@@ -64,8 +64,9 @@ GOALS: dict[tuple[str, int], dict[str, float]] = {
     ("simulated", 16384): {"cell_ms": 1500, "death_told_ms": 1000, "silent_host_told_s": 12},
 }
 """At most, on two cores that the simulated hosts share, by kind and ranks."""
+BEFORE_COMMIT = "38dc8e7"
 BEFORE = {"start_s": 4.7, "cell_ms": 141, "barrier_ms": 3597, "interrupt_ms": 14_100}
-"""What 256 real ranks of commit 38dc8e7 took where their goals were set: on another machine, or in
+"""What 256 real ranks of that commit took where their goals were set: on another machine, or in
 another hour, the same share of what that commit takes there is as much."""
 SLOPE_GOAL = 1.0
 """Of the coordinator's CPU time for an empty cell."""
@@ -178,8 +179,8 @@ def _goals(rows: Mapping[str, Sequence[Row]]) -> list[str]:
 
 def _shares_of_before(row: Row) -> Iterator[str]:
     """Yield a line for each goal as a share of what an earlier commit took in the same run."""
-    before, goals = row.get("before", {}), GOALS.get(("real", row["ranks"]), {})
-    for name, then in BEFORE.items():
+    before, goals = row.get("before", {"commit": ""}), GOALS.get(("real", row["ranks"]), {})
+    for name, then in BEFORE.items() if before["commit"] == BEFORE_COMMIT else ():
         if name in goals and name in before and name in row:
             title = REAL[name].partition(",")[0]
             what = f"{row['ranks']} real ranks: {title} over commit {before['commit']}"

@@ -104,12 +104,14 @@ def test_sizes_and_faults_are_read_or_refused(benchmark_module):
 
 
 def test_goals_of_real_ranks_are_shares_too_of_what_an_earlier_commit_took_beside(report):
-    before = {"commit": "def", "cell_ms": 282.0}
+    before = {"commit": report.BEFORE_COMMIT, "cell_ms": 282.0}
     beside = row(256, cell_ms=170.0, start_s=3.0, rounds=3, before=before)
     kept = {"real": {"1x256": beside, "1x8": row(8, cell_ms=1.0, rounds=3, before=before)}}
-    (line,) = (each for each in report.draw("goals", kept).splitlines() if "def" in each)
-    assert "256 real ranks: empty cell over commit def" in line
+    (line,) = (each for each in report.draw("goals", kept).splitlines() if " over commit " in each)
+    assert "256 real ranks: empty cell over commit" in line
     assert line.endswith("| missed |"), "170 of 282 is more than 80 of 141"
     beside["cell_ms"] = 150.0
-    (line,) = (each for each in report.draw("goals", kept).splitlines() if "def" in each)
+    (line,) = (each for each in report.draw("goals", kept).splitlines() if " over commit " in each)
     assert line.endswith("| met |")
+    before["commit"] = "another"
+    assert " over commit " not in report.draw("goals", kept), "goals were not set by that one"
