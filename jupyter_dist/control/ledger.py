@@ -87,10 +87,7 @@ class Ledger:
         self._said += 1
         if self._keeps:
             self._kept.append((self._said, frames))
-        # As below, but each message comes this way.
-        self._unanswered = self._unanswered_bytes = 0
-        self.owes_word = False
-        return [VERSION + _STAMP.pack(_SAYS, self._said, self._taken), *frames[1:]]
+        return self._stamped(_SAYS, self._said, frames)
 
     def give_up(self) -> None:
         """Keep nothing until the other side has confirmed all; it may come back and lack some."""

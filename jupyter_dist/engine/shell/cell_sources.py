@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
+import msgspec
 from IPython.core.compilerop import CachingCompiler
 
 from jupyter_dist.model.ranks.source_files import name_cell_file, write_file_name
@@ -17,6 +18,18 @@ KEPT_CELLS = 1000
 """As many of the last cells keep their source, whatever becomes of what they defined."""
 _LOOK_AFTER = 256
 """After so many cells more it is looked which older ones can go."""
+
+
+class _ExtraFlags(msgspec.Struct):
+    """A block in which a compiler has more flags; what `__future__` has set meanwhile stays."""
+
+    compiler: CachingCompiler
+    turned_on: int
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        self.compiler.flags &= ~self.turned_on
 
 
 class RankCompiler(CachingCompiler):
@@ -33,7 +46,6 @@ class RankCompiler(CachingCompiler):
         super().__init__()  # type: ignore[no-untyped-call]
         self._living: dict[str, list[weakref.ref[CodeType]]] = {}
         """By file, oldest first: the code of functions and classes that the cell has defined."""
-        self._turned_on = 0
         self._look_at = KEPT_CELLS + _LOOK_AFTER
         """So many files are known when it is looked the next time."""
 
@@ -45,18 +57,11 @@ class RankCompiler(CachingCompiler):
             living.extend(map(weakref.ref, _within(code)))
         return code
 
-    def extra_flags(self, flags: int) -> "RankCompiler":  # type: ignore[override]
+    def extra_flags(self, flags: int) -> "_ExtraFlags":  # type: ignore[override]
         """Compile with these flags in a `with` block, as IPython does by a generator."""
-        self._turned_on = flags & ~self.flags
+        turned_on = flags & ~self.flags
         self.flags |= flags
-        return self
-
-    def __enter__(self) -> None:
-        """Begin the block."""
-
-    def __exit__(self, *_: object) -> None:
-        """Turn off what was turned on; what `__future__` has set stays."""
-        self.flags &= ~self._turned_on
+        return _ExtraFlags(self, turned_on)
 
     def cache(self, transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         """Keep the cell's source for tracebacks; forget that of cells which nobody can call."""
