@@ -27,7 +27,6 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
-from jupyter_dist.engine.heap_holes import fill_holes
 from jupyter_dist.engine.host_relay import HostRelay
 from jupyter_dist.launch.processes.descendants import adopt_orphans, end_children, end_orphans
 from jupyter_dist.launch.processes.loading import loading
@@ -279,8 +278,6 @@ def _make_shell(requests: BinaryIO) -> "RankShell | None":
         shell = make_shell(f"{run_dir}/ipython")
         shell.warm_up()
         _forget_lookups()
-        if sys.platform == "linux":
-            fill_holes()
         return shell
 
 
