@@ -119,7 +119,7 @@ class Coordinator:
         self._services = FrameworkServices(self.roster, self._store, sender)
         self._scheduler = CellScheduler(self.roster, self._rendezvous, sender)
         self._scheduler.signals_under_way = sender.signals_under_way
-        self._losses = Losses(self.roster, self._rendezvous, self._scheduler, self.fail_start)
+        self._losses = Losses(roster, rendezvous, self._scheduler, self.fail_start, agents.attends)
         reach = Reach(Deployment(spec, credentials), arrivals, sender)
         self._hosts = HostEvents(roster, self._rendezvous, self._scheduler, self._losses, reach)
         attention = Attention(roster, sender)

@@ -169,6 +169,9 @@ class Agents:
             hosts_heard_s()
         return inf
 
+    def attends(self, _host: str) -> bool:
+        return not self.are_away
+
     def why_gone(self, _host: str) -> str:
         return ""
 

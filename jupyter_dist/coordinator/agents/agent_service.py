@@ -119,6 +119,10 @@ class AgentService:
         """
         return self._sessions.judge(now_s, hosts_heard_s)
 
+    def attends(self, host: str) -> bool:
+        """Return whether the agent of a host is connected."""
+        return self._sessions.attends(host)
+
     def why_gone(self, host: str) -> str:
         """Return how it is known that the agent of this host is gone; empty: its process ended."""
         return self._sessions.why_gone.get(host, "")

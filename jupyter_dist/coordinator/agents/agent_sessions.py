@@ -155,6 +155,12 @@ class Sessions:
                 self.why_gone[session.host] = why
             self._put(session.host, None)
 
+    def attends(self, host: str) -> bool:
+        """Return whether the agent of a host is connected."""
+        with self._lock:
+            session = self._sessions.get(host)
+            return session is not None and session.broken_s is None
+
     def say(self, host: str, command: pb.AgentCommand) -> bool:
         """Send a command; returns False when there is no agent to have it."""
         with self._lock:

@@ -46,11 +46,14 @@ class Losses:
         rendezvous: Rendezvous,
         scheduler: CellScheduler,
         on_loss: Callable[[str], None],
+        attends: Callable[[str], bool],
     ) -> None:
+        """Serve these parts; `attends` tells of a host whether its agent is connected."""
         self._roster = roster
         self._rendezvous = rendezvous
         self._scheduler = scheduler
         self._on_loss = on_loss
+        self._attends = attends
         self.recovery: RecoveryPolicy | None = None
         self.witness: JobWatch | None = None
         """Who started the agents, if it may say why they or their ranks end."""
@@ -184,13 +187,23 @@ class Losses:
         )
 
     def _give_up(self, engine: EngineRecord, reason: str) -> None:
-        """Lose an engine for its silence, once a witness was heard."""
+        """Lose an engine for its silence, once a witness was heard.
+
+        Where its agent is not heard either, that one is judged first: it may be the whole host.
+        """
+        if self._is_in_doubt(engine.info.host):
+            return
         if engine.name not in self._silent and (question := self._ask()) is not None:
             self._silent[engine.name] = question
         if self._is_heard(self._silent.get(engine.name)):
             self._silent.pop(engine.name, None)
             why = self._why_lost(engine.info.host)
             self._lose(report_loss(engine, f"{reason}: {why}" if why else reason))
+
+    def _is_in_doubt(self, host: str) -> bool:
+        """Return whether it is open yet if the agent of a host is gone; never for ever."""
+        is_judged = self._attends(host) or self._roster.hosts[host].is_lost
+        return host in self._gone_hosts or not is_judged
 
     def _act_on_exits(self, is_due: Callable[[_Exit, EngineRecord], bool]) -> None:
         exits, self._exits = self._exits, []

@@ -62,7 +62,14 @@ def make_hosts(cluster, on_loss, job=None) -> None:
     """Give a cluster of the unit tests its fence, losses and hosts, whose agents nobody starts."""
     roster, rendezvous = cluster.roster, cluster.rendezvous
     cluster.scheduler = CellScheduler(roster, rendezvous, cluster.sender)
-    cluster.losses = Losses(roster, rendezvous, cluster.scheduler, on_loss)
+    cluster.broken_hosts = set()
+    cluster.losses = Losses(
+        roster,
+        rendezvous,
+        cluster.scheduler,
+        on_loss,
+        lambda host: host not in cluster.broken_hosts,
+    )
     deployment = Deployment(cluster.spec, Credentials("server", KeyPair("public", "secret")))
     reach = Reach(deployment, Arrivals({}, Path(), job), cluster.sender)
     cluster.hosts = HostEvents(roster, rendezvous, cluster.scheduler, cluster.losses, reach)
@@ -71,7 +78,9 @@ def make_hosts(cluster, on_loss, job=None) -> None:
 def make_recovery(cluster, on_loss=OnLoss.ASK, may_share_devices=False) -> None:
     """Give a cluster of the unit tests its fence, losses, hosts and recovery."""
     cluster.scheduler = CellScheduler(cluster.roster, cluster.rendezvous, cluster.sender)
-    cluster.losses = Losses(cluster.roster, cluster.rendezvous, cluster.scheduler, lambda _: None)
+    cluster.losses = Losses(
+        cluster.roster, cluster.rendezvous, cluster.scheduler, lambda _: None, lambda _: True
+    )
     cluster.hosts = FakeHosts(cluster.roster)
     cluster.setup_cells = SetupCells()
     cluster.beats = FakeBeats()

@@ -60,9 +60,12 @@ def resume(desk, secret=None, names=NAMES):
 
 
 def test_an_agent_whose_connection_broke_goes_on_where_it_was(desk):
+    assert desk.sessions.attends("b")
     broken_s = desk.end_stream()
+    assert not desk.sessions.attends("b")
     desk.judge(broken_s + 9)
     connection = resume(desk)
+    assert desk.sessions.attends("b")
     for number in (1, 2, 2, 3):  # the first one came before the break
         note = event(number, note=pb.Note(text=str(number)))
         desk.sessions.take(desk.session, connection, note)
@@ -82,6 +85,7 @@ def test_an_agent_that_stays_away_is_gone_with_the_reason(desk):
     desk.judge(broken_s + LOST_AFTER_S)
     assert desk.told[-1] == ("b", None)
     assert "10.0 s" in desk.sessions.why_gone["b"]
+    assert not desk.sessions.attends("b")
     assert not desk.sessions.say("b", pb.AgentCommand())
     with pytest.raises(NotAdmitted):
         resume(desk)

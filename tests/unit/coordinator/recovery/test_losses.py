@@ -121,9 +121,27 @@ def test_a_silence_that_is_none_for_the_policy_is_over_with_the_next_beat(server
 
 def test_an_engine_without_a_process_yet_is_not_judged_by_its_silence(starting):
     scheduler = CellScheduler(starting.roster, starting.rendezvous, starting.sender)
-    losses = Losses(starting.roster, starting.rendezvous, scheduler, lambda _: None)
+    losses = Losses(starting.roster, starting.rendezvous, scheduler, print, lambda _: True)
     losses.judge(Hearts(rank0=0.0, rank1=0.0, rank2=0.0, rank3=0.0), POLICY, 100.0)
     assert starting.roster.ranks_in(EngineState.LOST) == []
+
+
+def test_a_silent_engine_whose_agent_is_not_connected_is_lost_with_its_host(server):
+    server.broken_hosts.add("b")
+    server.losses.judge(Hearts(rank0=90.0, rank2=90.0), POLICY, 100.0)
+    assert server.roster.lost_ranks() == [0], "its agent is connected"
+    server.hosts.on_gone("b", "not heard for 9.5 s")
+    assert server.roster.lost_ranks() == [0, 2, 3]
+    assert server.roster[2].reason == "the agent of host b is gone: not heard for 9.5 s"
+
+
+def test_a_silent_engine_whose_agent_comes_back_is_lost_alone(server):
+    server.broken_hosts.add("b")
+    server.losses.judge(Hearts(rank2=90.0), POLICY, 100.0)
+    server.broken_hosts.clear()
+    server.losses.judge(Hearts(rank2=90.0), POLICY, 100.1)
+    assert server.roster.lost_ranks() == [2]
+    assert "10.1 s" in server.roster[2].reason
 
 
 def test_when_an_agent_is_gone_all_its_engines_are_and_no_interrupt_is_on_its_way(server):
@@ -269,6 +287,18 @@ def test_a_rank_that_is_silent_is_given_up_once_its_scheduler_was_heard(server, 
     server.losses.judge(Hearts(rank0=80.0), POLICY, 100.1)
     assert " 20.1 s" in server.roster[0].reason
     assert server.roster[0].reason.endswith(": Slurm job 12: node a is down")
+
+
+def test_a_silent_engine_waits_for_what_its_scheduler_says_of_its_host(server, witness):
+    server.broken_hosts.add("b")
+    server.hosts.on_gone("b")
+    server.losses.judge(Hearts(rank2=80.0), POLICY, 100.0)
+    witness.answer(CANCELLED)
+    server.losses.judge(Hearts(rank2=80.0), POLICY, 100.1)
+    assert server.roster.lost_ranks() == []
+    server.losses.tick(100.1)
+    assert server.roster.lost_ranks() == [2, 3]
+    assert server.roster[2].reason.endswith(f" host b is gone: {CANCELLED}")
 
 
 def test_the_loss_of_one_host_waits_for_no_other(server, witness):
