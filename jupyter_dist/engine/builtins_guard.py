@@ -1,8 +1,11 @@
 """What a rank itself runs with, and a cell may have damaged: builtins, the limit of recursion."""
 
 import builtins
-import operator
+import ctypes
 import sys
+from collections.abc import Callable
+from itertools import count
+from typing import Any
 
 _OF_USERS = (
     *("print", "open", "input", "breakpoint", "compile", "exec", "eval", "globals", "locals"),
@@ -11,11 +14,18 @@ _OF_USERS = (
 """May be replaced by other functions, as libraries do; the rank lives with that."""
 _OF_THE_PROMPT = ("exit", "quit", "help", "copyright", "credits", "license", "display")
 """Come and go with IPython."""
-_any, _len, _map, _callable = any, len, map, callable
-"""As they were: these may be what is damaged."""
-_is_not = operator.is_not
+_OWN = {
+    name: value
+    for name, value in vars(builtins).items()
+    if callable(value) and name not in _OF_THE_PROMPT + _OF_USERS
+}
+"""Taken before ranks are forked: to take them is to write to their pages, which ranks share."""
+_callable = callable
+"""As it was: it may be what is damaged."""
 _LEAST_DEPTH = 400
 """Calls that a rank needs for itself."""
+_AT_BYTE = 24
+"""Where CPython counts the changes of a dict (`ma_version_tag` of PEP 509), up to 3.13."""
 
 
 class BuiltinsGuard:
@@ -23,38 +33,26 @@ class BuiltinsGuard:
 
     def __init__(self) -> None:
         self._space = vars(builtins)
-        known = {name: value for name, value in self._space.items() if callable(value)}
-        self._own = {name: known[name] for name in known if name not in _OF_THE_PROMPT + _OF_USERS}
-        self._of_users = {name: known[name] for name in _OF_USERS if name in known}
+        self._of_users = {name: self._space[name] for name in _OF_USERS if name in self._space}
         self._depth = sys.getrecursionlimit()
-        self._remember()
-
-    def _remember(self) -> None:
-        """Note what is there now, in its order up to the last name that is guarded."""
-        names = [*self._space]
-        while names[-1] not in self._own and names[-1] not in self._of_users:
-            names.pop()
-        self._last = names[-1]
-        self._seen = tuple(self._space.values())[: len(names)]
+        self._changes = change_counter(self._space)
+        self._seen = self._changes()
+        """The number when all was well; to look at each name takes long."""
 
     def repair(self) -> tuple[str, ...]:
         """Return the names of what was damaged and is restored; safe on any thread."""
-        found = self._repair_names() if self._has_changed() else []
+        found: list[str] = []
+        if (changes := self._changes()) != self._seen:
+            found = self._repair_names()
+            self._seen = -1 if found else changes  # another thread may do damage meanwhile
         if sys.getrecursionlimit() < _LEAST_DEPTH:
             sys.setrecursionlimit(self._depth)
             found.append("the recursion limit")
         return (*found,)
 
-    def _has_changed(self) -> bool:
-        """Return whether anything is new; without names, for to find 150 of them takes long."""
-        space, seen = self._space, self._seen
-        if _any(_map(_is_not, space.values(), seen)):
-            return True
-        return _len(space) < _len(seen) or space.get(self._last) is not seen[-1]
-
     def _repair_names(self) -> list[str]:
         space, found = self._space, []
-        for name, value in self._own.items():
+        for name, value in _OWN.items():
             if space.get(name) is not value:
                 space[name] = value
                 found.append(f"builtins.{name}")
@@ -62,5 +60,38 @@ class BuiltinsGuard:
             if not _callable(space.get(name)):
                 space[name] = value
                 found.append(f"builtins.{name}")
-        self._remember()
         return found
+
+
+def change_counter(space: dict[str, Any]) -> Callable[[], int]:
+    """Return what tells a number that is another one once this dict has changed.
+
+    Each time another one where Python does not count. To compare the values instead takes each of
+    them into use: each rank of a host would copy the pages on which their references are counted.
+    """
+    return _reader(space) if _COUNTS else count().__next__
+
+
+def _reader(space: dict[str, Any]) -> Callable[[], int]:
+    number = ctypes.c_uint64.from_address(id(space) + _AT_BYTE)
+    return lambda: number.value
+
+
+def _is_counted() -> bool:
+    """Return whether this Python counts changes of a dict where we look."""
+    space: dict[str, Any] = {"first": 1}
+    look = _reader(space)
+    seen = [look()]
+    for change in (
+        lambda: space.update(second=2),
+        lambda: space.update(second=3),
+        lambda: space.pop("second"),
+    ):
+        change()
+        seen.append(look())
+        if look() != seen[-1]:
+            return False
+    return len({*seen}) == len(seen)
+
+
+_COUNTS = sys.implementation.name == "cpython" and _is_counted()

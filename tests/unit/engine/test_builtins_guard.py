@@ -3,13 +3,17 @@ import sys
 
 import pytest
 
-from jupyter_dist.engine.builtins_guard import BuiltinsGuard
+from jupyter_dist.engine import builtins_guard
+from jupyter_dist.engine.builtins_guard import BuiltinsGuard, change_counter
 
 
-@pytest.fixture
-def guard():
+@pytest.fixture(params=[True, False], ids=["counted", "not-counted"])
+def guard(request, monkeypatch):
+    """A guard where Python counts the changes of a dict, if this one does; and where it does not."""
+    monkeypatch.setattr(builtins_guard, "_COUNTS", request.param and builtins_guard._COUNTS)
     guard, before = BuiltinsGuard(), dict(vars(builtins))
     depth = sys.getrecursionlimit()
+    assert guard.repair() == ()
     yield guard
     vars(builtins).update(before)
     sys.setrecursionlimit(depth)
@@ -49,27 +53,36 @@ def test_a_rank_keeps_room_for_its_own_calls(guard):
     assert sys.getrecursionlimit() == before
 
 
-def test_the_order_in_which_builtins_stand_means_nothing(guard):
+def test_what_is_replaced_again_is_restored_again(guard):
     before = builtins.len
-    del builtins.len
-    builtins.len = before
-    assert guard.repair() == ()
-    del builtins.len
-    assert guard.repair() == ("builtins.len",)
-    assert builtins.len is before
+    for damage in (None, 1, None):
+        builtins.len = damage
+        assert guard.repair() == ("builtins.len",)
+        assert builtins.len is before
 
 
-def test_a_value_under_another_name_does_not_stand_in_for_one_that_is_gone(guard):
-    names = [*vars(builtins)]
-    of_prompt = {"exit", "quit", "help", "copyright", "credits", "license", "display"}
-    kept = {name: vars(builtins).pop(name) for name in names if name in of_prompt}
-    last = [*vars(builtins)][-1]
-    assert guard.repair() == ()
-    value = vars(builtins)[last]
-    builtins.by_another_name = value
-    delattr(builtins, last)
-    found = guard.repair()
-    vars(builtins).update(kept)
-    del builtins.by_another_name
-    assert found == (f"builtins.{last}",)
-    assert vars(builtins)[last] is value
+def test_what_a_rank_itself_has_replaced_is_what_comes_back(monkeypatch):
+    monkeypatch.setattr(builtins, "input", mine := lambda *_: "")
+    guard = BuiltinsGuard()
+    builtins.input = None
+    assert guard.repair() == ("builtins.input",)
+    assert builtins.input is mine
+
+
+@pytest.mark.skipif(
+    not builtins_guard._COUNTS, reason="this Python does not count changes of dicts"
+)
+def test_each_change_of_a_dict_counts_and_looks_do_not():
+    space = {"kept": 1, "other": 2}
+    changes = change_counter(space)
+    for change in (
+        lambda: space.update(new=None),
+        lambda: space.update(new=1),
+        lambda: space.pop("new"),
+        space.popitem,
+        space.clear,
+    ):
+        before = changes()
+        assert (space.get("kept"), len(space), changes()) == (1, len(space), before)
+        change()
+        assert changes() != before
