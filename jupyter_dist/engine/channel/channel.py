@@ -200,7 +200,7 @@ class Channel:
         try:
             while True:
                 with self.charge:
-                    self.serve()
+                    self.serve(until_work=True)
                 if not self._inbox.empty():
                     return self._inbox.get()
                 ready = self._poll.poll()
@@ -220,9 +220,13 @@ class Channel:
         """Something is to be sent."""
         return not self._outbox.empty()
 
-    def serve(self) -> None:
-        """Send what was posted, handle what has arrived; for the thread in charge."""
-        self._deliver()
+    def serve(self, *, until_work: bool = False) -> None:
+        """Send what was posted, handle what has arrived; for the thread in charge.
+
+        `until_work`: leave what comes behind a message for the main thread to who serves next. To
+        look once more takes as long as to receive a message.
+        """
+        self._deliver(until_work)
         while not self._outbox.empty():
             self._send_posted()
             self._deliver()  # to send is to look at the descriptor, which then says no more
@@ -244,12 +248,14 @@ class Channel:
         while not self._outbox.empty():
             self._dealer.send(*self._outbox.get())
 
-    def _deliver(self) -> None:
+    def _deliver(self, until_work: bool = False) -> None:
         """Handle what has arrived, also what follows something unreadable."""
         while True:
             try:
                 for message, buffers in self._dealer.receive():
                     self.handlers[type(message)](message, buffers)
+                    if until_work and not self._inbox.empty():
+                        return
             except VersionMismatch:
                 # The coordinator speaks another version: nothing sensible can follow.
                 self._put(Delivery(Leave(), []))

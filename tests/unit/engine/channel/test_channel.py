@@ -83,6 +83,14 @@ def test_what_comes_with_a_cell_is_handled_behind_it(channel, home, handler):
     assert calls == ["on_abort", "on_beginning", "on_abort"]
 
 
+def test_the_main_thread_gets_one_message_after_the_other(channel, home, handler):
+    home.say(CELL, AbortCommunicator(1, 3, "is lost"), CELL, Leave())
+    works = [channel.next_work().message for _ in range(3)]
+    assert works == [CELL, CELL, Leave()]
+    calls = [name for name, _, _ in handler.method_calls]
+    assert calls == ["on_beginning", "on_abort", "on_beginning"]
+
+
 def test_what_another_thread_has_read_comes_to_the_main_thread(channel, home):
     """The socket says no more that there is something."""
     home.say(CELL)
