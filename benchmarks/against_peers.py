@@ -243,7 +243,7 @@ def read_options() -> Plan:
     try:
         releases = find_releases(options.releases, read_ledger())
     except UnknownRelease as problem:
-        parser.error(str(problem))
+        parser.error(f"{problem} Without any: --releases none.")
     return replace(
         plan,
         names=names,

@@ -31,8 +31,19 @@ def find_releases(asked: str | None, ledger: Sequence[Mapping[str, str]]) -> tup
     if asked == "none":
         return ()
     names = asked.split(",") if asked else _release_before(ledger)
-    commits = {_commit(name) for name in names}
+    commits = {find_commit(name) for name in names}
     return tuple(sorted(commits, key=lambda commit: int(_git("rev-list", "--count", commit))))
+
+
+def find_commit(name: str) -> str:
+    """Return the short hash of a tag or commit. Raise UnknownRelease where it is not here."""
+    try:
+        return _git("rev-parse", "--verify", "--short", f"{name}^{{commit}}")
+    except subprocess.CalledProcessError:
+        raise UnknownRelease(
+            f"{name} is no tag or commit of this repository. Fetch it (git fetch --unshallow "
+            "--tags), or name another one."
+        ) from None
 
 
 def package_commit() -> str:
@@ -59,16 +70,6 @@ def _release_before(ledger: Sequence[Mapping[str, str]]) -> list[str]:
         today = package_commit()
         measured = [line["commit"] for line in ledger if line["commit"] != today]
         return [commit.removesuffix(CHANGED) for commit in measured[-1:]]
-
-
-def _commit(name: str) -> str:
-    try:
-        return _git("rev-parse", "--verify", "--short", f"{name}^{{commit}}")
-    except subprocess.CalledProcessError:
-        raise UnknownRelease(
-            f"{name} is no tag or commit of this repository. Fetch it (git fetch --unshallow "
-            "--tags), name others with --releases, or measure without: --releases none"
-        ) from None
 
 
 def _digest() -> str:

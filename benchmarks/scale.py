@@ -22,7 +22,7 @@ from importlib.metadata import version
 
 from figures import tell
 from machine import describe_machine
-from releases import UnknownRelease, find_releases, make_our_venv, package_commit
+from releases import UnknownRelease, find_commit, make_our_venv, package_commit
 from scale_real import measure_in_turn, measure_real
 from scale_report import Row, describe, keep, write_pages
 from scale_simulated import FAULTS, measure_simulated
@@ -65,7 +65,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--cells-s", type=float, default=10.0, help="and so many seconds")
     parser.add_argument("--idle-s", type=float, default=20.0, help="how long to look at it idle")
     parser.add_argument("--timeout-s", type=float, default=120.0, help="of a start")
-    parser.add_argument("--before", help="a commit to run real ranks with too, in turn")
+    parser.add_argument(
+        "--before", type=release, help="a commit to run real ranks with too, in turn"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="so often, with --before")
     parser.add_argument(
         "--report", action="store_true", help="write results/ and docs/explanation/scale.md"
@@ -92,6 +94,14 @@ def faults(text: str) -> list[str]:
     return [name for name in FAULTS if name in named]
 
 
+def release(name: str) -> str:
+    """Read the name of one commit. Raise ArgumentTypeError for what is none of this repository."""
+    try:
+        return find_commit(name)
+    except UnknownRelease as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
 def measure(kind: str, size: int, options: argparse.Namespace) -> Row:
     """Return the figures of one size; where it failed, those until then, and the problem."""
     tell(f"{kind}: {size}")
@@ -112,7 +122,7 @@ def measure(kind: str, size: int, options: argparse.Namespace) -> Row:
         else:
             row |= {"hosts": size, "ranks": size * options.slots}
             measure_simulated(size, options.slots, options, row)
-    except (DistError, WorkerError, TimeoutError, UnknownRelease) as error:
+    except (DistError, WorkerError, TimeoutError) as error:
         row["problem"] = f"{type(error).__name__}: {error}"
     tell(f"  {time.monotonic() - begin_s:.0f} s")
     return row
@@ -120,7 +130,7 @@ def measure(kind: str, size: int, options: argparse.Namespace) -> Row:
 
 def compare_real(size: int, options: argparse.Namespace, row: Row) -> None:
     """Measure this commit and one of before in turn: medians, and how they compare."""
-    (before,) = find_releases(options.before, ())
+    before = options.before
     pythons = {before: make_our_venv(before), "today": make_our_venv()}
     medians = measure_in_turn(pythons, size, options)
     row |= medians["today"]

@@ -1,4 +1,6 @@
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -58,8 +60,19 @@ def test_a_worker_runs_the_release_of_its_own_environment(benchmark_module, monk
 
 def test_a_release_that_is_not_there_is_named(releases, commit):
     commit("jupyter_dist/a.py")
-    with pytest.raises(releases.UnknownRelease, match=r"v9 .*--releases none"):
+    with pytest.raises(releases.UnknownRelease, match=r"^v9 .*git fetch"):
         releases.find_releases("v9", [])
+
+
+@pytest.mark.parametrize(
+    "words", ["scale.py --real 8 --before v9,v8", "against_peers.py --releases v9,v8"]
+)
+def test_programs_tell_which_release_is_not_there(words):
+    program, *options = words.split()
+    command = [sys.executable, Path("benchmarks", program).resolve(), *options]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert told.returncode == 2
+    assert "v9" in told.stderr.splitlines()[-1]
 
 
 def test_the_newest_tag_before_this_commit_runs_along(releases, commit, tmp_path):
