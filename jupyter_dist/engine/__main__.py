@@ -114,7 +114,17 @@ class Engine:
         self._preemption = PreemptionHandler(lambda: self._rank, post, self._termination)
         self._namespace.checkpoint = checkpoint = self._make_checkpoint()
         self._frameworks = self._make_frameworks(shell, hooks)
-        self._executor = Executor(
+        self._executor = self._make_executor(shell, checkpoint)
+        self._objects = ObjectTransfer(self._executor, self._namespace)
+        both = post, self._channel.hand_over
+        self._tasks = IpyparallelTasks(self._executor, self._outputs, *both)
+        self._widgets = WidgetEvents(self._comms, self._executor, *both)
+        self._recorder.name_cell = shell.name_cell
+        self._observer = Observer(shell, lambda: self._rank, post)
+        self._listener = bind_listener(config.bind_host)
+
+    def _make_executor(self, shell: RankShell, checkpoint: Checkpoint) -> Executor:
+        return Executor(
             self._rank,
             shell,
             self._outputs,
@@ -124,14 +134,8 @@ class Engine:
             self._recorder,
             self._make_commands(checkpoint).run,
             lambda: self._channel.is_cell_waiting,
+            self._link.builtins,
         )
-        self._objects = ObjectTransfer(self._executor, self._namespace)
-        both = post, self._channel.hand_over
-        self._tasks = IpyparallelTasks(self._executor, self._outputs, *both)
-        self._widgets = WidgetEvents(self._comms, self._executor, *both)
-        self._recorder.name_cell = shell.name_cell
-        self._observer = Observer(shell, lambda: self._rank, post)
-        self._listener = bind_listener(config.bind_host)
 
     def _make_commands(self, checkpoint: Checkpoint) -> Commands:
         return Commands(
@@ -365,8 +369,7 @@ class Engine:
 
     def take_output(self) -> Message | None:
         """Return a message with what the running cell has said, or None."""
-        cell_id = self._executor.running_cell_id
-        if not cell_id:
+        if not (cell_id := self._executor.running_cell_id):
             return None
         outputs, offsets = self._outputs.take(cell_id)
         return CellOutput(self._rank, cell_id, outputs, offsets) if outputs else None

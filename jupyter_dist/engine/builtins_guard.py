@@ -3,9 +3,8 @@
 import builtins
 import ctypes
 import sys
-from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 _OF_USERS = (
     *("print", "open", "input", "breakpoint", "compile", "exec", "eval", "globals", "locals"),
@@ -35,20 +34,29 @@ class BuiltinsGuard:
         self._space = vars(builtins)
         self._of_users = {name: self._space[name] for name in _OF_USERS if name in self._space}
         self._depth = sys.getrecursionlimit()
-        self._changes = change_counter(self._space)
-        self._seen = self._changes()
+        self._changes = count_changes(self._space)
+        self._seen = self._changes.value
         """The number when all was well; to look at each name takes long."""
+        self._untold: list[str] = []
 
-    def repair(self) -> tuple[str, ...]:
-        """Return the names of what was damaged and is restored; safe on any thread."""
+    def take_repaired(self) -> tuple[str, ...]:
+        """Repair, and return the names of all that was, once, on whatever thread."""
+        self.repair()
+        told = self._untold[:]
+        del self._untold[: len(told)]  # another thread may have added to it
+        return (*dict.fromkeys(told),)
+
+    def repair(self) -> bool:
+        """Restore what was damaged, and return whether anything was; safe on any thread."""
         found: list[str] = []
-        if (changes := self._changes()) != self._seen:
+        if (changes := self._changes.value) != self._seen:
             found = self._repair_names()
             self._seen = -1 if found else changes  # another thread may do damage meanwhile
         if sys.getrecursionlimit() < _LEAST_DEPTH:
             sys.setrecursionlimit(self._depth)
             found.append("the recursion limit")
-        return (*found,)
+        self._untold.extend(found)
+        return found != []
 
     def _repair_names(self) -> list[str]:
         space, found = self._space, []
@@ -63,33 +71,52 @@ class BuiltinsGuard:
         return found
 
 
-def change_counter(space: dict[str, Any]) -> Callable[[], int]:
-    """Return what tells a number that is another one once this dict has changed.
+class Changes(Protocol):
+    """Counts the changes of a dict."""
 
-    Each time another one where Python does not count. To compare the values instead takes each of
-    them into use: each rank of a host would copy the pages on which their references are counted.
+    @property
+    def value(self) -> int:
+        """Another number than before, once there has been a change."""
+
+
+class Uncounted:
+    """Stands where Python does not count: there may always have been a change."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+
+    @property
+    def value(self) -> int:
+        """Another number each time."""
+        return next(self._numbers)
+
+
+def count_changes(space: dict[str, Any]) -> Changes:
+    """Count the changes of this dict.
+
+    To compare its values instead takes each of them into use: each rank of a host would copy the
+    pages on which their references are counted.
     """
-    return _reader(space) if _COUNTS else count().__next__
+    return _where_counted(space) if _COUNTS else Uncounted()
 
 
-def _reader(space: dict[str, Any]) -> Callable[[], int]:
-    number = ctypes.c_uint64.from_address(id(space) + _AT_BYTE)
-    return lambda: number.value
+def _where_counted(space: dict[str, Any]) -> Changes:
+    return ctypes.c_uint64.from_address(id(space) + _AT_BYTE)
 
 
 def _is_counted() -> bool:
     """Return whether this Python counts changes of a dict where we look."""
     space: dict[str, Any] = {"first": 1}
-    look = _reader(space)
-    seen = [look()]
+    changes = _where_counted(space)
+    seen = [changes.value]
     for change in (
         lambda: space.update(second=2),
         lambda: space.update(second=3),
         lambda: space.pop("second"),
     ):
         change()
-        seen.append(look())
-        if look() != seen[-1]:
+        seen.append(changes.value)
+        if changes.value != seen[-1]:
             return False
     return len({*seen}) == len(seen)
 

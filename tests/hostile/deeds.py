@@ -17,6 +17,8 @@ class Deed:
     """Must stand in the error that is told."""
     says: str = ""
     """Must stand in what the rank has printed."""
+    repaired: str = ""
+    """What was repaired, as it must be told on stderr."""
     undo: str = ""
     """Run after it on the rank: what a person would do to work on."""
     within_s: float = 2.0

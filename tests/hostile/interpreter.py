@@ -8,6 +8,7 @@ BUILTINS = (
             f"builtins.{name} is {what}",
             f"import builtins; kept_builtin = builtins.{name}; builtins.{name} = {what}",
             undo=f"__import__('builtins').{name} = kept_builtin; del kept_builtin",
+            repaired=f"builtins.{name}",
         )
         for name, what in (
             *((name, "None") for name in ("print", "open", "input", "id", "len")),
@@ -15,20 +16,27 @@ BUILTINS = (
         )
     ),
     # What such a cell has done is no error of its own; the rank restores what it needs itself.
-    Deed("builtins.isinstance is 5", "import builtins; builtins.isinstance = 5"),
+    Deed(
+        "builtins.isinstance is 5",
+        "import builtins; builtins.isinstance = 5",
+        repaired="builtins.isinstance",
+    ),
     Deed(
         "builtins.isinstance exits",
         "import builtins\ndef bad(*_): raise SystemExit(3)\nbuiltins.isinstance = bad",
+        repaired="builtins.isinstance",
     ),
     Deed(
         "builtins.str and print are gone for a while",
         "import builtins, time; kept_builtins = str, print\nbuiltins.str = builtins.print = None; time.sleep(0.3)",
         undo="import builtins; builtins.str, builtins.print = kept_builtins; del kept_builtins",
+        repaired="builtins.str",
     ),
     Deed(
         "builtins.Exception is deleted",
         "import builtins; kept_builtin = Exception; del builtins.Exception",
         undo="__import__('builtins').Exception = kept_builtin; del kept_builtin",
+        repaired="builtins.Exception",
     ),
 )
 
@@ -97,6 +105,7 @@ HOOKS = (
         "a shallow recursion limit",
         "import sys; kept_limit = sys.getrecursionlimit(); sys.setrecursionlimit(300)",
         undo="import sys; sys.setrecursionlimit(kept_limit)",
+        repaired="recursion limit",
     ),
     Deed(
         "a fast switch interval",

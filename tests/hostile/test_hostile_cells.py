@@ -46,5 +46,6 @@ def test_a_hostile_cell_ends_with_the_truth(deed, scene, in_background):
     if deed.error:
         assert deed.error in str(rank.error)
     assert deed.says in rank.stdout
+    assert deed.repaired in rank.stderr
     scene.undo(deed)
     scene.assert_as_before(keeps_state=deed.keeps_state)

@@ -62,7 +62,7 @@ class Link(threading.Thread):
         self._orphan_after_s = max(ORPHAN_AFTER_S, config.lost_after_s)
         self._next_look_s = 0.0
         self._sign = StackSign()
-        self._builtins = BuiltinsGuard()
+        self.builtins = BuiltinsGuard()
         self._own = select.poll()
         self._own.register(channel.link_waker.pollable, select.POLLIN)
         self._all = select.poll()
@@ -94,7 +94,7 @@ class Link(threading.Thread):
                 if is_in_charge or self._channel.has_posted or monotonic() >= self._next_look_s:
                     self._look_after()
             except Exception:
-                if not self._builtins.repair():  # a cell may have damaged what is needed here
+                if not self.builtins.repair():  # a cell may have damaged what is needed here
                     raise
 
     def _is_needed(self) -> bool:
@@ -117,7 +117,7 @@ class Link(threading.Thread):
     def _look_after(self) -> None:
         """Take charge for a moment; now and then, send what the running cell has said."""
         with self._channel.charge:
-            self._builtins.repair()
+            self.builtins.repair()
             self._channel.serve()
             now_s = monotonic()
             if now_s >= self._next_look_s:

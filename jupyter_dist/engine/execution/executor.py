@@ -86,6 +86,7 @@ class Executor:
         recorder: CollectiveRecorder,
         run_command: Callable[[Command], bytes],
         is_cell_waiting: Callable[[], bool],
+        builtins: BuiltinsGuard,
     ) -> None:
         self.rank = rank
         self._shell = shell
@@ -120,7 +121,7 @@ class Executor:
         set_handler(_SIGINT, self._on_idle_interrupt)
         set_handler(WAKING_SIGNAL, self._raise_lost)
         SwallowedInterrupts(lambda: self._is_in_user_code and self._turn)
-        self._builtins = BuiltinsGuard()
+        self._builtins = builtins
 
     # --- cells and tasks ---
 
@@ -303,7 +304,7 @@ class Executor:
 
     def _repair(self) -> None:
         """Restore what this rank cannot run without, and say so in the cell."""
-        if damaged := self._builtins.repair():
+        if damaged := self._builtins.take_repaired():
             self._outputs.repair()
             sys.stderr.write(
                 f"rank {self.rank}: {name_some(damaged)} had been replaced, and was restored: the "

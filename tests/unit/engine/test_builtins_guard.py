@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from jupyter_dist.engine import builtins_guard
-from jupyter_dist.engine.builtins_guard import BuiltinsGuard, change_counter
+from jupyter_dist.engine.builtins_guard import BuiltinsGuard, count_changes
 
 
 @pytest.fixture(params=[True, False], ids=["counted", "not-counted"])
@@ -13,7 +13,7 @@ def guard(request, monkeypatch):
     monkeypatch.setattr(builtins_guard, "_COUNTS", request.param and builtins_guard._COUNTS)
     guard, before = BuiltinsGuard(), dict(vars(builtins))
     depth = sys.getrecursionlimit()
-    assert guard.repair() == ()
+    assert guard.take_repaired() == ()
     yield guard
     vars(builtins).update(before)
     sys.setrecursionlimit(depth)
@@ -25,22 +25,22 @@ def guard(request, monkeypatch):
 def test_what_is_no_function_any_more_is_restored(guard, name):
     before = getattr(builtins, name)
     setattr(builtins, name, None)
-    assert guard.repair() == (f"builtins.{name}",)
+    assert guard.take_repaired() == (f"builtins.{name}",)
     assert getattr(builtins, name) is before
-    assert guard.repair() == ()
+    assert guard.take_repaired() == ()
 
 
 def test_what_is_gone_is_restored(guard):
     before = builtins.zip
     del builtins.zip
-    assert guard.repair() == ("builtins.zip",)
+    assert guard.take_repaired() == ("builtins.zip",)
     assert builtins.zip is before
 
 
 def test_what_libraries_replace_stays(guard):
     builtins.print = mine = lambda *_: None
     builtins.profile = mine
-    assert guard.repair() == ()
+    assert guard.take_repaired() == ()
     assert builtins.print is mine
     del builtins.profile
 
@@ -48,7 +48,7 @@ def test_what_libraries_replace_stays(guard):
 def test_a_rank_keeps_room_for_its_own_calls(guard):
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(390)
-    (found,) = guard.repair()
+    (found,) = guard.take_repaired()
     assert "recursion" in found
     assert sys.getrecursionlimit() == before
 
@@ -57,15 +57,26 @@ def test_what_is_replaced_again_is_restored_again(guard):
     before = builtins.len
     for damage in (None, 1, None):
         builtins.len = damage
-        assert guard.repair() == ("builtins.len",)
+        assert guard.take_repaired() == ("builtins.len",)
         assert builtins.len is before
+
+
+def test_what_another_thread_has_repaired_is_told_by_the_one_that_tells(guard):
+    for _ in range(2):
+        builtins.zip = None
+        assert guard.repair()
+    assert not guard.repair()
+    sys.setrecursionlimit(390)
+    assert guard.repair()
+    assert guard.take_repaired() == ("builtins.zip", "the recursion limit")
+    assert guard.take_repaired() == ()
 
 
 def test_what_a_rank_itself_has_replaced_is_what_comes_back(monkeypatch):
     monkeypatch.setattr(builtins, "input", mine := lambda *_: "")
     guard = BuiltinsGuard()
     builtins.input = None
-    assert guard.repair() == ("builtins.input",)
+    assert guard.take_repaired() == ("builtins.input",)
     assert builtins.input is mine
 
 
@@ -74,7 +85,7 @@ def test_what_a_rank_itself_has_replaced_is_what_comes_back(monkeypatch):
 )
 def test_each_change_of_a_dict_counts_and_looks_do_not():
     space = {"kept": 1, "other": 2}
-    changes = change_counter(space)
+    changes = count_changes(space)
     for change in (
         lambda: space.update(new=None),
         lambda: space.update(new=1),
@@ -82,7 +93,7 @@ def test_each_change_of_a_dict_counts_and_looks_do_not():
         space.popitem,
         space.clear,
     ):
-        before = changes()
-        assert (space.get("kept"), len(space), changes()) == (1, len(space), before)
+        before = changes.value
+        assert (space.get("kept"), len(space), changes.value) == (1, len(space), before)
         change()
-        assert changes() != before
+        assert changes.value != before

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from jupyter_dist.collective.nccl.communicator import WAKING_SIGNAL
+from jupyter_dist.engine.builtins_guard import BuiltinsGuard
 from jupyter_dist.engine.execution.executor import Executor
 from jupyter_dist.errors import CollectiveTimeout, FrameworkError, PeerFailed
 from jupyter_dist.protocol.messages import Command, RunCell
@@ -104,6 +105,7 @@ def executor(monkeypatch):
         Mock(),
         run_command=lambda command: command.payload[::-1],
         is_cell_waiting=lambda: False,
+        builtins=BuiltinsGuard(),
     )
     made.communicator, made.shell = namespace.communicator, made._shell
     made.frameworks, made.told = made._frameworks, told
