@@ -1,7 +1,7 @@
 """A cell's picture as plain text: for terminals, scripts and the plain side of a saved output."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jupyter_dist.model.hosts.rank import name_ranks
 from jupyter_dist.text.plurals import count_of
@@ -39,10 +39,20 @@ def block_lines(block: Block, picture: CellPicture) -> list[str]:
     """Write the rows of a block, and how many are left out between them."""
     labels = prefixes(block)
     lines = [f"{label}:"] if (label := full_label(block)) else []
-    lines += [row_text(row, labels[row.ranks]) for row in block.before]
+    lines += row_texts(block.before, labels)
     if block.left_out:
         lines.append(left_out_sentence(block.left_out, picture))
-    return lines + [row_text(row, labels[row.ranks]) for row in block.after]
+    return lines + row_texts(block.after, labels)
+
+
+def row_texts(rows: Sequence[Row], labels: Mapping[tuple[int, ...], str]) -> list[str]:
+    """Write rows, each with the prefix that its ranks have among these."""
+    return [
+        labels[row.ranks] + row.entry.content
+        if row.entry.rich is None and "\n" not in row.entry.content
+        else row_text(row, labels[row.ranks])
+        for row in rows
+    ]
 
 
 def row_text(row: Row, prefix: str) -> str:

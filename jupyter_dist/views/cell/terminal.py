@@ -13,7 +13,7 @@ from jupyter_dist.views.cell.output_text import (
     error_lines,
     hidden_lines,
     notes_lines,
-    row_text,
+    row_texts,
     value_lines,
 )
 from jupyter_dist.views.outputs.ansi import keep_colours, strip_ansi
@@ -41,8 +41,8 @@ class Terminal:
     def write_lines(self, lines: Sequence[str]) -> None:
         """Write lines above the status line."""
         if lines:
-            body = "".join(f"{line}\n" for line in lines)
-            self._write(f"{_ERASE if self._status else ''}{body}{self._status}")
+            body = "\n".join(lines)
+            self._write(f"{_ERASE if self._status else ''}{body}\n{self._status}")
 
     def show_status(self, text: str) -> None:
         """Replace the status line; an empty text removes it. Does nothing without a TTY."""
@@ -125,7 +125,7 @@ class TerminalScreen:
         self._terminal.show_status("")
         self._write_bars(picture.bars)
         lines = [*value_lines(picture.values), *error_lines(picture), *hidden_lines(picture)]
-        self._terminal.write_lines([self._clean(line) for line in lines])
+        self._write_clean(lines)
 
     def _write_settled(self, now_s: float) -> None:
         record = self._record
@@ -134,9 +134,16 @@ class TerminalScreen:
         )
 
     def _write_rows(self, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
         prefixes = {ranks: self._prefix(ranks) for ranks in {row.ranks for row in rows}}
-        lines = [row_text(row, prefixes[row.ranks]) for row in rows]
-        self._terminal.write_lines([self._clean(line) for line in lines])
+        self._write_clean(row_texts(rows, prefixes))
+
+    def _write_clean(self, lines: Sequence[str]) -> None:
+        """Write lines without what would move the cursor."""
+        if not "".join(lines).isprintable():
+            lines = [self._clean(line) for line in lines]
+        self._terminal.write_lines(lines)
 
     def _write_bars(self, bars: Sequence[FoldedBar]) -> None:
         """Write the last state of bars, each once."""

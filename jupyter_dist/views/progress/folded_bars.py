@@ -173,6 +173,8 @@ class BarTable:
         `endings` says of ranks that are done how they ended. Bars that vanish when they are
         closed are left out once all their ranks have closed them.
         """
+        if not self._origins:
+            return ()
         groups = self._join_lone_ones(self._equal_ones())
         place = {key: number for number, key in enumerate(self._origins)}
         ordered = sorted(groups, key=lambda group: min(place[each] for each in group))
