@@ -22,6 +22,8 @@ class OptionParser(argparse.ArgumentParser):
     def __init__(self, *, prog: str, example: str, add_help: bool = False, **more: Any) -> None:
         super().__init__(prog=prog, add_help=add_help, allow_abbrev=False, **more)
         self.example = example
+        self._bare: dict[str, Any] | None = None
+        """What a line without any option says, which most of those of cells are."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError: what is wrong, what is accepted, an example."""
@@ -46,6 +48,16 @@ class OptionParser(argparse.ArgumentParser):
 
     def read(self, line: str) -> argparse.Namespace:
         """Read one line of options, quoted as in a shell; positionals may stand anywhere."""
+        if line:
+            return self._parse(line)
+        if self._bare is None:
+            self._bare = vars(self._parse(line))
+        items = self._bare.items()
+        return argparse.Namespace(
+            **{name: [*value] if isinstance(value, list) else value for name, value in items}
+        )
+
+    def _parse(self, line: str) -> argparse.Namespace:
         try:
             words = shlex.split(line)
         except ValueError as problem:

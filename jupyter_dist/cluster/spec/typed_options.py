@@ -20,6 +20,8 @@ from jupyter_dist.options.option import options_of
 Checked = TypeVar("Checked")
 _MOST = 1 << 63
 _PLAIN = (str, int, float, bool, type(None))
+_WITH_LIMITS = {str, int}
+"""Values of these may be too large for a message, or be no text that can be sent."""
 _WORDS: dict[Any, str] = {
     str: "text",
     int: "a whole number",
@@ -64,6 +66,7 @@ def _check_calls(title: str, function: Callable[..., Any]) -> Callable[..., Any]
             accepted[each.name] = each.annotation
     # Most values are of these very types, and cost nothing more than to see that.
     quick = {name: _quick_types(annotation) for name, annotation in accepted.items()}
+    as_they_are = {name: types - _WITH_LIMITS for name, types in quick.items()}
 
     def read_option(name: str, value: Any) -> Any:
         if name not in accepted:
@@ -83,8 +86,14 @@ def _check_calls(title: str, function: Callable[..., Any]) -> Callable[..., Any]
 
     @functools.wraps(function)
     def call(owner: Any, *args: Any, **options: Any) -> Any:
-        read = [read_option(name, value) for name, value in zip(places, args, strict=False)]
-        options = {name: read_option(name, value) for name, value in options.items()}
+        read = [
+            value if type(value) in as_they_are.get(name, ()) else read_option(name, value)
+            for name, value in zip(places, args, strict=False)
+        ]
+        options = {
+            name: value if type(value) in as_they_are.get(name, ()) else read_option(name, value)
+            for name, value in options.items()
+        }
         return function(owner, *read, *args[len(read) :], **options)
 
     return _explain(call, several) if several is not None else call

@@ -91,3 +91,21 @@ def test_a_number_is_1_or_more(read):
     for text in ("0", "-1", "x", "1.5", ""):
         with pytest.raises(argparse.ArgumentTypeError):
             read(text)
+
+
+def test_what_becomes_of_a_line_without_options_is_nothing_to_the_next_one():
+    parser = OptionParser(prog="x", example="x")
+    parser.add_argument("paths", nargs="*")
+    parser.add_argument("--all", action="store_true")
+    first = parser.read("")
+    first.paths.append("a")
+    first.all = first.line = True
+    assert vars(parser.read("")) == vars(parser.read("  ")) == {"paths": [], "all": False}
+
+
+def test_a_line_without_options_is_refused_each_time_where_one_is_needed():
+    parser = OptionParser(prog="x", example="x")
+    parser.add_argument("file", metavar="FILE")
+    for _ in range(2):
+        with pytest.raises(UsageError, match="FILE"):
+            parser.read("")
