@@ -83,12 +83,12 @@ class Uncounted:
     """Stands where Python does not count: there may always have been a change."""
 
     def __init__(self) -> None:
-        self._numbers = count()
+        self._next = count().__next__  # the builtin of that name may be what is damaged
 
     @property
     def value(self) -> int:
         """Another number each time."""
-        return next(self._numbers)
+        return self._next()
 
 
 def count_changes(space: dict[str, Any]) -> Changes:
