@@ -3,8 +3,7 @@
 import builtins
 import ctypes
 import sys
-from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 _OF_USERS = (
     *("print", "open", "input", "breakpoint", "compile", "exec", "eval", "globals", "locals"),
@@ -18,7 +17,7 @@ _OWN = {
     for name, value in vars(builtins).items()
     if callable(value) and name not in _OF_THE_PROMPT + _OF_USERS
 }
-"""Taken before ranks are forked: to take them is to write to their pages, which ranks share."""
+"""Taken before ranks are forked, which share it."""
 _callable = callable
 """As it was: it may be what is damaged."""
 _LEAST_DEPTH = 400
@@ -34,9 +33,9 @@ class BuiltinsGuard:
         self._space = vars(builtins)
         self._of_users = {name: self._space[name] for name in _OF_USERS if name in self._space}
         self._depth = sys.getrecursionlimit()
-        self._changes = count_changes(self._space)
-        self._seen = self._changes.value
-        """The number when all was well; to look at each name takes long."""
+        self._changes = count_changes(self._space) if _ARE_COUNTED else None
+        self._seen = -1 if self._changes is None else self._changes.value
+        """As many when all was well; to look at each name takes long."""
         self._untold: list[str] = []
 
     def take_repaired(self) -> tuple[str, ...]:
@@ -49,7 +48,8 @@ class BuiltinsGuard:
     def repair(self) -> bool:
         """Restore what was damaged, and return whether anything was; safe on any thread."""
         found: list[str] = []
-        if (changes := self._changes.value) != self._seen:
+        changes = -1 if self._changes is None else self._changes.value
+        if changes == -1 or changes != self._seen:
             found = self._repair_names()
             self._seen = -1 if found else changes  # another thread may do damage meanwhile
         if sys.getrecursionlimit() < _LEAST_DEPTH:
@@ -71,43 +71,19 @@ class BuiltinsGuard:
         return found
 
 
-class Changes(Protocol):
-    """Counts the changes of a dict."""
+def count_changes(space: dict[str, Any]) -> ctypes.c_uint64:
+    """Return what counts the changes of this dict, where this Python does.
 
-    @property
-    def value(self) -> int:
-        """Another number than before, once there has been a change."""
-
-
-class Uncounted:
-    """Stands where Python does not count: there may always have been a change."""
-
-    def __init__(self) -> None:
-        self._next = count().__next__  # the builtin of that name may be what is damaged
-
-    @property
-    def value(self) -> int:
-        """Another number each time."""
-        return self._next()
-
-
-def count_changes(space: dict[str, Any]) -> Changes:
-    """Count the changes of this dict.
-
-    To compare its values instead takes each of them into use: each rank of a host would copy the
-    pages on which their references are counted.
+    To compare its values instead takes each of them into use: where many ranks take turns, hardly
+    any of what that touches is in a cache.
     """
-    return _where_counted(space) if _COUNTS else Uncounted()
-
-
-def _where_counted(space: dict[str, Any]) -> Changes:
     return ctypes.c_uint64.from_address(id(space) + _AT_BYTE)
 
 
-def _is_counted() -> bool:
+def _are_counted() -> bool:
     """Return whether this Python counts changes of a dict where we look."""
     space: dict[str, Any] = {"first": 1}
-    changes = _where_counted(space)
+    changes = count_changes(space)
     seen = [changes.value]
     for change in (
         lambda: space.update(second=2),
@@ -121,4 +97,4 @@ def _is_counted() -> bool:
     return len({*seen}) == len(seen)
 
 
-_COUNTS = sys.implementation.name == "cpython" and _is_counted()
+_ARE_COUNTED = sys.implementation.name == "cpython" and _are_counted()

@@ -10,7 +10,9 @@ from jupyter_dist.engine.builtins_guard import BuiltinsGuard, count_changes
 @pytest.fixture(params=[True, False], ids=["counted", "not-counted"])
 def guard(request, monkeypatch):
     """A guard where Python counts the changes of a dict, if this one does; and where it does not."""
-    monkeypatch.setattr(builtins_guard, "_COUNTS", request.param and builtins_guard._COUNTS)
+    monkeypatch.setattr(
+        builtins_guard, "_ARE_COUNTED", request.param and builtins_guard._ARE_COUNTED
+    )
     guard, before = BuiltinsGuard(), dict(vars(builtins))
     depth = sys.getrecursionlimit()
     assert guard.take_repaired() == ()
@@ -81,7 +83,7 @@ def test_what_a_rank_itself_has_replaced_is_what_comes_back(monkeypatch):
 
 
 @pytest.mark.skipif(
-    not builtins_guard._COUNTS, reason="this Python does not count changes of dicts"
+    not builtins_guard._ARE_COUNTED, reason="this Python does not count changes of dicts"
 )
 def test_each_change_of_a_dict_counts_and_looks_do_not():
     space = {"kept": 1, "other": 2}
