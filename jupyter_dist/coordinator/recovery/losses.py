@@ -167,6 +167,8 @@ class Losses:
         engine.looked_s = looked_s
         engine.starved_s = min(engine.starved_s, engine.beat_age_s)  # a late beat may have come
         verdict, reason = assess(now_s, last_beat_s, policy, engine.starved_s)
+        if verdict is Liveness.LOST and self._is_in_doubt(engine.info.host):
+            verdict = Liveness.SUSPECT  # its agent is judged first: it may be the whole host
         engine.is_suspect = verdict is Liveness.SUSPECT
         engine.reason = reason if engine.is_suspect else ""
         if verdict is Liveness.LOST:
@@ -176,7 +178,7 @@ class Losses:
             engine.starved_s = 0.0
             return last_beat_s + policy.suspect_after_s
         self.silent.setdefault(engine.info.host, []).append(engine.name)
-        return lost_at_s(last_beat_s, policy, engine.starved_s)
+        return max(lost_at_s(last_beat_s, policy, engine.starved_s), now_s + TICK_S)
 
     def describe_suspects(self) -> str:
         """Return which ranks have been silent for long; empty: none."""
@@ -187,12 +189,7 @@ class Losses:
         )
 
     def _give_up(self, engine: EngineRecord, reason: str) -> None:
-        """Lose an engine for its silence, once a witness was heard.
-
-        Where its agent is not heard either, that one is judged first: it may be the whole host.
-        """
-        if self._is_in_doubt(engine.info.host):
-            return
+        """Lose an engine for its silence, once a witness was heard."""
         if engine.name not in self._silent and (question := self._ask()) is not None:
             self._silent[engine.name] = question
         if self._is_heard(self._silent.get(engine.name)):

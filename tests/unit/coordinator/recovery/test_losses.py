@@ -4,6 +4,7 @@ from fakes.recovery import make_hosts
 from jupyter_dist.coordinator.cells.cell_run import CellRun
 from jupyter_dist.coordinator.cells.scheduler import CellScheduler
 from jupyter_dist.coordinator.recovery.losses import EXIT_GRACE_S, Losses
+from jupyter_dist.coordinator.state.clock import TICK_S
 from jupyter_dist.coordinator.state.engine_state import EngineState
 from jupyter_dist.model.spec.liveness import HealthPolicy
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -128,11 +129,14 @@ def test_an_engine_without_a_process_yet_is_not_judged_by_its_silence(starting):
 
 def test_a_silent_engine_whose_agent_is_not_connected_is_lost_with_its_host(server):
     server.broken_hosts.add("b")
-    server.losses.judge(Hearts(rank0=90.0, rank2=90.0), POLICY, 100.0)
+    due_s = server.losses.judge(Hearts(rank0=90.0, rank2=90.0), POLICY, 100.0)
     assert server.roster.lost_ranks() == [0], "its agent is connected"
+    assert server.roster[2].is_suspect, "it is told meanwhile who is silent"
+    assert due_s == 100.0 + TICK_S
     server.hosts.on_gone("b", "not heard for 9.5 s")
     assert server.roster.lost_ranks() == [0, 2, 3]
-    assert server.roster[2].reason == "the agent of host b is gone: not heard for 9.5 s"
+    assert " host b " in server.roster[2].reason
+    assert server.roster[2].reason.endswith("not heard for 9.5 s")
 
 
 def test_a_silent_engine_whose_agent_comes_back_is_lost_alone(server):
