@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from jupyter_dist.launch.processes.core_wait import read_counters
+from jupyter_dist.launch.processes.core_wait import core_time, read_counters
 
 _STATE_AT, _MAJOR_FAULTS_AT, _USER_AT, _SYSTEM_AT, _RSS_AT = 0, 9, 11, 12, 21
 """Fields of /proc/PID/stat, counted after the name in parentheses."""
@@ -26,6 +26,17 @@ class ProcessState(NamedTuple):
     """Memory that it has."""
 
 
+class ThreadState(NamedTuple):
+    """What a thread is at, at this moment."""
+
+    letter: str = ""
+    """As of a process."""
+    sleeps: int = 0
+    """How often it has given a core back because it had nothing to do."""
+    had_s: float = 0.0
+    """For which it has had a core."""
+
+
 def read_state(pid: int) -> ProcessState:
     """Look at a process; empty where that is not possible."""
     try:
@@ -40,9 +51,29 @@ def read_state(pid: int) -> ProcessState:
         return ProcessState()
 
 
+def read_thread(pid: int, thread: int) -> ThreadState:
+    """Look at a thread of a process; empty where that is not possible."""
+    path = f"/proc/{pid}/task/{thread}"
+    sleeps = _read_field(f"{path}/status", "voluntary_ctxt_switches")
+    letter = _read_field(f"{path}/status", "State")[:1]
+    return ThreadState(letter, int(sleeps or "0"), core_time(path).had_s)
+
+
+def list_threads(pid: int) -> list[int]:
+    """Return the ids of a process's threads; none where it is gone, or Linux does not tell."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+
+
 def read_status(pid: int, name: str) -> str:
     """Return a field of /proc/PID/status; empty where there is none."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
+    return _read_field(f"/proc/{pid}/status", name)
+
+
+def _read_field(path: str, name: str) -> str:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
         found = file.read().partition(f"\n{name}:".encode())[2]
         return found.partition(b"\n")[0].decode("ascii", "replace").strip()
     return ""

@@ -15,8 +15,14 @@ from pathlib import Path
 import msgspec
 
 from jupyter_dist.agent.engines.engine_processes import EngineTable
-from jupyter_dist.agent.engines.process_state import catches, find_thread, read_state, signal_thread
-from jupyter_dist.agent.engines.starvation import ReadyEngines
+from jupyter_dist.agent.engines.process_state import (
+    catches,
+    find_thread,
+    read_state,
+    read_thread,
+    signal_thread,
+)
+from jupyter_dist.agent.engines.starvation import lacks_core
 from jupyter_dist.model.ranks.source_files import CELL_FILE
 from jupyter_dist.model.ranks.stack_reading import read_faulthandler, read_py_spy
 from jupyter_dist.model.ranks.stack_thread import (
@@ -33,7 +39,7 @@ PY_SPY_TIMEOUT_S = 5.0
 SIGNAL_TIMEOUT_S = 1.0
 _POLL_S = 0.01
 _SETTLED_S = 0.1
-"""A dump without its usual end is taken as whole when nothing was added for so long."""
+"""A dump without its usual end is whole if its writer sleeps and has added nothing meanwhile."""
 _MOST_BYTES = 1 << 20
 _START = "in _run_module_as_main"
 """The outermost call of the main thread, which faulthandler writes last."""
@@ -98,7 +104,7 @@ class StackDumper:
             return RankStacks("none", note="it cannot be looked at: it is still starting")
         # Its interpreter may not be held, but only late. Then threads go on while faulthandler
         # follows their frames, and what it finds there may end the process.
-        if ReadyEngines({engine: pid}).find_starved():
+        if lacks_core(pid):
             return RankStacks("none", note="its process waits for a core of its host")
         path = stacks_path(str(self._run_dir), engine)
         try:
@@ -106,7 +112,8 @@ class StackDumper:
             signal_thread(pid, thread_id, STACK_SIGNAL)
         except OSError as error:
             return RankStacks("none", note=f"it cannot be looked at: {error}")
-        text = _wait_for_dump(path, min(deadline_s, time.monotonic() + SIGNAL_TIMEOUT_S))
+        until_s = min(deadline_s, time.monotonic() + SIGNAL_TIMEOUT_S)
+        text = _wait_for_dump(path, until_s, lambda: read_thread(pid, thread_id).letter == "S")
         if not text:
             name = STACK_SIGNAL.name
             note = f"it wrote no stacks: user code has taken {name}, or its process cannot run"
@@ -135,15 +142,17 @@ def look_with_py_spy(pid: int, deadline_s: float) -> RankStacks:
     return RankStacks("py-spy", threads)
 
 
-def _wait_for_dump(path: str, deadline_s: float) -> str:
-    """Wait until a whole dump is in the file; give what is there when the time is over."""
+def _wait_for_dump(path: str, deadline_s: float, writer_sleeps: Callable[[], bool]) -> str:
+    """Wait until a whole dump is in the file; return what is there when the time is over."""
     text, changed_s = "", time.monotonic()
     while (now_s := time.monotonic()) < deadline_s:
         before = text
         text = _read(path)
         if text != before:
             changed_s = now_s
-        if is_whole(text) or (text.endswith("\n") and now_s - changed_s > _SETTLED_S):
+        if is_whole(text):
+            break
+        if text.endswith("\n") and now_s - changed_s > _SETTLED_S and writer_sleeps():
             break
         time.sleep(_POLL_S)
     return text

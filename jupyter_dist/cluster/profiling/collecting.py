@@ -98,11 +98,16 @@ class Profiling:
         self.end()
 
     def _look_at(self, silent: Mapping[int, str]) -> dict[int, RankStacks]:
-        """Look from outside at silent ranks: native code may hold their interpreter."""
+        """Look from outside at silent ranks in a cell: native code may hold their interpreter.
+
+        Where nothing can be seen, their records still tell that others wait for them.
+        """
         if self._kind != "sampling" or not silent:
             return {}
         seen = ask_stacks(self._line, tuple(silent), is_native=False)
-        return {rank: own for rank, own in seen.items() if own.source != "none"}
+        engines = self._session.topology().engines
+        busy = {each.rank for each in engines if each.cell and each.state != "lost"}
+        return {rank: own for rank, own in seen.items() if rank in busy}
 
     def _gpu_bytes(self, found: Mapping[int, RankProfile]) -> dict[int, int]:
         if self._kind != "memory":

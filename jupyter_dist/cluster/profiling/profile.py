@@ -40,7 +40,7 @@ class Gathered(msgspec.Struct, frozen=True):
     problems: Mapping[int, str]
     """Ranks that have told nothing, with the reason."""
     glimpses: Mapping[int, RankStacks] = {}
-    """Of ranks whose interpreter is held: what was seen from outside at the end."""
+    """Of silent ranks that run a cell: what was seen from outside at the end, if anything was."""
     gpu_bytes: Mapping[int, int] = {}
     """Memory on GPUs that each rank's process holds, as the driver knows it."""
 
@@ -104,7 +104,9 @@ class Profile:
         """What to know about it; sentences."""
         reasons = group_pairs((reason, f"rank {rank}") for rank, reason in self.problems.items())
         found = [f"{name_some(who)}: {reason}" for reason, who in reasons.items()]
-        told = group_pairs((own.note, f"rank {rank}") for rank, own in self.ranks.items())
+        notes = [(own.note, rank) for rank, own in self.ranks.items()]
+        notes += [(own.note, rank) for rank, own in self._glimpses.items()]
+        told = group_pairs((note, f"rank {rank}") for note, rank in notes)
         found += [f"{name_some(who)}: {note}" for note, who in told.items() if note]
         if self.window.is_cut:
             found.append(

@@ -18,7 +18,7 @@ class CoreTime(NamedTuple):
 
 def main_core_time(pid: int) -> CoreTime:
     """Return that of a process's main thread; 0.0 where Linux does not tell, or it is gone."""
-    return _core_time(f"/proc/{pid}/schedstat")
+    return core_time(f"/proc/{pid}")
 
 
 def all_waited_s(pid: int) -> float:
@@ -27,7 +27,7 @@ def all_waited_s(pid: int) -> float:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return 0.0
-    return sum(_core_time(f"/proc/{pid}/task/{thread}/schedstat").waited_s for thread in threads)
+    return sum(core_time(f"/proc/{pid}/task/{thread}").waited_s for thread in threads)
 
 
 class Threads(NamedTuple):
@@ -52,15 +52,18 @@ def look_at_threads(pid: int, *prefixes: str) -> Threads:
             with suppress(OSError):
                 name, _, fields = read_counters(f"{path}/stat").partition(b"(")[2].rpartition(b") ")
                 if name.startswith(heads):
-                    had_s += _core_time(f"{path}/schedstat").had_s
+                    had_s += core_time(path).had_s
                     can_run |= fields.startswith(b"R")
     return Threads(had_s, can_run and had_s > 0)
 
 
-def _core_time(path: str) -> CoreTime:
-    """Read two of three numbers: on a core, waiting for one, how often; in nanoseconds."""
+def core_time(path: str) -> CoreTime:
+    """Return that of a process or thread with this folder in /proc; 0.0 as above.
+
+    Of its three numbers two are read: on a core, waiting for one, how often; in nanoseconds.
+    """
     try:
-        had, waited = read_counters(path).split()[:2]
+        had, waited = read_counters(f"{path}/schedstat").split()[:2]
         return CoreTime(int(had) / 1e9, int(waited) / 1e9)
     except (OSError, ValueError):
         return CoreTime()

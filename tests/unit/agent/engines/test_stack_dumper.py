@@ -4,6 +4,8 @@ import os
 import queue
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,10 +16,13 @@ import pytest
 from jupyter_dist.agent.engines import stack_dumper
 from jupyter_dist.agent.engines.process_state import (
     ProcessState,
+    ThreadState,
     catches,
     find_thread,
+    list_threads,
     read_state,
     read_status,
+    read_thread,
 )
 from jupyter_dist.agent.engines.stack_dumper import (
     StackDumper,
@@ -55,6 +60,8 @@ class Host:
         self.told = queue.Queue()
         self.state, self.thread, self.spared = "S", 7, 0
         self.is_caught, self.dump = True, ""
+        self.rest = ""
+        """Of a dump, what is written a long moment later."""
         self.is_starved = False
         self.pid = 4711
         self.signals = []
@@ -64,8 +71,8 @@ class Host:
         monkeypatch.setattr(stack_dumper, "read_state", lambda _: ProcessState(self.state))
         monkeypatch.setattr(stack_dumper, "find_thread", self._find_thread)
         monkeypatch.setattr(stack_dumper, "catches", lambda *_: self.is_caught)
-        starved = SimpleNamespace(find_starved=lambda: {"3"} if self.is_starved else set())
-        monkeypatch.setattr(stack_dumper, "ReadyEngines", lambda _: starved)
+        monkeypatch.setattr(stack_dumper, "lacks_core", lambda _: self.is_starved)
+        monkeypatch.setattr(stack_dumper, "read_thread", self._read_thread)
         monkeypatch.setattr(stack_dumper, "signal_thread", self._signal)
         monkeypatch.setattr(stack_dumper, "SIGNAL_TIMEOUT_S", 0.3)
         monkeypatch.setattr(stack_dumper, "find_py_spy", lambda: None)
@@ -76,10 +83,21 @@ class Host:
         assert pid == 4711
         return {SIGNALLED_THREAD: self.thread, SPARED_THREAD: self.spared}[name]
 
+    def _read_thread(self, pid, thread):
+        assert (pid, thread) == (4711, 7)
+        if self.rest:  # it had no core meanwhile
+            self._write(self.rest)
+            self.rest = ""
+            return ThreadState("R")
+        return ThreadState("S")
+
     def _signal(self, *sent):
         self.signals.append(sent)
+        self._write(self.dump)
+
+    def _write(self, text):
         with open(self.path, "a", encoding="utf-8") as file:
-            file.write(self.dump)
+            file.write(text)
 
     def look(self, **options):
         self.dumper.obey(pb.DumpStacks(request_id="q1", engines=["3"], timeout_s=2, **options))
@@ -117,6 +135,16 @@ def test_the_file_does_not_grow_with_each_question(host):
 def test_a_dump_without_its_usual_end_is_taken_when_nothing_follows(host):
     host.dump = 'Thread 0x1 (most recent call first):\n  File "/t/In_1_0123abcd.py", line 3 in f\n'
     assert host.look().main.frames[0].site == "In[1]:3"
+
+
+def test_a_dump_is_waited_for_whose_writer_has_no_core(host):
+    whole = DUMP.format(cell="/t/In_5_0123abcd.py")
+    middle = whole.index("Thread 0x00007f0")
+    host.dump, host.rest = whole[:middle], whole[middle:]
+    assert [frame.site for frame in host.look().main.frames] == [
+        "In[5]:2",
+        "/somewhere/train.py:12",
+    ]
 
 
 def test_a_dump_is_whole_when_the_main_thread_is_told_to_its_first_call():
@@ -239,6 +267,16 @@ def test_the_state_of_a_process_is_read():
     assert state.rss_bytes == pytest.approx(own.memory_info().rss, rel=0.1)
     assert state.cpu_s == pytest.approx(sum(own.cpu_times()[:2]), abs=0.5)
     assert read_state(2**22 + 1) == ProcessState()
+
+
+def test_the_state_of_a_thread_is_read():
+    own = threading.get_native_id()
+    assert own in list_threads(os.getpid())
+    before = read_thread(os.getpid(), own)
+    time.sleep(0.001)
+    now = read_thread(os.getpid(), own)
+    assert (now.letter, now.sleeps > before.sleeps, now.had_s > before.had_s) == ("R", True, True)
+    assert (list_threads(2**22 + 1), read_thread(2**22 + 1, 1)) == ([], ThreadState())
 
 
 def test_a_field_of_a_status_is_read():

@@ -1,6 +1,7 @@
 import threading
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from fakes.profiled import sampled
 from fakes.recorded import host, rank
@@ -12,6 +13,7 @@ from jupyter_dist.cluster.profiling.collecting import (
     take_profile,
 )
 from jupyter_dist.errors import UsageError
+from jupyter_dist.model.hosts.topology import EngineView
 from jupyter_dist.model.ranks.profiles import ProfileBegun
 from jupyter_dist.model.ranks.stacks import RankStacks, ThreadStack
 from jupyter_dist.protocol.messages import (
@@ -51,7 +53,9 @@ class Line:
 @pytest.fixture
 def session():
     log = CollectiveLog((host("a", rank(0), rank(1)),), {}, 2)
-    return SimpleNamespace(name="demo", collectives=lambda **_: log)
+    views = [EngineView(rank=number, local_rank=0, state="busy", cell="In[1]") for number in (0, 1)]
+    topology = SimpleNamespace(engines=views)
+    return SimpleNamespace(name="demo", collectives=lambda **_: log, topology=lambda: topology)
 
 
 def begin(session, line, kind="sampling"):
@@ -88,12 +92,23 @@ def test_nothing_begins_where_no_rank_answers(session):
         begin(session, Line(({}, {0: "it is lost", 1: "it is lost"})))
 
 
-def test_a_rank_that_is_silent_is_looked_at_from_outside(session):
+SEEN = RankStacks("faulthandler", (ThreadStack("MainThread", True),))
+
+
+@pytest.mark.parametrize("seen", [SEEN, RankStacks("none", note="it has no core")])
+@pytest.mark.parametrize(
+    ("change", "known"),
+    [({}, [0, 1]), ({"cell": "", "state": "idle"}, [0]), ({"state": "lost"}, [0])],
+    ids=["in a cell", "idle", "lost"],
+)
+def test_a_rank_that_is_silent_in_a_cell_is_looked_at_from_outside(session, seen, change, known):
+    views = session.topology().engines
+    views[1] = msgspec.structs.replace(views[1], **change)
     line = Line(({0: BEGUN}, {1: "late"}), ({0: sampled()}, {1: "late"}))
-    line.has(ReadStacks, {1: RankStacks("faulthandler", (ThreadStack("MainThread", True),))})
+    line.has(ReadStacks, {1: seen})
     profile = begin(session, line).end()
     assert list(profile.problems) == [1]
-    assert sorted(profile.times) == [0, 1]
+    assert sorted(profile.times) == known
 
 
 def test_a_line_is_closed_also_where_the_end_fails(session):

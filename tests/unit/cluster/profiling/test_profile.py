@@ -40,6 +40,14 @@ def test_a_rank_that_was_only_seen_from_outside_may_be_the_slow_one():
     assert found.notes
 
 
+def test_a_rank_that_could_not_be_seen_is_slow_where_others_wait_for_it():
+    unseen = RankStacks("none", note="its process waits for a core")
+    found = profile_of({0: PROFILES[0]}, problems={1: "late"}, glimpses={1: unseen})
+    assert (found.slowness.ranks, found.slowness.place) == ((1,), None)
+    assert any("waits for a core" in note for note in found.notes)
+    assert report_profile(found).slow_ranks == (1,)
+
+
 def test_a_rank_of_a_host_whose_records_cannot_be_read_is_left_out_and_named():
     log = CollectiveLog((host("a", CALLS[0]),), {"b": "gone"}, 2)
     found = Profile("demo", Gathered("sampling", PROFILES, {}), log)

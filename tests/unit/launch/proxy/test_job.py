@@ -38,6 +38,7 @@ class Nodes:
     def __init__(self, folder, monkeypatch):
         self.folder, self.job, self.orders = folder, FakeJob(), []
         self.told, self.over = [], threading.Event()
+        self.begun = []
         monkeypatch.setattr(submission, "submit", self._submit)
         monkeypatch.setattr(module, "_LOOK_S", 0.01)
 
@@ -54,6 +55,7 @@ class Nodes:
             timeout_s=timeout_s,
         )
         self.inside = CoordinatorJob(spec, self.folder, self.over.set)
+        self.begun.append(self.inside)
         return self.inside.start(HOST, self.told.append, self.over)
 
     def _submit(self, order):
@@ -75,7 +77,8 @@ def nodes(tmp_path, monkeypatch):
     yield nodes
     for _ in range(3):
         nodes.job.show(CANCELLED)
-    nodes.inside.end(is_failed=True)
+    for inside in nodes.begun:
+        inside.end(is_failed=True)
 
 
 def test_where_the_coordinator_is_comes_from_its_node(nodes):
