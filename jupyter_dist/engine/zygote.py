@@ -28,6 +28,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 import msgspec
 
 from jupyter_dist.engine.host_relay import HostRelay
+from jupyter_dist.engine.shared_pages import gather_code, make_names_first, read_run_by_ranks
 from jupyter_dist.launch.processes.descendants import adopt_orphans, end_children, end_orphans
 from jupyter_dist.launch.processes.loading import loading
 from jupyter_dist.launch.processes.open_files import usable_cores
@@ -266,6 +267,8 @@ def be_born(config: EngineConfig, shell: "RankShell", zygote_pid: int) -> NoRetu
 def _make_shell(requests: BinaryIO) -> "RankShell | None":
     """Return the shell of all ranks, with all that cells need; None at the end of the requests."""
     with loading():
+        run = read_run_by_ranks()
+        make_names_first(run.names)
         import jupyter_dist.engine.__main__
         import jupyter_dist.protocol.objects  # noqa: F401
         from jupyter_dist.engine.shell.rank_shell import make_shell
@@ -276,6 +279,7 @@ def _make_shell(requests: BinaryIO) -> "RankShell | None":
         if not run_dir:
             return None
         shell = make_shell(f"{run_dir}/ipython")
+        gather_code(run.functions)
         shell.warm_up()
         _forget_lookups()
         return shell

@@ -23,9 +23,6 @@ from jupyter_dist.model.ranks.profiles import (
 from jupyter_dist.model.ranks.stack_reading import Call
 from jupyter_dist.protocol.messages import BeginProfile, EndProfile, NoAnswer
 
-_RUN_CODE: CodeType = InteractiveShell.run_code.__code__
-"""What calls cells: to walk further out costs as much as all the rest of a look."""
-
 
 class _Noting(Protocol):
     """One way to take note of what the rank does, from its making on."""
@@ -126,7 +123,9 @@ class _Samples:
         self._shell = shell
         self._told = note
         ident = threading.main_thread().ident or 0
-        self._sampler = Sampler(ident, most_s, partial(read_places, until=_RUN_CODE))
+        # What calls cells: to walk further out costs as much as all the rest of a look.
+        calls_cells: CodeType = InteractiveShell.run_code.__code__
+        self._sampler = Sampler(ident, most_s, partial(read_places, until=calls_cells))
         self._sampler.start()
 
     def end(self) -> RankProfile:

@@ -1,0 +1,65 @@
+"""Lays what every rank touches side by side in memory, before ranks are forked.
+
+A forked process shares the pages of its memory until it writes to them, and to call a function or
+to look up a name is to write: references are counted where an object lies. Functions and names lie
+where they were made when their modules were imported, mostly one that ranks use to a page.
+
+run_by_ranks.json has those that a rank uses from its birth to the end of a cell. A list that is
+out of date costs memory, and nothing else. tests/costs/run_by_ranks.py writes it.
+"""
+
+import sys
+from pathlib import Path
+from types import FunctionType
+
+import msgspec
+
+PATH = Path(__file__).with_name("run_by_ranks.json")
+
+
+class RunByRanks(msgspec.Struct, frozen=True):
+    """What ranks use."""
+
+    functions: dict[str, tuple[str, ...]]
+    """Qualified names, by module."""
+    names: tuple[str, ...]
+    """Names in their code."""
+
+
+def read_run_by_ranks() -> RunByRanks:
+    """Return what is known of ranks."""
+    return msgspec.json.decode(PATH.read_bytes(), type=RunByRanks)
+
+
+def make_names_first(names: tuple[str, ...]) -> None:
+    """Have modules that are imported from now on use these strings, while `names` is kept."""
+    for name in names:
+        sys.intern(name)
+
+
+def gather_code(functions: dict[str, tuple[str, ...]]) -> None:
+    """Have functions that are imported run copies of their code, made one after the other."""
+    found = [
+        function
+        for module, names in functions.items()
+        for name in names
+        if (function := find_function(module, name)) is not None
+    ]
+    before = [function.__code__ for function in found]
+    fillers = [code.replace() for code in before]  # of holes, in which copies would lie scattered
+    for function in found:
+        function.__code__ = function.__code__.replace()
+    del before, fillers  # not earlier: the next copy would take their place
+
+
+def find_function(module: str, qualified_name: str) -> FunctionType | None:
+    """Return a function of an imported module, also one behind a property or a decorator.
+
+    None: there is no such function.
+    """
+    found: object = sys.modules.get(module)
+    for part in qualified_name.split("."):
+        found = getattr(found, "__dict__", {}).get(part)
+    for behind in ("__func__", "fget", "func", "__wrapped__"):
+        found = getattr(found, behind, found)
+    return found if isinstance(found, FunctionType) else None
