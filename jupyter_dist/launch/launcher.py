@@ -24,7 +24,7 @@ GREETING = "jupyter-dist agent "
 """An agent that was started over ssh says this and a Greeting in JSON before anything else."""
 
 
-def silence_before_break_s(lost_after_s: float) -> float:
+def _silence_before_break_s(lost_after_s: float) -> float:
     """Return the silence after which a connection of an agent is given up, in seconds.
 
     Not the agent: it dials again, and has the other half of the time for that. TCP would try
@@ -40,7 +40,7 @@ def keepalive_ms(lost_after_s: float, hosts: int, *, is_local: bool, is_agent: b
     agent pings first, which proves to the coordinator that it lives: one ping serves both ends.
     """
     timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
-    usual_ms = round(1000 * silence_before_break_s(lost_after_s)) - timeout_ms
+    usual_ms = round(1000 * _silence_before_break_s(lost_after_s)) - timeout_ms
     most_ms = max(usual_ms, round(1000 * _MOST_SILENT_SHARE * lost_after_s) - timeout_ms)
     asked_ms = min(most_ms, max(usual_ms, usual_ms * hosts // _MANY_HOSTS))
     is_later = hosts > _MANY_HOSTS and not is_agent
@@ -50,7 +50,7 @@ def keepalive_ms(lost_after_s: float, hosts: int, *, is_local: bool, is_agent: b
 def keepalive_timeout_ms(lost_after_s: float, *, is_local: bool) -> int:
     """Return for how long an answer to that is waited for; on one machine it comes soon."""
     share = _LOCAL_SHARE if is_local else _SHARE
-    most_s = silence_before_break_s(lost_after_s) - _LEAST_S
+    most_s = _silence_before_break_s(lost_after_s) - _LEAST_S
     return round(1000 * max(_LEAST_S, min(most_s, share * lost_after_s)))
 
 

@@ -54,7 +54,8 @@ class AgentService:
         """From where agents attend; all other connections are those of strangers."""
         self._admission = admission
         self._events: queue.SimpleQueue[tuple[str, pb.AgentEvent | None]] = queue.SimpleQueue()
-        self._sessions = Sessions(self._put, witness, lost_after_s)
+        silence_s = (ping_after_ms + timeout_ms) / 1000
+        self._sessions = Sessions(self._put, witness, lost_after_s, silence_s)
         self._is_serving = False
         self._credentials = grpc.ssl_server_credentials(
             [(server.private_key, server.certificate)],

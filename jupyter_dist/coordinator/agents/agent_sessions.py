@@ -8,7 +8,6 @@ from time import monotonic
 from jupyter_dist.coordinator.agents.admission import NotAdmitted
 from jupyter_dist.coordinator.agents.arrivals import Arrivals
 from jupyter_dist.coordinator.state.clock import NEVER, TICK_S
-from jupyter_dist.launch.launcher import silence_before_break_s
 from jupyter_dist.launch.processes.process_life import await_end, process_lives
 from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.protocol import host_agent_pb2 as pb
@@ -48,10 +47,12 @@ class Sessions:
         put: Callable[[str, pb.AgentEvent | None], None],
         witness: Arrivals,
         lost_after_s: float,
+        silence_s: float,
     ) -> None:
+        """Give agents up after `lost_after_s`; a stream has broken after `silence_s` at most."""
         self._put = put
         self._witness = witness
-        self._lost_after_s = lost_after_s
+        self._lost_after_s, self._silence_s = lost_after_s, silence_s
         self._lock = threading.RLock()
         self._sessions: dict[str, Session] = {}
         self._leaving: list[int] = []
@@ -138,9 +139,8 @@ class Sessions:
 
     def _away_since_s(self, session: Session, ranks_heard_s: float) -> float:
         assert session.broken_s is not None
-        silence_s = silence_before_break_s(self._lost_after_s)
         heard_s = min(ranks_heard_s, session.broken_s)
-        return max(session.heard_s, heard_s, session.broken_s - silence_s)
+        return max(session.heard_s, heard_s, session.broken_s - self._silence_s)
 
     def _has_ended(self, session: Session) -> bool:
         if session.pid:

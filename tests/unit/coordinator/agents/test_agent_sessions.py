@@ -9,7 +9,7 @@ from jupyter_dist.coordinator.agents.agent_sessions import Sessions
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 NAMES = (b"jupyter-dist-agent b",)
-LOST_AFTER_S = 10.0
+LOST_AFTER_S, SILENCE_S = 10.0, 6.0
 
 
 class Watcher:
@@ -31,6 +31,7 @@ class Desk:
             lambda host, event: self.told.append((host, event and event.WhichOneof("event"))),
             self.witness,
             LOST_AFTER_S,
+            SILENCE_S,
         )
         self.session = self.sessions.open("b", NAMES)
         self.connection = self.sessions.connect(self.session, event(1, joined=pb.Joined(host="b")))
@@ -101,9 +102,14 @@ def test_an_agent_that_is_known_to_have_ended_is_gone_at_once(desk):
     assert desk.sessions.why_gone == {}
 
 
-def test_silence_before_the_break_counts(desk):
-    desk.sessions.on_break(desk.session, desk.connection, desk.session.heard_s + 5)
-    desk.judge(desk.session.heard_s + LOST_AFTER_S)
+@pytest.mark.parametrize("silence_s", [1.0, SILENCE_S, 100.0])
+def test_silence_before_the_break_counts_as_long_as_it_may_have_been(desk, silence_s):
+    broken_s = desk.session.heard_s + silence_s
+    desk.sessions.on_break(desk.session, desk.connection, broken_s)
+    gone_s = broken_s + LOST_AFTER_S - 0.5 - min(silence_s, SILENCE_S)
+    desk.judge(gone_s - 0.1)
+    assert desk.told[-1] != ("b", None)
+    desk.judge(gone_s + 0.1)
     assert desk.told[-1] == ("b", None)
 
 
