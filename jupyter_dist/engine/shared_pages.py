@@ -9,6 +9,7 @@ out of date costs memory, and nothing else. tests/costs/run_by_ranks.py writes i
 """
 
 import sys
+from functools import cached_property
 from pathlib import Path
 from types import FunctionType
 
@@ -60,6 +61,13 @@ def find_function(module: str, qualified_name: str) -> FunctionType | None:
     found: object = sys.modules.get(module)
     for part in qualified_name.split("."):
         found = getattr(found, "__dict__", {}).get(part)
-    for behind in ("__func__", "fget", "func", "__wrapped__"):
-        found = getattr(found, behind, found)
+    match found:
+        case property():
+            found = found.fget
+        case cached_property():
+            found = found.func
+        case classmethod() | staticmethod():
+            found = found.__func__
+    if isinstance(found, FunctionType):
+        found = found.__dict__.get("__wrapped__", found)
     return found if isinstance(found, FunctionType) else None

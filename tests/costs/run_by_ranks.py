@@ -6,7 +6,6 @@ What was run is that of two ranks from their birth to the end of a few cells, in
 import json
 import os
 import sys
-import textwrap
 import time
 from contextlib import contextmanager
 from itertools import groupby
@@ -45,14 +44,16 @@ def find_run_by_ranks() -> tuple[list[str], list[str]]:
 
 
 def write(functions: list[str], names: list[str]) -> str:
-    """Return the file's text: a line for each module."""
-    by_module = groupby((each.partition(":") for each in functions), key=lambda each: each[0])
-    lines = [
-        f'"{module}": {json.dumps([name for _, _, name in group])}' for module, group in by_module
+    """Return the file's text: a line for each module, and one for each beginning of names."""
+    by_module = groupby((each.split(":") for each in functions), key=lambda each: each[0])
+    by_beginning = groupby(names, key=lambda name: name[:2])
+    modules = [
+        f"{json.dumps(module)}: {json.dumps([name for _, name in group])}"
+        for module, group in by_module
     ]
-    functions_told = ",\n".join(lines)
-    names_told = "\n".join(textwrap.wrap(json.dumps(names), 100, break_long_words=False))
-    return f'{{"functions": {{\n{functions_told}\n}},\n"names":\n{names_told}\n}}\n'
+    lines = [json.dumps(list(group))[1:-1] for _, group in by_beginning]
+    functions_told, names_told = ",\n".join(modules), ",\n".join(lines)
+    return f'{{"functions": {{\n{functions_told}\n}},\n"names": [\n{names_told}\n]}}\n'
 
 
 if __name__ == "__main__":
