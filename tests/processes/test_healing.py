@@ -110,15 +110,18 @@ def test_a_stopped_process_is_named_by_a_heal_and_replaced_where_that_is_asked_f
 
 def test_a_rank_that_dies_while_another_one_is_replaced_is_replaced_with_it(ward):
     before = pids_of(ward)
+    (zygote,) = zygotes_of(ward)
 
     def kill_one_more(stage):
         if "forming" in stage and is_alive_pid(before[1]):
             suspend(before[0])  # so that no generation stands before it is known
+            resume(zygote.pid)
             os.kill(before[1], signal.SIGKILL)
             wait_until(lambda: ward.status().ranks[1] != "idle", 10, "rank 1 is known to be lost")
             resume(before[0])
 
     kill_ranks(ward, 2)
+    suspend(zygote.pid)  # so that no rank is born before that
     assert ward.heal(on_stage=kill_one_more).replaced == {1: "localhost", 2: "localhost"}
     assert pids_of(ward)[0] == before[0]
     assert values(ward.run(SUM)) == ["4.0"] * 4
