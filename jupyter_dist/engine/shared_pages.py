@@ -1,10 +1,11 @@
-"""Lays what every rank touches side by side in memory, before ranks are forked.
+"""Puts what every rank writes to on few pages of memory, before ranks are forked.
 
-A forked process shares the pages of its memory until it writes to them, and to call a function or
-to look up a name is to write: references are counted where an object lies. Functions and names lie
-where they were made when their modules were imported, mostly one that ranks use to a page.
+Forked processes share a page until one of them writes to it (copy-on-write). CPython keeps the
+reference count inside each object, so to call a function or to look up a name is to write. Code
+objects and names lie scattered over the pages of all imported modules, mostly one used by ranks to
+a page.
 
-run_by_ranks.json has those that a rank uses from its birth to the end of a cell. A list that is
+run_by_ranks.json lists those that a rank uses from its birth to the end of a cell. A list that is
 out of date costs memory, and nothing else. tests/costs/run_by_ranks.py writes it.
 """
 

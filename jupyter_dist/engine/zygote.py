@@ -267,8 +267,8 @@ def be_born(config: EngineConfig, shell: "RankShell", zygote_pid: int) -> NoRetu
 def _make_shell(requests: BinaryIO) -> "RankShell | None":
     """Return the shell of all ranks, with all that cells need; None at the end of the requests."""
     with loading():
-        run = read_run_by_ranks()
-        make_names_first(run.names)
+        used = read_run_by_ranks()
+        make_names_first(used.names)
         import jupyter_dist.engine.__main__
         import jupyter_dist.protocol.objects  # noqa: F401
         from jupyter_dist.engine.shell.rank_shell import make_shell
@@ -279,7 +279,7 @@ def _make_shell(requests: BinaryIO) -> "RankShell | None":
         if not run_dir:
             return None
         shell = make_shell(f"{run_dir}/ipython")
-        gather_code(run.functions)
+        gather_code(used.functions)
         shell.warm_up()
         _forget_lookups()
         return shell

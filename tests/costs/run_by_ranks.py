@@ -18,8 +18,8 @@ from jupyter_dist import Cluster
 from jupyter_dist.engine import shared_pages
 
 LEARNING = str(Path(__file__).parent / "learning")
-TAKEN_OVER_S = 4.0
-"""By then the link thread has taken over, and has answered heartbeats."""
+IDLE_S = 4.0
+"""For which ranks are seen idle, as most of their time: their threads take over, and answer heartbeats."""
 CELLS = ("pass", "pass", "pass", "print(rank)\nrank")
 TELL = "import sitecustomize, json; print(json.dumps(sitecustomize.find_run()))"
 
@@ -37,13 +37,13 @@ def find_run_by_ranks() -> tuple[list[str], list[str]]:
     with learning(), Cluster.start("localhost:2") as cluster:
         for cell in CELLS:
             cluster.run(cell)
-        time.sleep(TAKEN_OVER_S)
+        time.sleep(IDLE_S)
         cluster.run("pass")
         functions, names = json.loads(cluster.run(TELL)[1].stdout)
     return functions, names
 
 
-def write(functions: list[str], names: list[str]) -> str:
+def lay_out(functions: list[str], names: list[str]) -> str:
     """Return the file's text: a line for each module, and one for each beginning of names."""
     by_module = groupby((each.split(":") for each in functions), key=lambda each: each[0])
     by_beginning = groupby(names, key=lambda name: name[:2])
@@ -57,4 +57,4 @@ def write(functions: list[str], names: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    shared_pages.PATH.write_text(write(*find_run_by_ranks()), encoding="utf-8")
+    shared_pages.PATH.write_text(lay_out(*find_run_by_ranks()), encoding="utf-8")

@@ -4,7 +4,12 @@ import sys
 
 import pytest
 
-from jupyter_dist.engine.shared_pages import find_function, gather_code, read_run_by_ranks
+from jupyter_dist.engine.shared_pages import (
+    find_function,
+    gather_code,
+    make_names_first,
+    read_run_by_ranks,
+)
 
 SOURCE = """
 from contextlib import contextmanager
@@ -35,10 +40,7 @@ class Box:
     class Lid:
         def close(self): raise ValueError("stuck")
 """
-NAMES = (
-    *("outer", "opened", "Box.area", "Box.volume", "Box.make", "Box.name"),
-    "Box.Lid.close",
-)
+NAMES = ("outer", "opened", "Box.area", "Box.volume", "Box.make", "Box.name", "Box.Lid.close")
 
 
 @pytest.fixture
@@ -66,6 +68,12 @@ def test_functions_do_the_same_with_copies_of_their_code(boxes):
     assert raised.traceback[-1].path.name == "boxes.py"
 
 
+def test_names_that_are_made_first_are_those_of_code_that_comes_later():
+    names = tuple(f"never_{number}_used" for number in range(3))
+    make_names_first(names)
+    assert all(compile(name, "", "eval").co_names[0] is name for name in names)
+
+
 def test_what_is_no_function_is_left_as_it_is(boxes):
     nowhere = ("side", "Box", "Box.side", "Box.gone", "gone.far", "Box.Lid.close.more", "")
     assert {find_function("boxes", name) for name in nowhere} == {None}
@@ -75,7 +83,7 @@ def test_what_is_no_function_is_left_as_it_is(boxes):
 def test_all_of_our_own_that_ranks_run_is_found():
     """Where another Python or IPython is, some of theirs may be missing."""
     code = """
-import io, json
+import json
 from jupyter_dist.engine.shared_pages import find_function, read_run_by_ranks
 import jupyter_dist.engine.__main__, jupyter_dist.engine.shell.rank_shell
 print(json.dumps([f"{module}:{name}" for module, names in read_run_by_ranks().functions.items()
