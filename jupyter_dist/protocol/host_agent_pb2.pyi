@@ -266,20 +266,22 @@ class EngineSample(_message.Message):
     def __init__(self, engine: _Optional[str] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., state: _Optional[str] = ..., major_faults_per_s: _Optional[float] = ..., gpu_memory_bytes: _Optional[int] = ..., core_s: _Optional[float] = ..., core_wait_s: _Optional[float] = ..., is_starved: bool = ...) -> None: ...
 
 class Telemetry(_message.Message):
-    __slots__ = ("cpu_percent", "memory_used_bytes", "engines", "gpus", "nics", "age_s")
+    __slots__ = ("cpu_percent", "memory_used_bytes", "engines", "gpus", "nics", "age_s", "engines_age_s")
     CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
     MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
     ENGINES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     NICS_FIELD_NUMBER: _ClassVar[int]
     AGE_S_FIELD_NUMBER: _ClassVar[int]
+    ENGINES_AGE_S_FIELD_NUMBER: _ClassVar[int]
     cpu_percent: float
     memory_used_bytes: int
     engines: _containers.RepeatedCompositeFieldContainer[EngineSample]
     gpus: bytes
     nics: bytes
     age_s: float
-    def __init__(self, cpu_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., engines: _Optional[_Iterable[_Union[EngineSample, _Mapping]]] = ..., gpus: _Optional[bytes] = ..., nics: _Optional[bytes] = ..., age_s: _Optional[float] = ...) -> None: ...
+    engines_age_s: float
+    def __init__(self, cpu_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., engines: _Optional[_Iterable[_Union[EngineSample, _Mapping]]] = ..., gpus: _Optional[bytes] = ..., nics: _Optional[bytes] = ..., age_s: _Optional[float] = ..., engines_age_s: _Optional[float] = ...) -> None: ...
 
 class StartProblem(_message.Message):
     __slots__ = ("reason",)

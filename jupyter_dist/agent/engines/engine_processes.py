@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 
 from jupyter_dist.agent.engines.exit_evidence import Ended, EvidenceKeeper
-from jupyter_dist.agent.engines.process_state import ProcessState, read_state
-from jupyter_dist.agent.engines.starvation import ReadyEngines
+from jupyter_dist.agent.engines.process_state import ProcessState, read_state, signal_main_thread
+from jupyter_dist.agent.engines.starvation import CoreWatch, ReadyEngines
 from jupyter_dist.collective.recording.records_file import read_last, read_last_cell, read_records
 from jupyter_dist.launch.processes.core_wait import main_core_time
 from jupyter_dist.model.ranks.beat_threads import ECHO_THREAD, IO_THREADS
 from jupyter_dist.model.ranks.records import CellRecord, RankRecords
-from jupyter_dist.model.ranks.signals import from_the_wire
+from jupyter_dist.model.ranks.signals import WAKING_SIGNAL, RankSignal, from_the_wire
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.births import record_path, stream_path
 
@@ -40,6 +40,10 @@ class EngineTable:
         """Engines whose heartbeats are missed, as the coordinator says."""
         self._states: dict[str, tuple[float, ProcessState]] = {}
         """When each engine was looked at last, and what was seen."""
+        self._core_watches: dict[str, CoreWatch] = {}
+        """For how long engines have lacked a core while they could have answered an interrupt."""
+        self._interrupted: dict[str, CellRecord] = {}
+        """Engines that have been sent SIGINT, and the cell that they were in."""
 
     def add(self, engine: str, pid: int) -> None:
         """Take in an engine that was started."""
@@ -62,6 +66,8 @@ class EngineTable:
         with self._lock:
             self._pids.pop(engine, None)
             self._states.pop(engine, None)
+            self._core_watches.pop(engine, None)
+            self._interrupted.pop(engine, None)
 
     def living(self) -> list[str]:
         """Engines whose process has not been seen to end."""
@@ -81,9 +87,13 @@ class EngineTable:
                 pid = self._pids.get(engine)
                 if pid is None:
                     continue
+                send = signal_main_thread if signal_number == WAKING_SIGNAL else os.kill
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, from_the_wire(signal_number))
+                    send(pid, from_the_wire(signal_number))
                     reached.append(engine)
+        if signal_number == RankSignal.SIGINT:
+            for engine in reached:
+                self._watch_for_core(engine)
         return reached
 
     def sample(self, gpu_memory: Mapping[int, int]) -> list[pb.EngineSample]:
@@ -109,7 +119,7 @@ class EngineTable:
         return samples
 
     def _sample_one(self, engine: str, pid: int) -> pb.EngineSample | None:
-        state, core_time, now_s = read_state(pid), main_core_time(pid), time.monotonic()
+        state, now_s = read_state(pid), time.monotonic()
         if state.rss_bytes == 0:
             return None  # it has just ended; the zygote tells
         before_s, before = self._states.get(engine, (now_s, state))
@@ -121,13 +131,32 @@ class EngineTable:
             rss_bytes=state.rss_bytes,
             state=state.letter,
             major_faults_per_s=max(0, state.major_faults - before.major_faults) / passed_s,
-            core_s=core_time.had_s,
-            core_wait_s=core_time.waited_s,
+            core_s=main_core_time(pid).had_s,
+            core_wait_s=self._look_for_core(engine),
         )
         last = read_last(self._record_path(engine), time.monotonic_ns())
         if last is not None:
             sample.collective.CopyFrom(pb.Collective(**msgspec.structs.asdict(last)))
         return sample
+
+    def _watch_for_core(self, engine: str) -> None:
+        cell, pid = self.last_cell(engine), self.pid(engine)
+        if cell is not None and pid is not None:
+            self._core_watches.setdefault(engine, CoreWatch(pid)).look()
+            self._interrupted[engine] = cell
+
+    def _look_for_core(self, engine: str) -> float:
+        """Return for how long an engine has lacked a core in cells that were interrupted."""
+        watch = self._core_watches.get(engine)
+        if watch is None:
+            return 0.0
+        if (cell := self._interrupted.get(engine)) is not None:
+            before_s = watch.lacked_s
+            # What a rank says of a cell waits for a core as well, after the cell has ended.
+            if watch.look() == before_s and self.last_cell(engine) != cell:
+                self._interrupted.pop(engine, None)
+                watch.rest()
+        return watch.lacked_s
 
     def read_records(self, last: int) -> tuple[RankRecords, ...]:
         """Read what every rank has recorded, also those that have ended: so many calls (0: all).

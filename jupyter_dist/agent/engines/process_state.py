@@ -2,14 +2,18 @@
 
 import contextlib
 import ctypes
+import functools
 import os
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from jupyter_dist.launch.processes.core_wait import core_time, read_counters
+from jupyter_dist.launch.processes.core_wait import CoreTime, core_time, read_counters
 
 _STATE_AT, _MAJOR_FAULTS_AT, _USER_AT, _SYSTEM_AT, _RSS_AT = 0, 9, 11, 12, 21
 """Fields of /proc/PID/stat, counted after the name in parentheses."""
+_TGKILL = {"x86_64": 234, "aarch64": 131, "ppc64le": 250}
+"""Number of this system call."""
 _TICKS_PER_S, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
@@ -31,10 +35,8 @@ class ThreadState(NamedTuple):
 
     letter: str = ""
     """As of a process."""
-    sleeps: int = 0
-    """How often it has given a core back because it had nothing to do."""
-    had_s: float = 0.0
-    """For which it has had a core."""
+    core: CoreTime = CoreTime()
+    """For how long it has had a core, and has waited for one."""
 
 
 def read_state(pid: int) -> ProcessState:
@@ -54,9 +56,11 @@ def read_state(pid: int) -> ProcessState:
 def read_thread(pid: int, thread: int) -> ThreadState:
     """Look at a thread of a process; empty where that is not possible."""
     path = f"/proc/{pid}/task/{thread}"
-    sleeps = _read_field(f"{path}/status", "voluntary_ctxt_switches")
-    letter = _read_field(f"{path}/status", "State")[:1]
-    return ThreadState(letter, int(sleeps or "0"), core_time(path).had_s)
+    try:
+        fields = read_counters(f"{path}/stat").rpartition(b")")[2].split()
+        return ThreadState(fields[_STATE_AT].decode(), core_time(path))
+    except (OSError, IndexError):
+        return ThreadState()
 
 
 def list_threads(pid: int) -> list[int]:
@@ -94,9 +98,30 @@ def find_thread(pid: int, name: str) -> int:
     return 0
 
 
+def signal_main_thread(pid: int, signal_number: int) -> None:
+    """Signal the main thread of a process; raises OSError when it is gone.
+
+    One of the whole process may be taken by another thread while the main thread waits for a core.
+    What the main thread was sleeping in then goes on as if there had been none.
+    """
+    if sys.platform == "linux":
+        signal_thread(pid, pid, signal_number)
+    else:
+        os.kill(pid, signal_number)
+
+
 def signal_thread(pid: int, thread_id: int, signal_number: int) -> None:
     """Signal one thread of a process; raises OSError when it is gone."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.tgkill(pid, thread_id, signal_number):
+    libc = _libc()
+    if hasattr(libc, "tgkill"):
+        has_failed = libc.tgkill(pid, thread_id, signal_number)
+    else:  # glibc before 2.30
+        has_failed = libc.syscall(_TGKILL[os.uname().machine], pid, thread_id, signal_number)
+    if has_failed:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

@@ -13,7 +13,9 @@ from jupyter_dist.agent.engines.engine_processes import EngineTable
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 PATIENCE_S = 2.0
-"""A cell that has not begun after so long will not: the signal is sent all the same."""
+"""Then the signal is sent all the same: what keeps a cell from its beginning may need it."""
+MOST_PATIENCE_S = 40.0
+"""A cell that has not begun by then will not: a rank is given up before that."""
 LOOK_INTERVAL_S = 0.002
 
 
@@ -36,13 +38,22 @@ class Signaller:
         threading.Thread(target=self._wait, args=arguments, name="signals", daemon=True).start()
 
     def _wait(self, command: pb.SendSignal, early: list[str], reached: list[str]) -> None:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while early and time.monotonic() < deadline_s:
+        sent_s = time.monotonic()
+        early = self._send_as_they_begin(command, early, reached, sent_s + PATIENCE_S)
+        self._finish(command, reached + self._send(command, early))
+        # A rank that had no core may begin it still, and has let that signal pass.
+        self._send_as_they_begin(command, early, [], sent_s + MOST_PATIENCE_S)
+
+    def _send_as_they_begin(
+        self, command: pb.SendSignal, early: list[str], reached: list[str], until_s: float
+    ) -> list[str]:
+        """Signal each engine when it has begun the cell; return those that have not."""
+        while early and time.monotonic() < until_s:
             begun = [engine for engine in early if not self._is_early(engine, command.cell_id)]
             reached += self._send(command, begun)
             early = [engine for engine in early if engine not in begun]
             time.sleep(LOOK_INTERVAL_S)
-        self._finish(command, reached + self._send(command, early))
+        return early
 
     def _send(self, command: pb.SendSignal, engines: list[str]) -> list[str]:
         """Signal those that have not finished the cell."""

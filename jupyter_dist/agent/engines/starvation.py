@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from jupyter_dist.agent.engines.process_state import ThreadState, list_threads, read_thread
 from jupyter_dist.launch.processes.core_wait import look_at_threads
@@ -10,8 +11,10 @@ LEAST_TIME_S = 0.02
 """Between two looks: on a machine that has cores threads wait for milliseconds."""
 _SHARE = 0.1
 """Of that time: threads that could run, and had less of a core together, lack one."""
-_LONG_S = 0.2
-"""For which a thread lacks a core when it gets less than the share of it."""
+_SHORT_WAIT_S = 0.02
+"""For each turn on a core: what gets fifty of them in a second answers in time."""
+_LONG_S, _MUCH = 0.2, 0.25
+"""For so long a process is looked at, to see if it lacks a core for such a part of it."""
 
 
 class ReadyEngines:
@@ -38,21 +41,66 @@ class ReadyEngines:
         }
 
 
-def lacks_core(pid: int) -> bool:
-    """Return whether some thread of a process wants a core all the while, and hardly gets it.
+class _Seen(NamedTuple):
+    """What was seen of a thread."""
 
-    A thread that waits for the interpreter looks for it every 5 ms. On a busy machine it mostly
-    waits for a core when it is seen, but it gets all that it needs: it goes to sleep again.
+    state: ThreadState
+    since_s: float
+    """When it was seen like this first."""
+
+    def waited_s(self, now_s: float) -> float:
+        """Return for how long it has waited for a core; Linux counts a wait when it is over."""
+        core, waits = self.state.core, self.state.letter == "R" and self.state.core.had_s > 0
+        return core.waited_s + (now_s - self.since_s if waits else 0.0)
+
+
+class CoreWatch:
+    """Counts for how long a process lacks a core: one of its threads waits long for its turn.
+
+    Threads that wait for the interpreter look for it every 5 ms. On a busy machine each of these
+    looks waits for a core too, but not for long, and the process gets what it needs.
     """
-    began_s = time.monotonic()
-    looks = {thread: read_thread(pid, thread) for thread in list_threads(pid)}
-    waiting = {thread: seen for thread, seen in looks.items() if seen.letter == "R" and seen.had_s}
-    while waiting and time.monotonic() - began_s < _LONG_S:
-        time.sleep(LEAST_TIME_S)
-        waiting = {t: own for t, own in waiting.items() if _still_lacks(own, read_thread(pid, t))}
-    return bool(waiting)
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._looked_s = 0.0
+        self._threads: dict[int, _Seen] = {}
+        self.lacked_s = 0.0
+        """Between looks; not before the first one, and not while it rests."""
+
+    def look(self) -> float:
+        """Look at all threads; return for how long it has lacked a core by now, in seconds."""
+        now_s = time.monotonic()
+        before, before_s = self._threads, self._looked_s
+        states = {thread: read_thread(self._pid, thread) for thread in list_threads(self._pid)}
+        self._looked_s = now_s
+        self._threads = {t: _see(before.get(t), state, now_s) for t, state in states.items()}
+        waits_s = [
+            _long_wait_s(before[thread], before_s, seen, now_s)
+            for thread, seen in self._threads.items()
+            if thread in before
+        ]
+        self.lacked_s += min(max(waits_s, default=0.0), now_s - before_s)
+        return self.lacked_s
+
+    def rest(self) -> None:
+        """Do not count until it is looked at again."""
+        self._threads = {}
 
 
-def _still_lacks(before: ThreadState, now: ThreadState) -> bool:
-    had_s = now.had_s - before.had_s
-    return now.letter == "R" and now.sleeps == before.sleeps and had_s < _SHARE * _LONG_S
+def _see(before: _Seen | None, state: ThreadState, now_s: float) -> _Seen:
+    """One that has a core, or got one meanwhile, has other counters than before."""
+    return before if before is not None and before.state == state else _Seen(state, now_s)
+
+
+def _long_wait_s(before: _Seen, before_s: float, now: _Seen, now_s: float) -> float:
+    turns = now.state.core.turns - before.state.core.turns
+    return max(0.0, now.waited_s(now_s) - before.waited_s(before_s) - turns * _SHORT_WAIT_S)
+
+
+def lacks_core(pid: int) -> bool:
+    """Look at a process for 0.2 s; return whether it has lacked a core for much of them."""
+    watch, began_s = CoreWatch(pid), time.monotonic()
+    watch.look()
+    time.sleep(_LONG_S)
+    return watch.look() > _MUCH * (time.monotonic() - began_s)

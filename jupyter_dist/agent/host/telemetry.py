@@ -170,13 +170,16 @@ class Telemetry:
         if now_s - self._load_s >= self._intervals.machine_s:
             self._load, self._load_s = sample_load(), now_s
         devices = self._devices
+        engines = self._engines.sample(devices.memory)
+        told_s = time.monotonic()
         return pb.Telemetry(
             cpu_percent=self._load.cpu_percent,
             memory_used_bytes=self._load.memory_used_bytes,
-            engines=self._engines.sample(devices.memory),
+            engines=engines,
             gpus=devices.gpus,
             nics=devices.nics,
-            age_s=now_s - min(self._load_s, devices.sampled_s),
+            age_s=told_s - min(self._load_s, devices.sampled_s),
+            engines_age_s=told_s - now_s,
         )
 
     def _ask_drivers(self) -> None:

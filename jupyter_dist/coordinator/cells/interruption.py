@@ -17,7 +17,7 @@ from jupyter_dist.coordinator.state.roster import Roster
 from jupyter_dist.coordinator.state.sender import Sender
 from jupyter_dist.model.hosts.rank import format_ranks, name_ranks
 from jupyter_dist.model.ranks.held_time import HeldTime
-from jupyter_dist.model.ranks.signals import RankSignal
+from jupyter_dist.model.ranks.signals import WAKING_SIGNAL
 from jupyter_dist.model.ranks.stacks import RankStacks
 from jupyter_dist.protocol.messages import (
     Answer,
@@ -34,8 +34,6 @@ WAKE_AFTER_S = (0.2, 0.5, 1.0)
 """A rank that is still busy this long after SIGINT is woken: the signal may have come between
 Python's last look for signals and a blocking call, or to another thread; that call goes on then.
 Again, as a rank that had no core gets SIGINT and what shall wake it at once, between these two."""
-WAKING_SIGNAL = RankSignal.SIGURG
-"""It ends system calls and means nothing else: ranks handle it for their debugger."""
 PATIENCE_S = 2.0
 """A rank that is busy for so long after SIGINT is named, and its communicator aborted."""
 GIVE_UP_AFTER_S = 3.5

@@ -85,7 +85,7 @@ class Attention:
     def is_fresh(self) -> bool:
         """Return whether every host has told what is seen there since it is looked at closely."""
         hosts = [host for host in self._roster.hosts.values() if host.joined and not host.is_lost]
-        return self._is_close and all(host.told_s >= self._since_s for host in hosts)
+        return self._is_close and all(host.looked_s >= self._since_s for host in hosts)
 
     def _is_any_rank_busy(self) -> bool:
         return any(

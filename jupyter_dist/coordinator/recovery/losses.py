@@ -161,7 +161,7 @@ class Losses:
         self, engine: EngineRecord, last_beat_s: float, policy: HealthPolicy, now_s: float
     ) -> float:
         """Suspect an engine, lose it, or find that it has answered; return when to look again."""
-        looked_s = self._roster.hosts[engine.info.host].told_s
+        looked_s = self._roster.hosts[engine.info.host].looked_s
         if engine.is_suspect and engine.sample is not None and engine.sample.is_starved:
             engine.starved_s += looked_s - engine.looked_s
         engine.looked_s = looked_s

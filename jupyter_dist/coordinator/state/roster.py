@@ -127,8 +127,8 @@ class HostRecord:
     joined: pb.Joined | None = None
     is_lost: bool = False
     observed: HostReport = field(default_factory=HostReport)
-    told_s: float = 0.0
-    """When its agent has told last what it observes."""
+    looked_s: float = 0.0
+    """When its agent began to look at its engines last, as far as that was told."""
     interface: Interface | None = None
     """Of its data path, once all hosts are known."""
     devices: tuple[str, ...] = ()
@@ -357,7 +357,7 @@ class Roster:
     def take_telemetry(self, host: str, telemetry: pb.Telemetry, now_s: float = 0.0) -> None:
         """Take in what an agent observed."""
         self.hosts[host].observed.take_sample(telemetry, now_s)
-        self.hosts[host].told_s = now_s
+        self.hosts[host].looked_s = now_s - telemetry.engines_age_s
         for sample in telemetry.engines:
             if (engine := self.find(sample.engine)) is not None:
                 engine.sample = sample
@@ -365,12 +365,12 @@ class Roster:
     def core_time(self, rank: int, now_s: float) -> CoreTime:
         """Return for how long a rank has had a core, and has waited for one, in its whole life.
 
-        What its agent has not told in time is taken for waiting: it shares those cores.
+        What its agent has not seen in time is taken for waiting: it shares those cores.
         """
         engine = self[rank]
         if engine.sample is None:
             return CoreTime()
-        late_s = now_s - self.hosts[engine.info.host].told_s - 2 * self.look_interval_s
+        late_s = now_s - self.hosts[engine.info.host].looked_s - 2 * self.look_interval_s
         return CoreTime(engine.sample.core_s, engine.sample.core_wait_s + max(0.0, late_s))
 
     def take_started(self, pids: Mapping[str, int]) -> None:

@@ -13,7 +13,9 @@ class CoreTime(NamedTuple):
     had_s: float = 0.0
     """For which it had a core."""
     waited_s: float = 0.0
-    """For which it could have run, and had none."""
+    """For which it could have run, and had none; a wait that goes on is not among them."""
+    turns: int = 0
+    """How often it was given a core."""
 
 
 def main_core_time(pid: int) -> CoreTime:
@@ -60,11 +62,11 @@ def look_at_threads(pid: int, *prefixes: str) -> Threads:
 def core_time(path: str) -> CoreTime:
     """Return that of a process or thread with this folder in /proc; 0.0 as above.
 
-    Of its three numbers two are read: on a core, waiting for one, how often; in nanoseconds.
+    Its three numbers are nanoseconds on a core, nanoseconds waiting for one, and how often.
     """
     try:
-        had, waited = read_counters(f"{path}/schedstat").split()[:2]
-        return CoreTime(int(had) / 1e9, int(waited) / 1e9)
+        had, waited, turns = map(int, read_counters(f"{path}/schedstat").split())
+        return CoreTime(had / 1e9, waited / 1e9, turns)
     except (OSError, ValueError):
         return CoreTime()
 

@@ -47,6 +47,11 @@ class RankSignal(IntEnum):
     SIGRTMAX = 64
 
 
+WAKING_SIGNAL = RankSignal.SIGURG
+"""It ends the system call of a rank's main thread, and means nothing else: ranks handle it for
+their debugger."""
+
+
 def from_the_wire(number: int) -> int:
     """Return the number of a signal on this system; as it came where that has no such signal."""
     if sys.platform != "linux" and number:

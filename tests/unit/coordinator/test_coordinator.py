@@ -41,7 +41,7 @@ def test_what_agents_observe_is_read_with_each_tick_and_wakes_the_loop_for_who_w
     assert coordinator.roster.hosts["a"].observed.cpu_percent == 7.0
     assert not coordinator._agents.is_telemetry_awaited
     coordinator._agents.receive.return_value = ()
-    coordinator.roster.hosts["a"].told_s = -1.0  # what it has told is old
+    coordinator.roster.hosts["a"].looked_s = -1.0
     coordinator._pictures.watch(b"me", WatchTopology("look"), 8.0)
     coordinator._tick(8.0, 100.0)
     assert coordinator._agents.is_telemetry_awaited

@@ -7,6 +7,7 @@ from jupyter_dist.agent.engines import engine_processes as engines_module
 from jupyter_dist.agent.engines.engine_processes import EngineTable
 from jupyter_dist.agent.engines.exit_evidence import Ended
 from jupyter_dist.agent.engines.process_state import ProcessState
+from jupyter_dist.model.ranks.records import CellRecord
 
 
 @pytest.fixture
@@ -40,6 +41,41 @@ def test_what_a_process_waits_for_and_its_page_faults_are_sampled(table):
 def test_a_process_that_has_ended_is_not_sampled(table):
     table.rss_bytes = 0  # as of a zombie, or where nothing can be read
     assert table.sample({}) == []
+
+
+def test_it_is_counted_how_long_a_rank_lacks_a_core_once_it_is_interrupted(table, monkeypatch):
+    lacks_s, rested = 0.5, []
+
+    class Watch:
+        lacked_s = 0.0
+
+        def __init__(self, pid):
+            assert pid == os.getpid()
+
+        def look(self):
+            self.lacked_s += lacks_s
+            return self.lacked_s
+
+        def rest(self):
+            rested.append(self.lacked_s)
+
+    def core_wait_s():
+        return table.sample({})[0].core_wait_s
+
+    cell = CellRecord("In[1]", 5)
+    monkeypatch.setattr(engines_module, "CoreWatch", Watch)
+    monkeypatch.setattr(engines_module, "read_last_cell", lambda _: cell)
+    for name in ("os.kill", "signal_main_thread"):
+        monkeypatch.setattr(f"{engines_module.__name__}.{name}", lambda *_: None)
+    assert table.send_signal(["3"], signal.SIGURG) == ["3"]
+    assert core_wait_s() == 0.0, "it was not interrupted"
+    assert table.send_signal(["3", "9"], signal.SIGINT) == ["3"]
+    assert [core_wait_s(), core_wait_s()] == [1.0, 1.5]
+    cell = CellRecord("In[1]", 5, 9)
+    assert (core_wait_s(), rested) == (2.0, []), "what it tells of it waits for a core too"
+    lacks_s = 0.0
+    assert [core_wait_s(), core_wait_s()] == [2.0, 2.0]
+    assert rested == [2.0]
 
 
 def test_what_a_process_uses_on_gpus_is_told_with_it(table):

@@ -4,10 +4,12 @@ import threading
 
 import pytest
 
+from jupyter_dist.agent.engines import signaller
 from jupyter_dist.agent.engines.engine_processes import EngineTable
 from jupyter_dist.agent.engines.signaller import Signaller
 from jupyter_dist.collective.recording.recorder import CollectiveRecorder
 from jupyter_dist.protocol import host_agent_pb2 as pb
+from tests.patience import wait_until
 
 
 class SilentTable(EngineTable):
@@ -90,6 +92,33 @@ def test_a_rank_that_has_not_begun_the_cell_is_signalled_when_it_has(
     recorder("1").begin_cell("In[2]", "cell-2")
     assert told.wait(10)
     assert told.engines == ["0", "1"]
+
+
+def test_a_rank_that_begins_the_cell_late_is_signalled_then_once_more(
+    send, table, recorder, monkeypatch
+):
+    monkeypatch.setattr(signaller, "PATIENCE_S", 0.01)
+    recorder("0")
+    told = send(engines=("0",))
+    assert told.wait(10)
+    assert (told.engines, table.signalled) == (["0"], [("0", signal.SIGINT)]), "it may need it"
+    recorder("0").begin_cell("In[2]", "cell-2")
+    wait_until(lambda: table.signalled == 2 * [("0", signal.SIGINT)], 10, "it is interrupted")
+
+
+def test_a_rank_that_does_not_begin_the_cell_is_not_waited_for_longer(
+    send, table, recorder, monkeypatch
+):
+    monkeypatch.setattr(signaller, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(signaller, "MOST_PATIENCE_S", 0.02)
+    recorder("0")
+    assert send(engines=("0",)).wait(10)
+    waiting = [thread for thread in threading.enumerate() if thread.name == "signals"]
+    for thread in waiting:
+        thread.join(10)
+    recorder("0").begin_cell("In[2]", "cell-2")
+    assert not any(thread.is_alive() for thread in waiting)
+    assert table.signalled == [("0", signal.SIGINT)]
 
 
 def test_a_rank_that_has_finished_the_cell_is_left_alone(send, table, recorder):

@@ -2,8 +2,8 @@ import pytest
 
 from jupyter_dist.agent.engines import starvation
 from jupyter_dist.agent.engines.process_state import ThreadState
-from jupyter_dist.agent.engines.starvation import LEAST_TIME_S, ReadyEngines, lacks_core
-from jupyter_dist.launch.processes.core_wait import Threads
+from jupyter_dist.agent.engines.starvation import LEAST_TIME_S, CoreWatch, ReadyEngines, lacks_core
+from jupyter_dist.launch.processes.core_wait import CoreTime, Threads
 
 
 @pytest.fixture
@@ -54,45 +54,88 @@ def test_threads_have_time_to_run_before_they_are_called_starved(host):
 
 
 @pytest.fixture
-def threads(monkeypatch):
-    """Threads of one process, each a list of what is seen of it in turn; the last one stays."""
-    seen = {}
-    now_s = [50.0]
-    monkeypatch.setattr(starvation.time, "monotonic", lambda: now_s[0])
-    monkeypatch.setattr(starvation.time, "sleep", lambda s: now_s.__setitem__(0, now_s[0] + s))
-    monkeypatch.setattr(starvation, "list_threads", lambda _: list(seen))
+def process(monkeypatch):
+    """A process whose clock and threads the test tells; `live` has each have turns on a core."""
 
-    def look(_pid, thread):
-        looks = seen[thread]
-        return ThreadState(*(looks.pop(0) if len(looks) > 1 else looks[0]))
+    class Process:
+        def __init__(self):
+            self.now_s = 50.0
+            self.threads = {7: ThreadState("S", CoreTime(2.0, 9.0, 30))}
+            self.live = lambda: None
 
-    monkeypatch.setattr(starvation, "read_thread", look)
-    return seen
+        def sleep(self, seconds):
+            self.now_s += seconds
+            self.live()
+
+        def have(self, thread, letter, had_s=0.0, waited_s=0.0, turns=0):
+            """Let it have had a core meanwhile, or have waited; this is what is seen of it now."""
+            had = self.threads.get(thread, ThreadState("S", CoreTime(1.0, 5.0, 10))).core
+            core = CoreTime(had.had_s + had_s, had.waited_s + waited_s, had.turns + turns)
+            self.threads[thread] = ThreadState(letter, core)
+
+    fake = Process()
+    monkeypatch.setattr(starvation.time, "monotonic", lambda: fake.now_s)
+    monkeypatch.setattr(starvation.time, "sleep", fake.sleep)
+    monkeypatch.setattr(starvation, "list_threads", lambda pid: {100: fake.threads}.get(pid, []))
+    monkeypatch.setattr(starvation, "read_thread", lambda _, thread: fake.threads[thread])
+    return fake
 
 
 @pytest.mark.parametrize(
-    ("looks", "lacks"),
+    ("seen", "lacks"),
     [
-        ([("R", 5, 1.0)], True),
-        ([("R", 5, 1.0), ("R", 5, 1.001), ("R", 5, 1.019)], True),
-        ([("R", 5, 1.0), ("R", 5, 1.001), ("R", 5, 1.021)], False),
-        ([("R", 5, 1.0)] * 5 + [("R", 6, 1.0)], False),
-        ([("R", 5, 1.0), ("S", 5, 1.0)], False),
-        ([("S", 5, 1.0), ("R", 5, 1.0)], False),
-        ([("R", 5, 0.0)], False),
-        ([("R", 5, 1.0), ("", 0, 0.0)], False),
+        ({"letter": "R"}, True),
+        ({"letter": "R", "had_s": 0.003, "waited_s": 0.197, "turns": 1}, True),
+        ({"letter": "R", "had_s": 0.2}, False),
+        ({"letter": "R", "had_s": 0.004, "waited_s": 0.16, "turns": 10}, False),
+        ({"letter": "R", "had_s": 0.001, "waited_s": 0.1, "turns": 20}, False),
+        ({"letter": "S"}, False),
     ],
-    ids=[
-        "waits",
-        "gets little",
-        "gets enough",
-        "slept",
-        "sleeps",
-        "slept first",
-        "no sums",
-        "ends",
-    ],
+    ids=["waits", "waits long", "runs", "shares a core", "waits shortly", "sleeps"],
 )
-def test_a_process_lacks_a_core_while_a_thread_wants_one_and_hardly_gets_it(threads, looks, lacks):
-    threads.update({1: [("S", 9, 2.0)], 2: looks})
+def test_a_process_lacks_a_core_while_a_thread_waits_long_for_its_turn(process, seen, lacks):
+    process.have(8, "R")
+    process.live = lambda: process.have(8, **seen)
     assert lacks_core(100) == lacks
+
+
+def test_a_process_whose_waits_linux_does_not_count_lacks_no_core(process):
+    process.threads[8] = ThreadState("R")
+    assert not lacks_core(100)
+    assert not lacks_core(101), "it has ended"
+
+
+def test_a_wait_counts_once_while_it_goes_on_and_when_it_is_over(process):
+    watch = CoreWatch(100)
+    process.have(8, "R")
+    assert watch.look() == 0.0
+    process.sleep(3.0)
+    assert watch.look() == pytest.approx(3.0)
+    process.sleep(1.0)
+    process.have(8, "S", had_s=0.001, waited_s=4.0, turns=1)
+    assert watch.look() == pytest.approx(4.0, abs=0.021)
+    process.sleep(1.0)
+    assert watch.look() == pytest.approx(4.0, abs=0.021), "it sleeps"
+
+
+def test_threads_that_wait_side_by_side_count_as_one(process):
+    watch = CoreWatch(100)
+    for thread in (8, 9):
+        process.have(thread, "R")
+    watch.look()
+    process.sleep(3.0)
+    process.have(10, "R")
+    assert watch.look() == pytest.approx(3.0), "one that has just begun does not count"
+
+
+def test_nothing_counts_while_it_rests(process):
+    watch = CoreWatch(100)
+    process.have(8, "R")
+    watch.look()
+    process.sleep(1.0)
+    watch.look()
+    watch.rest()
+    process.sleep(5.0)
+    assert watch.look() == pytest.approx(1.0)
+    process.sleep(1.0)
+    assert watch.look() == pytest.approx(2.0)
