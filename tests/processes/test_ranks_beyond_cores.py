@@ -58,7 +58,7 @@ finally:
 
 
 SLEEP_WITHOUT_CORE = """
-import os, subprocess, sys, threading, time
+import os, subprocess, sys, time
 core = {min(os.sched_getaffinity(0))}
 burn = "import sys, time; sys.stdin.read(1)\\nwhile time.monotonic() < float(sys.argv[1]): pass"
 until = str(time.monotonic() + 4)
@@ -69,9 +69,9 @@ for other in others:
     os.sched_setaffinity(other.pid, core)
 os.sched_setaffinity(0, core)
 os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-for other in others:
-    other.stdin.close()
 try:
+    for other in others:
+        other.stdin.close()
     time.sleep(60)
 finally:
     for other in others:

@@ -13,10 +13,12 @@ from jupyter_dist.agent.engines.engine_processes import EngineTable
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 PATIENCE_S = 2.0
-"""Then the signal is sent all the same: what keeps a cell from its beginning may need it."""
+"""After this a rank that has not begun the cell is signalled: what delays the cell may need it."""
 MOST_PATIENCE_S = 40.0
-"""A cell that has not begun by then will not: a rank is given up before that."""
+"""A cell that has not begun by then will not: the coordinator gives a rank up before that."""
 LOOK_INTERVAL_S = 0.002
+LATE_LOOK_INTERVAL_S = 0.1
+"""Used after PATIENCE_S: many ranks may have to be looked at for a long time."""
 
 
 class Signaller:
@@ -39,20 +41,27 @@ class Signaller:
 
     def _wait(self, command: pb.SendSignal, early: list[str], reached: list[str]) -> None:
         sent_s = time.monotonic()
-        early = self._send_as_they_begin(command, early, reached, sent_s + PATIENCE_S)
+        until_s = sent_s + PATIENCE_S
+        early = self._send_as_they_begin(command, early, reached, until_s, LOOK_INTERVAL_S)
         self._finish(command, reached + self._send(command, early))
         # A rank that had no core may begin it still, and has let that signal pass.
-        self._send_as_they_begin(command, early, [], sent_s + MOST_PATIENCE_S)
+        until_s = sent_s + MOST_PATIENCE_S
+        self._send_as_they_begin(command, early, [], until_s, LATE_LOOK_INTERVAL_S)
 
     def _send_as_they_begin(
-        self, command: pb.SendSignal, early: list[str], reached: list[str], until_s: float
+        self,
+        command: pb.SendSignal,
+        early: list[str],
+        reached: list[str],
+        until_s: float,
+        interval_s: float,
     ) -> list[str]:
         """Signal each engine when it has begun the cell; return those that have not."""
         while early and time.monotonic() < until_s:
             begun = [engine for engine in early if not self._is_early(engine, command.cell_id)]
             reached += self._send(command, begun)
             early = [engine for engine in early if engine not in begun]
-            time.sleep(LOOK_INTERVAL_S)
+            time.sleep(interval_s)
         return early
 
     def _send(self, command: pb.SendSignal, engines: list[str]) -> list[str]:

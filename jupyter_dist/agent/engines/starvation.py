@@ -12,9 +12,11 @@ LEAST_TIME_S = 0.02
 _SHARE = 0.1
 """Of that time: threads that could run, and had less of a core together, lack one."""
 _SHORT_WAIT_S = 0.02
-"""For each turn on a core: what gets fifty of them in a second answers in time."""
-_LONG_S, _MUCH = 0.2, 0.25
-"""For so long a process is looked at, to see if it lacks a core for such a part of it."""
+"""The longest wait before a time slice that does not count: 50 slices a second are enough."""
+_WINDOW_S = 0.2
+"""How long `lacks_core` observes a process."""
+_LACKING_SHARE = 0.25
+"""A process lacks a core when it has none for more than this share of the window."""
 
 
 class ReadyEngines:
@@ -55,7 +57,7 @@ class _Seen(NamedTuple):
 
 
 class CoreWatch:
-    """Counts for how long a process lacks a core: one of its threads waits long for its turn.
+    """Counts how long a process lacks a core: one of its threads waits long for a time slice.
 
     Threads that wait for the interpreter look for it every 5 ms. On a busy machine each of these
     looks waits for a core too, but not for long, and the process gets what it needs.
@@ -89,18 +91,18 @@ class CoreWatch:
 
 
 def _see(before: _Seen | None, state: ThreadState, now_s: float) -> _Seen:
-    """One that has a core, or got one meanwhile, has other counters than before."""
+    """Keep the time of the earlier look if the thread has neither run nor changed its state."""
     return before if before is not None and before.state == state else _Seen(state, now_s)
 
 
 def _long_wait_s(before: _Seen, before_s: float, now: _Seen, now_s: float) -> float:
-    turns = now.state.core.turns - before.state.core.turns
-    return max(0.0, now.waited_s(now_s) - before.waited_s(before_s) - turns * _SHORT_WAIT_S)
+    slices = now.state.core.slices - before.state.core.slices
+    return max(0.0, now.waited_s(now_s) - before.waited_s(before_s) - slices * _SHORT_WAIT_S)
 
 
 def lacks_core(pid: int) -> bool:
-    """Look at a process for 0.2 s; return whether it has lacked a core for much of them."""
+    """Observe a process for a fifth of a second; return whether it lacks a core."""
     watch, began_s = CoreWatch(pid), time.monotonic()
     watch.look()
-    time.sleep(_LONG_S)
-    return watch.look() > _MUCH * (time.monotonic() - began_s)
+    time.sleep(_WINDOW_S)
+    return watch.look() > _LACKING_SHARE * (time.monotonic() - began_s)

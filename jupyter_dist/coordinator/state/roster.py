@@ -363,9 +363,9 @@ class Roster:
                 engine.sample = sample
 
     def core_time(self, rank: int, now_s: float) -> CoreTime:
-        """Return for how long a rank has had a core, and has waited for one, in its whole life.
+        """Return how long a rank has had a core, and has lacked one in cells that were interrupted.
 
-        What its agent has not seen in time is taken for waiting: it shares those cores.
+        What its agent has not seen in time counts as lacking: it shares those cores.
         """
         engine = self[rank]
         if engine.sample is None:

@@ -14,8 +14,8 @@ class CoreTime(NamedTuple):
     """For which it had a core."""
     waited_s: float = 0.0
     """For which it could have run, and had none; a wait that goes on is not among them."""
-    turns: int = 0
-    """How often it was given a core."""
+    slices: int = 0
+    """Time slices: how often it was given a core."""
 
 
 def main_core_time(pid: int) -> CoreTime:
@@ -65,8 +65,8 @@ def core_time(path: str) -> CoreTime:
     Its three numbers are nanoseconds on a core, nanoseconds waiting for one, and how often.
     """
     try:
-        had, waited, turns = map(int, read_counters(f"{path}/schedstat").split())
-        return CoreTime(had / 1e9, waited / 1e9, turns)
+        had, waited, slices = map(int, read_counters(f"{path}/schedstat").split())
+        return CoreTime(had / 1e9, waited / 1e9, slices)
     except (OSError, ValueError):
         return CoreTime()
 

@@ -278,7 +278,7 @@ def test_the_state_of_a_thread_is_read():
     time.sleep(0.001)
     now = read_thread(os.getpid(), own)
     assert now.letter == "R"
-    assert now.core.turns > before.core.turns
+    assert now.core.slices > before.core.slices
     assert now.core.had_s > before.core.had_s
     assert (list_threads(2**22 + 1), read_thread(2**22 + 1, 1)) == ([], ThreadState())
 

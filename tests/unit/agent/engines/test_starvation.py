@@ -55,7 +55,7 @@ def test_threads_have_time_to_run_before_they_are_called_starved(host):
 
 @pytest.fixture
 def process(monkeypatch):
-    """A process whose clock and threads the test tells; `live` has each have turns on a core."""
+    """A process whose clock and threads the test tells; `live` has each have time slices."""
 
     class Process:
         def __init__(self):
@@ -67,10 +67,10 @@ def process(monkeypatch):
             self.now_s += seconds
             self.live()
 
-        def have(self, thread, letter, had_s=0.0, waited_s=0.0, turns=0):
+        def have(self, thread, letter, had_s=0.0, waited_s=0.0, slices=0):
             """Let it have had a core meanwhile, or have waited; this is what is seen of it now."""
             had = self.threads.get(thread, ThreadState("S", CoreTime(1.0, 5.0, 10))).core
-            core = CoreTime(had.had_s + had_s, had.waited_s + waited_s, had.turns + turns)
+            core = CoreTime(had.had_s + had_s, had.waited_s + waited_s, had.slices + slices)
             self.threads[thread] = ThreadState(letter, core)
 
     fake = Process()
@@ -85,15 +85,15 @@ def process(monkeypatch):
     ("seen", "lacks"),
     [
         ({"letter": "R"}, True),
-        ({"letter": "R", "had_s": 0.003, "waited_s": 0.197, "turns": 1}, True),
+        ({"letter": "R", "had_s": 0.003, "waited_s": 0.197, "slices": 1}, True),
         ({"letter": "R", "had_s": 0.2}, False),
-        ({"letter": "R", "had_s": 0.004, "waited_s": 0.16, "turns": 10}, False),
-        ({"letter": "R", "had_s": 0.001, "waited_s": 0.1, "turns": 20}, False),
+        ({"letter": "R", "had_s": 0.004, "waited_s": 0.16, "slices": 10}, False),
+        ({"letter": "R", "had_s": 0.001, "waited_s": 0.1, "slices": 20}, False),
         ({"letter": "S"}, False),
     ],
     ids=["waits", "waits long", "runs", "shares a core", "waits shortly", "sleeps"],
 )
-def test_a_process_lacks_a_core_while_a_thread_waits_long_for_its_turn(process, seen, lacks):
+def test_a_process_lacks_a_core_while_a_thread_waits_long_for_a_time_slice(process, seen, lacks):
     process.have(8, "R")
     process.live = lambda: process.have(8, **seen)
     assert lacks_core(100) == lacks
@@ -112,7 +112,7 @@ def test_a_wait_counts_once_while_it_goes_on_and_when_it_is_over(process):
     process.sleep(3.0)
     assert watch.look() == pytest.approx(3.0)
     process.sleep(1.0)
-    process.have(8, "S", had_s=0.001, waited_s=4.0, turns=1)
+    process.have(8, "S", had_s=0.001, waited_s=4.0, slices=1)
     assert watch.look() == pytest.approx(4.0, abs=0.021)
     process.sleep(1.0)
     assert watch.look() == pytest.approx(4.0, abs=0.021), "it sleeps"
