@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 import signal
 import sys
@@ -36,3 +37,9 @@ def pytest_collection_modifyitems(items):
         for file, place in places.items()
     }
     items.sort(key=lambda item: turns[item.path])
+
+
+def pytest_collection_finish():
+    """Let no collection of garbage look through all tests again: it would take a second each."""
+    gc.collect()
+    gc.freeze()

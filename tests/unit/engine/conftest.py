@@ -1,5 +1,6 @@
 """The rank's shell inside the test process: made once, as in a zygote."""
 
+import gc
 import os
 
 import pytest
@@ -13,6 +14,8 @@ def made(tmp_path_factory):
     before = os.environ.get("IPYTHONDIR")
     InteractiveShell.clear_instance()
     shell = make_shell(str(tmp_path_factory.mktemp("ipython")))
+    gc.collect()
+    gc.freeze()  # each reset of the shell collects garbage
     yield shell
     RankShell.clear_instance()
     shell.restore_sys_module_state()

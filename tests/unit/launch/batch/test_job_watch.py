@@ -15,8 +15,10 @@ JOIN_PATH = Path("/shared/jupyter-dist-fit-x7/jupyter-dist-fit.join")
 
 
 @pytest.fixture
-def party():
+def party(monkeypatch):
     """A watch over a fake job, with a clock that stands still; it always ends."""
+    for interval in ("RUNNING_INTERVAL_S", "SETTLE_INTERVAL_S"):
+        monkeypatch.setattr(job_watch, interval, 0.01)  # a look waits for the test anyway
     clock = SimpleNamespace(now_s=100.0)
     job = FakeJob()
     watch = JobWatch(lambda _path: job, "the Slurm job", lambda: clock.now_s)
