@@ -46,6 +46,7 @@ def salloc(*words, nodes=2):
     return run.stdout
 
 
+@pytest.mark.slow
 def test_a_program_under_salloc_uses_the_nodes_it_has(slurm, start, drive):
     hosts, sums, *status = salloc(*drive("slots=2")).splitlines()
     assert hosts == "'nodeA' 'nodeA' 'nodeB' 'nodeB'"
@@ -68,6 +69,7 @@ def test_a_job_of_the_users_own_uses_its_nodes(slurm, start, home, drive):
     start.assert_nothing_left()
 
 
+@pytest.mark.slow
 def test_some_of_the_nodes_will_do(start, drive):
     hosts, sums, *_ = salloc(*drive("slots=2, nodes=1")).splitlines()
     assert hosts in ("'nodeA' 'nodeA'", "'nodeB' 'nodeB'")

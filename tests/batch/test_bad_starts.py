@@ -71,6 +71,7 @@ def test_a_job_that_can_never_begin_is_given_up_with_what_slurm_says_of_it(start
 # --- ended before its agents joined ---
 
 
+@pytest.mark.slow
 def test_a_job_that_is_cancelled_while_it_waits(slurm, start, in_background, busy_nodes, within):
     told = []
     future = in_background(start, name="demo", on_progress=told.append)

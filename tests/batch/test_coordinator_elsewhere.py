@@ -34,6 +34,7 @@ def far(slurm):
     assert list(jobs.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_nodes_dial_the_machine_that_submits_and_nothing_is_left(slurm, start, far):
     cluster = start(slots=1, **far)
     assert values(cluster.run(SUM)) == ["3.0"] * 2

@@ -43,6 +43,7 @@ def test_ranks_on_two_hosts_know_who_they_are_and_where_rank_0_is(slurm, exporte
     assert sorted(told.splitlines()) == ["0 3 0 2 nodeA", "1 3 1 2 nodeA", "2 3 0 1 nodeA"]
 
 
+@pytest.mark.slow
 def test_torch_forms_its_group_on_the_ranks_of_a_step(slurm, exported):
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
     told = slurm.ask("srun", "-N1", "-n2", sys.executable, exported(TORCH))

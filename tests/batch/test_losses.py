@@ -4,7 +4,6 @@ import pytest
 
 from jupyter_dist.errors import CellRefused
 from tests.facts import assert_tells
-from tests.matrix import only
 from tests.processes.leftovers import wait_until
 from tests.processes.listener import Listener, begin
 
@@ -31,6 +30,7 @@ def test_a_job_that_is_cancelled_mid_cell_is_lost_with_that_reason(
     start.assert_nothing_left(10)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_cancelled_between_cells_is_lost_with_that_reason(slurm, start):
     cluster = start(slots=1)
     job = slurm.only_job()
@@ -98,7 +98,8 @@ def test_survivors_of_a_node_that_crashed_keep_their_state_and_go_on(slurm, star
     assert small.status().ranks == {0: "lost"}
 
 
-@pytest.mark.parametrize("on_loss", only(["heal"], ["stop", "heal"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("on_loss", ["stop", "heal"])
 def test_what_is_done_about_a_lost_rank_is_done_within_the_job(slurm, start, on_loss):
     cluster = start(on_loss=on_loss)
     values(cluster.run("kept = rank"))

@@ -54,6 +54,7 @@ def test_ranks_on_two_hosts(start, over_ssh):
     start.assert_nothing_left(5)
 
 
+@pytest.mark.slow
 def test_ranks_that_use_mpi_themselves(start):
     pytest.importorskip("mpi4py")
     cluster = start(launcher="mpi", nodes=1, slots=2)
@@ -61,6 +62,7 @@ def test_ranks_that_use_mpi_themselves(start):
     assert values(cluster.run(cell)) == ["(0, 2)", "(1, 2)"]
 
 
+@pytest.mark.slow
 def test_a_killed_mpiexec_is_the_reason_of_the_loss(start, in_background, sweep):
     cluster = start(launcher="mpi", nodes=1, slots=2)
     future = begin(in_background, cluster, IN_A_COLLECTIVE)

@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from jupyter_dist.checkpoint.storage import directory as layout
-from tests.matrix import only
 from tests.processes.leftovers import wait_until
 from tests.processes.listener import begin
 
@@ -85,7 +84,8 @@ def test_a_job_saves_before_its_time_limit_and_a_second_one_resumes(
     second.stop()
 
 
-@pytest.mark.parametrize("way", only(["scancel"], ["scancel", "preempted"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["scancel", "preempted"])
 def test_a_job_that_is_cancelled_has_seconds_left_and_saves(
     way, slurm, start, place, in_background
 ):

@@ -51,6 +51,7 @@ def test_one_job_has_one_agent_on_each_node_and_its_files_where_they_were_asked_
     assert list(job_dir.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_is_asked_of_slurm_reaches_it(slurm, start):
     start(
         nodes=1,

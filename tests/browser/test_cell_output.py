@@ -108,6 +108,7 @@ def test_the_drawn_bar_is_as_long_as_the_ranks_are_far(page: Any) -> None:
     assert 8 <= parts[0]["height"] <= 12
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_bars_figures_tables_errors_and_widgets_of_ranks(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_saved_page_shows_the_picture_with_its_date_and_a_slider_of_a_rank(
     assert slider.locator(".widget-readout").inner_text() == "3"
 
 
+@pytest.mark.slow
 def test_a_live_page_shows_ranks_that_compute_and_reaches_the_cluster_and_a_widget_of_a_rank(
     live_page: LivePage, pictures: Path, tmp_path: Path
 ) -> None:

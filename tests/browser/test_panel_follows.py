@@ -97,6 +97,7 @@ def test_the_panel_follows_the_notebook_in_front_until_a_cluster_is_pinned(
     desk.wait_for_shown("blue")
 
 
+@pytest.mark.slow
 def test_a_notebook_without_a_cluster_says_so_and_what_it_looks_on_at_is_its_cluster(
     desk: Desk, pictures: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_notebook_without_a_cluster_says_so_and_what_it_looks_on_at_is_its_clu
     desk.wait_for_toolbar("red · idle · observed")
 
 
+@pytest.mark.slow
 def test_the_toolbar_of_each_notebook_tells_its_cluster_and_a_click_shows_it(
     desk: Desk, pictures: Path
 ) -> None:

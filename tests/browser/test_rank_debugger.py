@@ -79,6 +79,7 @@ def test_labs_debugger_steps_a_rank_through_a_cell_while_the_kernel_is_busy(
     page.get_by_text("Rank 3 of demo is not debugged any longer").first.wait_for()
 
 
+@pytest.mark.slow
 def test_a_second_choice_while_the_kernels_debugger_stops_leaves_one_rank_attached(
     panel_lab: JupyterServer, open_notebook: OpenNotebook
 ) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.matrix import only
-
 from .test_topology_looks import AXE
 
 pytestmark = pytest.mark.browser
@@ -37,7 +35,8 @@ def saved_outputs() -> list[str]:
     return list({re.sub(r">[^<]+<", "><", output): output for output in outputs}.values())
 
 
-@pytest.mark.parametrize("theme", only(["light"], ["light", "dark"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_saved_outputs_are_fit_for_everyone(chromium: Any, theme: str) -> None:
     style = THEMES / f"theme-{theme}-extension" / "index.css"
     if not AXE.exists() or not style.is_file():

@@ -81,6 +81,7 @@ def wait_for_the_snapshot(notebook: LabNotebook, index: int) -> Any:
     return output
 
 
+@pytest.mark.slow
 def test_a_picture_is_live_on_a_page_that_comes_later_and_stands_still_after_the_kernel(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_picture_is_live_on_a_page_that_comes_later_and_stands_still_after_the
     notebook.page.screenshot(path=pictures / "picture_without_kernel.png")
 
 
+@pytest.mark.slow
 def test_a_notebook_saved_with_its_widgets_shows_how_the_cluster_was_and_offers_nothing(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:

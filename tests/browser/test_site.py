@@ -43,6 +43,7 @@ def open_page(page: Any, address: str) -> None:
     page.goto(f"{SITE.as_uri()}/{address}")
 
 
+@pytest.mark.slow
 def test_pages_are_fit_for_everyone(page: Any) -> None:
     if not AXE.exists():
         pytest.skip("no axe-core: run `npm ci` in labextension")

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from jupyter_dist.views.topology.script_modules import joined_modules, joined_styles
+from tests.matrix import only
 
 from .topologies import many, many_with_gpus, show
 
@@ -24,7 +25,7 @@ MEASURE = """tick => {
 SCRIPT_BOUND_MS = 40
 
 
-@pytest.mark.parametrize("make", [many, many_with_gpus])
+@pytest.mark.parametrize("make", only([many], [many, many_with_gpus]))
 def test_an_update_of_512_ranks_is_quick(open_view: OpenView, make: Callable[..., Any]) -> None:
     page = open_view(make(512), width=1600, height=900, has_test_clock=True)
     states = msgspec.json.encode([make(512, tick) for tick in range(1, 22)]).decode()

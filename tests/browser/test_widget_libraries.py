@@ -82,6 +82,7 @@ def part(notebook: LabNotebook, selector: str) -> Any:
     return notebook.page.locator(".jp-Notebook .jp-Cell").nth(SHOWN).locator(selector).first
 
 
+@pytest.mark.slow
 def test_an_anywidget_of_a_rank_has_its_script_its_values_and_binary_messages(
     on_a_rank: Any,
 ) -> None:
@@ -92,6 +93,7 @@ def test_an_anywidget_of_a_rank_has_its_script_its_values_and_binary_messages(
     notebook.wait_for_text(SHOWN, "count 16")
 
 
+@pytest.mark.slow
 def test_a_plotly_figure_of_a_rank_is_changed_from_both_sides(
     on_a_rank: Any, pictures: Path
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_plotly_figure_of_a_rank_is_changed_from_both_sides(
     assert "['pan']" in notebook.run(4)
 
 
+@pytest.mark.slow
 def test_an_ipympl_figure_takes_the_mouse_and_leaves_a_picture_when_its_rank_has_ended(
     on_a_rank: Any, pictures: Path
 ) -> None:

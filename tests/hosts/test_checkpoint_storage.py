@@ -85,6 +85,7 @@ def test_ranks_get_their_parts_from_the_hosts_that_have_them(hosts, lab, start, 
     assert not lab.path("nodeC", PLACE).exists(), "restoring writes nothing"
 
 
+@pytest.mark.slow
 def test_a_host_that_is_not_there_is_named_with_what_it_keeps(lab, start, saved):
     saved()
     cluster = start("nodeA:2,nodeC:2")
@@ -116,6 +117,7 @@ def test_a_host_that_cannot_write_fails_all_and_leaves_nothing(lab, start, saved
     assert restore(cluster) == ["True"] * 4
 
 
+@pytest.mark.slow
 def test_a_cache_on_local_disks_serves_what_a_directory_has_lost(lab, start, saved):
     saved(cache=True)
     for host in ("nodeA", "nodeB"):

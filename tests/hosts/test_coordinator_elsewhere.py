@@ -70,6 +70,7 @@ def test_hosts_dial_the_coordinators_machine_and_the_notebook_has_one_ssh(start_
     assert coordinators_on(lab, "nodeA") == []
 
 
+@pytest.mark.slow
 def test_ranks_work_at_home_where_the_notebooks_directory_is_not(
     start_on_a, lab, tmp_path, monkeypatch
 ):
@@ -82,6 +83,7 @@ def test_ranks_work_at_home_where_the_notebooks_directory_is_not(
     assert values(cluster.run("import os; os.getcwd()")) == ["'/root/project'"]
 
 
+@pytest.mark.slow
 def test_what_a_cell_says_during_a_break_comes_after_it(start_on_a, lab, in_background, within):
     cluster, listener = start_on_a("nodeB:2"), Listener()
     cell = in_background(cluster.run, WAITS, watcher=listener)

@@ -30,6 +30,7 @@ def person(cluster, terminal):  # noqa: F811
     return person
 
 
+@pytest.mark.slow
 def test_a_host_that_is_cut_off_while_its_rank_is_stopped_ends_the_prompt_and_releases_the_others(
     lab, cluster, person
 ):

@@ -132,6 +132,7 @@ def test_a_host_that_is_off_keeps_no_other_from_being_examined(lab):
     assert of(diagnosis, "nodeC", "network").level == "good"
 
 
+@pytest.mark.slow
 def test_hosts_that_do_not_reach_each_other_are_told_once(lab):
     lab.separate("nodeA", "nodeC")
     diagnosis = check(lab)

@@ -38,6 +38,7 @@ def sweep(start):
     start("localhost:1").stop()
 
 
+@pytest.mark.slow
 def test_a_notebook_that_is_killed_takes_its_cluster_with_it(start, home, lab):
     script = NOTEBOOK.format(hosts=THREE, ssh=lab.ssh, timeout_s=START_TIMEOUT_S)
     with subprocess.Popen(

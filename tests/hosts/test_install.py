@@ -203,6 +203,7 @@ def test_a_python_without_pip_is_told_how_to_get_one(lab, wheelhouse):
     assert_tells(caught.value.reason, f"{ENVIRONMENT}/bin/python ", "no pip")
 
 
+@pytest.mark.slow
 def test_an_environment_of_somebody_else_is_told_as_such(lab, wheelhouse):
     make_environment(lab, "nodeA")
     with pytest.raises(InstallFailed) as caught:
@@ -232,6 +233,7 @@ def test_time_that_is_over_ends_it_on_the_host_too(lab, silent_index):
     lab.assert_nothing_left(GRACE_S)
 
 
+@pytest.mark.slow
 def test_an_install_that_nobody_wants_any_more_ends_on_the_host_too(lab, silent_index):
     make_environment(lab, "nodeA")
     with pytest.raises(InstallFailed, match="given up"):

@@ -9,6 +9,7 @@ from tests.processes.test_ipyparallel_life import controllers_of
 from .clusters import values
 
 
+@pytest.mark.slow
 def test_ranks_of_two_hosts_are_engines_of_one_controller(lab, start, within):
     cluster = start("nodeA:2,nodeB:2")
     assert values(cluster.run("kept = rank * 10; 'set'")) == ["'set'"] * 4

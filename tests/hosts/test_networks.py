@@ -75,6 +75,7 @@ def test_data_goes_by_the_interface_that_was_asked_for(fast, start, lab, by):
     assert values(cluster.run(BIG_SUM)) == ["4.0"] * 2
 
 
+@pytest.mark.slow
 def test_without_a_wish_data_goes_by_the_network_that_leads_home(fast, start, lab):
     cluster = start("nodeA:1,nodeC:1")
     assert places(cluster) == [("eth0", lab.address(host)) for host in ("nodeA", "nodeC")]
@@ -105,6 +106,7 @@ def test_hosts_come_home_by_the_network_that_was_asked_for(way_home, start, lab)
     assert sorted(listening) == sorted([*[str(network[254])] * 3, "127.0.0.1"])
 
 
+@pytest.mark.slow
 def test_an_interface_that_a_host_does_not_have_is_told_with_those_it_has(start, lab):
     hosts = [HostSpec("nodeA", 1, interface="ib0"), HostSpec("nodeB", 1)]
     told, _ = parts(start.refusal(hosts))
@@ -112,6 +114,7 @@ def test_an_interface_that_a_host_does_not_have_is_told_with_those_it_has(start,
     assert_tells(told[0], "host nodeA ", "no interface 'ib0'", has, "Accepted: ", "10.1.0.0/16")
 
 
+@pytest.mark.slow
 def test_an_interface_that_this_machine_does_not_have_is_told_with_those_it_has(start, lab):
     text = start.refusal("nodeA:1", interface="192.0.2.128/25")
     assert_tells(text, "no interface '192.0.2.128/25'", f"({lab.head_address}/24)")

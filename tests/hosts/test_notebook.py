@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from tests.notebooks.test_notebooks import outputs_of
 from tests.processes.lessons import reader_in, work_through
@@ -15,6 +16,7 @@ NOTEBOOK = ROOT / "notebooks" / "02_many_hosts.ipynb"
 LESSON = ROOT / "docs" / "tutorial" / "many_hosts.md"
 
 
+@pytest.mark.slow
 def test_the_notebook_about_many_hosts_runs_across_three_of_them(lab, home, tmp_path, monkeypatch):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     target = tmp_path / "executed.ipynb"

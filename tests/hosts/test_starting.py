@@ -48,6 +48,7 @@ def test_ranks_of_three_hosts_compute_together(start, lab):
         cluster.select(on="nodea")
 
 
+@pytest.mark.slow
 def test_a_coordinator_does_without_what_windows_lacks(start, monkeypatch, tmp_path):
     for name, value in variables_of("win32", tmp_path).items():
         monkeypatch.setenv(name, value)
@@ -65,6 +66,7 @@ def test_a_coordinator_does_without_what_windows_lacks(start, monkeypatch, tmp_p
     assert json.loads(done.stdout)["state"] == "ready"
 
 
+@pytest.mark.slow
 def test_without_slots_a_host_takes_a_rank_for_each_core_up_to_four(start):
     cluster = start("nodeA,nodeB:1")
     assert cluster.world_size == min(4, len(os.sched_getaffinity(0))) + 1
@@ -246,6 +248,7 @@ def test_progress_tells_each_host_by_its_stage(start, lab):
     assert list(told[-1].passed_s) == ["hosts", "engines", "communicator"]
 
 
+@pytest.mark.slow
 def test_versions_that_differ_are_noted(start, lab):
     folder = "/root/other/numpy-0.1.dist-info"
     lab.write("nodeB", f"{folder}/METADATA", "Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")

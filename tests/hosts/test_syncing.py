@@ -107,6 +107,7 @@ def test_a_host_that_goes_away_meanwhile_is_named_and_nothing_changes(
     assert values(cluster.run(code, ranks=[0, 2])) == ["(False, False)"] * 2
 
 
+@pytest.mark.slow
 def test_a_host_that_joined_by_itself_gets_code_through_its_agent(
     start, lab, project, in_background
 ):

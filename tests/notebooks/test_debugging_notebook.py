@@ -48,6 +48,7 @@ def person(tmp_path, monkeypatch):
     manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.slow
 def test_each_prompt_of_the_notebook_is_answered_and_no_cell_is_lost(person):
     cells = [cell.source for cell in nbformat.read(NOTEBOOK, 4).cells if cell.cell_type == "code"]
     places, told = {}, {}

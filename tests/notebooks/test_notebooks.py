@@ -97,6 +97,7 @@ def processes_left(tmp_path):
     return [process for process in left if process.pid != psutil.Process().pid]
 
 
+@pytest.mark.slow
 def test_a_cluster_that_no_one_stops_ends_with_a_notebook_that_no_one_sits_before(
     execute, tmp_path
 ):
@@ -109,6 +110,7 @@ def test_a_cluster_that_no_one_stops_ends_with_a_notebook_that_no_one_sits_befor
     assert not list((tmp_path / "TMPDIR").iterdir())
 
 
+@pytest.mark.slow
 def test_what_a_background_cell_has_said_is_in_a_notebook_that_waits_for_it(execute, tmp_path):
     sources = (
         "%load_ext jupyter_dist",
@@ -181,6 +183,7 @@ def losses_of(cells):
     return {int(n): float(x) for n, x in re.findall(r"\[0-\d\] epoch (\d+): loss ([.\d]+)", cells)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executed", FIFTH, indirect=True)
 def test_the_notebook_about_jax_trains_and_goes_on_after_a_rank_was_killed(executed):
     cells = outputs_of(executed, "%%spmd")
@@ -243,6 +246,7 @@ def test_the_notebook_about_ipyparallel_goes_back_and_forth_between_cells_and_ta
 EIGHTH = [path for path in NOTEBOOKS if path.name.startswith("08")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executed", EIGHTH, indirect=True)
 def test_the_notebook_about_checkpoints_goes_back_and_goes_on_with_fewer_ranks(executed, tmp_path):
     assert "[0-3] saved noise, step, velocity, weights" in outputs_of(executed, "%dist_checkpoint")
@@ -287,6 +291,7 @@ def test_the_notebook_about_values_has_objects_of_ranks_and_goes_on_meanwhile(ex
 TENTH = [path for path in NOTEBOOKS if path.name.startswith("10")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executed", TENTH, indirect=True)
 def test_the_notebook_about_profiles_names_the_slow_rank_and_its_line(executed, tmp_path):
     for cells in (outputs_of(executed, "%%spmd --profile\n"), outputs_of(executed, "%dist_prof")):

@@ -41,6 +41,7 @@ def test_a_worker_that_is_lost_is_told_in_the_words_of_dask(begin, dask, in_back
     assert_tells(str(second.error), "Dask", "127.0.0.3")
 
 
+@pytest.mark.slow
 def test_too_few_hosts_are_waited_for_and_named(begin, dask):
     told = []
     said = refusal(begin, nodes=3, timeout_s=8, on_progress=told.append)
@@ -48,6 +49,7 @@ def test_too_few_hosts_are_waited_for_and_named(begin, dask):
     assert any("PENDING" in step.stage for step in told)
 
 
+@pytest.mark.slow
 def test_a_worker_that_stays_busy_is_named(begin, dask):
     with dask.busy("127.0.0.3"):
         told = []
@@ -56,6 +58,7 @@ def test_a_worker_that_stays_busy_is_named(begin, dask):
         assert any("waits for worker tcp://127.0.0.3:" in step.stage for step in told)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_not_there_is_named(begin):
     said = refusal(begin, scheduler="tcp://127.0.0.1:1")
     assert_tells(said, "tcp://127.0.0.1:1", "--scheduler")

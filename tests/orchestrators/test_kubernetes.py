@@ -67,6 +67,7 @@ def test_a_pod_that_is_evicted_is_told_in_the_words_of_kubernetes(begin, kuberne
     assert result[0].status == "ok"
 
 
+@pytest.mark.slow
 def test_pods_that_fit_nowhere_are_shown_and_deleted(begin, kubernetes):
     kubernetes.is_full = True
     told = []
@@ -75,11 +76,13 @@ def test_pods_that_fit_nowhere_are_shown_and_deleted(begin, kubernetes):
     assert any("Unschedulable" in step.stage for step in told)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_not_taken_leaves_nothing(begin, kubernetes):
     kubernetes.refusal = "jobs.batch is forbidden: exceeded quota"
     assert_tells(refusal(begin), "namespace team", "exceeded quota")
 
 
+@pytest.mark.slow
 def test_the_words_of_a_pod_without_the_package_are_told(begin, kubernetes):
     assert_tells(
         refusal(begin, python="/nowhere/python"), "no Python at /nowhere/python", "--python"

@@ -33,7 +33,8 @@ def assert_all_done(fork_server):
     return play
 
 
-@pytest.mark.parametrize("size", only([3], [1, 2, 3, 4]))
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_small_floats_and_turned_bytes_agree_with_numpy(assert_all_done, size):
     assert_all_done(size, "arrays", "numpy")
 
@@ -52,6 +53,7 @@ def test_arrays_of_jax_come_back_as_arrays_of_jax(assert_all_done, size):
     assert_all_done(size, "arrays", "jax")
 
 
-@pytest.mark.parametrize("size", only([3], [1, 2, 3, 4]))
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_sparse_matrices_agree_with_scipy_on_one_machine(assert_all_done, size):
     assert_all_done(size, "sparse")

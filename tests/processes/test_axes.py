@@ -120,6 +120,7 @@ def test_a_mesh_of_jax_gives_its_axes(start):
         cluster.name_axes_of("nothing")
 
 
+@pytest.mark.slow
 def test_a_mesh_of_torch_gives_its_axes(start):
     pytest.importorskip("torch", reason="torch is no requirement of the tests")
     cluster = start("localhost:4")

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrix import only
+
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "broken_jobs"
 SOME = [
     "calls/shape_drift",
@@ -16,7 +18,7 @@ SOME = [
 ]
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", only(["waits/blocking_import", "ends/killed_rank"], SOME))
 def test_a_broken_program_is_named_and_a_healthy_one_is_not(home, monkeypatch, name):
     monkeypatch.syspath_prepend(str(FOLDER))
     (job,) = importlib.import_module("jobs").read_jobs(frozenset({name}))

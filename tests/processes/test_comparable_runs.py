@@ -87,6 +87,7 @@ def saved_notebook(tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_two_runs_of_a_notebook_are_saved_alike_from_start_to_stop(saved_notebook):
     before, after = saved_notebook(), saved_notebook()
     for number, code in enumerate(NOTEBOOK):

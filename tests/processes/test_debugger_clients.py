@@ -123,6 +123,7 @@ def test_a_stranger_is_told_nothing(two, address, connect):
     assert two.run("rank").ok
 
 
+@pytest.mark.slow
 def test_a_client_of_a_killed_rank_is_told_and_a_second_client_is_refused(two, address, connect):
     client, second = connect(), connect()
     client.attach(token=address.token, rank=1)
@@ -137,6 +138,7 @@ def test_a_client_of_a_killed_rank_is_told_and_a_second_client_is_refused(two, a
         running.wait(30)
 
 
+@pytest.mark.slow
 def test_a_stopped_rank_goes_on_when_its_client_has_gone(two, address, connect):
     client = connect()
     client.attach(token=address.token, rank=1)

@@ -73,6 +73,7 @@ def test_one_steps_while_the_others_are_held_in_a_collective(terminal, cluster):
     assert ended(person) == ["4.0"] * 4
 
 
+@pytest.mark.slow
 def test_meetings_are_held_too(terminal):
     code = "if rank == 2: breakpoint()\ncomm.object_barrier('x', timeout_s=1.0)\nrank"
     person = terminal(code)
@@ -90,6 +91,7 @@ def test_whoever_leaves_the_debugger_lets_ranks_go_on(terminal, how):
     assert ended(person) == ["0", "1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_two_hundred_hits_in_a_row_and_a_fast_cell_after_them(terminal, cluster):
     work = "total = 0\nfor i in range(200):\n    total += i\n"
     person = terminal(f"{work}    breakpoint()\nimport sys\n(total, sys.gettrace())")
@@ -145,6 +147,7 @@ def test_a_program_that_dies_leaves_them_stopped_for_another_terminal(terminal, 
     assert [each.value_repr for each in cluster.replay().result] == ["0", "1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_a_second_terminal_takes_the_prompt_over_and_one_that_looks_on_gets_none(
     terminal, spawn, cluster
 ):

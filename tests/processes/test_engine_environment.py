@@ -74,6 +74,7 @@ def test_torch_goes_by_these_numbers(start):
     assert values(cluster.run("import torch\ntorch.get_num_threads()")) == ["1"]
 
 
+@pytest.mark.slow
 def test_xla_goes_by_these_numbers(start):
     cluster = start("localhost:1", env={"NPROC": "7"}, jax="never")
     threads = (

@@ -63,6 +63,7 @@ def started(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_torchrun_runs_a_notebook_of_torch(started):
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
     torchrun = str(Path(sys.executable).with_name("torchrun"))

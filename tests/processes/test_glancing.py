@@ -54,6 +54,7 @@ def test_a_glance_tells_how_the_cluster_is_and_who_drives(start, look):
     assert seen.is_gone
 
 
+@pytest.mark.slow
 def test_a_stopped_coordinator_holds_nobody_up_and_is_heard_again(start, look, within):
     cluster = start("localhost:1", name="deaf")
     seen = answer(look("deaf"))

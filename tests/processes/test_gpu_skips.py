@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_an_nccl_too_old_to_share_a_gpu_is_a_skip_with_the_reason(tmp_path):
     for name, version in (("cupy-cuda13x", "14.2.0"), ("nvidia-nccl-cu13", "2.28.9")):
         folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"

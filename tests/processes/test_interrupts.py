@@ -218,6 +218,7 @@ def test_ranks_that_do_not_answer_an_interrupt_are_named_with_their_line(four, i
     assert_works(four)
 
 
+@pytest.mark.slow
 def test_an_unresponsive_rank_ends_the_cell_with_the_truth_and_nothing_is_lost(
     four, in_background, within
 ):

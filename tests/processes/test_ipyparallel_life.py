@@ -8,7 +8,6 @@ import pytest
 from ipyparallel import Client, error, interactive
 
 from jupyter_dist.errors import ClusterGone, FrameworkError
-from tests.matrix import only
 from tests.patience import Spell, Stopwatch
 from tests.suspending import resume, suspend
 
@@ -33,6 +32,7 @@ def pids(client):
     return client[:].apply_sync(os.getpid)
 
 
+@pytest.mark.slow
 def test_eight_ranks_are_registered_within_two_seconds(start):
     cluster = start("localhost:8")
     cluster.ipyparallel().close()  # ranks import ipyparallel for the first one
@@ -174,7 +174,8 @@ def test_the_others_are_engines_beside_a_lost_rank_and_then_under_their_new_numb
     again.close()
 
 
-@pytest.mark.parametrize("repair", only(["heal"], ["heal", "shrink"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("repair", ["heal", "shrink"])
 def test_ranks_meet_anew_behind_the_task_of_one_of_them(start, in_background, tmp_path, repair):
     path = tmp_path / "go on"
     cluster = start("localhost:3")

@@ -48,6 +48,7 @@ def test_px_runs_on_some_ranks_only_where_that_is_asked(four, shell, capsys):
     assert [rank.value_repr for rank in four.run("seen")] == ["0", "1", "0", "1"]
 
 
+@pytest.mark.slow
 def test_after_the_end_of_the_controller_it_can_begin_again(shell, capsys):
     shell.run_line_magic("dist_ipyparallel", "--stop")
     assert "no controller" in capsys.readouterr().out
@@ -95,6 +96,7 @@ def test_joblib_computes_on_the_ranks_with_what_cells_have_set(four, work):
 # --- dask ---
 
 
+@pytest.mark.slow
 def test_ranks_become_workers_of_dask(four, shared):
     pytest.importorskip("distributed", reason="dask's distributed is not installed")
     four.run("factor = 10")

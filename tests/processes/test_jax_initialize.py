@@ -103,6 +103,7 @@ def test_a_cell_that_imports_jax_is_formed_by_itself_and_the_call_accepted_once(
         wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in processes), 5, "gone")
 
 
+@pytest.mark.slow
 def test_a_cell_that_sets_variables_before_it_imports_jax_is_obeyed(start):
     cluster = start("localhost:2")
     code = (
@@ -151,6 +152,7 @@ def test_inside_other_clusters_and_behind_a_proxy_it_is_still_this_cluster(start
 # --- what was before -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_cell_that_used_jax_before_is_repaired(unformed):
     assert unformed.run("jnp.ones(1)").ok
     cell = "kept = jnp.arange(3.0) + rank\ninitialize()\n(kept + 1).tolist(), jax.device_count()"
@@ -363,6 +365,7 @@ def test_who_waits_for_a_rank_that_is_busy_can_be_interrupted(unformed, in_backg
     assert values(unformed.run(f"initialize()\n{PSUM}")) == ["[4.0]"] * 4
 
 
+@pytest.mark.slow
 def test_the_death_of_a_rank_that_is_waited_for_ends_only_it(start, in_background):
     cluster = start("localhost:3", jax="never")
     assert cluster.run(IMPORT).ok

@@ -131,6 +131,7 @@ def test_a_psum_in_a_cell_of_some_ranks_is_refused_with_the_way_out(four_with_ja
     assert values(four_with_jax.run(WARM)) == ["10.0"] * 4
 
 
+@pytest.mark.slow
 def test_an_error_that_user_code_makes_of_a_broken_psum_still_names_the_rank(four_with_jax):
     code = (
         "if rank == 2:\n    raise ValueError('bug')\n"

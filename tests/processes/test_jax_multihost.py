@@ -33,6 +33,7 @@ def names_on_all(four):
 # --- broadcast_one_to_all ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_broadcast_one_to_all_gives_the_tree_of_one_rank(four):
     code = (
         "tree = mhu.broadcast_one_to_all({'w': np.full(2, rank + 1.0), 'n': rank})\n"
@@ -48,6 +49,7 @@ def test_two_sources_of_a_broadcast_are_added_and_a_root_of_comm_is_one_rank(fou
     assert outcome(four, "comm.broadcast_object(rank, root=2)") == ["2"] * 4
 
 
+@pytest.mark.slow
 def test_a_broadcast_of_jax_cuts_to_32_bits_and_takes_no_text_and_comm_takes_both(four):
     code = (
         "found = mhu.broadcast_one_to_all({'steps': np.int64(2**40) + 1, 'rate': 1 / 3})\n"
@@ -341,6 +343,7 @@ def test_ranks_with_different_numbers_of_devices_cannot_use_them_and_objects_do_
 # --- preemption and live devices -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_sigterm_to_one_rank_is_a_sync_point_at_the_same_step_of_all(start):
     cluster = start("localhost:2")
     code = (

@@ -167,6 +167,7 @@ def test_ranks_are_killed_in_a_psum_and_jax_is_back_with_what_the_others_had(
     assert "local " not in told
 
 
+@pytest.mark.slow
 def test_the_mesh_is_formed_of_fewer_ranks_when_the_cluster_shrinks(ward, in_background, home):
     before = pids_of(ward)
     in_loop = begin_loop(ward, in_background)
@@ -252,6 +253,7 @@ def test_a_rank_dies_while_jax_is_formed_anew_and_it_is_formed_by_the_healing(
     assert kept[0].startswith("([0.0, 1.0, 2.0]")
 
 
+@pytest.mark.slow
 def test_no_rank_is_taken_for_all_where_jax_could_not_be_formed_anew(unharmed, run_late):
     """A psum over the devices of one rank would be a wrong number, and nobody would see it."""
     fails = (
@@ -270,6 +272,7 @@ def test_no_rank_is_taken_for_all_where_jax_could_not_be_formed_anew(unharmed, r
     assert values(unharmed.run(f"jax.distributed.initialize()\n{AGAIN}")) == sums(4)
 
 
+@pytest.mark.slow
 def test_arrays_of_before_are_refused_and_the_mesh_of_now_is_kept(unharmed, run_late):
     result = run_late(unharmed, "1 / 0")
     assert result[2].error.ename == "ZeroDivisionError"

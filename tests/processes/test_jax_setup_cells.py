@@ -27,6 +27,7 @@ def test_a_setup_cell_that_forms_jax_is_replayed_on_every_new_rank(start):
         assert values(cluster.run(f"count, {PSUM}")) == ["(2, [2.0])"] * 2
 
 
+@pytest.mark.slow
 def test_a_call_on_some_ranks_that_does_not_agree_with_what_stands_needs_all_of_them(start):
     cluster = start("localhost:2")
     values(cluster.run("import jax"))

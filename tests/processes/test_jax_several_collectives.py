@@ -3,7 +3,6 @@
 import psutil
 import pytest
 
-from tests.matrix import only
 from tests.suspending import resume, suspend
 
 from .leftovers import agents_of, is_alive, wait_until
@@ -56,7 +55,8 @@ def four(start, home):
     return cluster
 
 
-@pytest.mark.parametrize("victim", only([2], [0, 2]))
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 2])
 def test_who_has_failed_in_one_of_them_does_not_begin_the_next(
     four, in_background, tmp_path, home, victim
 ):

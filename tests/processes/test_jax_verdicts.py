@@ -43,6 +43,7 @@ def hang(four, tmp_path, in_background):
     assert set(values(four.run(after))) == {"10.0"}
 
 
+@pytest.mark.slow
 def test_a_rank_that_finished_without_calling_is_named_with_the_program_and_the_line(hang):
     hang.begin("if rank != 2:\n    step(parts).block_until_ready()")
     note = hang.verdict("rank 2")
@@ -86,6 +87,7 @@ def test_a_rank_that_sleeps_is_told_with_its_line(hang):
     assert hang.end().ok
 
 
+@pytest.mark.slow
 def test_a_straggler_is_no_hang(hang):
     hang.begin(
         "def load():\n    while not os.path.exists({gate!r}): sum(range(1000))\n"

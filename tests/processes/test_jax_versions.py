@@ -140,6 +140,7 @@ def test_calls_that_differ_are_an_error_on_all_ranks_before_they_begin(older):
     assert set(values(older.run(SUM, check=True))) == {"10.0"}
 
 
+@pytest.mark.slow
 def test_a_killed_rank_is_replaced_and_the_next_psum_is_right(older):
     values(older.run(f"{PROGRAM}kept = np.full(2, rank)\nlocal = jnp.ones(2) * rank"))
     code = "while True:\n    total = step(parts).block_until_ready()"

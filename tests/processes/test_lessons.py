@@ -50,8 +50,9 @@ def notebook(folder):
 
 
 def page(name):
-    """Mark what a page needs; where ranks import torch it takes long."""
-    marks = [pytest.mark.slow] if "torch" in PACKAGES.get(name, ()) else []
+    """Mark what a page needs; where ranks import torch, or many programs start, it takes long."""
+    is_long = "torch" in PACKAGES.get(name, ()) or name in ("from_notebook_to_job", "dask")
+    marks = [pytest.mark.slow] if is_long else []
     return pytest.param(name, marks=[*marks, needs_mpich] if name == "mpirun" else marks)
 
 

@@ -27,6 +27,8 @@ PACKAGES = {
     "Legate": (),
 }
 """What the cells of each section import; a library that is not installed is skipped."""
+MARKS = {"mpi4py": needs_mpich, "torch": pytest.mark.slow}
+"""What the first package of a section needs, or how long it takes."""
 ALONE = (
     "import torch.distributed as dist\nif dist.is_initialized():\n    dist.destroy_process_group()"
 )
@@ -93,7 +95,7 @@ def test_each_section_is_known():
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=needs_mpich if "mpi4py" in packages else ())
+        pytest.param(name, marks=MARKS.get(packages[0], ()))
         for name, packages in PACKAGES.items()
         if packages
     ],

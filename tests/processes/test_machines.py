@@ -102,6 +102,7 @@ def test_cores_memory_numa_nodes_and_cards_are_those_of_the_machine(watch):
     assert len(host.gpus) == count_gpus()
 
 
+@pytest.mark.slow
 def test_the_load_of_a_cell_is_seen(watch):
     cluster, watching = watch()
     burn = "import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end: pass"

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 LIMIT_KB = 100
 """In the fourth thousand; 20 is what they keep, the rest is for an allocator that rounds up. Sources
 of the last 1,256 cells are kept; what was freed of older ones fits the next ones only by and by."""
@@ -13,6 +15,7 @@ def resident_kb(pid):
     return next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))
 
 
+@pytest.mark.slow
 def test_a_rank_does_not_grow_with_the_number_of_its_cells(start):
     cluster = start("localhost:1")
     (pid,) = (engine.pid for engine in cluster.topology().engines)

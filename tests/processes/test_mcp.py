@@ -89,6 +89,7 @@ def hanging(start):
     wait_until(lambda: cell.is_done, 20, "the end of the cell")
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_guide_name_rank_and_line_of_a_hang(hanging):
     async def talk(agent):
         assert_tells(await agent.ask("dist_guide"), "2. `dist_explain()`")
@@ -194,6 +195,7 @@ async def end_of(session, task_id):
     return seen
 
 
+@pytest.mark.slow
 def test_a_cell_that_outlasts_its_call_is_a_task_for_clients_that_know_them(start, hold):
     cluster = start("localhost:2", name="demo")
     token = cluster.allow_agents("run", for_s=60).token
@@ -250,6 +252,7 @@ def test_a_lost_rank_is_explained_and_healed_by_a_grant(start):
     assert cluster.run("rank").ok
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_gone_is_said_to_be_and_another_ones_grant_is_none(start):
     gone, other = start("localhost:1", name="gone"), start("localhost:1", name="other")
     token = gone.allow_agents("run", for_s=60).token
@@ -268,6 +271,7 @@ def test_a_cluster_that_is_gone_is_said_to_be_and_another_ones_grant_is_none(sta
     assert other.run("1").ok
 
 
+@pytest.mark.slow
 def test_many_calls_at_once_are_refused_and_harm_nobody(start):
     cluster = start("localhost:1", name="demo")
 
@@ -283,6 +287,7 @@ def test_many_calls_at_once_are_refused_and_harm_nobody(start):
     assert cluster.run("1").ok
 
 
+@pytest.mark.slow
 def test_an_agent_that_leaves_ends_no_cell(start):
     cluster = start("localhost:1", name="demo")
     token = cluster.allow_agents("run", for_s=60).token

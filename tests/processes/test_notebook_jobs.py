@@ -125,6 +125,7 @@ def test_a_job_that_is_terminated_interrupts_its_ranks_and_writes_what_there_is(
     assert out.cells[3].outputs == []
 
 
+@pytest.mark.slow
 def test_cells_in_the_background_are_heard_in_their_place_and_waited_for(
     home, notebook, out, tmp_path
 ):
@@ -151,6 +152,7 @@ def test_cells_in_the_background_are_heard_in_their_place_and_waited_for(
     assert text_of(out.cells[2]) == "between\n"
 
 
+@pytest.mark.slow
 def test_a_notebook_may_stop_its_cluster_though_a_cell_goes_on(home, notebook):
     path = notebook(
         "%load_ext jupyter_dist\n%dist_start -n 2",
@@ -180,6 +182,7 @@ def test_a_job_that_waits_for_its_background_is_interrupted_too(home, notebook, 
     assert "left" in text_of(out.cells[1])
 
 
+@pytest.mark.slow
 def test_a_job_runs_beside_others_on_a_cluster_that_stays(start, notebook):
     cluster = start("localhost:2")
     path = notebook("%load_ext jupyter_dist", "%%spmd\nx = rank + 40", "%dist_stop")

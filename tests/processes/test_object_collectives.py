@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from tests.facts import assert_tells
+from tests.matrix import only
 from tests.patience import let_pass
 
 from .conftest import SharedCluster, unharmed
@@ -35,7 +36,7 @@ def shared_without(tmp_path_factory):
     shared.close()
 
 
-@pytest.fixture(params=["shared", "shared_without"], ids=["auto", "none"])
+@pytest.fixture(params=only(["shared"], ["shared", "shared_without"]), ids=["auto", "none"])
 def cluster(request):
     """Four ranks with a communicator, and four without."""
     yield from unharmed(request.getfixturevalue(request.param))

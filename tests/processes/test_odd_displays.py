@@ -191,6 +191,7 @@ def test_neither_does_a_pull_wait_for_bytes_that_are_no_message(four):
     assert_kept(four)
 
 
+@pytest.mark.slow
 def test_a_line_of_megabytes_in_a_stack_that_its_agent_reads_costs_the_host_nothing(four):
     """A message of gRPC that is too long breaks the agent's stream, and ends its ranks."""
     line = f"text = '{'a' * 5_000_000}'; import ctypes; _ = ctypes.PyDLL(None).usleep(2_000_000)"

@@ -41,6 +41,7 @@ with Cluster.start("localhost:1", timeout_s=60) as cluster:
 """
 
 
+@pytest.mark.slow
 def test_starts_that_race_choose_names_at_once_and_start_one_coordinator_each(home):
     racers = [
         subprocess.Popen(

@@ -311,6 +311,7 @@ def test_a_question_about_a_lost_rank_is_answered_with_how_it_was_lost(start, wi
     assert_tells(problems[1], "is lost", "SIGKILL")
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_lost_while_it_is_asked_is_not_waited_for(start, in_background, within):
     cluster = start("localhost:2")
     pid = cluster.topology().engines[1].pid

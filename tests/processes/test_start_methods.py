@@ -58,6 +58,7 @@ def test_a_cluster_does_without_what_macos_lacks(start, macos):
     assert_no_rank_outlives_the_zygote(cluster)
 
 
+@pytest.mark.slow
 def test_a_client_does_without_what_windows_lacks(start, macos, monkeypatch, tmp_path):
     cluster = start("localhost:2", name="near", keep_s=60)  # which sees its machine as Windows does
     cluster.detach()

@@ -187,6 +187,7 @@ def test_ranks_with_different_versions_are_named(ranks):
         assert "1.0 on rank 2" in error
 
 
+@pytest.mark.slow
 def test_a_rank_without_torch_is_named(start, within):
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
     cluster = start("localhost:2")
@@ -220,6 +221,7 @@ def test_the_group_that_was_formed_anew_is_what_a_repeated_init_gets(ranks):
     assert "twice" in errors(ranks.run(INIT))[0]
 
 
+@pytest.mark.slow
 def test_ddp_trains_the_digits_to_the_same_loss_on_all_ranks(ranks):
     values(ranks.run(INIT))
     code = f"""
@@ -280,6 +282,7 @@ def test_the_flight_recorder_of_torch_is_on(ranks):
         assert values(ranks.run(code)) == ["'gloo:all_reduce'"] * 4
 
 
+@pytest.mark.slow
 def test_torch_and_jax_and_comm_live_in_one_session(start):
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
     pytest.importorskip("jax")
@@ -329,6 +332,7 @@ found.tolist()
 """
 
 
+@pytest.mark.slow
 def test_rpc_needs_no_place_to_meet_and_goes_on_beside_a_group(ranks):
     added = [f"[{rank + 1.0}, {rank + 1.0}]" for rank in range(4)]
     for more in ("", ", rank=rank, world_size=4"):

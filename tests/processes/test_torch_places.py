@@ -96,6 +96,7 @@ def two(shared_two, tmp_path, port):
     cluster.run(CLEAN)
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_any_number_of_times(two, port):
     listener = Listener()
     for _ in range(2):
@@ -161,6 +162,7 @@ def test_a_monitored_barrier_is_held_and_names_who_is_missing(two, call):
     values(two.run(barrier.format(30)))
 
 
+@pytest.mark.slow
 def test_rpc_meets_at_the_store_of_the_group(two):
     code = """
 import torch.distributed.rpc as rpc

@@ -108,6 +108,7 @@ def test_a_stopped_process_is_told_with_the_way_to_let_it_go_on(hang):
     assert hang.end().ok
 
 
+@pytest.mark.slow
 def test_a_rank_that_waits_for_another_program_is_told(hang):
     hang.begin(
         "import subprocess\nif rank == 1:\n    subprocess.run(['sleep', '60'])\ncomm.barrier()"
@@ -115,6 +116,7 @@ def test_a_rank_that_waits_for_another_program_is_told(hang):
     assert verdict(hang, "rank 1", "another program at In[5]:9 (`subprocess.run(['sleep', '60'])`)")
 
 
+@pytest.mark.slow
 def test_a_cell_that_computes_for_long_is_left_in_peace(hang):
     hang.begin("until_gate()\ncomm.barrier()")
     time.sleep(PATIENCE_S + 2.0)  # what does not come has no event

@@ -17,6 +17,7 @@ from .cells import WAITING
 # --- what pages have clusters do ---
 
 
+@pytest.mark.slow
 def test_a_button_interrupts_what_another_process_runs(elsewhere, driver, browser, feed):
     name = elsewhere()
     feed(name).wait_for("topology")

@@ -90,6 +90,7 @@ def test_a_page_sets_breakpoints_in_a_cell_before_it_runs_and_steps_through_it(s
     assert cluster.run(CELL).ok
 
 
+@pytest.mark.slow
 def test_a_rank_goes_on_when_its_page_or_the_server_has_gone(start, serve, connect):
     cluster = start("localhost:2", name="left")
     server = serve()
