@@ -18,6 +18,7 @@ for step in range(8):
 rank * 2"""
 
 
+@pytest.mark.slow
 def test_a_background_cell_is_live_in_its_place_while_the_notebook_goes_on(
     open_notebook: OpenNotebook, pictures: Path
 ) -> None:

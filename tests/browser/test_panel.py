@@ -369,6 +369,7 @@ def test_axe_finds_nothing_and_the_panel_wears_the_theme(
     notebook.wait()
 
 
+@pytest.mark.slow
 def test_without_the_server_extension_the_panel_says_what_to_install(
     panel_lab: JupyterServer, chromium: Any
 ) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.matrix import only
-
 from .test_topology_looks import AXE
 
 pytestmark = pytest.mark.browser
@@ -138,7 +136,8 @@ def test_keys_move_it_and_lead_to_moments(open_recording: OpenRecording) -> None
     assert panel.get_by_role("button").all_inner_texts() == ["Close"], "nothing can be asked of it"
 
 
-@pytest.mark.parametrize("scheme", only(["light"], ["light", "dark"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_violation_on_a_page_with_all_and_nothing_moves_unasked(
     open_recording: OpenRecording, pictures: Path, scheme: str
 ) -> None:

@@ -149,6 +149,7 @@ def test_a_rank_is_read_and_interrupted_by_keyboard_while_the_kernel_is_busy(
     assert page.evaluate("window.jupyterapp.shell.currentWidget.content.mode") == "command"
 
 
+@pytest.mark.slow
 def test_the_kernel_is_shown_as_busy_while_a_cell_runs_whatever_is_clicked(
     started: Callable[..., LabNotebook], pictures: Path
 ) -> None:

@@ -35,6 +35,7 @@ def test_a_cut_link_costs_its_rank_and_a_healed_one_gets_it_back(start, lab, in_
     assert [rank.value_repr for rank in result] == ["(('kept', 0), 2)", "(None, 2)"]
 
 
+@pytest.mark.slow
 def test_a_slow_link_is_slow_and_nothing_else(start, lab):  # noqa: F811
     cluster = start("nodeA:1,nodeB:1")
     lab.delay("nodeB", 100)

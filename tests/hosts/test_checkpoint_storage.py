@@ -61,6 +61,7 @@ def names(lab, host, **options):
     return {path.name for path in parts(lab, host, **options)}
 
 
+@pytest.mark.slow
 def test_each_host_keeps_the_parts_of_its_ranks_and_the_manifest(lab, saved):
     saved()
     one, other = names(lab, "nodeA"), names(lab, "nodeB")

@@ -195,6 +195,7 @@ def test_a_version_that_the_index_does_not_have_is_named(lab, index):
     assert "for jupyter-dist==99.0" in caught.value.output
 
 
+@pytest.mark.slow
 def test_a_python_without_pip_is_told_how_to_get_one(lab, wheelhouse):
     make_environment(lab, "nodeA", with_pip=False)
     with pytest.raises(InstallFailed, match=r"-m ensurepip") as caught:

@@ -27,6 +27,7 @@ def test_ranks_of_two_hosts_are_engines_of_one_controller(lab, start, within):
     assert cluster.leave_ipyparallel()
 
 
+@pytest.mark.slow
 def test_hosts_behind_a_tunnel_are_named(start):
     cluster = start("nodeA:1,nodeB:1", tunnel=True)
     with pytest.raises(FrameworkError, match=r"nodeA, nodeB: .*tunnel"):

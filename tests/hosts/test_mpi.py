@@ -1,10 +1,13 @@
 """MPI between hosts: ranks that ssh has started on each are one world."""
 
+import pytest
+
 from tests.processes.test_mpi import IMPORT, needs_mpich
 
 from .clusters import values
 
 
+@pytest.mark.slow
 @needs_mpich
 def test_ranks_of_two_hosts_are_one_world_of_mpi(lab, start, within):
     cluster = start("nodeA:2,nodeB:1")

@@ -36,6 +36,7 @@ def test_the_notebook_about_many_hosts_runs_across_three_of_them(lab, home, tmp_
     assert "host nodeC: up, ranks 4-5" in outputs_of(executed, "%dist_status")
 
 
+@pytest.mark.slow
 def test_the_lesson_about_many_hosts_shows_what_comes_out(lab, home, tmp_path, monkeypatch):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     folder = tmp_path / "reader"

@@ -64,6 +64,7 @@ def test_a_peer_that_never_comes_is_told_at_the_deadline(formed, in_background, 
     assert two.values("comm.timeout_s = 60\n" + SETUP) == total(2)
 
 
+@pytest.mark.slow
 def test_a_rank_that_never_comes_to_the_first_call_is_named(ranks):
     two = ranks(2)
     result = two.run(f"{MAKE}comm.timeout_s = 1\nif rank == 0:\n    comm.all_reduce(x)")

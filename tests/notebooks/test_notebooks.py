@@ -65,6 +65,7 @@ def outputs_of(notebook, start):
 FIRST = [path for path in NOTEBOOKS if path.name.startswith("01")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executed", FIRST, indirect=True)
 def test_the_first_notebook_shows_what_its_ranks_said_and_leaves_nothing(executed, tmp_path):
     cells = outputs_of(executed, "%%spmd")

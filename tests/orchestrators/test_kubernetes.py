@@ -45,6 +45,7 @@ def test_ranks_compute_in_pods_that_are_gone_with_the_cluster(begin, kubernetes)
     kubernetes.assert_empty()
 
 
+@pytest.mark.slow
 def test_all_that_is_asked_for_is_known_to_the_models_that_kubernetes_publishes(begin, kubernetes):
     from kubernetes.client import ApiClient
 
@@ -57,6 +58,7 @@ def test_all_that_is_asked_for_is_known_to_the_models_that_kubernetes_publishes(
         assert client.sanitize_for_serialization(model) == asked, "a field is not of the schema"
 
 
+@pytest.mark.slow
 def test_a_pod_that_is_evicted_is_told_in_the_words_of_kubernetes(begin, kubernetes, in_background):
     cluster = begin()
     (name,) = kubernetes.objects["jobs"]

@@ -48,7 +48,8 @@ def test_tensors_of_torch_come_back_as_tensors(assert_all_done, size):
     assert_all_done(size, "arrays", "torch")
 
 
-@pytest.mark.parametrize("size", only([3], [1, 3]))
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 3])
 def test_arrays_of_jax_come_back_as_arrays_of_jax(assert_all_done, size):
     assert_all_done(size, "arrays", "jax")
 

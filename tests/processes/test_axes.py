@@ -93,6 +93,7 @@ def test_axes_outlive_healing_but_not_shrinking(start):
         cluster.run("1", on="data=0")
 
 
+@pytest.mark.slow
 def test_sentences_about_who_waits_name_coordinates(square, tmp_path, in_background):
     hang = Hang(square, tmp_path / "gate", in_background)
     try:

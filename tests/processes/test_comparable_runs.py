@@ -45,7 +45,8 @@ def saved_outputs(cluster, corpus):
     return saved
 
 
-@pytest.mark.parametrize("variants", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("variants", [2, 8])
 def test_two_runs_of_the_same_cells_are_saved_alike(start, variants):
     corpus = cells(variants)
     with start("localhost:4") as first:

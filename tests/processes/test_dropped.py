@@ -34,6 +34,7 @@ def run(*words, seconds):
     return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sweep")
 def test_clients_are_dropped_in_every_order_and_in_copies_by_fork(start, within):
     cluster = start("localhost:1", name="left")

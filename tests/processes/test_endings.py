@@ -233,12 +233,13 @@ def test_a_script_takes_its_cluster_with_it(home, last):
     home.assert_nothing_left(within_s=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "options", "last"),
     [
         ("", "", "cluster.detach()"),
-        pytest.param("", ", keep_s=60", "", marks=pytest.mark.slow),
-        pytest.param("sys.ps1 = '>>> '", "", "", marks=pytest.mark.slow),
+        ("", ", keep_s=60", ""),
+        ("sys.ps1 = '>>> '", "", ""),
     ],
     ids=["a script detaches", "a script says so", "a person started it"],
 )

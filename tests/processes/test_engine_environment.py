@@ -68,6 +68,7 @@ def test_numbers_of_threads_that_somebody_has_chosen_stay(start, monkeypatch):
     assert blas == [["6", "6"]] * 2, "as they do on their own"
 
 
+@pytest.mark.slow
 def test_torch_goes_by_these_numbers(start):
     pytest.importorskip("torch", reason=WITHOUT_TORCH)
     cluster = start("localhost:1", env={"OMP_NUM_THREADS": "1"}, jax="never")

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.gpu.ranks_programs import call, check
-from tests.matrix import only
 
 from .conftest import SharedCluster
 from .results import values
@@ -33,7 +32,8 @@ def test_sparse_matrices_agree_with_scipy(four):
     assert len(set(rehearse(four, "gpu_sparse.check"))) == 1
 
 
-@pytest.mark.parametrize("name", only(["torch"], ["torch", "jax"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["torch", "jax"])
 def test_arrays_of_other_libraries_agree_with_numpy(four, name):
     pytest.importorskip(name)
     assert all(int(count) > 40 for count in rehearse(four, f"gpu_libraries.check_{name}"))

@@ -113,6 +113,7 @@ def test_ranks_share_the_gpu_only_when_that_is_asked_for(with_packages, start):
     assert values(two.run("import os\nos.environ['CUDA_VISIBLE_DEVICES']")) == ["'0'"] * 2
 
 
+@pytest.mark.slow
 def test_the_tests_of_gpus_fail_for_want_of_the_driver_alone(with_packages):
     pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=line"]
     run = subprocess.run(

@@ -49,6 +49,7 @@ def test_eight_ranks_are_registered_within_two_seconds(start):
     client.close()
 
 
+@pytest.mark.slow
 def test_leaving_ends_the_controller_and_spares_the_ranks_and_stopping_ends_tasks(start, within):
     cluster = start("localhost:2")
     before = [engine.pid for engine in cluster.topology().engines]

@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from tests.facts import assert_tells
+from tests.matrix import only
 from tests.patience import Spell, Stopwatch
 
 from .leftovers import kill_ranks, pids_of, wait_until
@@ -198,18 +199,18 @@ def test_it_is_formed_again_after_shutdown_and_stale_variables_are_named(unforme
 # --- every argument ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "num_processes=np.int64(4), process_id=np.int32(rank), local_device_ids=[0]",
-        "local_device_ids=0, cluster_detection_method='jupyter-dist', partition_index=rank",
-        "initialization_timeout=30, heartbeat_timeout_seconds=10",
-        "f'localhost:{port}', 4, rank, [0]",
-        "f'127.0.0.1:{port}', coordinator_bind_address=f'0.0.0.0:{port}'",
-        "coordinator_bind_address=f'0.0.0.0:{port}'",
-        "f'127.0.0.1:{port}', 4, rank, cluster_detection_method='deactivate'",
-    ],
-)
+ARGUMENTS = [
+    "num_processes=np.int64(4), process_id=np.int32(rank), local_device_ids=[0]",
+    "local_device_ids=0, cluster_detection_method='jupyter-dist', partition_index=rank",
+    "initialization_timeout=30, heartbeat_timeout_seconds=10",
+    "f'localhost:{port}', 4, rank, [0]",
+    "f'127.0.0.1:{port}', coordinator_bind_address=f'0.0.0.0:{port}'",
+    "coordinator_bind_address=f'0.0.0.0:{port}'",
+    "f'127.0.0.1:{port}', 4, rank, cluster_detection_method='deactivate'",
+]
+
+
+@pytest.mark.parametrize("arguments", only(ARGUMENTS[::3], ARGUMENTS))
 def test_arguments_are_honoured(unformed, arguments):
     assert (
         values(unformed.run(f"port = {free_port()}\ninitialize({arguments})\n{PSUM}"))

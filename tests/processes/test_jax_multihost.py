@@ -43,6 +43,7 @@ def test_broadcast_one_to_all_gives_the_tree_of_one_rank(four):
     assert outcome(four, code) == ["([1.0, 1.0], 0, 2)"] * 4
 
 
+@pytest.mark.slow
 def test_two_sources_of_a_broadcast_are_added_and_a_root_of_comm_is_one_rank(four):
     code = "int(mhu.broadcast_one_to_all(np.int32(rank), is_source=rank >= 2))"
     assert outcome(four, code) == ["5"] * 4, "2 + 3: the number of no rank"
@@ -106,6 +107,7 @@ def test_with_64_bits_enabled_process_allgather_keeps_large_integers(four):
     assert outcome(four, code) == [str([2**40] * 4)] * 4
 
 
+@pytest.mark.slow
 def test_process_allgather_takes_no_text_no_objects_and_no_keys_and_comm_takes_any(four):
     for one in ("'night'", "np.array([None])", "jax.random.key(0)"):
         said = errors(four.run(f"mhu.process_allgather({one})"))

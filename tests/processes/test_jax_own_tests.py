@@ -172,6 +172,7 @@ def say(merged, title):
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_test_cases_run_on_all_ranks_and_tell_what_became_of_them(start, tmp_path):
     path = tmp_path / "own_test.py"
     path.write_text(OWN_MODULE)

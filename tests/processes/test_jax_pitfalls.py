@@ -117,7 +117,7 @@ def four_with_jax(four):
     return four
 
 
-@pytest.mark.parametrize("case", only(list(DIFFERENT)[::3], DIFFERENT))
+@pytest.mark.parametrize("case", only(["shape"], DIFFERENT))
 def test_programs_that_differ_are_an_error_on_all_ranks_when_checked(four_with_jax, within, case):
     code, *words = DIFFERENT[case]
     with within(10):

@@ -286,6 +286,7 @@ def test_arrays_of_before_are_refused_and_the_mesh_of_now_is_kept(unharmed, run_
     assert found == [f"{rank + 1}.0" for rank in range(4)]
 
 
+@pytest.mark.slow
 def test_devices_that_have_not_met_are_refused_when_the_service_is_gone(unharmed):
     service = services_of(unharmed)[-1]
     service.kill()

@@ -17,6 +17,7 @@ from .test_mpi import needs_mpich
 DOCS = Path(__file__).parents[2] / "docs"
 LESSONS = ("first_cell", "when_it_hangs", "jax_and_torch", "from_notebook_to_job")
 OTHERS = ("ipyparallel", "torchrun", "mpirun", "matlab", "dask", "accelerate")
+QUICK = ("first_cell", "ipyparallel", "mpirun", "matlab")
 PACKAGES = {
     "jax_and_torch": ("jax", "torch"),
     "torchrun": ("torch",),
@@ -50,9 +51,8 @@ def notebook(folder):
 
 
 def page(name):
-    """Mark what a page needs; where ranks import torch, or many programs start, it takes long."""
-    is_long = "torch" in PACKAGES.get(name, ()) or name in ("from_notebook_to_job", "dask")
-    marks = [pytest.mark.slow] if is_long else []
+    """Mark what a page needs, and those that take long."""
+    marks = [] if name in QUICK else [pytest.mark.slow]
     return pytest.param(name, marks=[*marks, needs_mpich] if name == "mpirun" else marks)
 
 

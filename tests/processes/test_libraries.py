@@ -27,7 +27,7 @@ PACKAGES = {
     "Legate": (),
 }
 """What the cells of each section import; a library that is not installed is skipped."""
-MARKS = {"mpi4py": needs_mpich, "torch": pytest.mark.slow}
+MARKS = {"mpi4py": needs_mpich, "torch": pytest.mark.slow, "jax": pytest.mark.slow}
 """What the first package of a section needs, or how long it takes."""
 ALONE = (
     "import torch.distributed as dist\nif dist.is_initialized():\n    dist.destroy_process_group()"

@@ -28,6 +28,7 @@ def run(shared):
     return run
 
 
+@pytest.mark.slow
 @given(BUNDLES, SIZES | RUBBISH, RUBBISH)
 @settings(
     max_examples=200,

@@ -18,6 +18,7 @@ from jupyter_dist.collective.ring.addresses import address_of, bind_listener
 from jupyter_dist.collective.ring.transport import RingTransport
 from jupyter_dist.errors import PeerFailed
 from tests.facts import assert_tells
+from tests.matrix import only
 from tests.patience import Stopwatch, let_pass
 
 from .fork_server import ForkServer
@@ -139,7 +140,9 @@ def test_a_rank_that_does_not_come_is_named_on_all_hosts(ring):
         assert "waited 0.5 s for rank 1 in all_reduce(float64[1000], sum) #2" in facts[rank]["text"]
 
 
-@pytest.mark.parametrize("victim", [1, 2, 3], ids=["late member", "waiting leader", "late leader"])
+@pytest.mark.parametrize(
+    "victim", only([2], [1, 2, 3]), ids=["late member", "waiting leader", "late leader"]
+)
 def test_who_dies_while_hosts_wait_for_each_other_is_named_by_all(ring, victim):
     late = 3 if victim == 3 else 1
     with ring(4, f"wait_for_rank_{late}", hosts=2) as world:

@@ -77,6 +77,7 @@ x = jax.make_array_from_process_local_data(place, np.full((1, 2), rank, np.float
 TOTAL = "float(np.asarray(jax.jit(lambda x: x.sum())(x)))"
 
 
+@pytest.mark.slow
 def test_a_program_of_jax_for_all_ranks_is_refused(four, client):
     pytest.importorskip("jax")
     assert four.run(FORMED).ok

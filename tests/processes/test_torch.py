@@ -248,6 +248,7 @@ with torch.no_grad():
     assert eval(found[0])[1]
 
 
+@pytest.mark.slow
 def test_fsdp_shards_a_model_over_all_ranks(ranks):
     code = """
 from torch.distributed.device_mesh import init_device_mesh

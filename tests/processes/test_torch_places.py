@@ -122,6 +122,7 @@ def test_it_serves_again_after_errors_and_on_ranks_that_are_new(two, port):
     assert values(two.run(AT)) == [str(port)] * 2
 
 
+@pytest.mark.slow
 def test_a_port_of_something_else_in_a_rank_is_left_to_it_and_said(two, port):
     values(two.run(f"own = dist.TCPStore('localhost', {port}, 2, rank == 0)"))
     listener = Listener()

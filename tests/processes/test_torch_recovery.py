@@ -237,6 +237,7 @@ if rank == 2:
 """
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_while_the_group_is_formed_holds_nobody_up(three, within):
     with within(60):
         result = three.run(f"{OURS}{DIES}dist.destroy_process_group()\ndist.init_process_group()")

@@ -70,6 +70,7 @@ def test_a_part_of_a_large_array_is_made_on_its_rank(four):
     assert memory_files(os.getpid()) == []
 
 
+@pytest.mark.slow
 def test_the_view_of_a_tensor_travels_without_its_storage(four):
     pytest.importorskip("torch", reason="torch is no requirement of the tests")
     four.run("import torch\ntensor = torch.arange(1 << 20)")
