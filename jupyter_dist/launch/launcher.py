@@ -13,11 +13,19 @@ _SHARE, _LOCAL_SHARE = 0.35, 0.2
 """Of the time after which an agent is given up, what an answer of the other end may take."""
 _MANY_HOSTS = 64
 _LATER_SHARE = 0.05
-"""Of the same time: so much later than the other one that end pings which need not."""
+"""Of the same time: so much later than its agents the coordinator of many hosts pings."""
 _MOST_SILENT_SHARE = 0.65
 """Of the same time, what may pass at most until a break is noticed: the rest is to dial again."""
-MOST_MESSAGE_BYTES = 1 << 30
-"""Of what is said on that stream; all that may be large goes in pieces."""
+STREAM_OPTIONS = (
+    # A message over the limit would break the stream, and cost the host's ranks.
+    ("grpc.max_receive_message_length", 1 << 30),
+    ("grpc.http2.max_pings_without_data", 0),
+    # gRPC would ask the other end after each message how much is on its way, to choose this: two
+    # messages more for each of an idle agent, and so many times that its threads look for work.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 4 << 20),
+)
+"""Of both ends of an agent's stream; all that may be large goes in pieces."""
 HOME_UNREACHABLE = 94
 """Exit status of an agent that found no way to the coordinator; its last lines say why."""
 GREETING = "jupyter-dist agent "
@@ -37,14 +45,13 @@ def keepalive_ms(lost_after_s: float, hosts: int, *, is_local: bool, is_agent: b
     """Return after which silence an end of an agent's stream makes sure of the other one.
 
     Of many hosts after a longer one: each time costs the coordinator about 0.1 ms of CPU. There the
-    agent pings first, and on one machine the coordinator, as an agent there that has stopped is to
-    be told soon: what arrives proves that the other one lives, so one ping serves both ends.
+    agent pings first, which proves to the coordinator that it lives: one ping serves both ends.
     """
     timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
     usual_ms = round(1000 * _silence_before_break_s(lost_after_s)) - timeout_ms
     most_ms = max(usual_ms, round(1000 * _MOST_SILENT_SHARE * lost_after_s) - timeout_ms)
     asked_ms = min(most_ms, max(usual_ms, usual_ms * hosts // _MANY_HOSTS))
-    is_later = not is_agent if hosts > _MANY_HOSTS else is_local and is_agent
+    is_later = hosts > _MANY_HOSTS and not is_agent
     return asked_ms + round(1000 * _LATER_SHARE * lost_after_s) * is_later
 
 

@@ -12,8 +12,8 @@ import grpc
 from grpc import _common as grpc_waits
 
 from jupyter_dist.launch.launcher import (
-    MOST_MESSAGE_BYTES,
     SERVER_NAME,
+    STREAM_OPTIONS,
     JoinTicket,
     keepalive_ms,
     keepalive_timeout_ms,
@@ -56,21 +56,23 @@ class CoordinatorStream:
             ticket.ca_certificate, ticket.private_key, ticket.certificate
         )
         self._keepalive_timeout_ms = keepalive_timeout_ms(lost_after_s, is_local=is_local)
-        ping_after_ms = keepalive_ms(lost_after_s, ticket.hosts, is_local=is_local, is_agent=True)
+        ping_after_ms = keepalive_ms(lost_after_s, ticket.hosts, is_local=False, is_agent=True)
+        pings = (
+            ("grpc.keepalive_time_ms", ping_after_ms),
+            ("grpc.keepalive_timeout_ms", self._keepalive_timeout_ms),
+        )
         _wait_for_commands_only()
         self._channel = grpc.secure_channel(
             join_address(address, ticket.ports.agents),
             credentials,
             options=[
+                *STREAM_OPTIONS,
+                *(() if is_local else pings),  # there the kernel tells of the coordinator's end
                 ("grpc.ssl_target_name_override", SERVER_NAME),
-                ("grpc.keepalive_time_ms", ping_after_ms),
-                ("grpc.keepalive_timeout_ms", self._keepalive_timeout_ms),
-                ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.initial_reconnect_backoff_ms", 100),
                 ("grpc.min_reconnect_backoff_ms", _LONGEST_ATTEMPT_MS),
                 ("grpc.max_reconnect_backoff_ms", _LONGEST_PAUSE_MS),
                 ("grpc.enable_http_proxy", 0),
-                ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
             ],
         )
         self._attend = self._channel.stream_stream(

@@ -19,7 +19,7 @@ from jupyter_dist.coordinator.agents.arrivals import Arrivals
 from jupyter_dist.coordinator.agents.certificates import Authority, Certificate
 from jupyter_dist.coordinator.agents.connection_limits import HANDSHAKE_MS, Proven
 from jupyter_dist.errors import no_free_port
-from jupyter_dist.launch.launcher import MOST_MESSAGE_BYTES, keepalive_ms, keepalive_timeout_ms
+from jupyter_dist.launch.launcher import STREAM_OPTIONS, keepalive_ms, keepalive_timeout_ms
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 SERVICE = "jupyter_dist.HostAgents"
@@ -68,17 +68,15 @@ class AgentService:
                 2 * admission.places + _SPARE_STREAMS, thread_name_prefix="agent-stream"
             ),
             options=[
+                *STREAM_OPTIONS,
                 ("grpc.keepalive_time_ms", ping_after_ms),
                 ("grpc.keepalive_timeout_ms", timeout_ms),
                 # For an agent that is stopped, whose kernel still takes in what is sent. Agents
                 # are more patient: a coordinator may sleep with its machine.
                 ("grpc.http2.ping_timeout_ms", timeout_ms),
-                ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.http2.min_ping_interval_without_data_ms", 500),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.so_reuseport", 0),
-                # A message over the limit would break the stream, and cost the host's ranks.
-                ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
                 ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
             ],
         )

@@ -11,7 +11,11 @@ from jupyter_dist.launch.launcher import (
 @pytest.mark.parametrize("is_local", [True, False])
 @pytest.mark.parametrize(("lost_after_s", "silence_s"), [(2.0, 2.0), (4.0, 2.0), (10.0, 5.0)])
 def test_half_of_the_time_is_left_to_dial_again(lost_after_s, silence_s, is_local):
-    asked_ms = keepalive_ms(lost_after_s, 64, is_local=is_local)
+    asked_ms, same_ms = (
+        keepalive_ms(lost_after_s, 64, is_local=is_local, is_agent=is_agent)
+        for is_agent in (True, False)
+    )
+    assert asked_ms == same_ms
     assert asked_ms + keepalive_timeout_ms(lost_after_s, is_local=is_local) == 1000 * silence_s
     assert asked_ms >= 1000
 
@@ -36,20 +40,6 @@ def test_agents_of_many_hosts_ask_before_the_coordinator_does(lost_after_s, host
     later_ms = coordinator_ms - agent_ms
     assert later_ms >= 100, "the agent's question is on its way for less"
     noticed_ms = coordinator_ms + keepalive_timeout_ms(lost_after_s, is_local=False)
-    assert noticed_ms - later_ms <= 1000 * lost_after_s
-
-
-@given(st.floats(2.0, 600.0), st.integers(1, 64), st.booleans())
-def test_of_few_hosts_both_ask_at_once_and_on_one_machine_the_coordinator_first(
-    lost_after_s, hosts, is_local
-):
-    agent_ms, coordinator_ms = (
-        keepalive_ms(lost_after_s, hosts, is_local=is_local, is_agent=is_agent)
-        for is_agent in (True, False)
-    )
-    later_ms = agent_ms - coordinator_ms
-    assert later_ms >= 100 if is_local else later_ms == 0
-    noticed_ms = agent_ms + keepalive_timeout_ms(lost_after_s, is_local=is_local)
     assert noticed_ms - later_ms <= 1000 * lost_after_s
 
 
