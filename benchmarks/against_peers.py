@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from arena import Arena, ContenderError, Worker
 from figures import tell
+from idleness import measure_idleness
 from ledger import append, lines_of, read_ledger, renew_pages
 from machine import describe_machine, make_peers_venv
 from record import Entry, Record
@@ -142,11 +143,12 @@ def measure_memory(worker: Worker, ranks: int, record: Record) -> None:
 
 
 def measure_cells(arena: Arena, plan: Plan, ranks: int, record: Record) -> None:
-    """With all contenders up at once, run cells, pushes and pulls through each in random order."""
+    """With all contenders up at once, measure them idle, then cells, pushes and pulls in turns."""
     if ranks not in plan.cells:
         return
     tell(f"cells on {ranks} ranks")
     workers = start_all(arena, plan.who(RUNNERS, ranks), ranks, record)
+    measure_idleness(workers, ranks, record)
     trials = [
         (worker, Entry(f"{cell} cell", ranks, worker.name, way))
         for worker in workers

@@ -33,6 +33,7 @@ QUOTED = {
     ("push 64 MiB", "cluster.push"): "push of 64 MiB to all ranks",
     ("pull 64 MiB", "cluster.pull"): "pull of 64 MiB from each rank",
     ("engine memory", ""): "memory of a rank",
+    ("idle CPU", ""): "CPU of all processes while idle",
 }
 """What pages quote, by figure and way."""
 BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
@@ -134,7 +135,8 @@ def _costs(run: Sequence[Line]) -> str:
     ranks = sorted({n for what, way, n in cells if what == "empty cell"})
     rows = [row(["what", *(f"{n} ranks" for n in ranks)]), row(["---"] + ["---:"] * len(ranks))]
     for (what, way), words in QUOTED.items():
-        rows.append(row([words, *(_quote(cells.get((what, way, n))) for n in ranks)]))
+        found = [cells.get((what, way, n)) for n in ranks]
+        rows += [row([words, *map(_quote, found)])] * any(found)
     return _page(
         f"Medians of {last['date'][:10]}, commit {last['commit']}, {last['machine']}, load "
         f"{last['load']} before the run;\nin brackets the same divided by what ipyparallel takes "

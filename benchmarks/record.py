@@ -15,6 +15,9 @@ UNITS = {
     "push 1 MiB": "ms",
     "push 64 MiB": "ms",
     "pull 64 MiB": "ms",
+    "idle CPU": "% of a core",
+    "idle CPU of the coordinator": "% of a core",
+    "idle CPU of the agent": "% of a core",
 }
 
 
