@@ -6,6 +6,7 @@ from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec
 from jupyter_dist.model.spec.liveness import HealthPolicy
 from tests.processes.conftest import (  # noqa: F401  (fixtures for these tests, too)
     ClusterFactory,
+    first_of_all,
     home,
     in_background,
     start,

@@ -21,7 +21,7 @@ from tests.processes.leftovers import (
     zygotes_of,
 )
 from tests.processes.listener import Listener
-from tests.suspending import resume, suspend
+from tests.suspending import STOP_RANKS, STOP_ZYGOTES, await_stop, resume, suspend
 
 from . import promises
 from .conftest import Patient, describe, sweep
@@ -93,26 +93,26 @@ def find(home, module):
     return None
 
 
-def stop_first_engine(home):
-    """Stop a rank as soon as it is born."""
-    zygote = wait_until(lambda: find(home, "jupyter_dist.engine.zygote"), 15, "a zygote")
-    (pid, *_) = wait_until(lambda: children_of(zygote.pid), 15, "a rank is born")
-    engine = psutil.Process(pid)
-    suspend(engine.pid)
-    return engine
+def await_zygote(home):
+    """Return the process that gives birth to the ranks, as soon as there is one."""
+    return wait_until(lambda: find(home, "jupyter_dist.engine.zygote"), 15, "a zygote")
 
 
-def stop_zygote(home):
-    """Stop the process that would give birth to the ranks."""
-    zygote = wait_until(lambda: find(home, "jupyter_dist.engine.zygote"), 15, "a zygote")
-    suspend(zygote.pid)
-    return zygote
+def await_ranks(zygote):
+    """Return the two ranks, which stand still since they were born."""
+    wait_until(lambda: len(children_of(zygote.pid)) == 2, 15, "two ranks are born")
+    ranks = children_of(zygote.pid)
+    for pid in ranks:
+        await_stop(pid)
+    return map(psutil.Process, ranks)
 
 
 @pytest.mark.parametrize("fault", only(["sigkill"], ["sigkill", "sigstop", "sigstop_sigcont"]))
-def test_a_rank_is_hit_while_the_cluster_starts(fault, start, home, in_background):
+def test_a_rank_is_hit_while_the_cluster_starts(fault, start, home, first_of_all, in_background):
+    first_of_all(STOP_RANKS)
     starting = in_background(start, None, spec=describe("localhost"))
-    engine = stop_first_engine(home)
+    engine, other = await_ranks(await_zygote(home))
+    resume(other.pid)
     if fault == "sigstop_sigcont":
         resume(engine.pid)
         assert starting.result(20).run("1").ok
@@ -128,10 +128,12 @@ def test_a_rank_is_hit_while_the_cluster_starts(fault, start, home, in_backgroun
 
 @pytest.mark.parametrize("whom", ["agent", "zygote", "coordinator"])
 def test_a_cluster_that_loses_what_it_needs_while_it_starts_says_so(
-    whom, start, home, in_background
+    whom, start, home, first_of_all, in_background
 ):
+    first_of_all(STOP_ZYGOTES)
     starting = in_background(start, None, spec=describe("localhost"))
-    zygote = stop_zygote(home)
+    zygote = await_zygote(home)
+    await_stop(zygote.pid)
     module = {"agent": "jupyter_dist.agent", "coordinator": "jupyter_dist.coordinator"}
     victim = zygote if whom == "zygote" else find(home, module[whom])
     victim.kill()
@@ -266,7 +268,8 @@ def test_a_cluster_whose_notebook_was_killed_ends_by_itself(driven, home):
 
 def test_a_notebook_that_is_killed_while_its_cluster_starts_leaves_nothing(driver, home):
     driver.tell("cluster = Cluster.start('localhost:4', comm='ring', keep_s=1)")
-    zygote = stop_zygote(home)
+    zygote = await_zygote(home)
+    suspend(zygote.pid)
     driver.close()
     resume(zygote.pid)
     home.assert_nothing_left(within_s=ENDED_WITHIN_S)

@@ -13,6 +13,7 @@ from jupyter_dist.cluster.connection import coordinator_process
 from jupyter_dist.errors import StartFailed
 from jupyter_dist.launch.files.connection_file import running_clusters
 from jupyter_dist.launch.processes.open_files import files_of_a_rank, files_of_the_coordinator
+from tests.suspending import STOP_ZYGOTES
 
 from .leftovers import coordinator_of, engines_of
 from .programs import run_program
@@ -179,7 +180,11 @@ def test_a_program_that_has_no_file_left_is_told_so(home):
 
 
 @pytest.mark.usefixtures("sweep")
-def test_a_coordinator_that_dies_before_ranks_are_ready_is_told_with_its_log(home, within):
+def test_a_coordinator_that_dies_before_ranks_are_ready_is_told_with_its_log(
+    home, first_of_all, within
+):
+    first_of_all(STOP_ZYGOTES)
+
     def kill(_):
         for info in running_clusters():
             with open(info.log_path, "a") as log:
@@ -188,6 +193,8 @@ def test_a_coordinator_that_dies_before_ranks_are_ready_is_told_with_its_log(hom
 
     with within(12), pytest.raises(StartFailed) as caught:
         Cluster.start("localhost:1", on_progress=kill)
+    for process in home.processes():
+        process.resume()
     for fact in ("coordinator", "the last words", "again"):
         assert fact in str(caught.value)
 
