@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from tests.notebooks.test_notebooks import outputs_of
 
@@ -38,6 +39,7 @@ def execute(folder, cells):
     return nbformat.read(target, as_version=4)
 
 
+@pytest.mark.slow
 def test_a_notebook_computes_on_the_nodes_of_a_job(slurm, start, tmp_path, monkeypatch):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     executed = execute(tmp_path, CELLS)

@@ -49,6 +49,7 @@ def test_who_waits_for_whose_data_and_on_which_way_it_stays_is_said(
     assert values(cluster.run("ends")) == kept
 
 
+@pytest.mark.slow
 def test_among_three_hosts_the_way_is_named_on_which_data_stays(lab, start, in_background, within):
     cluster = start("nodeA:1,nodeB:1,nodeC:1")
     kept = values(cluster.run("import tempfile\nends = tempfile.mktemp()\nends"))

@@ -97,6 +97,7 @@ def test_a_template_without_an_image_is_refused_before_anything_is_asked(begin, 
         begin(template=bare)
 
 
+@pytest.mark.slow
 def test_a_context_that_is_not_there_is_named(begin):
     assert_tells(refusal(begin, scheduler="moon"), "moon", "--scheduler")
 

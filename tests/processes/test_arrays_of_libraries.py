@@ -39,6 +39,7 @@ def test_small_floats_and_turned_bytes_agree_with_numpy(assert_all_done, size):
     assert_all_done(size, "arrays", "numpy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", only([3], [1, 3]))
 def test_tensors_of_torch_come_back_as_tensors(assert_all_done, size):
     pytest.importorskip(

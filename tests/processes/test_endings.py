@@ -204,6 +204,7 @@ def test_a_cluster_whose_client_was_killed_ends_by_itself(home, driver):
     home.assert_nothing_left(within_s=8)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_to_be_kept_ends_with_its_owner_and_not_before(home, driver):
     assert driver.do("cluster = Cluster.start('localhost:1', keep_s=0)") == "ok"
     suspend(driver.pid)  # as one whose C code holds the interpreter
@@ -283,6 +284,7 @@ def test_a_running_cell_keeps_a_cluster_without_clients(start, home, tmp_path):
     home.assert_nothing_left(within_s=12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where",
     [

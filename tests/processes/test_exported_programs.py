@@ -74,7 +74,11 @@ def test_torchrun_runs_a_notebook_of_torch(started):
 @needs_mpich
 @pytest.mark.parametrize(
     ("cells", "package", "told"),
-    [(MPI, "mpi4py", "3"), (JAX, "jax", "3.0"), (TORCH, "torch", "[3.0, 3.0, 3.0]")],
+    [
+        (MPI, "mpi4py", "3"),
+        pytest.param(JAX, "jax", "3.0", marks=pytest.mark.slow),
+        pytest.param(TORCH, "torch", "[3.0, 3.0, 3.0]", marks=pytest.mark.slow),
+    ],
 )
 def test_mpiexec_runs_notebooks_of_mpi_jax_and_torch(started, cells, package, told):
     pytest.importorskip(package, reason=f"{package} is no requirement of the tests")

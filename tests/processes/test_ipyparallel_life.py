@@ -109,6 +109,7 @@ def test_no_end_of_engines_or_controller_costs_a_rank_and_nobody_waits_for_it(st
     again.close()
 
 
+@pytest.mark.slow
 def test_a_killed_coordinator_leaves_no_process(start, home, sweep):
     del sweep
     cluster = start("localhost:2")

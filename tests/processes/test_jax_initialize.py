@@ -331,7 +331,11 @@ def test_an_address_that_nobody_reaches_is_a_sentence(unformed):
 
 
 @pytest.mark.parametrize(
-    ("mode", "call"), [("auto", ""), ("never", "jax.distributed.initialize()")]
+    ("mode", "call"),
+    [
+        ("auto", ""),
+        pytest.param("never", "jax.distributed.initialize()", marks=pytest.mark.slow),
+    ],
 )
 def test_where_jax_is_missing_on_one_rank_the_import_fails_and_others_are_told(
     start, within, mode, call

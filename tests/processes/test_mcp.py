@@ -129,6 +129,7 @@ def test_without_a_grant_nothing_is_done_and_with_one_the_person_sees_it(hanging
     assert any("AI agent test-agent" in note and "interrupt" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_a_cell_is_begun_at_once_and_read_on_from_a_mark(start, hold):
     cluster = start("localhost:2", name="demo")
     token = cluster.allow_agents("run", for_s=60).token

@@ -104,6 +104,7 @@ def test_a_failure_in_a_cell_ends_the_job_and_all_is_written(home, notebook, out
     assert counts == ["4", "1", "1"]
 
 
+@pytest.mark.slow
 def test_a_job_that_is_terminated_interrupts_its_ranks_and_writes_what_there_is(
     home, notebook, out
 ):

@@ -72,6 +72,7 @@ def fail_to_start(within, **options):
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sweep")
 def test_a_silent_coordinator_is_told_with_where_it_is_and_what_to_do(
     first_of_all, within, monkeypatch

@@ -260,6 +260,7 @@ def test_no_secret_stands_on_a_command_line_or_in_the_environment(four, shared):
         assert held.server_public not in exposed
 
 
+@pytest.mark.slow
 def test_silent_connections_end_within_five_seconds_on_every_port(four, ports):
     with contextlib.ExitStack() as stack:
         visitors = [

@@ -151,6 +151,7 @@ def test_a_number_that_a_cell_has_set_is_told_with_the_cell(two):
     values(two.run(f"os.environ['RANK'] = usual\n{INIT}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     only(["init_process_group()"], ["init_process_group()", "init_process_group('gloo')"]),

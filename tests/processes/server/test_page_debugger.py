@@ -103,6 +103,7 @@ def test_a_rank_goes_on_when_its_page_or_the_server_has_gone(start, serve, conne
         assert running.wait(30)[0].stdout == "on\n"
 
 
+@pytest.mark.slow
 def test_strangers_and_other_clusters_are_refused_with_what_can_be_done(start, server, connect):
     start("localhost:1", name="mine")
     for stranger in (Browser(server, token=None), Browser(server, origin="http://evil.example")):
