@@ -43,7 +43,7 @@ ifdef TESTS
 test: $(INSTALLED)
 	$(PYTEST) $(TESTS) $(REPEATED) $(PYTEST_OPTIONS)
 else
-test: $(INSTALLED) processes ## install what the tests need, and test each promise once on real processes; `make test TESTS=tests/gpu` for some
+test: $(INSTALLED) processes ## install what the tests need, and test most promises once on real processes; `make test TESTS=tests/gpu` for some
 endif
 
 test-all: units test slow ## the unit tests, the same, and what is slow

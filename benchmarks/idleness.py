@@ -43,9 +43,11 @@ def look_below(pid: int) -> Look:
     """Return what the processes have used that this one has started, and theirs."""
     used_s = {WHAT: 0.0}
     for process in psutil.Process(pid).children(recursive=True):
-        took_s = cpu_time(process.pid).total_s
+        try:
+            command, took_s = process.cmdline(), cpu_time(process.pid).total_s
+        except (psutil.NoSuchProcess, FileNotFoundError):  # it has just ended
+            continue
         used_s[WHAT] += took_s
-        command = process.cmdline()
         for what, module in PARTS.items():
             if module in command:
                 used_s[what] = used_s.get(what, 0.0) + took_s
