@@ -46,15 +46,18 @@ else
 test: $(INSTALLED) processes ## install what the tests need, and test most promises once on real processes; `make test TESTS=tests/gpu` for some
 endif
 
-test-all: units test slow ## the unit tests, the same, and what is slow
+# In one run, for slow tests and others of a file share its clusters, servers and hosts.
+test-all: CHOSEN =
+test-all: units test ## the unit tests, the same, and what is slow
 
 units: $(VENV)/test ## the unit tests, and those of the architecture
 	$(PYTEST) -q $(AT_ONCE) $$(nproc) $(REPEATED) $(PYTEST_OPTIONS) $(UNITS)
 
+CHOSEN = -m 'not slow'
 processes: $(INSTALLED) ## the tests on real processes, hosts and pages
-	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m 'not slow' $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
+	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) $(CHOSEN) $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
-slow: $(INSTALLED) ## the other cases of long matrices, and promises that quicker tests show too
+slow: $(INSTALLED) ## alone: the other cases of long matrices, and promises that quicker tests show too
 	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m slow $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
 # What pyproject.toml allows is a guess until it has run. Newest is what every other target installs.

@@ -95,15 +95,24 @@ def test_a_folder_can_be_read_at_a_glance():
 
 def test_every_folder_of_tests_is_run():
     folders = {path.relative_to(ROOT).parts[:2] for path in ROOT.glob("tests/*/**/test_*.py")}
-    words = ["make", "--dry-run", "test-all", "TESTS="]
+    units, processes = _folders_of("test-all")
+    assert sorted(units + processes) == sorted("/".join(parts) for parts in folders)
+    assert [_folders_of(target) for target in ("units", "test", "slow")] == [
+        [units],
+        [processes],
+        [processes],
+    ]
+
+
+def _folders_of(target: str) -> list[list[str]]:
+    """Return the folders of each run of pytest of this target."""
+    words = ["make", "--dry-run", target, "TESTS="]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    units, processes, slow = (
+    return [
         [word for word in line.split() if word.startswith("tests/")]
         for line in said.splitlines()
         if " -m pytest " in line
-    )
-    assert sorted(units + processes) == sorted("/".join(parts) for parts in folders)
-    assert slow == processes
+    ]
 
 
 def test_no_module_has_a_name_that_says_nothing():

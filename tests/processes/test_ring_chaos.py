@@ -18,7 +18,7 @@ from tests.patience import Spell, Stopwatch, let_pass
 from .ring_pool import Pool
 
 SIZE = 4
-ROUNDS = few_or_many("CHAOS_ROUNDS", 20, 80)
+ROUNDS = few_or_many("CHAOS_ROUNDS", 20, 40)
 EVENTS = ("SIGKILL", "SIGINT", "abort", "close", "mismatch")
 TIMEOUT_S = 30.0
 DEADLINE_S = 40.0
