@@ -45,12 +45,10 @@ STRIP_ABOVE = 64
 """Ranks above which a strip shows the state of each."""
 _NOTES_CAP = 20
 _SINCE = re.compile(r" for \d[\d.]* s\b")
-_OF_THE_MOMENT = re.compile(
-    r"; ranks? [\d,-]+ still runs? this cell \(■ stops that\)$"
-    r"|; ■ (?:releases them|ends that|may not reach .*)$",
-    re.MULTILINE,
-)
-"""What a note says of ranks at work, and of ■: of no use once they have all ended."""
+_OTHERS_RUN = re.compile(r"; ranks? [\d,-]+ still runs? this cell \(■ stops that\)$")
+"""Ends a note of the ranks that had failed by then."""
+_OF_BUTTON = re.compile(r"; ■ (?:releases them|ends that|may not reach .*)$", re.MULTILINE)
+"""What a note says of ■: of no use once all ranks have ended."""
 
 
 class ValueGroup(msgspec.Struct, frozen=True):
@@ -283,16 +281,17 @@ class CellRecord:
             return tuple(self.notes)
         if all(each.status == "ok" for each in self.finished.values()):
             return tuple(note for note in self.notes if not isinstance(note, Passing))
-        # What ranks end with is shown: a note of the same, which comes only after some time, adds
-        # nothing, and would make two runs differ.
+        # What ranks end with is shown: a note of the same, which comes only after some time and
+        # may name a few of many, adds nothing, and would make two runs differ.
         ends = [str(each.error) for each in self.finished.values() if each.error is not None]
         kept = (
             note
             for note in self.notes
             if not isinstance(note, Momentary)
+            and not _OTHERS_RUN.search(note)
             and not (isinstance(note, Passing) and any(end.endswith(note) for end in ends))
         )
-        said = (_OF_THE_MOMENT.sub("", note) for note in kept)
+        said = (_OF_BUTTON.sub("", note) for note in kept)
         return tuple(said) if self._style.times else tuple(_SINCE.sub("", note) for note in said)
 
     def is_shown(self, rank: int) -> bool:

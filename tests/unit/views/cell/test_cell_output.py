@@ -666,14 +666,22 @@ def note_of_a_failure(running):
 
 
 @pytest.mark.parametrize("running", [(0,), (0, 2, 3), range(2, 512)])
-def test_a_cell_that_has_ended_does_not_say_who_still_runs_it(running):
+def test_a_cell_that_has_ended_shows_its_errors_and_not_which_came_first(running):
     note = note_of_a_failure(running)
-    record = CellRecord(1)
+    record = CellRecord(2)
+    record.take_finished(
+        RankFinished(1, "raised", 1.0, error=ErrorInfo("ValueError", "bad batch", ()))
+    )
     record.take_note(note)
     assert record.live_picture().notes == (note,)
     assert record.final_picture().notes == (note,), "it was given up while ranks ran it"
     record.take_finished(RankFinished(0, "interrupted", 1.0))
-    assert record.final_picture().notes == ("rank 1 raised ValueError: bad batch",)
+    picture = record.final_picture()
+    assert picture.notes == ()
+    assert [(each.ename, each.ranks) for each in picture.errors] == [
+        ("ValueError", (1,)),
+        ("KeyboardInterrupt", (0,)),
+    ]
 
 
 def test_a_cell_that_has_ended_keeps_why_it_hung_and_no_advice():
