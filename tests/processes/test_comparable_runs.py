@@ -8,6 +8,7 @@ from jupyter_dist.errors import RankRaised
 from jupyter_dist.magics.spmd import find_failure
 from jupyter_dist.views.cell.cell_output import CellOutputView
 from tests.kernels import with_files
+from tests.matrix import only
 
 from .corpus import cells
 from .pages import Page
@@ -45,8 +46,7 @@ def saved_outputs(cluster, corpus):
     return saved
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("variants", [2, 8])
+@pytest.mark.parametrize("variants", only([1], [1, 8]))
 def test_two_runs_of_the_same_cells_are_saved_alike(start, variants):
     corpus = cells(variants)
     with start("localhost:4") as first:

@@ -23,7 +23,6 @@ jax.device_count(), bool(np.isfinite(np.asarray(w.addressable_data(0))).all())
 """
 
 
-@pytest.mark.slow
 def test_a_loop_over_several_cpu_devices_of_each_rank_ends(start, monkeypatch):
     monkeypatch.delenv("NPROC", raising=False)
     cluster = start("localhost:2", cpu_devices=2)

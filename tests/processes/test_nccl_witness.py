@@ -54,7 +54,6 @@ def address():
         return f"127.77.0.1:{probe.getsockname()[1]}"
 
 
-@pytest.mark.slow
 def test_what_nccl_says_follows_the_verdict_of_a_cell(start, address, tmp_path, in_background):
     cluster = start("localhost:2", env={"NCCL_RAS_ADDR": address})
     cluster.run(PLAYS_NCCL).raise_first()

@@ -49,7 +49,6 @@ def every_port(cluster):
     return ports_of(coordinator, *coordinator.children(recursive=True))
 
 
-@pytest.mark.slow
 def test_who_greets_otherwise_breaks_no_framework(formed):
     cluster, meet = formed
     ports = every_port(cluster)

@@ -15,7 +15,6 @@ from .cells import WAITING, label_is
 # --- what goes wrong ---
 
 
-@pytest.mark.slow
 def test_pages_go_on_when_the_process_that_drives_is_killed(elsewhere, driver, browser, feed):
     name = elsewhere()
     driver.begin(WAITING)
@@ -29,7 +28,6 @@ def test_pages_go_on_when_the_process_that_drives_is_killed(elsewhere, driver, b
     page.wait_for("cell", lambda m: not m["is_running"])
 
 
-@pytest.mark.slow
 def test_a_cluster_that_dies_is_told_and_others_can_be_followed(start, browser, feed):
     dying = start("localhost:1", name="dying")
     start("localhost:1", name="other")
