@@ -34,7 +34,9 @@ AVAILABLE_FOR_S = 1.5
 end frees what the process had."""
 FULL_BYTES = 1 << 20
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  (it is looked at, nothing is written there)
-_WHOLE_HOST = Path()
+_Counted = tuple[Path, int]
+"""Whose kills are counted together: a group, by its folder and its inode."""
+_WHOLE_HOST: _Counted = (Path(), 0)
 
 
 class Ended(NamedTuple):
@@ -71,15 +73,12 @@ class _Kills:
     """How often the OOM killer has struck in each group, and which ends that explains."""
 
     def __init__(self) -> None:
-        self._counts: dict[Path, deque[tuple[float, int]]] = {}
-        self._explained: dict[Path, list[float]] = {}
+        self._counts: dict[_Counted, deque[tuple[float, int]]] = {}
+        self._explained: dict[_Counted, list[float]] = {}
 
     def look(self, group: Cgroup | None, now_s: float) -> int:
         """Note the count; give how many kills of the last seconds no end accounts for."""
-        count = group.oom_kills if group is not None else None
-        key = group.folder if group is not None and count is not None else _WHOLE_HOST
-        if count is None:
-            count = count_oom_kills()
+        key, count = _count(group)
         counts = self._counts.setdefault(key, deque())
         counts.append((now_s, count))
         while len(counts) > 1 and counts[1][0] <= now_s - KILL_WINDOW_S:
@@ -90,8 +89,20 @@ class _Kills:
 
     def claim(self, group: Cgroup | None, now_s: float) -> None:
         """Note that a kill has ended an engine of ours: it explains no other end."""
-        key = group.folder if group is not None and group.oom_kills is not None else _WHOLE_HOST
+        key, _ = _count(group)
         self._explained.setdefault(key, []).append(now_s)
+
+
+def _count(group: Cgroup | None) -> tuple[_Counted, int]:
+    """Return the kills in a group so far, or of the whole host where the group tells none."""
+    kills = group.oom_kills if group is not None else None
+    if group is None or kills is None:
+        return _WHOLE_HOST, count_oom_kills()
+    inode = 0
+    with contextlib.suppress(OSError):
+        # A group that was removed and made again, under the same name, counts from 0.
+        inode = os.stat(group.folder).st_ino
+    return (group.folder, inode), kills
 
 
 class EvidenceKeeper:
@@ -123,7 +134,7 @@ class EvidenceKeeper:
     def look(self, memory: Mapping[str, int], now_s: float) -> None:
         """Note how much memory engines have, and what there is besides; a few reads for each."""
         with self._lock:
-            groups: dict[Path, Cgroup | None] = {}
+            groups: dict[Path | None, Cgroup | None] = {}
             for engine, rss_bytes in memory.items():
                 record = self._engines.get(engine)
                 if record is None:
@@ -133,7 +144,7 @@ class EvidenceKeeper:
                     record.memory.popleft()
                 self._look_at(record)
                 group = record.group
-                groups[group.folder if group is not None else _WHOLE_HOST] = group
+                groups[group.folder if group is not None else None] = group
             for group in groups.values():
                 self._kills.look(group, now_s)
             self._available.append((now_s, psutil.virtual_memory().available))

@@ -94,6 +94,20 @@ def test_a_kill_of_long_ago_or_from_before_its_birth_explains_nothing(keeper, gr
     assert end(keeper, "2", 61.0).oom_kills == 0
 
 
+def test_a_group_that_was_made_again_counts_its_own_kills(keeper, group, tmp_path):
+    group.folder = tmp_path / "job"
+    group.folder.mkdir()
+    group.oom_kills = 1
+    keeper.look({"0": 1, "1": 1}, 1.0)
+    (tmp_path / "next").mkdir()  # beside the first one, so it has another inode
+    group.folder.rmdir()
+    (tmp_path / "next").rename(group.folder)
+    group.oom_kills = 0
+    keeper.look({"0": 1, "1": 1}, 2.0)
+    group.oom_kills = 1
+    assert end(keeper, "1", 3.0).oom_kills == 1
+
+
 def test_only_sigkill_is_the_oom_killers(keeper, group):
     group.oom_kills = 1
     assert end(keeper, "0", 1.0, Ended(1, exit_code=3)).oom_kills == 0
