@@ -17,6 +17,8 @@ _KERNEL_IS_IDLE = """() => {
   return kernel.status === 'idle';
 }"""
 _ASK_EACH_MS = 500
+LOOK_EACH_MS = 50
+"""How often a page looks: with each frame, as is the default, is 10 % of a core."""
 # What stands in the way of it.
 _OPENED = """() => {
   const context = window.jupyterapp?.shell?.currentWidget?.sessionContext;
@@ -72,6 +74,7 @@ def wait_until_all_are(state: str, page: Any, count: int = 4, view: str = WIDGET
           return cells.length === count && cells.every(cell => cell.dataset.state === state);
         }""",
         arg=[state, count, view],
+        polling=LOOK_EACH_MS,
     )
 
 
@@ -121,7 +124,9 @@ class LabNotebook:
 
     def wait(self, timeout_s: float = CELL_TIMEOUT_S) -> None:
         """Wait until the cell that was started last has ended, well or not."""
-        self.page.wait_for_function("() => window.isCellDone", timeout=timeout_s * 1000)
+        self.page.wait_for_function(
+            "() => window.isCellDone", timeout=timeout_s * 1000, polling=LOOK_EACH_MS
+        )
 
     def run(self, index: int) -> str:
         """Run a cell to its end; give its output as a person reads it."""
@@ -143,7 +148,9 @@ class LabNotebook:
           const cell = window.jupyterapp.shell.currentWidget.content.widgets[index];
           return cell.outputArea.node.innerText.includes(words);
         }"""
-        self.page.wait_for_function(script, arg=[index, words], timeout=timeout_s * 1000)
+        self.page.wait_for_function(
+            script, arg=[index, words], timeout=timeout_s * 1000, polling=LOOK_EACH_MS
+        )
 
     def show(self, index: int) -> Any:
         """Scroll to a cell; give its output area as an element to ask and to photograph."""

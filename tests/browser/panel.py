@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from .lab import LOOK_EACH_MS
+
 OPEN_PANEL = "() => window.jupyterapp.commands.execute('jupyter-dist:open-panel').then(() => 0)"
 HIDE_PANEL = "() => window.jupyterapp.shell.collapseLeft()"
 PANEL_CHOICE = "JUPYTER_DIST_LABEXTENSION"
@@ -41,6 +43,7 @@ class Panel:
               return seats.length === 4 && seats.every(seat => states.includes(seat.dataset.state));
             }""",
             arg=states,
+            polling=LOOK_EACH_MS,
         )
 
     def wait_for_text(self, selector: str, words: str) -> None:
@@ -49,6 +52,7 @@ class Panel:
               [...document.querySelectorAll(`.jdp-panel ${selector}`)].some(
                 node => node.checkVisibility() && node.innerText.includes(words))""",
             arg=[selector, words],
+            polling=LOOK_EACH_MS,
         )
 
     def command(self, name: str) -> None:
@@ -69,6 +73,7 @@ class Panel:
             """wanted => Number(
               document.querySelector('.jdp-panel .jd-topology').dataset.sequence) >= wanted""",
             arg=self.sequence() + pictures,
+            polling=LOOK_EACH_MS,
         )
 
 

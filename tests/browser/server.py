@@ -37,6 +37,8 @@ _FOLDERS = {
     "TMPDIR": "tmp",
 }
 _NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
+# Else each page has the server ask yarn whether the application is to be built again.
+_NO_BUILD = {"page_config_data": {"buildCheck": False}}
 # What is started, where it shows a notebook, and the option that shows its application to tests.
 _KINDS = {
     "jupyterlab": ("lab/tree/", "--LabApp.expose_app_in_browser=True"),
@@ -151,6 +153,7 @@ class JupyterServer:
             f"--IdentityProvider.token={self._token}",
             f"--ServerApp.root_dir={self.notebooks}",
             f"--ServerApp.extra_static_paths={Path(__file__).parent}",
+            f"--ServerApp.tornado_settings={_NO_BUILD}",
             _KINDS[self.kind][1],
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         ]  # fmt: skip

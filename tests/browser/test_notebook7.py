@@ -40,9 +40,9 @@ def notebook7(
 
 
 @pytest.fixture
-def open_in_notebook7(notebook7: JupyterServer, chromium: Any) -> Iterator[OpenNotebook]:
+def open_in_notebook7(notebook7: JupyterServer, lab_browser: Any) -> Iterator[OpenNotebook]:
     """Open notebooks in Jupyter Notebook 7; their kernels and clusters end with the test."""
-    with opening_notebooks(notebook7, chromium) as open_notebook:
+    with opening_notebooks(notebook7, lab_browser) as open_notebook:
         yield open_notebook
 
 

@@ -371,10 +371,9 @@ def test_axe_finds_nothing_and_the_panel_wears_the_theme(
 
 @pytest.mark.slow
 def test_without_the_server_extension_the_panel_says_what_to_install(
-    panel_lab: JupyterServer, chromium: Any
+    panel_lab: JupyterServer, lab_browser: Any
 ) -> None:
-    context = chromium.new_context()
-    page = context.new_page()
+    page = lab_browser.new_page()
     page.route_web_socket("**/jupyter-dist/feed*", lambda socket: socket.close())
     page.route("**/jupyter-dist/clusters*", lambda route: route.fulfill(status=404, body="{}"))
     page.goto(panel_lab.address(""))
@@ -382,16 +381,15 @@ def test_without_the_server_extension_the_panel_says_what_to_install(
     panel.wait_for_text(".jdp-problem", "pip install jupyter-dist")
     panel.wait_for_text(".jdp-problem", "jupyter server extension enable jupyter_dist.server")
     assert not is_enabled(page, "jupyter-dist:start")
-    context.close()
+    page.close()
 
 
 @pytest.mark.slow
 def test_a_broken_feed_is_said_and_connects_again_by_itself(
-    panel_lab: JupyterServer, chromium: Any
+    panel_lab: JupyterServer, lab_browser: Any
 ) -> None:
-    context = chromium.new_context()
-    context.add_init_script(CUT_AN_ANSWER)
-    page = context.new_page()
+    page = lab_browser.new_page()
+    page.add_init_script(CUT_AN_ANSWER)
     sockets: list[Any] = []
 
     def pass_on(socket: Any) -> None:
@@ -414,7 +412,7 @@ def test_a_broken_feed_is_said_and_connects_again_by_itself(
     assert "not answer" in page.evaluate("window.told[0]")
     assert page.evaluate("window.told.at(-1)") == ""
     assert len(sockets) == 3
-    context.close()
+    page.close()
 
 
 @pytest.mark.slow
