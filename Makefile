@@ -28,7 +28,7 @@ hosts-lab: $(VENV)/test host-tools ## open three hosts with ssh servers on this 
 TEST_WORKERS ?= $(shell expr 1 + $$(nproc))
 PYTEST = $(BIN)/python -m pytest
 # Where Python is told to keep nothing compiled, each of thousands of processes would compile.
-test test-oldest units processes slow slowest: export PYTHONDONTWRITEBYTECODE =
+test test-oldest units processes slow nightly slowest: export PYTHONDONTWRITEBYTECODE =
 # To find tests that fail now and then: `make test REPEAT=20 TEST_WORKERS=6`, so on a busy machine.
 REPEATED = $(if $(REPEAT),--count=$(REPEAT))
 AT_ONCE = --dist loadfile --no-loadscope-reorder --numprocesses
@@ -47,18 +47,21 @@ test: $(INSTALLED) processes ## install what the tests need, and test most promi
 endif
 
 # In one run, for slow tests and others of a file share its clusters, servers and hosts.
-test-all: CHOSEN =
+test-all: CHOSEN = -m 'not nightly'
 test-all: units test ## the unit tests, the same, and what is slow
 
 units: $(VENV)/test ## the unit tests, and those of the architecture
 	$(PYTEST) -q $(AT_ONCE) $$(nproc) $(REPEATED) $(PYTEST_OPTIONS) $(UNITS)
 
-CHOSEN = -m 'not slow'
+CHOSEN = -m 'not slow and not nightly'
 processes: $(INSTALLED) ## the tests on real processes, hosts and pages
 	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) $(CHOSEN) $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
 slow: $(INSTALLED) ## alone: the other cases of long matrices, and promises that quicker tests show too
-	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m slow $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
+	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m 'slow and not nightly' $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
+
+nightly: $(INSTALLED) ## alone: further values of what CI tests with two, and long walks
+	CHAOS_SEED=$(CHAOS_SEED) $(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m nightly $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
 # What pyproject.toml allows is a guess until it has run. Newest is what every other target installs.
 OLDEST := .venv-oldest/bin
@@ -69,11 +72,11 @@ test-oldest: ## the unit tests, and some on real processes, with the oldest depe
 	$(OLDEST)/python -m pip install --quiet uv
 	$(OLDEST)/uv pip install --quiet --python $(OLDEST)/python --resolution lowest-direct --editable '.[test]'
 	$(OLDEST)/python -m pytest -q $(AT_ONCE) $$(nproc) $(PYTEST_OPTIONS) tests/unit
-	$(OLDEST)/python -m pytest -q -m 'not slow' $(PYTEST_OPTIONS) $(SMOKE)
+	$(OLDEST)/python -m pytest -q -m 'not slow and not nightly' $(PYTEST_OPTIONS) $(SMOKE)
 
 slowest: $(INSTALLED) ## find out which tests take longest, and where: tests/slowest.md
 	rm -rf out/slowest && mkdir -p out
-	SLOWEST_FOUND=$(CURDIR)/out/slowest $(PYTEST) -p tests.slowest $(AT_ONCE) $(TEST_WORKERS) $(PYTEST_OPTIONS) $(PROCESSES)
+	SLOWEST_FOUND=$(CURDIR)/out/slowest $(PYTEST) -p tests.slowest $(AT_ONCE) $(TEST_WORKERS) -m 'not nightly' $(PYTEST_OPTIONS) $(PROCESSES)
 	$(BIN)/python tests/slowest.py out/slowest >tests/slowest.md
 
 lint: $(VENV)/test ## ruff, mypy (for Linux and macOS) and import-linter
@@ -199,4 +202,4 @@ $(VENV)/notebook $(VENV)/lab $(VENV)/test: $(VENV)/%: $(VENV)/bin/python pyproje
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
-.PHONY: help demo lab panel hosts-lab test test-all test-oldest units processes slow slowest lint check chaos mutants bench proto clean chromium html-manager host-tools batch-tools node-packages gpu gpu-kit docs linkcheck release changelog workflows
+.PHONY: help demo lab panel hosts-lab test test-all test-oldest units processes slow nightly slowest lint check chaos mutants bench proto clean chromium html-manager host-tools batch-tools node-packages gpu gpu-kit docs linkcheck release changelog workflows

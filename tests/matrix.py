@@ -1,27 +1,35 @@
-"""Which cases of a long matrix `make test` runs; `make test-all` runs the others as well."""
+"""Which cases of a long matrix `make test` runs, which `make test-all`, and which `make nightly` alone.
+
+CI runs two values at least of each thing that a test varies, and walks of some length.
+"""
 
 import os
 
 import pytest
 
+NIGHTLY = pytest.mark.nightly
+
 
 def few_or_many(variable, few, many):
-    """Return a short and a long length for a test, or the one that the environment names.
+    """Return a short length for a test, and a long one for the night, or what the environment names.
 
     A test may take 3 s for each.
     """
     given = os.environ.get(variable)
-    marks = {int(given): ()} if given else {few: (), many: (pytest.mark.slow,)}
+    marks = {int(given): ()} if given else {few: (), many: (NIGHTLY,)}
     return [
         pytest.param(length, marks=[pytest.mark.timeout(max(600, 3 * length)), *more])
         for length, more in marks.items()
     ]
 
 
-def only(chosen, cases):
-    """Return the cases; those that are not chosen are marked `slow`."""
+def only(chosen, cases, at_night=()):
+    """Return the cases; those that are not chosen are marked `nightly` if so wished, else `slow`."""
     return [
-        case if case in chosen else pytest.param(case, marks=pytest.mark.slow) for case in cases
+        case
+        if case in chosen
+        else pytest.param(case, marks=NIGHTLY if case in at_night else pytest.mark.slow)
+        for case in cases
     ]
 
 

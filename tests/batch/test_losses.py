@@ -4,6 +4,7 @@ import pytest
 
 from jupyter_dist.errors import CellRefused
 from tests.facts import assert_tells
+from tests.matrix import only
 from tests.processes.leftovers import wait_until
 from tests.processes.listener import Listener, begin
 
@@ -99,7 +100,7 @@ def test_survivors_of_a_node_that_crashed_keep_their_state_and_go_on(slurm, star
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on_loss", ["stop", "heal"])
+@pytest.mark.parametrize("on_loss", only(["heal"], ["stop", "heal"], at_night=["stop"]))
 def test_what_is_done_about_a_lost_rank_is_done_within_the_job(slurm, start, on_loss):
     cluster = start(on_loss=on_loss)
     values(cluster.run("kept = rank"))

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from jupyter_dist.checkpoint.storage import directory as layout
+from tests.matrix import only
 from tests.processes.leftovers import wait_until
 from tests.processes.listener import begin
 
@@ -85,7 +86,7 @@ def test_a_job_saves_before_its_time_limit_and_a_second_one_resumes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["scancel", "preempted"])
+@pytest.mark.parametrize("way", only(["scancel"], ["scancel", "preempted"], at_night=["preempted"]))
 def test_a_job_that_is_cancelled_has_seconds_left_and_saves(
     way, slurm, start, place, in_background
 ):

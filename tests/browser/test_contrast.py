@@ -125,7 +125,7 @@ def all_that_is_drawn() -> list[Topology]:
     ]
 
 
-@pytest.mark.parametrize("look", only(["light", "lab_high"], LOOKS))
+@pytest.mark.parametrize("look", only(["light", "lab_high"], LOOKS, at_night=[*LOOKS][2:7]))
 def test_words_and_shapes_stand_out(open_view: Callable[..., Any], look: str) -> None:
     theme, options = LOOKS[look]
     page = open_view(reduced_motion="reduce", **options)  # what breathes is fainter now and then

@@ -104,7 +104,7 @@ def open_on(lab: JupyterServer, open_notebook: OpenNotebook) -> Callable[[str], 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", only(VERSIONS[-1:], VERSIONS[1:]))
+@pytest.mark.parametrize("version", only(VERSIONS[-1:], VERSIONS[1:], at_night=VERSIONS))
 def test_a_click_reaches_the_ranks_while_the_kernel_is_busy(
     open_on: Callable[[str], LabNotebook], version: str, pictures: Path
 ) -> None:

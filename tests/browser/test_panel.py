@@ -346,7 +346,7 @@ def test_keys_alone_start_a_cluster_and_read_a_rank(open_panel: OpenPanel) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", only(["light"], ["light", "dark"]))
+@pytest.mark.parametrize("theme", only(["light"], ["light", "dark"], at_night=["dark"]))
 def test_axe_finds_nothing_and_the_panel_wears_the_theme(
     open_panel: OpenPanel, pictures: Path, theme: str
 ) -> None:

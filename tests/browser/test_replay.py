@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.matrix import only
+
 from .test_topology_looks import AXE
 
 pytestmark = pytest.mark.browser
@@ -137,7 +139,7 @@ def test_keys_move_it_and_lead_to_moments(open_recording: OpenRecording) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", only(["light"], ["light", "dark"], at_night=["dark"]))
 def test_axe_finds_no_violation_on_a_page_with_all_and_nothing_moves_unasked(
     open_recording: OpenRecording, pictures: Path, scheme: str
 ) -> None:

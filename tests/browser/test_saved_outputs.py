@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.matrix import only
+
 from .test_topology_looks import AXE
 
 pytestmark = pytest.mark.browser
@@ -36,7 +38,7 @@ def saved_outputs() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", only(["light"], ["light", "dark"], at_night=["dark"]))
 def test_saved_outputs_are_fit_for_everyone(chromium: Any, theme: str) -> None:
     style = THEMES / f"theme-{theme}-extension" / "index.css"
     if not AXE.exists() or not style.is_file():

@@ -23,7 +23,7 @@ PAGES = (
 """One of each kind; on the long pages of the reference axe works for half a minute."""
 
 
-@pytest.fixture(params=only(["light"], ["light", "dark"]))
+@pytest.fixture(params=only(["light"], ["light", "dark"], at_night=["dark"]))
 def page(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page of 320 px that may load files only, in both themes."""
     if not (SITE / "index.html").is_file():

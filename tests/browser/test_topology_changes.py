@@ -9,6 +9,7 @@ import pytest
 
 from jupyter_dist.model.hosts.topology import Topology
 from jupyter_dist.views.topology.changes import Teller, tell_whole
+from tests.matrix import only
 
 from .topologies import (
     HGX_LINKS,
@@ -114,7 +115,9 @@ class Tasks:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [large_with_trouble, many_with_gpus])
+@pytest.mark.parametrize(
+    "make", only([large_with_trouble], [large_with_trouble, many_with_gpus], [many_with_gpus])
+)
 def test_4096_ranks_whose_numbers_all_change_are_told_without_a_long_task(
     open_view: OpenView, make: Callable[..., Any]
 ) -> None:

@@ -25,7 +25,7 @@ MEASURE = """tick => {
 SCRIPT_BOUND_MS = 40
 
 
-@pytest.mark.parametrize("make", only([many], [many, many_with_gpus]))
+@pytest.mark.parametrize("make", only([many], [many, many_with_gpus], at_night=[many_with_gpus]))
 def test_an_update_of_512_ranks_is_quick(open_view: OpenView, make: Callable[..., Any]) -> None:
     page = open_view(make(512), width=1600, height=900, has_test_clock=True)
     states = msgspec.json.encode([make(512, tick) for tick in range(1, 22)]).decode()

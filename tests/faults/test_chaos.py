@@ -13,7 +13,7 @@ from tests.matrix import few_or_many
 from .conftest import sweep
 from .hostile_steps import HostileWalk
 
-FAULTS = few_or_many("CHAOS_FAULTS", 15, 100)
+FAULTS = few_or_many("CHAOS_FAULTS", 25, 250)
 SEED = int(os.environ.get("CHAOS_SEED", "0" if "CI" in os.environ else str(time.time_ns() % 10**6)))
 
 

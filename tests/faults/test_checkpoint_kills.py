@@ -30,7 +30,7 @@ from .save_moments import NEVER_S, PHASES, Bell, Moment, Strike, bytes_of, phase
 
 pytestmark = pytest.mark.timeout(600)
 
-KILLS = few_or_many("CHECKPOINT_KILLS", 4, 30)
+KILLS = few_or_many("CHECKPOINT_KILLS", 12, 50)
 SEED = int(os.environ.get("CHECKPOINT_SEED", time.time_ns() % 1_000_000))
 VICTIMS = ("rank",) * 7 + ("agent",) * 2 + ("coordinator",)
 """How often each of them is killed, of ten times."""

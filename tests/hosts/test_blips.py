@@ -23,7 +23,7 @@ float(x[0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", only(["drop"], ["cut", "drop"]))
+@pytest.mark.parametrize("fault", only(["drop"], ["cut", "drop"], at_night=["cut"]))
 def test_a_break_of_some_seconds_costs_no_rank_and_no_result(
     lab, start, in_background, within, fault
 ):

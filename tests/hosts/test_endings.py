@@ -53,7 +53,9 @@ def test_a_notebook_that_is_killed_takes_its_cluster_with_it(start, home, lab):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_busy", only([True], [False, True]), ids=["idle", "busy"])
+@pytest.mark.parametrize(
+    "is_busy", only([True], [False, True], at_night=[False]), ids=["idle", "busy"]
+)
 def test_a_coordinator_that_is_killed_takes_everything_with_it(
     start, in_background, sweep, is_busy
 ):

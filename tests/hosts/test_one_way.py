@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.matrix import NIGHTLY
 from tests.processes.listener import Listener, begin
 
 from .clusters import values
@@ -25,7 +26,7 @@ WAITS = re.compile(r"rank (\d) waits in all_reduce #(\d+)")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sender", "taker"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize(("sender", "taker"), [(0, 1), pytest.param(1, 0, marks=NIGHTLY)])
 def test_who_waits_for_whose_data_and_on_which_way_it_stays_is_said(
     lab, start, in_background, within, sender, taker
 ):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.gpu.losses import CAUSES, measure_loss
 from tests.gpu.ranks_programs import total
-from tests.matrix import only
+from tests.matrix import NIGHTLY, only
 from tests.patience import wait_until
 from tests.processes.listener import Listener
 
@@ -19,6 +19,7 @@ MAKE = (
 )
 SETUP = f"{MAKE}float(get(comm.all_reduce(x))[0])"
 HERE = "print('here', flush=True)\n"
+REMOTE = {"NCCL_STAND_IN_REMOTE_ERROR": "1"}
 
 
 def statuses(result):
@@ -43,7 +44,11 @@ def formed(ranks):
 
 @pytest.mark.parametrize(
     ("env", "then"),
-    [({}, ""), ({"NCCL_STAND_IN_ABORT_S": "1"}, ""), ({}, "\n    cupy.cuda.runtime.free(0)")],
+    [
+        ({}, ""),
+        pytest.param({"NCCL_STAND_IN_ABORT_S": "1"}, "", marks=NIGHTLY),
+        ({}, "\n    cupy.cuda.runtime.free(0)"),
+    ],
     ids=["at once", "a slow abort", "while the driver hangs"],
 )
 @pytest.mark.slow
@@ -88,7 +93,7 @@ def test_an_interrupt_ends_a_hung_collective(formed, in_background, within, wait
     assert two.values(SETUP) == total(2)
 
 
-@pytest.mark.parametrize("env", only([{}], [{}, {"NCCL_STAND_IN_REMOTE_ERROR": "1"}]))
+@pytest.mark.parametrize("env", only([{}], [{}, REMOTE], at_night=[REMOTE]))
 @pytest.mark.parametrize("lost", only([0], [0, 2]))
 def test_a_killed_rank_is_named_and_the_others_keep_what_they_have(
     formed, in_background, within, sweep, env, lost

@@ -34,13 +34,13 @@ def assert_all_done(fork_server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", only([1, 3], [1, 2, 3, 4], at_night=[2, 4]))
 def test_small_floats_and_turned_bytes_agree_with_numpy(assert_all_done, size):
     assert_all_done(size, "arrays", "numpy")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", only([3], [1, 3]))
+@pytest.mark.parametrize("size", only([3], [1, 3], at_night=[1]))
 def test_tensors_of_torch_come_back_as_tensors(assert_all_done, size):
     pytest.importorskip(
         "torch",
@@ -50,12 +50,12 @@ def test_tensors_of_torch_come_back_as_tensors(assert_all_done, size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("size", only([3], [1, 3], at_night=[1]))
 def test_arrays_of_jax_come_back_as_arrays_of_jax(assert_all_done, size):
     assert_all_done(size, "arrays", "jax")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", only([1, 3], [1, 2, 3, 4], at_night=[2, 4]))
 def test_sparse_matrices_agree_with_scipy_on_one_machine(assert_all_done, size):
     assert_all_done(size, "sparse")

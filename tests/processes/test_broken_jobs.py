@@ -18,7 +18,7 @@ SOME = [
 ]
 
 
-@pytest.mark.parametrize("name", only(["ends/killed_rank"], SOME))
+@pytest.mark.parametrize("name", only(["ends/killed_rank"], SOME, at_night=SOME[:3:2]))
 def test_a_broken_program_is_named_and_a_healthy_one_is_not(home, monkeypatch, name):
     monkeypatch.syspath_prepend(str(FOLDER))
     (job,) = importlib.import_module("jobs").read_jobs(frozenset({name}))

@@ -57,7 +57,7 @@ KNOWN = {
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="this ipyparallel has come without its tests")
-@pytest.mark.parametrize("module", only([], MODULES))
+@pytest.mark.parametrize("module", only([], MODULES, at_night=["test_view"]))
 def test_ipyparallels_own_tests_pass(home, tmp_path, module):
     outcomes = tmp_path / "outcomes.json"
     path = os.pathsep.join(filter(None, [str(PLUGIN.parent), os.environ.get("PYTHONPATH", "")]))

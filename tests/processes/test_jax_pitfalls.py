@@ -149,7 +149,7 @@ def test_ranks_that_never_come_are_named_when_checked(four_with_jax, within, cas
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", only(list(ALONE)[:1], ALONE))
+@pytest.mark.parametrize("case", only(list(ALONE)[:1], ALONE, at_night=ALONE))
 def test_ranks_that_never_come_are_named_without_a_check_and_an_interrupt_ends_it(
     four_with_jax, in_background, case
 ):

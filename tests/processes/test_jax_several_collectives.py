@@ -3,6 +3,7 @@
 import psutil
 import pytest
 
+from tests.matrix import only
 from tests.suspending import resume, suspend
 
 from .leftovers import agents_of, is_alive, wait_until
@@ -56,7 +57,7 @@ def four(start, home):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("victim", only([0], [0, 2], at_night=[2]))
 def test_who_has_failed_in_one_of_them_does_not_begin_the_next(
     four, in_background, tmp_path, home, victim
 ):

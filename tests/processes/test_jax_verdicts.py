@@ -167,7 +167,7 @@ def test_a_rank_that_computes_in_a_program_of_its_own_is_no_hang(hang):
     assert set(values(hang.cell.result(60))) == {"10.0"}
 
 
-@pytest.mark.parametrize("slow", only(["rank == 2"], ["rank == 2", "True"]))
+@pytest.mark.parametrize("slow", only(["rank == 2"], ["rank == 2", "True"], at_night=["True"]))
 @pytest.mark.slow
 def test_a_program_that_computes_before_it_exchanges_is_left_in_peace(hang, slow):
     grind(hang, slow, "(lambda x: jax.lax.psum(x, 'ranks'))")

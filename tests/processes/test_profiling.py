@@ -12,6 +12,7 @@ import pytest
 from jupyter_dist.errors import UsageError
 from jupyter_dist.probe.py_spy import find_py_spy
 from tests.ipython_shell import shell_with_magics
+from tests.matrix import only
 
 from .listener import Listener
 from .programs import dist
@@ -37,7 +38,7 @@ for step in range(STEPS):
 """
 LINES = {"load": (6,), "compute": (8, 9, 10), "native": (12, 13)}
 """Those at which a rank loses time that is slow there."""
-QUICK_CASES, SLOW_CASES = range(2), range(2, 20)
+QUICK_CASES, NIGHTLY_CASES = range(2), range(6, 20)
 FOREVER = "import time\nprint('here')\nwhile True:\n    time.sleep(0.01)"
 
 
@@ -55,9 +56,7 @@ def plant(seed, steps=30):
     return settings + PLANTED, slow, {f"In[9]:{line}" for line in LINES[where]}
 
 
-@pytest.mark.parametrize(
-    "seed", [*QUICK_CASES, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW_CASES)]
-)
+@pytest.mark.parametrize("seed", only(QUICK_CASES, range(20), at_night=NIGHTLY_CASES))
 def test_the_planted_slow_rank_and_its_line_are_named(four, seed):
     code, slow, sites = plant(seed)
     with four.begin_profile() as profiling:

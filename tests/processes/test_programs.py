@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from jupyter_dist.launch.files.join_file import join_path
-from tests.matrix import only
+from tests.matrix import NIGHTLY, only
 
 from .leftovers import wait_until
 
@@ -111,7 +111,11 @@ def run(*words, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "status"),
-    [("sys.exit(7)", 7), ("os._exit(5)", 5), ("os.kill(os.getpid(), signal.SIGKILL)", 137)],
+    [
+        ("sys.exit(7)", 7),
+        pytest.param("os._exit(5)", 5, marks=NIGHTLY),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137),
+    ],
 )
 def test_a_job_ends_with_its_first_failure_and_leaves_nothing(home, script, how, status):
     text = f"""

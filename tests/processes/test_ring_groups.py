@@ -36,7 +36,7 @@ def pool():
 
 def pytest_generate_tests(metafunc):
     if "size" in metafunc.fixturenames:
-        metafunc.parametrize("size", only((2, 5), SIZES))
+        metafunc.parametrize("size", only((2, 5), SIZES, at_night=(3, 4)))
 
 
 # --- messages ------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def pool(request):
 
 def pytest_generate_tests(metafunc):
     if "size" in metafunc.fixturenames:
-        metafunc.parametrize("size", only((3,), SIZES))
+        metafunc.parametrize("size", only((3,), SIZES, at_night=(4,)))
 
 
 def test_every_collective_computes_what_numpy_computes(pool, size):

@@ -63,7 +63,7 @@ def ranks(four, tmp_path):
     four.run(CLEAN)
 
 
-@pytest.mark.parametrize("victims", only([(0, 1)], [(0,), (2,), (0, 1)]))
+@pytest.mark.parametrize("victims", only([(0, 1)], [(0,), (2,), (0, 1)], at_night=[(2,)]))
 def test_ranks_that_die_in_a_collective_are_replaced_and_sums_are_right(three, within, victims):
     with within(60):
         result = three.run(LOOP.format(victims=victims))

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.matrix import each_value_once, few_or_many
+from tests.matrix import each_value_once, few_or_many, only
 
 PAIRS = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz")), unique=True)
 
@@ -22,7 +22,16 @@ def test_a_length_is_short_or_long_or_as_the_environment_says(monkeypatch):
             for case in few_or_many("FAULTS", 5, 50)
         ]
 
-    assert lengths() == [(5, ["timeout"]), (50, ["timeout", "slow"])]
+    assert lengths() == [(5, ["timeout"]), (50, ["timeout", "nightly"])]
     monkeypatch.setenv("FAULTS", "1000")
     assert lengths() == [(1000, ["timeout"])]
     assert few_or_many("FAULTS", 5, 50)[0].marks[0].args == (3000,)
+
+
+def test_of_the_cases_that_are_not_chosen_the_night_has_those_that_were_named():
+    cases = only("ab", "abcd", at_night="bd")
+    assert cases[:2] == ["a", "b"]
+    assert [(case.values[0], case.marks[0].name) for case in cases[2:]] == [
+        ("c", "slow"),
+        ("d", "nightly"),
+    ]
