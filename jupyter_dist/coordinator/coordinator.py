@@ -223,7 +223,7 @@ class Coordinator:
         """Return for how long nothing is to be done unless something happens, in seconds."""
         if self._scheduler.has_work:
             return TICK_S
-        return max(0.0, min(due_s, self._heartbeats.due_s) - monotonic())
+        return max(0.0, min(due_s, self._heartbeats.latest_s) - monotonic())
 
     def stop(self) -> None:
         """Have `serve` end; also from the handler of a signal."""

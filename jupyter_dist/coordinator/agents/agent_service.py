@@ -2,7 +2,9 @@
 
 import contextlib
 import errno
+import math
 import queue
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +57,10 @@ class AgentService:
         self._admission = admission
         self._events: queue.SimpleQueue[tuple[str, pb.AgentEvent | None]] = queue.SimpleQueue()
         silence_s = (ping_after_ms + timeout_ms) / 1000
-        self._sessions = Sessions(self._put, witness, lost_after_s, silence_s)
+        # The kernel tells of an agent on this machine whether it has ended, or is stopped.
+        has_pings = not (is_local and sys.platform == "linux")
+        stopped_s = math.inf if has_pings else timeout_ms / 1000
+        self._sessions = Sessions(self._put, witness, lost_after_s, silence_s, stopped_s)
         self._is_serving = False
         self._credentials = grpc.ssl_server_credentials(
             [(server.private_key, server.certificate)],
@@ -69,13 +74,8 @@ class AgentService:
             ),
             options=[
                 *STREAM_OPTIONS,
-                ("grpc.keepalive_time_ms", ping_after_ms),
-                ("grpc.keepalive_timeout_ms", timeout_ms),
-                # For an agent that is stopped, whose kernel still takes in what is sent. Agents
-                # are more patient: a coordinator may sleep with its machine.
-                ("grpc.http2.ping_timeout_ms", timeout_ms),
+                *(_pings(ping_after_ms, timeout_ms) if has_pings else ()),
                 ("grpc.http2.min_ping_interval_without_data_ms", 500),
-                ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.so_reuseport", 0),
                 ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
             ],
@@ -159,7 +159,7 @@ class AgentService:
         except NotAdmitted as refusal:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
         self.proven.enter(context)
-        connection = self._sessions.connect(session, first)
+        connection = self._sessions.connect(session, first, context)
         context.add_callback(lambda: self._on_break(session, connection))
         threading.Thread(
             target=self._read,
@@ -185,6 +185,18 @@ class AgentService:
         is_telemetry = event is not None and event.WhichOneof("event") == "telemetry"
         if self.is_telemetry_awaited or not is_telemetry:
             self.waker.wake()
+
+
+def _pings(after_ms: int, timeout_ms: int) -> tuple[tuple[str, int], ...]:
+    """Return what has gRPC make sure of an agent after a silence, and for how long it may take."""
+    return (
+        ("grpc.keepalive_time_ms", after_ms),
+        ("grpc.keepalive_timeout_ms", timeout_ms),
+        # For an agent that is stopped, whose kernel still takes in what is sent. Agents
+        # are more patient: a coordinator may sleep with its machine.
+        ("grpc.http2.ping_timeout_ms", timeout_ms),
+        ("grpc.keepalive_permit_without_calls", 1),
+    )
 
 
 def _tell_health(server: grpc.Server) -> None:

@@ -1,14 +1,20 @@
 """Which agents attend, and which are gone: a connection that broke is no proof of that."""
 
+import math
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
+from typing import Protocol
 
 from jupyter_dist.coordinator.agents.admission import NotAdmitted
 from jupyter_dist.coordinator.agents.arrivals import Arrivals
 from jupyter_dist.coordinator.state.clock import NEVER, TICK_S
-from jupyter_dist.launch.processes.process_life import await_end, process_lives
+from jupyter_dist.launch.processes.process_life import (
+    await_end,
+    process_is_stopped,
+    process_lives,
+)
 from jupyter_dist.probe.host_report import machine_id
 from jupyter_dist.protocol import host_agent_pb2 as pb
 from jupyter_dist.protocol.conversation import Conversation
@@ -17,6 +23,15 @@ HostsHeard = Callable[[], Mapping[str, float]]
 """Tells when a rank of each host was heard last, in seconds; only asked where that counts."""
 _EARLIER_S = 0.5
 """So long before the heartbeats of its ranks an agent is given up."""
+_LOOK_INTERVAL_S = 0.9
+"""At least, between two looks at the process of an agent: each round of heartbeats has one."""
+
+
+class Stream(Protocol):
+    """A connection of an agent."""
+
+    def cancel(self) -> object:
+        """Break it."""
 
 
 class Session:
@@ -32,6 +47,12 @@ class Session:
         self.broken_s: float | None = None
         self.pid = 0
         """Of its process, where this machine can see that; else 0."""
+        self.stream: Stream | None = None
+        """The newest."""
+        self.stopped_since_s: float | None = None
+        """Since when its process was seen to stand still."""
+        self.look_due_s = 0.0
+        """When that is looked at next."""
 
     def find_process(self, joined: pb.Joined) -> None:
         """Remember the agent's process when it is one of this machine."""
@@ -48,11 +69,16 @@ class Sessions:
         witness: Arrivals,
         lost_after_s: float,
         silence_s: float,
+        stopped_s: float = math.inf,
     ) -> None:
-        """Give agents up after `lost_after_s`; a stream has broken after `silence_s` at most."""
+        """Give agents up after `lost_after_s`; a stream has broken after `silence_s` at most.
+
+        Streams whose ends do not ping each other are broken from here, where the process of an
+        agent on this machine has been stopped for `stopped_s`.
+        """
         self._put = put
         self._witness = witness
-        self._lost_after_s, self._silence_s = lost_after_s, silence_s
+        self._lost_after_s, self._silence_s, self._stopped_s = lost_after_s, silence_s, stopped_s
         self._lock = threading.RLock()
         self._sessions: dict[str, Session] = {}
         self._leaving: list[int] = []
@@ -85,11 +111,12 @@ class Sessions:
                     return session
         raise NotAdmitted("this agent was given up, and its ranks with it")
 
-    def connect(self, session: Session, first: pb.AgentEvent) -> int:
-        """Let a session go on over a new stream; returns the number of the connection."""
+    def connect(self, session: Session, first: pb.AgentEvent, stream: Stream) -> int:
+        """Let a session go on over a new stream; return the number of the connection."""
         connection = session.conversation.connect()
         with self._lock:
-            session.broken_s = None
+            session.broken_s = session.stopped_since_s = None
+            session.stream = stream
         self.take(session, connection, first)
         return connection
 
@@ -124,6 +151,9 @@ class Sessions:
         """
         due_s = NEVER
         with self._lock:
+            if self._stopped_s < math.inf:
+                looks_s = [self._look_at(each, now_s) for each in self._sessions.values()]
+                due_s = min(looks_s, default=NEVER)
             away = [each for each in self._sessions.values() if each.broken_s is not None]
             heard_s = hosts_heard_s() if away else {}
             for session in away:
@@ -134,8 +164,26 @@ class Sessions:
                     away_s = now_s - away_since_s
                     self._finish(session, f"not heard for {away_s:.1f} s")
                 else:
-                    due_s = now_s + TICK_S
+                    due_s = min(due_s, now_s + TICK_S)
         return due_s
+
+    def _look_at(self, session: Session, now_s: float) -> float:
+        """Break the stream of a process that stands still: its kernel takes in what is sent.
+
+        Return when that is to be looked at again, where it stands still.
+        """
+        if session.stream is None or session.broken_s is not None or not session.pid:
+            return NEVER
+        if now_s >= session.look_due_s:
+            session.look_due_s = now_s + _LOOK_INTERVAL_S
+            if not process_is_stopped(session.pid):
+                session.stopped_since_s = None
+            elif session.stopped_since_s is None:
+                session.stopped_since_s = now_s
+                session.look_due_s = now_s + self._stopped_s
+            else:
+                session.stream.cancel()
+        return NEVER if session.stopped_since_s is None else session.look_due_s
 
     def _away_since_s(self, session: Session, ranks_heard_s: float) -> float:
         assert session.broken_s is not None

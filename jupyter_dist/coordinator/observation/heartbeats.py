@@ -11,6 +11,8 @@ from jupyter_dist.protocol.messages import FromClient
 
 OWN_ABSENCE_S = 1.0
 """A coordinator that was itself held up for so long (a machine asleep) blames nobody."""
+_SLACK = 0.1
+"""Share of the interval by which engines are asked sooner, or later, than after it."""
 
 
 class Heartbeats:
@@ -29,8 +31,11 @@ class Heartbeats:
         self.beats, self._engines, self._clients = beats, engines, clients
         self.policy = policy
         self._on_absence = on_absence
-        self.due_s = 0.0
-        """When engines are asked next."""
+        self.due_s = self.latest_s = 0.0
+        """When engines are asked next: at the first if the loop is awake, at the second anyway.
+
+        A client shows itself as often, so the loop wakes once for both.
+        """
 
     @property
     def interval_s(self) -> float:
@@ -42,10 +47,14 @@ class Heartbeats:
         self.beats.receive()
         if now_s < self.due_s:
             return
-        if now_s - self.due_s > OWN_ABSENCE_S:
+        if now_s - self.latest_s > OWN_ABSENCE_S:
             self.beats.excuse_silence()
             self._on_absence(now_s)
-        self.due_s = now_s + self.interval_s
+        interval_s = self.interval_s
+        self.due_s = now_s + (1 - _SLACK) * interval_s
+        # Twice within the time after which they are suspect, as beat_interval_s has it.
+        longest_s = max(interval_s, self.policy.suspect_after_s / 2)
+        self.latest_s = now_s + min((1 + _SLACK) * interval_s, longest_s)
         engines = self._roster.present()
         self._clients.keep_less()
         self._engines.keep_only([engine.identity for engine in engines])

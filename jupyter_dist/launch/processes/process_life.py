@@ -81,11 +81,21 @@ def process_lives(pid: int) -> bool:
         return False
     except PermissionError:
         return True
+    return _state_of(pid) != "Z"
+
+
+def process_is_stopped(pid: int) -> bool:
+    """Return whether a process stands still by a signal or for a debugger; only Linux can tell."""
+    return _state_of(pid) in ("T", "t")
+
+
+def _state_of(pid: int) -> str:
+    """Return the letter that Linux has for what a process does, or nothing if it is unknown."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
+            return stat.read(512).rpartition(b")")[2].split()[0].decode()
     except OSError:
-        return True
+        return ""
 
 
 def await_end(pid: int, timeout_s: float) -> bool:

@@ -2,10 +2,8 @@
 
 LOOK_INTERVAL_S = 0.5
 """At least, where nothing forbids it: verdicts on hangs depend on it."""
-_RARE_INTERVAL_S = 2.8
-"""While nothing goes on there, at least. On one machine the coordinator asks after 3 s of silence
-whether an agent lives, by default, and need not if the agent tells something before.
-"""
+_RARE_INTERVAL_S = 5.0
+"""While nothing goes on there, at least."""
 _MOST_TOLD_PER_S, _MOST_TOLD_RARELY_PER_S = 200, 20
 """By all agents together: to take in what one tells costs the coordinator about 0.3 ms."""
 

@@ -1,15 +1,18 @@
 """Sessions of agents: who may go on, and when an agent is gone."""
 
 import os
+from unittest.mock import Mock
 
 import pytest
 
+from jupyter_dist.coordinator.agents import agent_sessions
 from jupyter_dist.coordinator.agents.admission import NotAdmitted
 from jupyter_dist.coordinator.agents.agent_sessions import Sessions
+from jupyter_dist.coordinator.state.clock import NEVER
 from jupyter_dist.protocol import host_agent_pb2 as pb
 
 NAMES = (b"jupyter-dist-agent b",)
-LOST_AFTER_S, SILENCE_S = 10.0, 6.0
+LOST_AFTER_S, SILENCE_S, STOPPED_S = 10.0, 6.0, 2.0
 
 
 class Watcher:
@@ -32,9 +35,12 @@ class Desk:
             self.witness,
             LOST_AFTER_S,
             SILENCE_S,
+            STOPPED_S,
         )
         self.session = self.sessions.open("b", NAMES)
-        self.connection = self.sessions.connect(self.session, event(1, joined=pb.Joined(host="b")))
+        self.stream = Mock()
+        joined = event(1, joined=pb.Joined(host="b"))
+        self.connection = self.sessions.connect(self.session, joined, self.stream)
 
     def judge(self, now_s):
         return self.sessions.judge(now_s, lambda: {"b": self.rank_heard_s})
@@ -57,7 +63,8 @@ def desk():
 
 def resume(desk, secret=None, names=NAMES):
     session = desk.sessions.find(desk.session.secret if secret is None else secret, names)
-    return desk.sessions.connect(session, pb.AgentEvent(resume=pb.Resume(session=secret)))
+    opening = pb.AgentEvent(resume=pb.Resume(session=secret))
+    return desk.sessions.connect(session, opening, desk.stream)
 
 
 def test_an_agent_whose_connection_broke_goes_on_where_it_was(desk):
@@ -157,3 +164,49 @@ def test_a_new_agent_takes_the_place_of_one_that_may_come_back(desk):
 def test_a_number_that_means_another_process_here_proves_nothing(desk):
     desk.session.find_process(pb.Joined(machine="another", pid=os.getpid()))
     assert desk.session.pid == 0
+
+
+@pytest.fixture
+def stopped(desk, monkeypatch):
+    """The processes of this machine that stand still; the agent has one of number 7."""
+    numbers = set()
+    monkeypatch.setattr(agent_sessions, "process_is_stopped", numbers.__contains__)
+    desk.session.pid = 7
+    return numbers
+
+
+def test_the_connection_of_a_process_that_stands_still_is_broken_after_a_while(desk, stopped):
+    assert desk.judge(100.0) == NEVER
+    stopped.add(7)
+    assert desk.judge(100.5) == NEVER, "it was looked at just before"
+    assert desk.judge(101.0) == 103.0
+    desk.judge(102.9)
+    desk.stream.cancel.assert_not_called()
+    desk.judge(103.0)
+    desk.stream.cancel.assert_called_once_with()
+
+
+def test_a_process_that_has_gone_on_begins_anew(desk, stopped):
+    for now_s, is_stopped in ((100, True), (102, False), (103, True), (104.9, True)):
+        stopped.clear()
+        stopped.update({7} if is_stopped else ())
+        desk.judge(float(now_s))
+    desk.stream.cancel.assert_not_called()
+    desk.judge(105.0)
+    desk.stream.cancel.assert_called_once_with()
+
+
+def test_a_connection_that_is_broken_already_is_left_alone(desk, stopped):
+    stopped.add(7)
+    desk.end_stream()
+    for now_s in range(100, 105):
+        desk.judge(float(now_s))
+    desk.stream.cancel.assert_not_called()
+
+
+def test_agents_that_are_pinged_are_not_looked_at(desk, stopped):
+    desk.sessions._stopped_s = float("inf")
+    stopped.add(7)
+    for now_s in range(100, 110):
+        desk.judge(float(now_s))
+    desk.stream.cancel.assert_not_called()

@@ -8,7 +8,11 @@ from time import monotonic
 
 import pytest
 
-from jupyter_dist.launch.processes.process_life import await_end, process_lives
+from jupyter_dist.launch.processes.process_life import (
+    await_end,
+    process_is_stopped,
+    process_lives,
+)
 
 
 def test_this_process_lives():
@@ -76,3 +80,20 @@ def test_a_process_ends_with_the_last_that_holds_its_pipe_and_so_does_its_group(
         process.stdin.close()
         assert process.wait(20) == -signal.SIGKILL
         assert await_end(child, 20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_a_process_that_stands_still_is_told_from_one_that_runs_and_from_none():
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    try:
+        for number, how, is_stopped in (
+            (signal.SIGSTOP, os.WSTOPPED, True),
+            (signal.SIGCONT, os.WCONTINUED, False),
+        ):
+            child.send_signal(number)
+            os.waitid(os.P_PID, child.pid, how)
+            assert process_is_stopped(child.pid) is is_stopped
+    finally:
+        child.kill()
+        child.wait(20)
+    assert not process_is_stopped(child.pid)
