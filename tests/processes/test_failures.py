@@ -1,7 +1,9 @@
 """Ranks that raise, end or die: what is said, who is released, what stays."""
 
+import contextlib
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +11,7 @@ from jupyter_dist.errors import CellRefused, RankRaised, UsageError
 from tests.facts import assert_tells
 from tests.suspending import resume, suspend
 
-from .leftovers import engines_of, wait_until
+from .leftovers import agents_of, coordinator_of, engines_of, wait_until
 from .listener import Listener, begin
 from .results import statuses
 
@@ -230,6 +232,28 @@ def test_a_rank_stopped_by_a_signal_is_suspected_and_comes_back(start, within):
     )
     resume(engine.pid)
     wait_until(lambda: not cluster.topology().engines[1].reason, 5, "rank 1 is trusted again")
+    assert cluster.run("rank").ok
+
+
+def test_an_agent_that_was_stopped_tells_afterwards_what_has_happened(start):
+    cluster = start("localhost:2")
+    (agent,), tasks = agents_of(cluster), Path(f"/proc/{coordinator_of(cluster).pid}/task")
+
+    def threads_of_python():
+        names = []
+        for each in tasks.glob("*/comm"):
+            with contextlib.suppress(OSError):  # it has just ended
+                names.append(each.read_text())
+        return names.count("python\n")
+
+    before = threads_of_python()
+    suspend(agent.pid)
+    wait_until(lambda: threads_of_python() < before, 6, "its connection is broken")
+    engines_of(cluster)[1].kill()
+    resume(agent.pid)
+    wait_until(lambda: cluster.status().ranks[1] == "lost", 5, "rank 1 is lost")
+    assert "SIGKILL" in cluster.topology().engines[1].reason, "its agent alone knows that"
+    assert list(cluster.heal().replaced) == [1]
     assert cluster.run("rank").ok
 
 
