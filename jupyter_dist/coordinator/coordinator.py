@@ -353,7 +353,7 @@ class Coordinator:
 
     def fail_start(self, problem: str) -> None:
         """Give up starting; clients are told why, with what agents and zygotes have said last."""
-        log, problem = self._arrivals.log_tail(), self._hosts.problem or problem
+        log, problem = self._arrivals.log_tail(self._agents.left), self._hosts.problem or problem
         self._refuse_start(f"{problem}. The agents said last:\n{log}" if log else problem)
 
     def _refuse_start(self, problem: str) -> None:

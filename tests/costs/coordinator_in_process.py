@@ -190,7 +190,7 @@ class Arrivals:
     def problem(self, _missing: Sequence[str], _now_s: float) -> str:
         return ""
 
-    def log_tail(self) -> str:
+    def log_tail(self, _left: Sequence[str]) -> str:
         return ""
 
 

@@ -122,6 +122,11 @@ class AgentService:
         """Return whether the agent of a host is connected."""
         return self._sessions.attends(host)
 
+    @property
+    def left(self) -> frozenset[str]:
+        """Hosts whose agents have said their last, and so end now."""
+        return frozenset(self._sessions.left)
+
     def why_gone(self, host: str) -> str:
         """Return how it is known that the agent of this host is gone; empty: its process ended."""
         return self._sessions.why_gone.get(host, "")

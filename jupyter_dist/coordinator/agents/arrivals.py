@@ -18,6 +18,8 @@ from jupyter_dist.text.said_lines import last_lines
 if TYPE_CHECKING:
     from jupyter_dist.launch.batch.job_watch import JobWatch
 
+_LAST_WORDS_S = 3.0
+"""So long at most, for all hosts together."""
 OTHERS_GRACE_S = 3.0
 """After one host failed, the others may fail as well for so long: all of them are told at once."""
 
@@ -146,9 +148,15 @@ class Arrivals:
             text = f"{agents} did not join with {self.join_path}. {text}"
         return text.strip()
 
-    def log_tail(self) -> str:
-        """Return the last lines of all that agents have said."""
-        parts = []
+    def log_tail(self, left: Collection[str]) -> str:
+        """Return the last lines of all that agents have said.
+
+        Of hosts whose agents have left, once those have ended: ssh may bring what the processes
+        there have said last after the agent's own word, which takes another way.
+        """
+        deadline_s, parts = monotonic() + _LAST_WORDS_S, []
+        for host in self._agents.keys() & set(left):
+            self._agents[host].wait(max(0.0, deadline_s - monotonic()))
         with contextlib.suppress(OSError):  # no file descriptor is left: no reason to end
             for path in sorted(self._log_dir.glob("agent-*.log")):
                 text = last_lines(path.read_text(errors="replace"), 30)

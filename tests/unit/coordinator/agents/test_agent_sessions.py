@@ -150,13 +150,16 @@ def test_the_last_word_ends_a_session_without_delay(desk):
     last = event(2, all_stopped=pb.AllStopped(), is_last=True)
     desk.sessions.take(desk.session, desk.connection, last)
     assert desk.told[-2:] == [("b", "all_stopped"), ("b", None)]
+    assert desk.sessions.left == {"b"}
     messages = list(desk.session.conversation.outgoing(desk.connection))
     assert [each.WhichOneof("command") for each in messages] == ["admitted"]
 
 
 def test_a_new_agent_takes_the_place_of_one_that_may_come_back(desk):
     desk.end_stream()
+    desk.sessions.left.add("b")
     desk.sessions.open("b", NAMES)
+    assert desk.sessions.left == set()
     with pytest.raises(NotAdmitted):
         resume(desk)
 

@@ -1,5 +1,5 @@
 import pytest
-from fakes.agent_process import FakeLauncher
+from fakes.agent_process import FakeAgent, FakeLauncher
 from fakes.batch_job import PENDING, RUNNING, FakeJob
 
 from jupyter_dist.coordinator.agents.arrivals import OTHERS_GRACE_S, Arrivals
@@ -107,18 +107,31 @@ def test_the_tail_of_several_logs_names_each(party):
     (party.log_dir / "agent-b.log").write_text("")
     (party.log_dir / "agent-here.log").write_text("".join(f"{n}\n" for n in range(100)))
     last = "\n".join(str(n) for n in range(70, 100))
-    assert party.arrivals.log_tail() == f"[agent-a]\none\ntwo\n[agent-here]\n{last}"
+    assert party.arrivals.log_tail([]) == f"[agent-a]\none\ntwo\n[agent-here]\n{last}"
 
 
 def test_the_log_of_a_single_agent_stands_for_itself(tmp_path):
     party = Party(tmp_path, HOSTS[:1])
     (tmp_path / "agent-here.log").write_bytes(b"caf\xe9\n")
-    assert party.arrivals.log_tail() == "caf\ufffd"
+    assert party.arrivals.log_tail([]) == "caf\ufffd"
+
+
+def test_the_log_of_an_agent_that_has_left_is_read_when_it_has_ended(party, monkeypatch):
+    path = party.log_dir / "agent-a.log"
+    path.write_text("Traceback:\n")
+
+    def bring_the_rest(timeout_s):
+        path.write_text("Traceback:\nImportError\n")
+        return 0
+
+    monkeypatch.setattr(party.agent("a"), "wait", bring_the_rest)
+    monkeypatch.delattr(FakeAgent, "wait")  # of those that have not left none is waited for
+    assert party.arrivals.log_tail(["a", "join-1"]) == "[agent-a]\nTraceback:\nImportError"
 
 
 def test_logs_that_cannot_be_opened_are_no_reason_to_end(party):
     (party.log_dir / "agent-here.log").mkdir()  # as without a free file descriptor: OSError
-    assert party.arrivals.log_tail() == ""
+    assert party.arrivals.log_tail([]) == ""
 
 
 # --- the end ---
@@ -183,7 +196,7 @@ def test_a_job_that_has_ended_brings_nobody_any_more(submitted):
     assert told.endswith("\nno module")
     assert submitted.problem([], 10.0) == ""
     assert submitted.progress("slurm-1").problem == submitted.job.problem
-    assert submitted.log_tail() == "no module"
+    assert submitted.log_tail([]) == "no module"
     assert submitted.why_not_back("slurm-1").endswith(f"; {submitted.job.problem}")
     assert submitted.has_ended("slurm-1")
 
