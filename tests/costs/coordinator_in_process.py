@@ -145,6 +145,7 @@ class Agents:
         self.moved_bytes = 0
         self.is_telemetry_awaited = self.are_away = False
         """All connections are broken."""
+        self.left: frozenset[str] = frozenset()
 
     def put(self, host: str, **event: object) -> None:
         """Let the agent of a host say something."""
@@ -251,8 +252,10 @@ class InProcess:
         self.coordinator._scheduler.advance(self.now_s)
 
     def tick(self, later_s: float = 0.0) -> None:
-        """Let the loop's tick come, after some time."""
+        """Let the loop's tick come, after some time: of more than a second with heartbeats."""
         self.now_s += later_s
+        # Else a round of them falls into one event or another, by how long all before took.
+        self.coordinator._heartbeats.due_s = self.now_s if later_s > 1.0 else inf
         self.coordinator._tick(self.now_s, inf)
 
     def join_hosts(self) -> None:
