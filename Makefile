@@ -60,7 +60,7 @@ processes: $(INSTALLED) ## the tests on real processes, hosts and pages
 slow: $(INSTALLED) ## alone: the other cases of long matrices, and promises that quicker tests show too
 	$(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m 'slow and not nightly' $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
-nightly: $(INSTALLED) ## alone: further values of what CI tests with two, and long walks
+nightly: $(INSTALLED) ## alone: cases that differ in one value from one of CI, and long walks
 	CHAOS_SEED=$(CHAOS_SEED) $(PYTEST) $(AT_ONCE) $(TEST_WORKERS) -m nightly $(REPEATED) $(PYTEST_OPTIONS) $(PROCESSES)
 
 # What pyproject.toml allows is a guess until it has run. Newest is what every other target installs.

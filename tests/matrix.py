@@ -1,6 +1,6 @@
 """Which cases of a long matrix `make test` runs, which `make test-all`, and which `make nightly` alone.
 
-CI runs two values at least of each thing that a test varies, and walks of some length.
+What is left to the night differs in one value only from a case that CI runs, or is a longer walk.
 """
 
 import os
