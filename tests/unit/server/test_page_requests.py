@@ -29,11 +29,11 @@ def test_what_is_asked_is_read():
         (b'{"id": "a", "kind": "rank", "cluster": "x"}', ViewAsked, "unknown field `cluster`"),
         ('{"kind": "leave"}', FollowAsked, "Invalid value 'leave'"),
         (b"\xff" * 300, ViewAsked, "…"),
-        (b'{"id": "\xff", "kind": "stop"}', ViewAsked, "can't decode byte 0xff"),
+        (b'{"id": "\xff", "kind": "stop"}', ViewAsked, "UTF-8"),
         (b" " * 65_537, ViewAsked, "65,537 bytes is not accepted: it is too long"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_what_is_accepted(body, kind, problem):
     with pytest.raises(UsageError, match="Accepted: ") as caught:
         read_request(body, kind)
-    assert problem in str(caught.value)
+    assert problem.lower() in str(caught.value).lower()  # as other msgspecs write it
