@@ -9,6 +9,8 @@ from . import budget
 from .counting import count_all
 
 
+# It counts up to three times, each of which takes a minute on a slow machine.
+@pytest.mark.timeout(600)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the budget is that of Python 3.11")
 def test_nothing_costs_more_than_its_budget():
