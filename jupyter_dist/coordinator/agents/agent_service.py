@@ -125,7 +125,7 @@ class AgentService:
     @property
     def left(self) -> frozenset[str]:
         """Hosts whose agents have said their last, and so end now."""
-        return frozenset(self._sessions.left)
+        return self._sessions.left
 
     def why_gone(self, host: str) -> str:
         """Return how it is known that the agent of this host is gone; empty: its process ended."""

@@ -83,7 +83,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._leaving: list[int] = []
         """Processes of agents on this machine that have said their last."""
-        self.left: set[str] = set()
+        self._left: set[str] = set()
         """Hosts whose agents have done so."""
         self.why_gone: dict[str, str] = {}
         """How it is known of hosts that their agents are gone; not of those that were seen to."""
@@ -97,7 +97,7 @@ class Sessions:
                 before.conversation.end()
             self._sessions[host] = session
             self.why_gone.pop(host, None)
-            self.left.discard(host)
+            self._left.discard(host)
         admitted = pb.Admitted(host=host, session=session.secret)
         session.conversation.say(pb.AgentCommand(admitted=admitted))
         return session
@@ -137,7 +137,7 @@ class Sessions:
                 self._put(session.host, event)
             if event.is_last:
                 self._leaving.append(session.pid)
-                self.left.add(session.host)
+                self._left.add(session.host)
                 self._finish(session)
 
     def on_break(self, session: Session, connection: int, now_s: float) -> None:
@@ -206,6 +206,12 @@ class Sessions:
             if why:
                 self.why_gone[session.host] = why
             self._put(session.host, None)
+
+    @property
+    def left(self) -> frozenset[str]:
+        """Hosts whose agents have said their last, also where the loop has just heard it."""
+        with self._lock:
+            return frozenset(self._left)
 
     def attends(self, host: str) -> bool:
         """Return whether the agent of a host is connected."""

@@ -157,7 +157,7 @@ def test_the_last_word_ends_a_session_without_delay(desk):
 
 def test_a_new_agent_takes_the_place_of_one_that_may_come_back(desk):
     desk.end_stream()
-    desk.sessions.left.add("b")
+    desk.sessions._left.add("b")
     desk.sessions.open("b", NAMES)
     assert desk.sessions.left == set()
     with pytest.raises(NotAdmitted):
