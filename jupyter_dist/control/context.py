@@ -1,18 +1,42 @@
 """A ZeroMQ context of our own, so that those of the user's program stay untouched."""
 
+import os
+import sys
 from typing import Any
 
 import zmq
 
 
-def new_context() -> "zmq.Context[Any]":
-    """Make a context; raises RuntimeError when libzmq was built without CURVE."""
+def new_context(*, is_crowded: bool = False) -> "zmq.Context[Any]":
+    """Make a context; raise RuntimeError when libzmq was built without CURVE.
+
+    Its thread interrupts nothing that runs where more ranks than cores make the machine
+    `is_crowded`: there each message would have the kernel switch to it and back again.
+    """
     if not zmq.has("curve"):
         raise RuntimeError(
             "this pyzmq was built without CURVE encryption, which jupyter-dist needs. "
             "Install pyzmq from PyPI: pip install --force-reinstall pyzmq"
         )
-    return zmq.Context()
+    context = zmq.Context()
+    # Tried first on this thread, for libzmq aborts where it may not.
+    if sys.platform == "linux" and is_crowded and _may_take(os.SCHED_BATCH):
+        context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_BATCH)
+    return context
+
+
+if sys.platform == "linux":
+
+    def _may_take(policy: int) -> bool:
+        """Return whether threads may; not where another one was chosen, or in some sandboxes."""
+        if os.sched_getscheduler(0) != os.SCHED_OTHER:
+            return False
+        try:
+            os.sched_setscheduler(0, policy, os.sched_param(0))
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        except OSError:
+            return False
+        return True
 
 
 def has_any_context() -> bool:

@@ -32,6 +32,7 @@ from jupyter_dist.launch.files.connection_file import (
 )
 from jupyter_dist.launch.files.join_file import JOINER, join_path, write_join_file
 from jupyter_dist.launch.launcher import JoinTicket, Ports
+from jupyter_dist.launch.processes.open_files import are_crowded
 from jupyter_dist.launch.processes.private_dir import this_machine
 from jupyter_dist.model.hosts.interfaces import find_interface
 from jupyter_dist.model.spec.cluster_spec import ClusterSpec, HostSpec, parse_ports
@@ -76,7 +77,7 @@ class CoordinatorServer:
             authority.issue_server(),
             self._spec.health.lost_after_s,
             self._arrivals,
-            is_local=all(host.launcher in ("local", "auto") for host in self._spec.hosts),
+            is_local=all(host.is_here for host in self._spec.hosts),
         )
         self._stack.callback(self._agents.close)
         at = _listening_address(self._spec)
@@ -134,7 +135,8 @@ class CoordinatorServer:
     def _open_routers(
         self, keys: ClusterKeys
     ) -> tuple[EngineRouter, Router[FromClient], HeartbeatMonitor]:
-        context = new_context()
+        ranks_here = sum(host.slots for host in self._spec.hosts if host.is_here)
+        context = new_context(is_crowded=are_crowded(ranks_here))
         # With what half of a failed start has left open, for whose end `term` waits for ever.
         self._stack.callback(context.destroy, 0)
         doorkeeper = Doorkeeper(context)
@@ -254,7 +256,7 @@ class CoordinatorServer:
 
 def _listening_address(spec: ClusterSpec) -> str:
     """Choose where to listen: only on this machine as long as nobody dials from outside."""
-    if all(host.launcher in ("local", "auto") or host.tunnel for host in spec.hosts):
+    if all(host.is_here or host.tunnel for host in spec.hosts):
         return LOOPBACK
     interfaces = list_interfaces()
     if spec.interface:
@@ -271,7 +273,7 @@ def _listening_address(spec: ClusterSpec) -> str:
 
 def _homes(at: str, host: HostSpec) -> tuple[str, ...]:
     """Return the addresses that this host is to try when we listen at `at`."""
-    if host.launcher in ("local", "auto") or host.tunnel:
+    if host.is_here or host.tunnel:
         return (LOOPBACK,) if at in (*_ALL, LOOPBACK) else (at,)
     return _offered(at)
 

@@ -45,6 +45,7 @@ from jupyter_dist.engine.widgets.output_areas import OutputAreas
 from jupyter_dist.engine.widgets.rank_comms import RankComms
 from jupyter_dist.errors import CommunicatorError
 from jupyter_dist.frameworks.import_hooks import ImportHooks
+from jupyter_dist.launch.processes.open_files import are_crowded
 from jupyter_dist.launch.processes.process_life import die_with_parent, end_at_eof
 from jupyter_dist.model.transfer.pieces import cut_with_offsets
 from jupyter_dist.protocol.births import EngineConfig, record_path, stream_path
@@ -195,7 +196,7 @@ class Engine:
 
     def live(self) -> NoReturn:
         """Join, serve, leave."""
-        self._channel.open(new_context())
+        _open(self._channel, self._config)
         self._link.start()
         self._say_hello(self._config.generation)
         while True:
@@ -383,6 +384,10 @@ class Engine:
             self._namespace.communicator.look()
         if is_working or self._frameworks.is_forming:
             self._frameworks.look()
+
+
+def _open(channel: Channel, config: EngineConfig) -> None:
+    channel.open(new_context(is_crowded=are_crowded(config.info.local_world_size)))
 
 
 def live(config: EngineConfig, shell: RankShell) -> NoReturn:

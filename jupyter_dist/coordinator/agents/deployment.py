@@ -79,8 +79,7 @@ class Deployment:
         )
 
     def _is_cwd_required(self, host: HostSpec) -> bool:
-        is_here = host.launcher in ("auto", "local")
-        return bool(host.cwd) or (is_here and not self._spec.is_cwd_optional)
+        return bool(host.cwd) or (host.is_here and not self._spec.is_cwd_optional)
 
     def _home_path_on(self, host: HostRecord) -> str:
         """Return where ranks on this machine find its coordinator; empty for other machines."""

@@ -34,6 +34,11 @@ def usable_cores() -> int:
     return cores
 
 
+def are_crowded(ranks: int) -> bool:
+    """Return whether so many ranks are more than this process may use cores."""
+    return ranks > usable_cores()
+
+
 def files_of_the_coordinator(ranks: int, hosts: int) -> int:
     """Return how many files the coordinator of so many ranks and hosts may have open."""
     return _OF_A_COORDINATOR + _BY_RANK * ranks + _BY_HOST * hosts

@@ -81,6 +81,11 @@ class HostSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         """The name as programs take it: IPv6 without its brackets."""
         return self.name.strip("[]")
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is the coordinator's own machine, to which `auto` has been resolved."""
+        return self.launcher in ("local", "auto")
+
 
 KEEP_S = 900.0
 """So long a cluster that a person has started lives without a client, unless that is said."""
