@@ -8,7 +8,7 @@ EVENTS = ("start", "cell", "line", "push", "wait", "idle")
 MAY_LACK = ("syscalls", "threads")
 """Of quantities: there is no strace, or there are more cores, for which libraries have threads."""
 MOST_COUNTS = 3
-"""Of everything: a machine that is busy with other things disturbs one, or two."""
+"""Of each size: a machine that is busy with other things disturbs one, or two."""
 LOOSE_SHARE = 0.25
 """What costs so much less than its line says is not guarded by it."""
 
@@ -34,20 +34,20 @@ def read(text):
 
 
 def problems(text, counted):
-    """Return what disagrees, in words; `counted` is by (event, ranks, process, quantity).
+    """Return what disagrees, in words by (event, ranks, process, quantity), as `counted` is.
 
     What may lack, and was counted nowhere, is left out.
     """
     numbers, lines, exactness = read(text)
     known = {quantity for *_, quantity in counted}
-    found = []
+    found = {}
     for key, number in numbers.items():
         event, ranks, process, quantity = key
         name = f"{PATH.name}:{lines[key]} {event}.{ranks}.{process}.{quantity}"
         if quantity in MAY_LACK and quantity not in known:
             continue
         if key not in counted:
-            found.append(f"{name}: nothing counted; remove it")
+            found[key] = f"{name}: nothing counted; remove it"
             continue
         share, more = next(
             exactness[each]
@@ -55,19 +55,18 @@ def problems(text, counted):
             if each in exactness
         )
         if counted[key] > max(number, 0) * (1 + share) + more:
-            found.append(f"{name}: {counted[key]} counted, {number} budgeted")
+            found[key] = f"{name}: {counted[key]} counted, {number} budgeted"
         elif share < LOOSE_SHARE and number - counted[key] > max(1, number * LOOSE_SHARE + more):
-            found.append(f"{name}: {counted[key]} counted, {number} budgeted; lower it")
-    found += [
-        f"{PATH.name}: no line for {'.'.join(map(str, key))}: {counted[key]} counted"
+            found[key] = f"{name}: {counted[key]} counted, {number} budgeted; lower it"
+    return found | {
+        key: f"{PATH.name}: no line for {'.'.join(map(str, key))}: {counted[key]} counted"
         for key in counted.keys() - numbers.keys()
-    ]
-    return found
+    }
 
 
 def least(counts):
-    """Return the least of several counts of everything: what goes on meanwhile only adds to it."""
-    return {key: min(counted[key] for counted in counts) for key in counts[0]}
+    """Return the least of several counts, the first of everything: other work only adds to it."""
+    return {key: min(counted[key] for counted in counts if key in counted) for key in counts[0]}
 
 
 def renewed(text, counted):

@@ -10,16 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
-RANKS = (2, 8, 64)
+RANKS = frozenset({2, 8, 64})
 KINDS = ("inside", "outside")
 AT_ONCE = 2
 CORES = 2
 """Of the machine of the budget."""
 
 
-def count_all():
-    """Return what was counted, by (event, ranks, process, quantity)."""
-    whats = [(kind, ranks) for ranks in reversed(RANKS) for kind in KINDS]
+def count_all(sizes=RANKS):
+    """Return what was counted with so many ranks, by (event, ranks, process, quantity)."""
+    whats = [(kind, ranks) for ranks in sorted(sizes, reverse=True) for kind in KINDS]
     with ThreadPoolExecutor(AT_ONCE) as threads:
         found = dict(zip(whats, threads.map(_measure, whats), strict=True))
     rows = {}

@@ -11,5 +11,5 @@ from tests.costs.counting import count_all
 if __name__ == "__main__":
     text = budget.PATH.read_text(encoding="utf-8")
     counted = budget.least([count_all() for _ in range(budget.MOST_COUNTS)])
-    print(*budget.problems(text, counted), sep="\n")
+    print(*budget.problems(text, counted).values(), sep="\n")
     budget.PATH.write_text(budget.renewed(text, counted), encoding="utf-8")
