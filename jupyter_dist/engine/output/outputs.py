@@ -48,7 +48,7 @@ class _Tail:
         self._begun_at: int | None = None
         """Where the block begins of which a part is still to come."""
         self._file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._written = written
+        self._written, written.measured = written, self._file
         self.stream = open_stream(written)
 
     def find_end(self) -> int:
@@ -71,15 +71,16 @@ class _Tail:
         What libraries say of their own affairs is left out, and files of cells on stderr are
         `In[3]`; both stay in the file.
         """
-        while self._offset < end:
-            data = os.pread(self._file, min(_READ_BYTES, end - self._offset), self._offset)
-            if not data:  # a cell has cut it short
-                break
-            self._decode(data)
-            self._offset += len(data)
         rescued, blocks = self._written.rescued, self._written.blocks
         while rescued:
-            self._append(self._decoder.decode(rescued.popleft()))
+            place, data = rescued[0]
+            if end < place <= self.find_end():  # the main thread has written that much meanwhile
+                break
+            self._read_to(min(place, end))
+            rescued.popleft()
+            self._append(self._decoder.decode(data))
+        if self._offset < end:
+            self._read_to(end)
         if is_final:  # what was to come of a block has gone elsewhere
             blocks.clear()
             self._begun_at = None
@@ -87,6 +88,14 @@ class _Tail:
         if self.told != self._offset:
             self.told = self._offset - self._count_held()
         return outputs
+
+    def _read_to(self, end: int) -> None:
+        while self._offset < end:
+            data = os.pread(self._file, min(_READ_BYTES, end - self._offset), self._offset)
+            if not data:  # a cell has cut it short
+                break
+            self._decode(data)
+            self._offset += len(data)
 
     def _take(self, is_final: bool) -> list[Output]:
         """Hand out what of the pending text is to be handed out now."""

@@ -23,8 +23,10 @@ class StreamFile:
     closed = False
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self.rescued: deque[bytes] = deque()
+        self._descriptor = self.measured = descriptor
+        """The second one tells how much is written; one that no cell closes, once there is any."""
+        self.rescued: deque[tuple[int, bytes]] = deque()
+        """With the place in the file that each has: behind what was written until then."""
         self.blocks: deque[tuple[int, int]] = deque()
         """Where in the file lines begin and end that were written at once, as those of a table."""
 
@@ -42,7 +44,7 @@ class StreamFile:
             # raise has come from a frame of theirs, and the text is written.
             if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
                 raise
-            self.rescued.append(data)
+            self.rescued.append((file_size(self.measured), data))
         else:
             if written < size:
                 self.write(data[written:])

@@ -234,7 +234,7 @@ def test_a_block_after_a_full_disk_is_only_text(outputs, files):
         sys.stdout.write("a\nb\n")
     sys.stdout.write("c\n")
     told = texts(outputs.take(is_final=True))
-    assert sorted("".join(text for _, text in told).split()) == ["a", "b", "c"]
+    assert "".join(text for _, text in told) == "a\nb\nc\n"
     sys.stdout.write("d\ne\n")
     assert blocks(outputs.take()) == ["d\ne\n"]
 
@@ -290,6 +290,52 @@ def test_text_survives_a_full_disk(outputs, files):
         sys.stdout.write("still heard\n")
     assert texts(outputs.take()) == [("stdout", "still heard\n")]
     assert outputs.take()[1] == (0, 0)
+
+
+def take_while(outputs, write):
+    """Take what was said before `write`, which happens once it is known how much that is."""
+    stdout = outputs._tails[0]
+    measure = stdout.find_end
+
+    def measure_and_write():
+        stdout.find_end, end = measure, measure()
+        write()
+        return end
+
+    stdout.find_end = measure_and_write
+    return outputs.take()
+
+
+TEXTS = st.sampled_from(["x", "\n", "ä: ", "a\nb", "ö\n2\n"])
+
+
+@given(st.lists(st.tuples(TEXTS, st.booleans(), st.booleans()), max_size=12))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_a_full_disk_does_not_take_keeps_its_place_whenever_it_is_read(outputs, files, steps):
+    outputs.install()
+    written, taken = "", ()
+    for text, is_full, is_read in steps:
+
+        def write(text=text, is_full=is_full):
+            with full_disk(files["stdout"]) if is_full else contextlib.nullcontext():
+                print(text, end="", flush=True)
+
+        written += text
+        if is_read:
+            taken += take_while(outputs, write)[0]
+        else:
+            write()
+    taken += outputs.take(is_final=True)[0]
+    assert "".join(output.text for output in taken) == written
+
+
+def test_what_a_full_disk_did_not_take_is_told_after_the_file_was_cut_short(outputs, files):
+    outputs.install()
+    print("lost with the file")
+    with full_disk(files["stdout"]):
+        print("still heard")
+    os.truncate(files["stdout"], 0)
+    assert texts(outputs.take()) == [("stdout", "still heard\n")]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), TimeoutError(110, "too long")])
