@@ -10,8 +10,8 @@ import zmq
 def new_context(*, is_crowded: bool = False) -> "zmq.Context[Any]":
     """Make a context; raise RuntimeError when libzmq was built without CURVE.
 
-    Its thread interrupts nothing that runs where more ranks than cores make the machine
-    `is_crowded`: there each message would have the kernel switch to it and back again.
+    `is_crowded`: the machine has more ranks than cores. The network thread then has the policy
+    SCHED_BATCH, so that a message does not make the kernel preempt a rank for it.
     """
     if not zmq.has("curve"):
         raise RuntimeError(
@@ -19,7 +19,7 @@ def new_context(*, is_crowded: bool = False) -> "zmq.Context[Any]":
             "Install pyzmq from PyPI: pip install --force-reinstall pyzmq"
         )
     context = zmq.Context()
-    # Tried first on this thread, for libzmq aborts where it may not.
+    # libzmq aborts the process if the kernel refuses, so it is tried on this thread first.
     if sys.platform == "linux" and is_crowded and _may_take(os.SCHED_BATCH):
         context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_BATCH)
     return context
@@ -28,9 +28,9 @@ def new_context(*, is_crowded: bool = False) -> "zmq.Context[Any]":
 if sys.platform == "linux":
 
     def _may_take(policy: int) -> bool:
-        """Return whether threads may; not where another one was chosen, or in some sandboxes."""
+        """Return whether the kernel lets this thread change to the policy, as sandboxes may not."""
         if os.sched_getscheduler(0) != os.SCHED_OTHER:
-            return False
+            return False  # the user has chosen another one for this process
         try:
             os.sched_setscheduler(0, policy, os.sched_param(0))
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -12,7 +12,7 @@ from jupyter_dist.launch.processes.open_files import usable_cores
 from tests.patience import wait_until
 
 from . import listener
-from .leftovers import engines_of
+from .leftovers import coordinator_of, engines_of
 
 pytestmark = pytest.mark.slow
 RANKS = 128
@@ -111,6 +111,15 @@ def looks_of(cluster):
     return count
 
 
+def policies_of(process):
+    """Return the scheduling policies of libzmq's network threads in a process."""
+    found = set()
+    for thread in Path(f"/proc/{process.pid}/task").iterdir():
+        if (thread / "comm").read_text().startswith("ZMQbg/IO"):
+            found.add(os.sched_getscheduler(int(thread.name)))
+    return found
+
+
 def silence_of(cluster, rank):
     """Return for how long a rank has been silent, in seconds; 0: it is not suspected."""
     engine = cluster.topology().engines[rank]
@@ -165,3 +174,12 @@ def test_a_rank_whose_heartbeats_wait_for_a_core_is_not_lost(start, in_backgroun
     assert cell.result(30)[0].status == "ok"
     wait_until(lambda: not silence_of(cluster, 1), 10, "it answers again")
     assert cluster.run("kept", ranks=[1])[0].value_repr == "1"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_network_threads_preempt_no_rank_where_there_are_more_ranks_than_cores(start, more):
+    cluster = start(f"localhost:{usable_cores() + more}")
+    policy = os.SCHED_BATCH if more else os.SCHED_OTHER
+    assert all(policies_of(engine) == {policy} for engine in engines_of(cluster))
+    # Its heartbeats have a thread that keeps the usual one.
+    assert policies_of(coordinator_of(cluster)) == {policy, os.SCHED_OTHER}

@@ -143,7 +143,7 @@ def test_several_follow_one_cell_and_each_sees_all(driver, start, hold, in_backg
 
 @pytest.mark.slow
 def test_a_follower_that_stops_reading_harms_nobody(start, hold, tmp_path):
-    """Ranks wait now and then for who reads: nothing lags behind for another reason."""
+    """Ranks wait for the writer after every 20 lines, so that only the follower lags behind."""
     cluster = start("localhost:2", name="kept")
     coordinator = coordinator_of(cluster)
     line = "x" * 399_999

@@ -23,10 +23,11 @@ class StreamFile:
     closed = False
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = self.measured = descriptor
-        """The second one tells how much is written; one that no cell closes, once there is any."""
+        self._descriptor = descriptor
+        self.measured = descriptor
+        """A descriptor of the same file, for its size; its reader sets one that no cell closes."""
         self.rescued: deque[tuple[int, bytes]] = deque()
-        """With the place in the file that each has: behind what was written until then."""
+        """Each text with its place: the size of the file when it could not be written."""
         self.blocks: deque[tuple[int, int]] = deque()
         """Where in the file lines begin and end that were written at once, as those of a table."""
 

@@ -35,7 +35,7 @@ def usable_cores() -> int:
 
 
 def are_crowded(ranks: int) -> bool:
-    """Return whether so many ranks are more than this process may use cores."""
+    """Return whether there are more ranks than cores that this process may use."""
     return ranks > usable_cores()
 
 

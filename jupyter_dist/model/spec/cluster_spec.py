@@ -83,7 +83,7 @@ class HostSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_here(self) -> bool:
-        """Whether it is the coordinator's own machine, to which `auto` has been resolved."""
+        """Whether it is the coordinator's machine; for others clients turn `auto` into `ssh`."""
         return self.launcher in ("local", "auto")
 
 
